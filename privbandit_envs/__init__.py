@@ -1,0 +1,23 @@
+"""Gymnasium environments for contextual bandits; importing this package registers them."""
+
+from privbandit_envs.env import BanditEnv
+from privbandit_envs.problem import ArmProblem, Problem, Served
+from privbandit_envs.registration import ENV_IDS, register
+from privbandit_envs.spaces import Assortments
+from privbandit_envs.vector_env import BanditVectorEnv
+
+__all__ = [
+    "ENV_IDS",
+    "ArmProblem",
+    "Assortments",
+    "BanditEnv",
+    "BanditVectorEnv",
+    "Problem",
+    "Served",
+    "register",
+]
+
+register("privbandit/Linear-v0", "privbandit_envs.linear:LinearProblem")
+register("privbandit/SparseLinear-v0", "privbandit_envs.sparse:SparseLinearProblem")
+register("privbandit/Assortment-v0", "privbandit_envs.assortment:AssortmentProblem")
+# register("privbandit/Classification-v0", "privbandit_envs.classification:ClassificationProblem")

@@ -1,0 +1,60 @@
+"""One-sentence errors for bad arguments: the value, and the way out."""
+
+import difflib
+import math
+from collections.abc import Iterable
+
+
+def number(**named: float) -> float:
+    """Return the one keyword's value if it is a finite real number; raise ValueError otherwise."""
+    ((name, value),) = named.items()
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number; got {value!r}.")
+    return value
+
+
+def at_least(minimum: float, **named: float) -> float:
+    """Return the one keyword's value if it is a finite number >= ``minimum``."""
+    ((name, value),) = named.items()
+    if number(**named) < minimum:
+        raise ValueError(f"{name} must be >= {minimum:g}; got {value!r}.")
+    return value
+
+
+def positive(**named: float) -> float:
+    """Return the one keyword's value if it is a finite number > 0."""
+    ((name, value),) = named.items()
+    if number(**named) <= 0:
+        raise ValueError(f"{name} must be > 0; got {value!r}.")
+    return value
+
+
+def count(**named: int) -> int:
+    """Return the one keyword's value if it is an integer >= 1."""
+    ((name, value),) = named.items()
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
+        raise ValueError(f"{name} must be an integer >= 1; got {value!r}.")
+    return int(value)
+
+
+def fraction(**named: float) -> float:
+    """Return the one keyword's value if it lies in [0, 1]."""
+    ((name, value),) = named.items()
+    if not 0 <= number(**named) <= 1:
+        raise ValueError(f"{name} must lie in [0, 1]; got {value!r}.")
+    return value
+
+
+def one_of(options: Iterable[str], **named: str) -> str:
+    """Return the one keyword's value if it is among ``options``; the error names the nearest one."""
+    ((name, value),) = named.items()
+    known = list(options)
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}{did_you_mean(value, known)}.")
+    return value
+
+
+def did_you_mean(value: object, known: Iterable[str]) -> str:
+    """Return ``" (did you mean 'x'?)"`` for the nearest known name, or nothing."""
+    near = difflib.get_close_matches(str(value), list(known), n=1, cutoff=0.5)
+    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,0 +1,273 @@
+"""Assortment selection under the multinomial-logit (MNL) choice model."""
+
+from bisect import bisect_right
+from collections import deque
+from itertools import accumulate
+from operator import mul
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from privbandit_envs._validate import count, one_of
+from privbandit_envs.gaussians import gaussians
+from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, pick
+from privbandit_envs.spaces import Assortments, top_k
+
+BOUND = 8.0  # contexts are clipped here: beyond it a standard Gaussian has probability 1.2e-15
+MAX_UTILITY = 600.0  # exp(600) is finite, and so are sums and products with revenues
+NO_PURCHASE = -1
+
+
+class AssortmentProblem(Problem):
+    """Offer at most K of N items; the user buys one of them, or nothing.
+
+    The context has shape (N, d + 1): the d features x_i of every item, and its revenue r_i in the last column, which
+    is public. From the offered set S the user buys item i with probability exp(x_i . theta) / (1 + sum over S of
+    exp(x_j . theta)) and nothing with the rest. The action is a 0/1 vector of length N; the feedback is the purchased
+    item, or -1; the reward is its revenue, or 0.
+
+    Setting of Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection", section 5.1.
+
+    Args:
+        n_items: number of items N.
+        capacity: largest number of items K on offer.
+        dim: number of features d.
+        features: ``"gaussian"``: N(0, I), clipped to [-8, 8]; ``"unit"``: the same, scaled to norm 1.
+        revenues: ``"ones"``; ``"random"``: U(0, 1) for every user and item; or N fixed numbers >= 0.
+        theta: the parameter itself, shape (d,); by default drawn uniformly from [0, 1]^d.
+        horizon: rounds an episode.
+        dtype: of the contexts.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+
+    def __init__(
+        self,
+        rng: Generator,
+        *,
+        n_items: int = 100,
+        capacity: int = 10,
+        dim: int = 5,
+        features: str = "gaussian",
+        revenues: Any = "ones",
+        theta: Any = None,
+        horizon: int = 10_000,
+        dtype: str = "float32",
+    ) -> None:
+        """Draw theta."""
+        self.action_space: Assortments = Assortments(n_items, capacity)
+        self.features = one_of(("gaussian", "unit"), features=features)
+        self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
+        self.revenues = fixed_revenues(revenues, n_items, self.dtype)
+        high = np.full((n_items, count(dim=dim) + 1), 1.0 if features == "unit" else BOUND, self.dtype)
+        low = -high
+        low[:, -1], high[:, -1] = 0, 1 if self.revenues is None else self.revenues
+        self.observation_space = Box(low, high, dtype=self.dtype.type)
+        self.theta: Floats = rng.random(dim) if theta is None else np.asarray(theta, dtype=float)
+        if self.theta.shape != (dim,) or not np.isfinite(self.theta).all():
+            raise ValueError(f"theta must be {dim} finite numbers; got {theta!r}.")
+        self.equal_revenues = self.revenues is not None and bool((self.revenues == self.revenues[0]).all())
+
+    def contexts(self, n: int, rng: Generator) -> Array:
+        """Draw features and revenues, shape (n, N, d + 1)."""
+        n_items, columns = self.observation_space.shape  # type: ignore[misc]
+        contexts = np.empty((n, n_items, columns), self.dtype)
+        x = gaussians(rng, (n, n_items, columns - 1), self.dtype)
+        if self.features == "unit":
+            x *= ((1 - 2**-20) / np.sqrt(np.vecdot(x, x)))[..., None]
+        else:
+            np.clip(x, -BOUND, BOUND, out=x)
+        for feature in range(columns - 1):  # twice as fast as one copy, whose inner loop would be d long
+            contexts[..., feature] = x[..., feature]
+        contexts[..., -1] = rng.random((n, n_items), dtype=self.dtype) if self.revenues is None else self.revenues  # type: ignore[arg-type]
+        return contexts
+
+    def weights(self, contexts: Array) -> Floats:
+        """Return exp(x . theta) of every item, shape (n, N)."""
+        n_items, columns = contexts.shape[1:]
+        theta = np.append(self.theta, 0.0).astype(self.dtype)
+        utilities = (contexts.reshape(-1, columns) @ theta).astype(np.float64)
+        return np.exp(np.clip(utilities, -MAX_UTILITY, MAX_UTILITY)).reshape(-1, n_items)
+
+    def best_action(self, contexts: Array) -> Array:
+        """Return the assortment of the largest expected revenue, shape (n, N)."""
+        return self.best_sets(self.weights(contexts), contexts[..., -1])
+
+    def expected_reward(self, contexts: Array, actions: Array) -> Floats:
+        """Return the expected revenue of each user's assortment, shape (n,)."""
+        return offer(self.weights(contexts), contexts[..., -1], actions).expected_revenue
+
+    def outcome(self, contexts: Array, actions: Array, rng: Generator) -> tuple[Array, Floats]:
+        """Draw the purchased items (or -1) and their revenues."""
+        revenues = contexts[..., -1]
+        bought = purchase(offer(self.weights(contexts), revenues, actions), rng.random(len(contexts)))
+        return bought, revenue_of(bought, revenues)
+
+    def best_sets(self, weights: Floats, revenues: Array) -> NDArray[np.int8]:
+        """Return the best assortments given the items' weights, shape (n, N)."""
+        if self.equal_revenues:  # then more weight is more revenue
+            return top_k(weights, self.action_space.capacity)
+        return best_assortment(weights, revenues, self.action_space.capacity)
+
+    def rounds(self, users: Array, rng: Generator) -> Rounds:
+        """Prepare a block of users, with weights and the oracle's sets worked out together."""
+        return AssortmentRounds(self, users, rng)
+
+
+class AssortmentRounds(Rounds):
+    """A block of users whose weights and best sets are known and whose luck (one uniform each) is drawn."""
+
+    def __init__(self, problem: AssortmentProblem, users: Array, rng: Generator) -> None:
+        """Work out the block."""
+        self.contexts = users
+        self.space = problem.action_space
+        self.weights = problem.weights(users)
+        self.revenues = users[..., -1].astype(np.float64)
+        self.unit_revenues = problem.equal_revenues and self.revenues[0, 0] == 1.0
+        self.best = problem.best_sets(self.weights, self.revenues)
+        self.best_reward = offer(self.weights, self.revenues, self.best).expected_revenue
+        self.luck = rng.random(len(users))
+        self._lists: tuple[list[float], list[float]] | None = None
+
+    def serve(self, rows: slice, actions: Array) -> Served:
+        """Realise the assortments of the users in ``rows``."""
+        weights, revenues = self.weights[rows], self.revenues[rows]
+        sets = np.asarray(actions)
+        if sets.shape != weights.shape or not ((sets == 0) | (sets == 1)).all():
+            raise ValueError(f"actions must be 0/1 vectors of shape {weights.shape}; got shape {sets.shape}.")
+        offered = offer(weights, revenues, sets)
+        if offered.items.shape[1] > self.space.capacity:
+            raise ValueError(f"an assortment has at most {self.space.capacity} items; got {offered.items.shape[1]}.")
+        bought = purchase(offered, self.luck[rows])
+        expected = offered.expected_revenue
+        regret = np.maximum(self.best_reward[rows] - expected, 0.0)
+        return Served(bought, revenue_of(bought, revenues), expected, regret, self.best[rows])
+
+    def serve_one(self, row: int, action: Any) -> tuple[float, dict[str, Any]]:
+        """Realise one user's assortment: the sums of ``serve`` in the same order, over the few offered items."""
+        if self._lists is None:
+            self._lists = self.luck.tolist(), self.best_reward.tolist()
+        items = self._items(action)
+        weights = self.weights[row][items].tolist()
+        cumulative = list(accumulate(weights, initial=0.0))
+        total = earned = cumulative[-1]
+        if not self.unit_revenues:
+            revenues = self.revenues[row][items].tolist()
+            earned = deque(accumulate(map(mul, weights, revenues), initial=0.0), 1)[0]
+        position = bisect_right(cumulative, self._lists[0][row] * (1.0 + total) - 1.0) - 1
+        bought, reward = NO_PURCHASE, 0.0
+        if 0 <= position < len(weights):
+            bought = int(items[position])
+            reward = 1.0 if self.unit_revenues else revenues[position]
+        expected = earned / (1.0 + total)
+        return reward, {
+            "feedback": bought,
+            "regret": max(self._lists[1][row] - expected, 0.0),
+            "expected_reward": expected,
+            "optimal_action": self.best[row].copy(),
+        }
+
+    def _items(self, action: Any) -> NDArray[np.intp]:
+        """Return the offered items, or raise."""
+        if not (isinstance(action, np.ndarray) and action.dtype == np.int8):
+            action = self._as_int8(action)
+        items: NDArray[np.intp] = action.nonzero()[0]
+        n = len(items)
+        if action.shape != (self.space.n_items,) or action.tobytes().count(1) != n:
+            raise ValueError(f"action must be a 0/1 vector of length {self.space.n_items}; got {action!r}.")
+        if n > self.space.capacity:
+            raise ValueError(f"an assortment has at most {self.space.capacity} items; got {n}.")
+        return items
+
+    def _as_int8(self, action: Any) -> NDArray[np.int8]:
+        vector = np.asarray(action)
+        if vector.dtype.kind not in "biuf" or not ((vector == 0) | (vector == 1)).all() or vector.ndim != 1:
+            raise ValueError(f"action must be a 0/1 vector of length {self.space.n_items}; got {action!r}.")
+        return vector.astype(np.int8)
+
+
+def fixed_revenues(revenues: Any, n_items: int, dtype: np.dtype[Any]) -> Array | None:
+    """Return the revenue of every item, or None if each user has revenues of their own."""
+    if isinstance(revenues, str):
+        return None if one_of(("ones", "random"), revenues=revenues) == "random" else np.ones(n_items, dtype)
+    fixed = np.asarray(revenues, dtype=float)
+    if fixed.shape != (n_items,) or not np.isfinite(fixed).all() or (fixed < 0).any():
+        raise ValueError(f"revenues must be 'ones', 'random' or {n_items} numbers >= 0; got {revenues!r}.")
+    return fixed.astype(dtype)
+
+
+class Offer(NamedTuple):
+    """What n users are offered, item by item: arrays of shape (n, m), m the size of the largest set."""
+
+    items: NDArray[np.intp]
+    cumulative_weight: Floats
+    expected_revenue: Floats
+
+
+def offer(weights: Floats, revenues: Array, sets: Array) -> Offer:
+    """Lay out sets of items; sums run over the items in order, so that a loop over one set gives the same bits.
+
+    Args:
+        weights: exp(utility) of every item, shape (n, N).
+        revenues: shape (n, N).
+        sets: 0/1, shape (n, N).
+    """
+    n, n_items = weights.shape
+    flat = np.flatnonzero(sets != 0)
+    sizes = np.count_nonzero(sets, axis=1)
+    widest = int(sizes.max(initial=1))
+    if flat.size == n * widest:
+        places = flat.reshape(n, widest)
+        w = weights.take(places)
+    else:  # pad the smaller sets with items of weight 0
+        present = np.arange(widest) < sizes[:, None]
+        places = np.zeros((n, widest), dtype=np.intp)
+        places[present] = flat
+        w = np.where(present, weights.take(places), 0.0)
+    cumulative = np.cumsum(w, axis=1)
+    earned = np.cumsum(w * revenues.take(places), axis=1)[:, -1]
+    return Offer(places % n_items, cumulative, earned / (1.0 + cumulative[:, -1]))
+
+
+def purchase(offered: Offer, luck: Floats) -> NDArray[np.intp]:
+    """Return what each of n users buys: an item, or -1; ``luck`` is uniform on [0, 1)."""
+    target = luck * (1.0 + offered.cumulative_weight[:, -1]) - 1.0
+    position = (offered.cumulative_weight <= target[:, None]).sum(axis=1)
+    nothing = (target < 0) | (position == offered.items.shape[1])
+    return np.where(nothing, NO_PURCHASE, pick(offered.items, np.where(nothing, 0, position)))
+
+
+def revenue_of(bought: NDArray[np.intp], revenues: Array) -> Floats:
+    """Return the revenue of the purchased items; 0 for no purchase."""
+    return np.where(bought == NO_PURCHASE, 0.0, pick(revenues, bought))
+
+
+def best_assortment(weights: Floats, revenues: Array, capacity: int) -> NDArray[np.int8]:
+    """Return the sets of at most ``capacity`` items with the largest expected revenue: exact, shape (n, N).
+
+    Dinkelbach's iteration for the ratio sum w r / (1 + sum w): a set is optimal if and only if it maximises
+    sum w (r - z) at z = its own ratio, and the maximiser for a given z is the top ``capacity`` of the positive
+    w (r - z). z grows strictly until the optimum, after 5 to 8 steps.
+
+    Args:
+        weights: exp(utility) of every item, shape (n, N).
+        revenues: shape (n, N) or (N,), >= 0.
+        capacity: largest size of a set.
+    """
+    revenues = np.broadcast_to(np.asarray(revenues, dtype=np.float64), weights.shape)
+    best = top_k(weights * revenues, capacity)
+    value = offer(weights, revenues, best).expected_revenue
+    active = np.arange(len(weights))
+    while len(active):
+        w, r = weights[active], revenues[active]
+        gain = w * (r - value[active, None])
+        candidate = top_k(gain, capacity) & (gain > 0)
+        improved = offer(w, r, candidate).expected_revenue
+        better = improved > value[active]
+        active = active[better]
+        best[active], value[active] = candidate[better], improved[better]
+    return best

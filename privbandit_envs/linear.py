@@ -1,0 +1,132 @@
+"""Linear contextual bandits: benign, rare-direction and ill-conditioned designs."""
+
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from numpy.random import Generator
+
+from privbandit_envs._validate import count, fraction, one_of, positive
+from privbandit_envs.gaussians import gaussians
+from privbandit_envs.problem import Array, ArmProblem, Floats
+
+DESIGNS = ("sphere", "case1", "case2", "ill")
+NOISES = ("rademacher", "uniform")
+INSIDE = 1 - 2**-20  # keeps a normalised float32 vector inside the unit ball
+
+
+class LinearProblem(ArmProblem):
+    """Rewards in [-1, 1] whose mean is linear in the features of the chosen arm.
+
+    The context is phi(x, a) for every arm a: shape (K, d), each row in the unit ball. The mean reward of arm a is
+    phi(x, a) . theta with a hidden theta of norm ``theta_norm``.
+
+    Setting of Li, Simchi-Levi and Wang, "On the Optimal Regret of Locally Private Linear Contextual Bandit".
+
+    Args:
+        n_arms: number of arms K.
+        dim: number of features d.
+        design: law of the features, independent over users and arms.
+            ``"sphere"``: uniform on the unit sphere.
+            ``"case1"``: the paper's Case I, e1 with probability 1 - delta, e2 with probability delta.
+            ``"case2"``: the paper's Case II, (1, +-sqrt(delta)) scaled to norm 1; the sign is fair.
+            ``"ill"``: Case II in all d directions: (1, +-s_1, ..., +-s_(d-1)) scaled to norm 1, the scales
+            s_j = delta^(j / (2(d-1))) falling to sqrt(delta). All arms agree in the strong direction, so the weak
+            ones decide which is best.
+        delta: in (0, 1]; default 1/sqrt(horizon).
+        theta_norm: norm of theta, in [0, 1].
+        noise: ``"rademacher"``: the reward is +1 or -1; ``"uniform"``: uniform around the mean, within [-1, 1].
+        support: if a number, only that many contexts exist (drawn once, then uniformly likely).
+        theta: the parameter itself, shape (d,); by default drawn: uniform on the sphere for ``"sphere"``, random
+            signs (of the directions in use) for the other designs.
+        horizon: rounds an episode; sets the default of delta.
+        dtype: of the contexts.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+
+    def __init__(
+        self,
+        rng: Generator,
+        *,
+        n_arms: int = 10,
+        dim: int = 20,
+        design: str = "sphere",
+        delta: float | None = None,
+        theta_norm: float = 0.8,
+        noise: str = "rademacher",
+        support: int | None = None,
+        theta: Any = None,
+        horizon: int = 10_000,
+        dtype: str = "float32",
+    ) -> None:
+        """Draw theta and, if the support is finite, the contexts."""
+        shape = (count(n_arms=n_arms), count(dim=dim))
+        self.design = one_of(DESIGNS, design=design)
+        self.noise = one_of(NOISES, noise=noise)
+        if design != "sphere" and dim < 2:
+            raise ValueError(f"dim must be >= 2 for design {design!r}; got {dim}.")
+        self.delta = fraction(delta=positive(delta=horizon**-0.5 if delta is None else delta))
+        self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
+        self.observation_space = Box(-1, 1, shape, self.dtype)  # type: ignore[arg-type]
+        self.action_space = Discrete(n_arms)
+        self.theta = self._theta(fraction(theta_norm=theta_norm), theta, rng)
+        self._support = self._features(count(support=support), rng) if support is not None else None
+
+    def contexts(self, n: int, rng: Generator) -> Array:
+        """Draw features, shape (n, K, d)."""
+        if self._support is None:
+            return self._features(n, rng)
+        rows: Array = self._support[(rng.random(n) * len(self._support)).astype(int)]
+        return rows
+
+    def means(self, contexts: Array) -> Floats:
+        """Return phi . theta for every arm, shape (n, K)."""
+        n_arms, dim = contexts.shape[1:]
+        flat: Floats = contexts.reshape(-1, dim).astype(np.float64) @ self.theta
+        return flat.reshape(-1, n_arms)
+
+    def rewards(self, means: Floats, rng: Generator) -> Floats:
+        """Draw rewards in [-1, 1] with the given means."""
+        u = rng.random((len(means), 1))
+        if self.noise == "rademacher":
+            return np.where(u < (1 + means) / 2, 1.0, -1.0)
+        return means + (2 * u - 1) * (1 - np.abs(means))
+
+    def _theta(self, norm: float, given: Any, rng: Generator) -> Floats:
+        dim = self.observation_space.shape[1]  # type: ignore[index]
+        if given is not None:
+            theta: Floats = np.asarray(given, dtype=float)
+            if theta.shape != (dim,) or not np.linalg.norm(theta) <= 1 + 1e-9:
+                raise ValueError(f"theta must be {dim} numbers of norm at most 1; got {given!r}.")
+            return theta
+        direction = rng.standard_normal(dim)
+        if self.design != "sphere":
+            direction = np.where(direction < 0, -1.0, 1.0)
+        if self.design in ("case1", "case2"):
+            direction[2:] = 0
+        return norm * direction / np.linalg.norm(direction)
+
+    def _features(self, n: int, rng: Generator) -> Array:
+        shape = (n, *self.observation_space.shape)  # type: ignore[misc]
+        if self.design == "sphere":
+            x = gaussians(rng, shape, self.dtype)
+            x *= (INSIDE / np.sqrt(np.vecdot(x, x)))[..., None]
+            return x
+        if self.design == "case1":
+            rare = rng.random(shape[:2]) < self.delta
+            x = np.zeros(shape, self.dtype)
+            x[..., 0], x[..., 1] = ~rare, rare
+            return x
+        return self._ladder(shape, rng)
+
+    def _ladder(self, shape: tuple[int, int, int], rng: Generator) -> Array:
+        """Return (1, +-s_1, +-s_2, ...) scaled into the unit ball; ``case2`` stops after s_1."""
+        used = 2 if self.design == "case2" else shape[2]
+        scales = self.delta ** (np.arange(used) / (2 * (used - 1)))
+        scales *= INSIDE / np.linalg.norm(scales)
+        x = np.zeros(shape, self.dtype)
+        signs = np.where(rng.random((*shape[:2], used - 1)) < 0.5, -1.0, 1.0)
+        x[..., 0], x[..., 1:used] = scales[0], signs * scales[1:]
+        return x

@@ -1,0 +1,203 @@
+"""The maths of one bandit world, vectorised over users."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What happened to n users who were served together; the leading axis of every array is the user.
+
+    ``feedback`` is all that an agent may learn from. ``expected_reward``, ``regret`` (best mean minus the mean of
+    the chosen action, >= 0) and ``optimal_action`` belong to the oracle.
+    """
+
+    feedback: Array
+    reward: Floats
+    expected_reward: Floats
+    regret: Floats
+    optimal_action: Array
+
+    def __getitem__(self, users: slice) -> "Served":
+        """Return the same facts for some of the users."""
+        return Served(*(getattr(self, name)[users] for name in self.__slots__))
+
+    @classmethod
+    def concatenate(cls, parts: list["Served"]) -> "Served":
+        """Join users who were served one group after another."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__))
+
+
+class Problem(ABC):
+    """One bandit world: hidden parameters and no state; the leading axis of every array is the user.
+
+    A subclass sets ``observation_space`` and ``action_space`` in ``__init__(self, rng, *, ...)``, draws its hidden
+    parameters from ``rng``, and implements four methods. The keyword arguments of its ``__init__`` are the keyword
+    arguments of the environment. Draw the same number of variates for every user (``rng.random``,
+    ``rng.standard_normal``): then a user does not depend on how many were drawn together.
+    """
+
+    observation_space: gym.Space[Any]
+    action_space: gym.Space[Any]
+
+    @abstractmethod
+    def contexts(self, n: int, rng: Generator) -> Array:
+        """Draw the contexts of n users: shape (n, ...), as in ``observation_space``."""
+
+    @abstractmethod
+    def expected_reward(self, contexts: Array, actions: Array) -> Floats:
+        """Return the mean reward of each user's action, shape (n,)."""
+
+    @abstractmethod
+    def best_action(self, contexts: Array) -> Array:
+        """Return each user's best action (the exact oracle), shape (n, ...)."""
+
+    @abstractmethod
+    def outcome(self, contexts: Array, actions: Array, rng: Generator) -> tuple[Array, Floats]:
+        """Draw what the actions lead to: (feedback, reward), each with n rows."""
+
+    def users(self, start: int, n: int, rng: Generator) -> Array:
+        """Return the records of users ``start``, ..., ``start + n - 1`` of a stream.
+
+        A record is the context and, where a family has it, what the agent must not see (a label). Families that
+        walk through finite data override this; for all others it is ``contexts``.
+        """
+        return self.contexts(n, rng)
+
+    def observe(self, users: Array) -> Array:
+        """Return what the agent may see of the records."""
+        return users
+
+    def rounds(self, users: Array, rng: Generator) -> "Rounds":
+        """Prepare a block of users for serving; a family overrides it only to be faster."""
+        return Rounds(self, users, rng)
+
+
+class Rounds:
+    """A block of users, with everything worked out that does not depend on the actions."""
+
+    def __init__(self, problem: Problem, users: Array, rng: Generator) -> None:
+        """Compute the oracle's side of the block."""
+        self.problem, self.rng, self.records = problem, rng, users
+        self.contexts = problem.observe(users)
+        self.best = problem.best_action(users)
+        self.best_reward = problem.expected_reward(users, self.best)
+
+    def serve(self, rows: slice, actions: Array) -> Served:
+        """Realise the actions of the users in ``rows``."""
+        users = self.records[rows]
+        expected = self.problem.expected_reward(users, actions)
+        feedback, reward = self.problem.outcome(users, actions, self.rng)
+        regret = np.maximum(self.best_reward[rows] - expected, 0.0)
+        return Served(feedback, reward, expected, regret, self.best[rows])
+
+    def serve_one(self, row: int, action: Any) -> tuple[float, dict[str, Any]]:
+        """Realise one user's action: (reward, info)."""
+        if not self.problem.action_space.contains(action):
+            raise ValueError(f"action must lie in {self.problem.action_space}; got {action!r}.")
+        served = self.serve(slice(row, row + 1), np.asarray(action)[None])
+        return float(served.reward[0]), {
+            "feedback": served.feedback[0],
+            "regret": float(served.regret[0]),
+            "expected_reward": float(served.expected_reward[0]),
+            "optimal_action": served.optimal_action[0].copy(),
+        }
+
+
+class ArmProblem(Problem):
+    """A world with finitely many arms: a subclass gives ``contexts`` and ``means``, and may change ``rewards``."""
+
+    action_space: gym.spaces.Discrete
+    noise_scale: float = 0.1
+
+    @abstractmethod
+    def means(self, contexts: Array) -> Floats:
+        """Return the mean reward of every arm, shape (n, K)."""
+
+    def rewards(self, means: Floats, rng: Generator) -> Floats:
+        """Draw the reward that every arm would give, shape (n, K); one variate a user, shared by the arms."""
+        return means + self.noise_scale * rng.standard_normal((len(means), 1))
+
+    def expected_reward(self, contexts: Array, actions: Array) -> Floats:
+        """Return the mean reward of each user's arm, shape (n,)."""
+        return pick(self.means(contexts), actions)
+
+    def best_action(self, contexts: Array) -> Array:
+        """Return each user's best arm, shape (n,)."""
+        return self.means(contexts).argmax(axis=1)
+
+    def outcome(self, contexts: Array, actions: Array, rng: Generator) -> tuple[Array, Floats]:
+        """Draw the rewards of the chosen arms; they are the feedback."""
+        reward = pick(self.rewards(self.means(contexts), rng), actions)
+        return reward, reward
+
+    def rounds(self, users: Array, rng: Generator) -> Rounds:
+        """Prepare a block of users, with the reward of every arm drawn in advance."""
+        return ArmRounds(self, users, rng)
+
+
+class ArmRounds(Rounds):
+    """A block of users of an ArmProblem: two tables of means and rewards, so that serving is a look-up."""
+
+    def __init__(self, problem: ArmProblem, users: Array, rng: Generator) -> None:
+        """Fill the tables, each of shape (block, K)."""
+        self.contexts = problem.observe(users)
+        self.means = problem.means(users)
+        self.rewards = problem.rewards(self.means, rng)
+        self.best = self.means.argmax(axis=1)
+        self.best_reward = self.means.max(axis=1)
+        self.n_arms = int(problem.action_space.n)
+        self._rows: list[tuple[list[float], list[float], int, float]] | None = None
+
+    def serve(self, rows: slice, actions: Array) -> Served:
+        """Realise the arms of the users in ``rows``."""
+        means = self.means[rows]
+        arms = self._check(actions, len(means))
+        expected, reward = pick(means, arms), pick(self.rewards[rows], arms)
+        return Served(reward, reward, expected, self.best_reward[rows] - expected, self.best[rows])
+
+    def serve_one(self, row: int, action: Any) -> tuple[float, dict[str, Any]]:
+        """Realise one user's arm from Python lists: indexing an array costs several times as much."""
+        if self._rows is None:
+            tables = (self.means, self.rewards, self.best, self.best_reward)
+            self._rows = list(zip(*(table.tolist() for table in tables), strict=True))
+        means, rewards, best, best_reward = self._rows[row]
+        try:
+            arm = index(action)
+        except TypeError:
+            arm = -1
+        if not 0 <= arm < self.n_arms:
+            raise ValueError(f"action must be an arm 0, ..., {self.n_arms - 1}; got {action!r}.")
+        expected, reward = means[arm], rewards[arm]
+        return reward, {
+            "feedback": reward,
+            "regret": best_reward - expected,
+            "expected_reward": expected,
+            "optimal_action": best,
+        }
+
+    def _check(self, actions: Array, n: int) -> NDArray[np.intp]:
+        arms = np.asarray(actions)
+        if arms.shape != (n,) or arms.dtype.kind not in "iu":
+            raise ValueError(f"actions must be {n} integers; got shape {arms.shape} of {arms.dtype}.")
+        if n and not (arms.min() >= 0 and arms.max() < self.n_arms):
+            raise ValueError(f"actions must be arms 0, ..., {self.n_arms - 1}; got {arms.min()} to {arms.max()}.")
+        return arms
+
+
+def pick(table: Array, columns: Array) -> Array:
+    """Return one entry of every row."""
+    picked: Array = table[np.arange(len(table)), columns]
+    return picked

@@ -1,0 +1,120 @@
+"""Sparse high-dimensional linear bandits with correlated Gaussian contexts."""
+
+import math
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from numpy.random import Generator
+
+from privbandit_envs._validate import at_least, count, number, one_of
+from privbandit_envs.gaussians import gaussians
+from privbandit_envs.problem import Array, ArmProblem, Floats
+
+BOUND = 8.0  # contexts are clipped here: beyond it a standard Gaussian has probability 1.2e-15
+
+
+class SparseLinearProblem(ArmProblem):
+    """Rewards linear in d features of which only s* matter.
+
+    The context is x_a for every arm a, shape (K, d), independent N(0, Sigma) with Sigma_ij = correlation^|i-j|,
+    clipped to [-8, 8]. The mean reward of arm a is x_a . beta for a hidden beta with s* nonzero entries at random
+    positions.
+
+    Setting of Chakraborty, Roy and Tewari, "FLIPHAT: Joint Differential Privacy for High Dimensional Sparse Linear
+    Bandits", section 6; the paper leaves beta open.
+
+    Args:
+        n_arms: number of arms K.
+        dim: number of features d.
+        sparsity: number of nonzero entries s* of beta.
+        coefficients: nonzero entries of beta: ``"equal"`` +-1/sqrt(s*), ``"small"`` +-1/s*, ``"uniform"`` U(-1, 1).
+        correlation: of neighbouring features, in (-1, 1).
+        noise: ``"gaussian"``: N(0, noise_scale^2); ``"uniform"``: U(-noise_scale, noise_scale).
+        noise_scale: scale of the noise, >= 0.
+        beta: the parameter itself, shape (d,); by default drawn.
+        horizon: rounds an episode.
+        dtype: of the contexts.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+
+    def __init__(
+        self,
+        rng: Generator,
+        *,
+        n_arms: int = 3,
+        dim: int = 400,
+        sparsity: int = 5,
+        coefficients: str = "equal",
+        correlation: float = 0.1,
+        noise: str = "gaussian",
+        noise_scale: float = 0.1,
+        beta: Any = None,
+        horizon: int = 20_000,
+        dtype: str = "float32",
+    ) -> None:
+        """Draw beta."""
+        shape = (count(n_arms=n_arms), count(dim=dim))
+        if count(sparsity=sparsity) > dim:
+            raise ValueError(f"sparsity must be at most dim = {dim}; got {sparsity}.")
+        if not abs(number(correlation=correlation)) < 1:
+            raise ValueError(f"correlation must lie in (-1, 1); got {correlation}.")
+        self.correlation = correlation
+        self.noise = one_of(("gaussian", "uniform"), noise=noise)
+        self.noise_scale = at_least(0, noise_scale=noise_scale)
+        self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
+        self.observation_space = Box(-BOUND, BOUND, shape, self.dtype)  # type: ignore[arg-type]
+        self.action_space = Discrete(n_arms)
+        self.beta = draw_beta(dim, sparsity, coefficients, rng) if beta is None else np.asarray(beta, dtype=float)
+        if self.beta.shape != (dim,) or not np.isfinite(self.beta).all():
+            raise ValueError(f"beta must be {dim} finite numbers; got {beta!r}.")
+        self._support = np.flatnonzero(self.beta)
+
+    def contexts(self, n: int, rng: Generator) -> Array:
+        """Draw features, shape (n, K, d)."""
+        shape = (n, *self.observation_space.shape)  # type: ignore[misc]
+        x: Array = gaussians(rng, shape, self.dtype)
+        correlate(x, self.correlation)
+        return np.clip(x, -BOUND, BOUND, out=x)
+
+    def means(self, contexts: Array) -> Floats:
+        """Return x . beta for every arm, shape (n, K); only the support is read."""
+        means: Floats = contexts[..., self._support].astype(np.float64) @ self.beta[self._support]
+        return means
+
+    def rewards(self, means: Floats, rng: Generator) -> Floats:
+        """Add one user's noise to the means of all arms."""
+        if self.noise == "uniform":
+            return means + self.noise_scale * (2 * rng.random((len(means), 1)) - 1)
+        return super().rewards(means, rng)
+
+
+def draw_beta(dim: int, sparsity: int, coefficients: str, rng: Generator) -> Floats:
+    """Return a vector of shape (dim,) with ``sparsity`` nonzero entries at random positions."""
+    one_of(("equal", "small", "uniform"), coefficients=coefficients)
+    beta = np.zeros(dim)
+    values = rng.uniform(-1, 1, sparsity)
+    if coefficients != "uniform":
+        values = np.sign(values) / (math.sqrt(sparsity) if coefficients == "equal" else sparsity)
+    beta[rng.choice(dim, sparsity, replace=False)] = values
+    return beta
+
+
+def correlate(x: Array, correlation: float) -> None:
+    """Turn independent standard Gaussians into a stationary AR(1) sequence along the last axis, in place.
+
+    With innovations e_0, s e_1, s e_2, ... (s^2 = 1 - correlation^2) the sequence x_j = correlation x_(j-1) + s e_j
+    is sum_k correlation^k S^k of them (S the shift), which factors into (1 + c S)(1 + c^2 S^2)(1 + c^4 S^4)...: a few
+    vector operations, exact to the precision of the type, O(d) for each draw.
+    """
+    dim = x.shape[-1]
+    x[..., 1:] *= x.dtype.type(math.sqrt(1 - correlation**2))
+    flat, shifted = x.reshape(-1), np.empty_like(x)
+    lag, factor = 1, correlation
+    while lag < dim and abs(factor) > np.finfo(x.dtype).eps / 4:
+        np.multiply(flat[:-lag], x.dtype.type(factor), out=shifted.reshape(-1)[lag:])
+        shifted[..., :lag] = 0  # nothing crosses from one vector to the next
+        flat += shifted.reshape(-1)
+        lag, factor = 2 * lag, factor**2

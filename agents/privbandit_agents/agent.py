@@ -1,0 +1,123 @@
+"""What every agent is: it selects actions, learns from feedback, and states its privacy guarantee."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import gymnasium as gym
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from privbandit_agents.state import Stateful
+from privbandit_envs.wrappers import RegretCurve
+
+Array = NDArray[Any]
+FOREVER = 2**62
+"""``frozen_rounds`` of a policy that never changes again."""
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What an agent promises about the privacy of its users.
+
+    Attributes:
+        notion: ``"local"`` (the server never sees raw data), ``"joint"`` (trusted curator; the others' actions do not
+            reveal a user's record), or ``"none"``.
+        epsilon: of (epsilon, delta)-differential privacy, or None.
+        delta: of (epsilon, delta)-differential privacy, or None.
+        rho: of zero-concentrated differential privacy, or None.
+        neighbours: the relation; one user's whole record (context, action, feedback) is replaced.
+        protects: what is protected, in words.
+        proven: False where the calibration is a published one without a valid proof.
+        reference: where the proof is.
+    """
+
+    notion: Literal["local", "joint", "none"] = "none"
+    epsilon: float | None = None
+    delta: float | None = None
+    rho: float | None = None
+    neighbours: str = "replace-one-user"
+    protects: str = "nothing"
+    proven: bool = True
+    reference: str = ""
+
+
+class Agent(Stateful, ABC):
+    """An agent for contextual bandits; leading axes of contexts, actions and feedback are users.
+
+    A subclass names its ``Config`` (a frozen dataclass beside it), checks in ``plays`` what it can play, and
+    implements ``select_action`` and ``update``. All of its attributes but the ones in ``fixed`` are its state.
+
+    Args:
+        observation_space: of one user.
+        action_space: of one user.
+        config: an instance of ``Config``.
+        rng: the agent's own randomness.
+    """
+
+    guarantee: Guarantee = Guarantee()
+    Config: ClassVar[type[Any]]
+    fixed: ClassVar[frozenset[str]] = frozenset({"observation_space", "action_space", "config", "name"})
+    uses_public_data: ClassVar[bool] = False
+
+    def __init__(
+        self, observation_space: gym.Space[Any], action_space: gym.Space[Any], config: Any, rng: Generator
+    ) -> None:
+        """Check that the agent can play this environment."""
+        self.name = type(self).__name__
+        needs = self.plays(observation_space, action_space)
+        if needs:
+            raise ValueError(
+                f"{self.name} plays {needs}; got contexts in {observation_space} and actions in {action_space}."
+            )
+        self.observation_space, self.action_space = observation_space, action_space
+        self.config = config
+        self.rng = rng
+
+    @classmethod
+    def plays(cls, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> str:
+        """Return "" if the agent can play these spaces, else what it needs, in words."""
+        return ""
+
+    @abstractmethod
+    def select_action(self, context: Array) -> Any:
+        """Choose an action for a context of shape (...), or n actions for contexts of shape (n, ...)."""
+
+    @abstractmethod
+    def update(self, context: Array, action: Any, feedback: Any) -> None:
+        """Learn from one user, or from n users in order."""
+
+    def frozen_rounds(self) -> int:
+        """Return for how many further users the policy cannot change (>= 1)."""
+        return 1
+
+    def restored(self) -> None:
+        """Rebuild what is derived from the state; called after a load."""
+
+    def one_by_one(self, context: Array, action: Any, feedback: Any) -> Iterator[tuple[Array, Any, Any]]:
+        """Yield the users of an update, whether it is for one or for many."""
+        assert self.observation_space.shape is not None
+        if np.ndim(context) == len(self.observation_space.shape):
+            yield context, action, feedback
+        else:
+            yield from zip(context, action, feedback, strict=True)
+
+
+class LearningAgent(Agent):
+    """An agent that owns its loop, as reinforcement-learning libraries do; it is measured by RecordRegret."""
+
+    @abstractmethod
+    def learn(self, env: Any, steps: int, curve: RegretCurve | None = None, seed: int | None = None) -> None:
+        """Play and learn for ``steps`` users, recording them in ``curve``."""
+
+    def update(self, context: Array, action: Any, feedback: Any) -> None:
+        """Refuse: the agent learns in ``learn`` alone."""
+        raise TypeError(f"{self.name} learns inside learn(env, steps); update() is not for it.")
+
+
+def many(rng: Generator, context: Array, single_shape: tuple[int, ...], *shape: int) -> Any:
+    """Draw uniforms of the given shape for each user in ``context``; the same ones however users are grouped."""
+    leading = context.shape[: context.ndim - len(single_shape)]
+    return rng.random((*leading, *shape))

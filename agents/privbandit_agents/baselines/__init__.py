@@ -1,0 +1,1 @@
+"""Agents without privacy: the ground that private ones are measured against."""

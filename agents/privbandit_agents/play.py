@@ -1,0 +1,106 @@
+"""The ten-line loop, and its block path."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit_agents.agent import Agent, LearningAgent
+from privbandit_envs import BanditEnv
+from privbandit_envs._validate import count
+from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
+
+CHUNK_BYTES = 2**22
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gave.
+
+    Attributes:
+        checkpoints: numbers of users served, shape (c,).
+        regret: cumulative pseudo-regret at the checkpoints, shape (c,).
+        reward: cumulative reward at the checkpoints, shape (c,).
+        seconds: wall-clock time of the run.
+    """
+
+    checkpoints: NDArray[np.int64]
+    regret: NDArray[np.float64]
+    reward: NDArray[np.float64]
+    seconds: float
+
+
+def play(
+    env: Any,
+    agent: Agent,
+    horizon: int | None = None,
+    seed: int | None = None,
+    *,
+    checkpoints: Sequence[int] | NDArray[Any] | None = None,
+    on_checkpoint: Callable[[RegretCurve], None] | None = None,
+) -> Result:
+    """Let an agent play an environment for ``horizon`` users.
+
+    An unwrapped BanditEnv serves many users at once while the policy is frozen; the trajectory is that of the step
+    loop, bit for bit.
+
+    Args:
+        env: a Gymnasium environment whose ``info`` has ``feedback`` and ``regret``; a vector environment for agents
+            that own their loop.
+        agent: from ``make``.
+        horizon: number of users; default: the environment's.
+        seed: of the environment's ``reset``.
+        checkpoints: where to keep the sums; default: 200 evenly spaced.
+        on_checkpoint: called with the curve so far at every checkpoint.
+    """
+    horizon = count(horizon=horizon or env.unwrapped.horizon)
+    curve = RegretCurve(even_checkpoints(horizon) if checkpoints is None else checkpoints, on_checkpoint)
+    started = time.perf_counter()
+    if isinstance(agent, LearningAgent):
+        agent.learn(env, horizon, curve, seed)
+    elif isinstance(env, BanditEnv):
+        play_blocks(env, agent, horizon, curve, seed)
+    else:
+        play_steps(env, agent, horizon, curve, seed)
+    return Result(curve.checkpoints, curve.regret, curve.reward, time.perf_counter() - started)
+
+
+def play_steps(env: Any, agent: Agent, horizon: int, curve: RegretCurve, seed: int | None) -> None:
+    """Serve one user at a time, through any wrappers."""
+    env = RecordRegret(env, curve)
+    context, _ = env.reset(seed=seed)
+    for _ in range(horizon):
+        action = agent.select_action(context)
+        following, _, terminated, truncated, info = env.step(action)
+        agent.update(context, action, info["feedback"])
+        context = env.reset()[0] if terminated or truncated else following
+
+
+def play_blocks(env: BanditEnv, agent: Agent, horizon: int, curve: RegretCurve, seed: int | None) -> None:
+    """Serve users one at a time while the policy may change, and in blocks while it is frozen."""
+    context, _ = env.reset(seed=seed)
+    if horizon > env.horizon:
+        raise ValueError(f"horizon must be at most the environment's {env.horizon}; got {horizon}.")
+    recorded = RecordRegret(env, curve)
+    largest = max(64, CHUNK_BYTES // context.nbytes)
+    left = horizon
+    while left:
+        frozen = min(agent.frozen_rounds(), left, largest)
+        if frozen > 1:
+            contexts = env.upcoming(frozen)
+            actions = agent.select_action(contexts)
+            served = env.serve(actions)
+            curve.extend(served.regret, served.reward)
+            agent.update(contexts, actions, served.feedback)
+            left -= frozen
+            if left:
+                context = env.upcoming(1)[0]
+        else:
+            action = agent.select_action(context)
+            following, _, _, _, info = recorded.step(action)
+            agent.update(context, action, info["feedback"])
+            context = following
+            left -= 1

@@ -1,0 +1,142 @@
+"""The zoo: names and how to build the agents behind them."""
+
+import dataclasses
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from privbandit_agents import state
+from privbandit_agents.agent import Agent
+from privbandit_envs._validate import did_you_mean, one_of
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An agent of the zoo.
+
+    Attributes:
+        agent: ``"module:Class"``, imported when first built.
+        summary: one line for ``privbandit list``.
+        defaults: settings that differ from the class's Config.
+    """
+
+    agent: str
+    summary: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(self) -> type[Agent]:
+        """Import and return the class."""
+        module, _, name = self.agent.partition(":")
+        loaded: type[Agent] = getattr(importlib.import_module(module), name)
+        return loaded
+
+
+BASELINES = "privbandit_agents.baselines"
+AGENTS: dict[str, Entry] = {
+    "uniform": Entry(f"{BASELINES}.uniform:Uniform", "an action at random, always"),
+    "greedy": Entry(f"{BASELINES}.greedy:EpsilonGreedy", "ridge regression, best estimate", {"exploration": 0.0}),
+    "epsilon-greedy": Entry(f"{BASELINES}.greedy:EpsilonGreedy", "greedy, with a random action now and then"),
+    "linucb": Entry(f"{BASELINES}.linucb:LinUCB", "optimism in linear bandits (Abbasi-Yadkori et al. 2011)"),
+    "lints": Entry(f"{BASELINES}.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)"),
+    "sa-lasso": Entry(f"{BASELINES}.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)"),
+    "ucb-mnl": Entry(f"{BASELINES}.ucb_mnl:UCBMNL", "optimism for MNL assortments (Oh and Iyengar 2021)"),
+    "tree-public": Entry(
+        f"{BASELINES}.tree:TreeClassifier", "decision tree on the public data only", {"learn_from": "public"}
+    ),
+    "tree-all": Entry(f"{BASELINES}.tree:TreeClassifier", "decision tree on public and all users' data"),
+    "histogram": Entry(f"{BASELINES}.histogram:Histogram", "majority label in the cells of a max-edge partition"),
+    "ppo": Entry(f"{BASELINES}.rl:PPO", "proximal policy optimisation (stable-baselines3)"),
+    "a2c": Entry(f"{BASELINES}.rl:A2C", "advantage actor-critic (stable-baselines3)"),
+    "dqn": Entry(f"{BASELINES}.rl:DQN", "deep Q-network (stable-baselines3)"),
+}
+
+
+def register_agent(name: str, agent: str, summary: str = "", **defaults: Any) -> None:
+    """Add an agent to the zoo, so that ``make``, the command line and the conformance suite know it.
+
+    Args:
+        name: its name.
+        agent: ``"module:Class"`` of an Agent.
+        summary: one line for ``privbandit list``.
+        **defaults: settings that differ from the class's Config.
+    """
+    AGENTS[name] = Entry(agent, summary, defaults)
+
+
+def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> Agent:
+    """Build an agent for an environment.
+
+    Args:
+        name: one of ``AGENTS``.
+        env: a Gymnasium environment (single or vector); only its spaces and its public data are read.
+        seed: of the agent's own randomness.
+        **config: settings of the agent's Config.
+
+    Raises:
+        ValueError: unknown name, a value out of range, or an environment the agent cannot play.
+        TypeError: a setting the agent does not have.
+    """
+    agent_class = AGENTS[one_of(AGENTS, agent=name)].load()
+    settings = settings_of(name, config)
+    spaces = spaces_of(env)
+    extra = {"public_data": public_data(env)} if agent_class.uses_public_data else {}
+    agent = agent_class(*spaces, settings, np.random.default_rng(seed), **extra)
+    agent.name = name
+    return agent
+
+
+def settings_of(name: str, config: Mapping[str, Any]) -> Any:
+    """Return the agent's Config with the given settings, checked."""
+    entry = AGENTS[one_of(AGENTS, agent=name)]
+    config_class = entry.load().Config
+    known = [f.name for f in dataclasses.fields(config_class)]
+    for key in config:
+        if key not in known:
+            raise TypeError(
+                f"{name} has no setting {key!r}{did_you_mean(key, known)}; it has {', '.join([*known, 'seed'])}."
+            )
+    return config_class(**{**entry.defaults, **config})
+
+
+def can_play(name: str, env: Any) -> bool:
+    """Return whether the agent can play the environment."""
+    agent_class = AGENTS[one_of(AGENTS, agent=name)].load()
+    return not agent_class.plays(*spaces_of(env)) and not (agent_class.uses_public_data and public_data(env) is None)
+
+
+def spaces_of(env: Any) -> tuple[gym.Space[Any], gym.Space[Any]]:
+    """Return the spaces of one user."""
+    if isinstance(env, gym.vector.VectorEnv):
+        return env.single_observation_space, env.single_action_space
+    return env.observation_space, env.action_space
+
+
+def public_data(env: Any) -> Any:
+    """Return the environment's public data, or None."""
+    return getattr(env.unwrapped, "public_data", None)
+
+
+def save(agent: Agent, path: str | Path) -> None:
+    """Write an agent between two rounds to one ``.npz`` file, without pickle, whole or not at all."""
+    arrays, values = agent.state()
+    header = {"agent": agent.name, "config": dataclasses.asdict(agent.config)}
+    state.write(path, arrays, {"header": header, "state": values})
+
+
+def load(path: str | Path, env: Any) -> Agent:
+    """Return the agent that ``save`` wrote; it goes on as if it had never stopped, bit for bit.
+
+    Args:
+        path: the file.
+        env: an environment with the same spaces (and public data).
+    """
+    arrays, values = state.read(path)
+    agent = make(values["header"]["agent"], env, **values["header"]["config"])
+    agent.restore(arrays, values["state"])
+    agent.restored()
+    return agent

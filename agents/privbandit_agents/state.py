@@ -1,0 +1,103 @@
+"""Save and load objects without pickle: arrays as they are, the rest as JSON."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+JSON_KEY = "json"
+
+
+class Stateful:
+    """An object whose attributes are its state: arrays, generators, JSON values, and other Stateful objects.
+
+    Attributes named in ``fixed`` come from the constructor and are neither saved nor restored.
+    """
+
+    fixed: ClassVar[frozenset[str]] = frozenset()
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return (arrays, JSON values) under dotted names."""
+        arrays: dict[str, NDArray[Any]] = {}
+        values: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if name in self.fixed:
+                continue
+            if isinstance(value, np.ndarray):
+                arrays[name] = value
+            elif isinstance(value, Generator):
+                values[name] = value.bit_generator.state
+            elif isinstance(value, Stateful):
+                inner_arrays, inner_values = value.state()
+                arrays.update({f"{name}.{key}": array for key, array in inner_arrays.items()})
+                values.update({f"{name}.{key}": inner for key, inner in inner_values.items()})
+            else:
+                values[name] = value.item() if isinstance(value, np.generic) else value
+        return arrays, values
+
+    def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Take over a state that an object of the same construction returned."""
+        for name, value in vars(self).items():
+            if name in self.fixed:
+                continue
+            if isinstance(value, Stateful):
+                value.restore(inside(name, arrays), inside(name, values))
+            elif isinstance(value, Generator):
+                value.bit_generator.state = values[name]
+            elif name in arrays:
+                setattr(self, name, arrays[name].copy(order="K"))
+            else:
+                setattr(self, name, values[name])
+
+    def copy_state(self, other: Self) -> None:
+        """Take over another object's state."""
+        self.restore(*other.state())
+
+
+def inside(name: str, flat: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries under ``name.`` with the prefix removed."""
+    return {key[len(name) + 1 :]: value for key, value in flat.items() if key.startswith(f"{name}.")}
+
+
+def write(path: str | Path, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+    """Write one ``.npz`` file, whole or not at all."""
+    text = np.array(json.dumps(values))
+    with atomic(Path(path), "wb") as file:
+        np.savez(file, **{JSON_KEY: text}, **arrays)  # type: ignore[arg-type]
+
+
+def read(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read what ``write`` wrote."""
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files if name != JSON_KEY}
+        return arrays, json.loads(str(file[JSON_KEY]))
+
+
+class atomic:  # noqa: N801 (used as a verb: with atomic(path) as file)
+    """Open a temporary file beside ``path`` and rename it onto ``path`` if the block succeeds."""
+
+    def __init__(self, path: Path, mode: str = "w") -> None:
+        """Name the target; nothing is written yet."""
+        self.path, self.mode = path, mode
+
+    def __enter__(self) -> Any:
+        """Open the temporary file."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        handle, self.temporary = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+        self.file = os.fdopen(handle, self.mode)
+        return self.file
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """Rename on success; remove the temporary file on failure."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+        if kind is None:
+            os.replace(self.temporary, self.path)
+        else:
+            os.unlink(self.temporary)

@@ -1,0 +1,158 @@
+"""Wrappers: measure regret, flatten contexts, and turn scores into assortments."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.utils import RecordConstructorArgs
+from gymnasium.vector import VectorEnv, VectorWrapper
+from numpy.typing import NDArray
+
+from privbandit_envs._validate import count
+from privbandit_envs.problem import Array, Floats
+from privbandit_envs.spaces import Assortments, top_k
+
+
+class RegretCurve:
+    """Cumulative pseudo-regret and reward at a few checkpoints; its memory does not grow with the rounds.
+
+    Sums run from the first user to the last in double precision, so users added one by one or in groups of any size
+    give the same numbers, bit for bit. Users after the last checkpoint are not counted.
+
+    Args:
+        checkpoints: increasing numbers of users after which the sums are kept.
+        on_checkpoint: called with the curve at every checkpoint.
+    """
+
+    def __init__(
+        self, checkpoints: Sequence[int] | NDArray[Any], on_checkpoint: Callable[["RegretCurve"], None] | None = None
+    ) -> None:
+        """Start at zero users."""
+        self.checkpoints = np.asarray(checkpoints, dtype=np.int64)
+        if self.checkpoints.ndim != 1 or not len(self.checkpoints) or (np.diff(self.checkpoints, prepend=0) < 1).any():
+            raise ValueError(f"checkpoints must be increasing integers >= 1; got {checkpoints!r}.")
+        self.regret, self.reward = np.zeros(len(self.checkpoints)), np.zeros(len(self.checkpoints))
+        self.total_regret = self.total_reward = 0.0
+        self.users = self.passed = 0
+        self._next = int(self.checkpoints[0])
+        self._on_checkpoint = on_checkpoint
+
+    def add(self, regret: float, reward: float) -> None:
+        """Count one user."""
+        self.total_regret += regret
+        self.total_reward += reward
+        self.users += 1
+        if self.users == self._next:
+            self._mark(self.total_regret, self.total_reward)
+
+    def extend(self, regret: Floats, reward: Floats) -> None:
+        """Count n users, in order."""
+        regrets = np.cumsum(np.concatenate([[self.total_regret], regret]))
+        rewards = np.cumsum(np.concatenate([[self.total_reward], reward]))
+        start, self.users = self.users, self.users + len(regret)
+        while start < self._next <= self.users:
+            self._mark(float(regrets[self._next - start]), float(rewards[self._next - start]))
+        self.total_regret, self.total_reward = float(regrets[-1]), float(rewards[-1])
+
+    def _mark(self, regret: float, reward: float) -> None:
+        self.regret[self.passed], self.reward[self.passed] = regret, reward
+        self.passed += 1
+        self._next = int(self.checkpoints[self.passed]) if self.passed < len(self.checkpoints) else -1
+        if self._on_checkpoint is not None:
+            self._on_checkpoint(self)
+
+
+class RecordRegret(gym.Wrapper[Array, Any, Array, Any]):
+    """Measure every step's pseudo-regret and reward in ``self.curve``, whoever plays and however long.
+
+    It also works inside what stable-baselines3 wraps around an environment; learning steps count.
+
+    Args:
+        env: an environment whose ``info`` has ``regret``.
+        curve: where to record, or the checkpoints of a new RegretCurve.
+    """
+
+    def __init__(self, env: gym.Env[Array, Any], curve: RegretCurve | Sequence[int] | NDArray[Any]) -> None:
+        """Wrap the environment."""
+        super().__init__(env)
+        self.curve = curve if isinstance(curve, RegretCurve) else RegretCurve(curve)
+
+    def step(self, action: Any) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
+        """Take the step and count its user."""
+        step = self.env.step(action)
+        self.curve.add(step[4]["regret"], step[1])  # type: ignore[arg-type]
+        return step
+
+
+class RecordVectorRegret(VectorWrapper[Array, Array, Array]):
+    """RecordRegret for a BanditVectorEnv; the users of a step count in the order of their slots."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], curve: RegretCurve | Sequence[int] | NDArray[Any]) -> None:
+        """Wrap the vector environment."""
+        super().__init__(env)
+        self.curve = curve if isinstance(curve, RegretCurve) else RegretCurve(curve)
+
+    def step(self, actions: Array) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """Take the step and count its users."""
+        step = self.env.step(actions)
+        self.curve.extend(step[4].get("final_info", step[4])["regret"], step[1])  # type: ignore[arg-type]
+        return step
+
+
+class FlattenContext(gym.ObservationWrapper[Array, Any, Array], RecordConstructorArgs):
+    """Show contexts of shape (K, d) as vectors of length K d, as policies of stable-baselines3 expect."""
+
+    def __init__(self, env: gym.Env[Array, Any]) -> None:
+        """Wrap the environment."""
+        RecordConstructorArgs.__init__(self)
+        super().__init__(env)
+        self.observation_space = flat_space(env.observation_space)
+
+    def observation(self, observation: Array) -> Array:
+        """Return the context as a vector."""
+        return observation.reshape(-1)
+
+
+class ScoreAction(gym.ActionWrapper[Array, Any, Any], RecordConstructorArgs):
+    """Play an assortment problem by N real scores in [-1, 1]: the K items of the largest scores are offered."""
+
+    def __init__(self, env: gym.Env[Array, Any]) -> None:
+        """Wrap the environment."""
+        RecordConstructorArgs.__init__(self)
+        super().__init__(env)
+        self.assortments = env.action_space
+        self.action_space = score_space(env.action_space)
+
+    def action(self, action: Array) -> Array:
+        """Return the 0/1 vector of the top K scores."""
+        return top_scores(action, self.assortments)
+
+
+def flat_space(space: gym.Space[Any]) -> Box:
+    """Return the space of flattened elements of a Box."""
+    if not isinstance(space, Box):
+        raise TypeError(f"only Box contexts can be flattened; got {space}.")
+    return Box(space.low.reshape(-1), space.high.reshape(-1), dtype=space.dtype.type)
+
+
+def score_space(space: gym.Space[Any]) -> Box:
+    """Return the space of one score in [-1, 1] for every item."""
+    if not isinstance(space, Assortments):
+        raise TypeError(f"only assortments can be played by scores; got {space}.")
+    return Box(-1, 1, space.shape, np.float32)
+
+
+def top_scores(scores: Array, space: gym.Space[Any]) -> Array:
+    """Return the assortments of the K largest scores; scores of shape (N,) or (n, N)."""
+    assert isinstance(space, Assortments)
+    scores = np.asarray(scores)
+    if scores.shape[-1:] != space.shape[-1:] or np.isnan(scores).any():
+        raise ValueError(f"scores must be {space.n_items} numbers; got {scores!r}.")
+    return top_k(scores, space.capacity)
+
+
+def even_checkpoints(horizon: int, points: int = 200) -> NDArray[np.int64]:
+    """Return up to ``points`` evenly spaced numbers of users, the last of them the horizon."""
+    return np.unique(np.linspace(0, count(horizon=horizon), points + 1).round().astype(np.int64)[1:])

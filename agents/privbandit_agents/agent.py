@@ -7,13 +7,39 @@ from typing import Any, ClassVar, Literal
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.state import Stateful
+from privbandit_envs._validate import at_least, count, fraction, one_of, positive
+from privbandit_envs.spaces import Assortments, top_k
 from privbandit_envs.wrappers import RegretCurve
 
+__all__ = [
+    "FOREVER",
+    "Agent",
+    "Array",
+    "Assortments",
+    "Guarantee",
+    "LearningAgent",
+    "Space",
+    "Stateful",
+    "at_least",
+    "count",
+    "fraction",
+    "many",
+    "n_arms",
+    "one_of",
+    "plays_arms",
+    "plays_assortments",
+    "plays_labels",
+    "positive",
+    "top_k",
+]
+
 Array = NDArray[Any]
+Space = gym.Space[Any]
 FOREVER = 2**62
 """``frozen_rounds`` of a policy that never changes again."""
 
@@ -63,7 +89,7 @@ class Agent(Stateful, ABC):
     uses_public_data: ClassVar[bool] = False
 
     def __init__(
-        self, observation_space: gym.Space[Any], action_space: gym.Space[Any], config: Any, rng: Generator
+        self, observation_space: Space, action_space: Space, config: Any, rng: Generator
     ) -> None:
         """Check that the agent can play this environment."""
         self.name = type(self).__name__
@@ -77,7 +103,7 @@ class Agent(Stateful, ABC):
         self.rng = rng
 
     @classmethod
-    def plays(cls, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> str:
+    def plays(cls, observation_space: Space, action_space: Space) -> str:
         """Return "" if the agent can play these spaces, else what it needs, in words."""
         return ""
 
@@ -121,3 +147,28 @@ def many(rng: Generator, context: Array, single_shape: tuple[int, ...], *shape: 
     """Draw uniforms of the given shape for each user in ``context``; the same ones however users are grouped."""
     leading = context.shape[: context.ndim - len(single_shape)]
     return rng.random((*leading, *shape))
+
+
+def plays_arms(observation_space: Space, action_space: Space, per_arm: bool = False) -> str:
+    """Return "" for arms with real features (each its own, or one context for all unless ``per_arm``)."""
+    dimensions = (2,) if per_arm else (1, 2)
+    real = isinstance(observation_space, Box) and len(observation_space.shape) in dimensions
+    fits = real and isinstance(action_space, Discrete) and action_space.start == 0
+    return "" if fits else "arms with features of shape (K, d)" + ("" if per_arm else " or one context of shape (d,)")
+
+
+def plays_labels(observation_space: Space, action_space: Space) -> str:
+    """Return "" for classification: one context for all arms, which are labels."""
+    fits = plays_arms(observation_space, action_space) == "" and len(observation_space.shape or ()) == 1
+    return "" if fits else "classification: one context of shape (d,), the arms are labels"
+
+
+def plays_assortments(observation_space: Space, action_space: Space) -> str:
+    """Return "" for assortments with features and revenues of shape (N, d + 1)."""
+    return "" if isinstance(action_space, Assortments) else "assortments"
+
+
+def n_arms(action_space: Space) -> int:
+    """Return the number of arms K."""
+    assert isinstance(action_space, Discrete)
+    return int(action_space.n)

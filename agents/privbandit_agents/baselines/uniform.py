@@ -3,11 +3,18 @@
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium as gym
-from gymnasium.spaces import Discrete
-
-from privbandit_agents.agent import FOREVER, Agent, Array, many
-from privbandit_envs.spaces import Assortments, top_k
+from privbandit_agents.agent import (
+    FOREVER,
+    Agent,
+    Array,
+    Assortments,
+    Space,
+    many,
+    n_arms,
+    plays_arms,
+    plays_assortments,
+    top_k,
+)
 
 
 @dataclass(frozen=True)
@@ -21,9 +28,10 @@ class Uniform(Agent):
     Config = Config
 
     @classmethod
-    def plays(cls, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> str:
+    def plays(cls, observation_space: Space, action_space: Space) -> str:
         """Arms or assortments."""
-        return "" if isinstance(action_space, Discrete | Assortments) else "arms or assortments"
+        neither = plays_arms(observation_space, action_space) and plays_assortments(observation_space, action_space)
+        return "arms or assortments" if neither else ""
 
     def select_action(self, context: Array) -> Any:
         """Ignore the context."""
@@ -31,8 +39,7 @@ class Uniform(Agent):
         assert shape is not None
         if isinstance(self.action_space, Assortments):
             return top_k(many(self.rng, context, shape, self.action_space.n_items), self.action_space.capacity)
-        assert isinstance(self.action_space, Discrete)
-        arms = many(self.rng, context, shape) * int(self.action_space.n)
+        arms = many(self.rng, context, shape) * n_arms(self.action_space)
         return arms.astype(int) if context.ndim > len(shape) else int(arms)
 
     def update(self, context: Array, action: Any, feedback: Any) -> None:

@@ -1,0 +1,104 @@
+"""Recursive ridge regression, and the agents' side of it that LinUCB, LinTS and greedy share."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.linalg import get_blas_funcs
+
+from privbandit_agents.agent import Agent, Space, Stateful, n_arms, plays_arms
+
+Array = NDArray[Any]
+
+
+class Ridge(Stateful):
+    """theta = A^-1 b with A = ridge I + sum x x' and b = sum r x, kept up to date by rank-one steps.
+
+    A^-1 and theta are one matrix M = [A^-1 | theta] of shape (d, d + 1): x M gives A^-1 x and the estimate x . theta in
+    one product, and by Sherman and Morrison both change by one outer product, written in place. No step costs more
+    than O(d^2).
+
+    Args:
+        dim: d.
+        ridge: regularisation, > 0.
+        dtype: float32 or float64.
+    """
+
+    fixed: ClassVar[frozenset[str]] = frozenset({"ger"})
+
+    def __init__(self, dim: int, ridge: float, dtype: Any) -> None:
+        """Start with A = ridge I and theta = 0."""
+        self.matrix: Array = np.zeros((dim + 1, dim), dtype, order="F")  # M', so that M itself is C-ordered
+        self.matrix[np.arange(dim), np.arange(dim)] = 1 / ridge
+        (self.ger,) = get_blas_funcs(("ger",), (self.matrix,))
+
+    def score(self, features: Array) -> Array:
+        """Return x M for features of shape (..., d): A^-1 x, and x . theta in the last column."""
+        scored: Array = features @ self.matrix.T
+        return scored
+
+    def learn(self, x: Array, scored: Array, reward: float) -> None:
+        """Add one observation, given its ``score``; ``scored`` is overwritten."""
+        direction = scored[:-1]
+        scored[-1] -= reward
+        gain = -1.0 / (1.0 + float(direction @ x))
+        self.matrix = self.ger(gain, scored, direction, a=self.matrix, overwrite_a=1)
+
+
+class RidgeAgent(Agent):
+    """An agent that keeps a Ridge over the features of the arms it plays; a subclass says how to choose.
+
+    Where all arms share one context of shape (d,), arm a has the features (x, 1) in its own block of (d + 1) K.
+    """
+
+    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"last"}
+
+    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+        """Start without data."""
+        super().__init__(observation_space, action_space, config, rng)
+        self.n_arms = n_arms(action_space)
+        shape = observation_space.shape
+        assert shape is not None
+        self.shared_context = len(shape) == 1
+        dim = (shape[0] + 1) * self.n_arms if self.shared_context else shape[1]
+        self.regression = Ridge(dim, config.ridge, observation_space.dtype)
+        self.last: tuple[Any, Array, Array] = (None, np.empty(0), np.empty(0))
+
+    @classmethod
+    def plays(cls, observation_space: Space, action_space: Space) -> str:
+        """Arms with features each, or one context for all."""
+        return plays_arms(observation_space, action_space)
+
+    @abstractmethod
+    def choose(self, features: Array, scored: Array) -> Array:
+        """Return arms, given features (..., K, d) and their scores (..., K, d + 1)."""
+
+    def select_action(self, context: Array) -> Any:
+        """Score the arms and choose."""
+        features = self.features(context)
+        scored = self.regression.score(features)
+        self.last = context, features, scored
+        return self.choose(features, scored)
+
+    def update(self, context: Array, action: Any, feedback: Any) -> None:
+        """Learn from one user, or from many in order."""
+        if context is self.last[0] and context.ndim == len(self.observation_space.shape or ()):
+            self.regression.learn(self.last[1][action], self.last[2][action], feedback)
+            self.last = (None, self.last[1], self.last[2])
+            return
+        for one, arm, reward in self.one_by_one(context, action, feedback):
+            x = self.features(one)[arm]
+            self.regression.learn(x, self.regression.score(x), reward)
+
+    def features(self, context: Array) -> Array:
+        """Return the features of every arm, shape (..., K, d)."""
+        if not self.shared_context:
+            return context
+        *users, dim = context.shape
+        features = np.zeros((*users, self.n_arms, self.n_arms, dim + 1), context.dtype)
+        for arm in range(self.n_arms):
+            features[..., arm, arm, :dim] = context
+            features[..., arm, arm, dim] = 1
+        return features.reshape(*users, self.n_arms, -1)

@@ -1,0 +1,139 @@
+"""The sparsity-agnostic lasso bandit.
+
+Min-hwan Oh, Garud Iyengar and Assaf Zeevi, "Sparsity-Agnostic Lasso Bandit", ICML 2021, Algorithm 1.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from privbandit_agents.agent import Agent, Array, Space, plays_arms, positive
+from privbandit_agents.rows import Rows
+
+FLUSH = 1024
+"""Rows kept before they are added to the Gram matrix; memory does not grow with the horizon."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of the lasso bandit.
+
+    Attributes:
+        lambda_0: scale of the penalty lambda_t = lambda_0 sqrt((4 ln t + 2 ln d) / t), > 0; about half the scale of the
+            reward's noise.
+        growth: refit when the number of users has grown by this factor, > 1.
+    """
+
+    lambda_0: float = 0.05
+    growth: float = 1.3
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        positive(lambda_0=self.lambda_0)
+        positive(**{"growth - 1": self.growth - 1})
+
+
+class SparsityAgnosticLasso(Agent):
+    """Play greedily on a lasso estimate of all users' data; the sparsity need not be known.
+
+    Deviations:
+        The estimate is refitted when the number of users has grown by ``growth``, not for every user; in between the
+        policy is frozen. The solver starts from the last estimate.
+    """
+
+    Config = Config
+
+    def __init__(self, observation_space: Space, action_space: Space, config: Config, rng: Generator) -> None:
+        """Start from beta = 0."""
+        super().__init__(observation_space, action_space, config, rng)
+        assert observation_space.shape is not None
+        dim = observation_space.shape[1]
+        self.gram, self.moment = np.zeros((dim, dim)), np.zeros(dim)
+        self.features, self.feedback = Rows((dim,), observation_space.dtype), Rows((), np.float64)
+        self.beta = np.zeros(dim)
+        self.users, self.refit_at = 0, 1
+
+    @classmethod
+    def plays(cls, observation_space: Space, action_space: Space) -> str:
+        """Arms with features each."""
+        return plays_arms(observation_space, action_space, per_arm=True)
+
+    def select_action(self, context: Array) -> Any:
+        """Return argmax x . beta; only the support of beta is read (line 4)."""
+        support = np.flatnonzero(self.beta)
+        return np.vecdot(context[..., support], self.beta[support].astype(context.dtype)).argmax(axis=-1)
+
+    def update(self, context: Array, action: Any, feedback: Any) -> None:
+        """Keep the played features; refit when it is time (lines 5 to 7)."""
+        rows = np.atleast_1d(action)
+        played = context.reshape(len(rows), *context.shape[-2:])[np.arange(len(rows)), rows]
+        rewards, done = np.atleast_1d(feedback), 0
+        while done < len(rows):
+            n = min(len(rows) - done, self.refit_at - self.users, FLUSH - len(self.features))
+            self.features.append(played[done : done + n])
+            self.feedback.append(rewards[done : done + n])
+            self.users += n
+            done += n
+            self._digest()
+
+    def frozen_rounds(self) -> int:
+        """Return the number of users before the next refit."""
+        return self.refit_at - self.users
+
+    def _digest(self) -> None:
+        due = self.users == self.refit_at
+        if due or len(self.features) == FLUSH:
+            x = self.features.view()
+            self.gram += x.T @ x
+            self.moment += x.T.astype(np.float64) @ self.feedback.view()
+            self.features.clear()
+            self.feedback.clear()
+        if due:
+            t, dim = self.users, len(self.beta)
+            penalty = self.config.lambda_0 * math.sqrt((4 * math.log(t) + 2 * math.log(dim)) / t)
+            self.beta = lasso(self.gram / t, self.moment / t, penalty, self.beta)
+            self.refit_at = max(t + 1, math.ceil(t * self.config.growth))
+
+
+def lasso(
+    gram: NDArray[np.float64],
+    moment: NDArray[np.float64],
+    penalty: float,
+    start: NDArray[np.float64],
+    tolerance: float = 1e-7,
+    sweeps: int = 1000,
+) -> NDArray[np.float64]:
+    """Minimise beta' gram beta - 2 moment . beta + penalty |beta|_1 by coordinate descent on a growing active set.
+
+    Args:
+        gram: X'X / t, shape (d, d).
+        moment: X'y / t, shape (d,).
+        penalty: lambda, > 0.
+        start: where to start, shape (d,).
+        tolerance: largest change of a coordinate in the last sweep, relative to the largest coefficient.
+        sweeps: at most so many.
+    """
+    beta = np.where(gram.diagonal() > 0, start, 0.0)
+    residual = moment - gram @ beta
+    threshold = penalty / 2
+    diagonal = gram.diagonal().tolist()
+    for _ in range(sweeps):
+        candidates = np.flatnonzero((beta != 0) | (np.abs(residual) > threshold * (1 + 1e-9)))
+        change = 0.0
+        for j in candidates.tolist():
+            if diagonal[j] == 0:
+                continue
+            old = float(beta[j])
+            target = float(residual[j]) + diagonal[j] * old
+            new = math.copysign(max(abs(target) - threshold, 0.0), target) / diagonal[j]
+            if new != old:
+                residual -= gram[j] * (new - old)
+                beta[j] = new
+                change = max(change, abs(new - old))
+        if change <= tolerance * max(float(np.abs(beta).max()), 1e-12):
+            break
+    return beta

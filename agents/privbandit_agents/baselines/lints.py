@@ -1,0 +1,48 @@
+"""Linear Thompson sampling for a parameter shared by the arms.
+
+Shipra Agrawal and Navin Goyal, "Thompson Sampling for Contextual Bandits with Linear Payoffs", ICML 2013.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from privbandit_agents.agent import at_least, positive
+from privbandit_agents.baselines.ridge import Array, RidgeAgent
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of linear Thompson sampling.
+
+    Attributes:
+        v: scale of the posterior N(theta, v^2 A^-1), >= 0.
+        ridge: regularisation of A = ridge I + sum x x', > 0.
+    """
+
+    v: float = 0.5
+    ridge: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        at_least(0, v=self.v)
+        positive(ridge=self.ridge)
+
+
+class LinTS(RidgeAgent):
+    """Play the arm with the largest x . theta~ for theta~ drawn from N(theta, v^2 A^-1).
+
+    The scores of the K arms are jointly N(X theta, v^2 X A^-1 X'), so K Gaussians are drawn instead of d and no root
+    of A^-1 is needed: the law of the action is the same.
+    """
+
+    Config = Config
+
+    def choose(self, features: Array, scored: Array) -> Array:
+        """Return argmax of the sampled scores."""
+        covariance = (scored[..., :-1] @ np.swapaxes(features, -1, -2)).astype(np.float64)
+        values, vectors = np.linalg.eigh((covariance + np.swapaxes(covariance, -1, -2)) / 2)
+        luck = self.rng.standard_normal(features.shape[:-1])
+        spread = vectors @ (np.sqrt(np.maximum(values, 0)) * luck)[..., None]
+        arms: Array = (scored[..., -1] + self.config.v * spread[..., 0]).argmax(axis=-1)
+        return arms

@@ -1,0 +1,45 @@
+"""A growing array of observations."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit_agents.state import Stateful
+
+
+class Rows(Stateful):
+    """Rows appended at the end; the array behind them doubles when it is full.
+
+    Args:
+        shape: of one row.
+        dtype: of the entries.
+        capacity: rows to make room for at first.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, capacity: int = 64) -> None:
+        """Start empty."""
+        self.array = np.empty((capacity, *shape), dtype)
+        self.size = 0
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self.size
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Add rows of shape (n, ...)."""
+        end = self.size + len(rows)
+        if end > len(self.array):
+            grown = np.empty((max(end, 2 * len(self.array)), *self.array.shape[1:]), self.array.dtype)
+            grown[: self.size] = self.view()
+            self.array = grown
+        self.array[self.size : end] = rows
+        self.size = end
+
+    def view(self) -> NDArray[Any]:
+        """Return the rows, shape (size, ...); valid until the next append."""
+        return self.array[: self.size]
+
+    def clear(self) -> None:
+        """Forget all rows but keep the room."""
+        self.size = 0

@@ -20,4 +20,4 @@ __all__ = [
 register("privbandit/Linear-v0", "privbandit_envs.linear:LinearProblem")
 register("privbandit/SparseLinear-v0", "privbandit_envs.sparse:SparseLinearProblem")
 register("privbandit/Assortment-v0", "privbandit_envs.assortment:AssortmentProblem")
-# register("privbandit/Classification-v0", "privbandit_envs.classification:ClassificationProblem")
+register("privbandit/Classification-v0", "privbandit_envs.classification:ClassificationProblem")

@@ -64,7 +64,7 @@ class AssortmentProblem(Problem):
         self.revenues = fixed_revenues(revenues, n_items, self.dtype)
         high = np.full((n_items, count(dim=dim) + 1), 1.0 if features == "unit" else BOUND, self.dtype)
         low = -high
-        low[:, -1], high[:, -1] = 0, 1 if self.revenues is None else self.revenues
+        low[:, -1], high[:, -1] = 0, 1 if self.revenues is None else self.revenues.max()
         self.observation_space = Box(low, high, dtype=self.dtype.type)
         self.theta: Floats = rng.random(dim) if theta is None else np.asarray(theta, dtype=float)
         if self.theta.shape != (dim,) or not np.isfinite(self.theta).all():
@@ -82,7 +82,7 @@ class AssortmentProblem(Problem):
             np.clip(x, -BOUND, BOUND, out=x)
         for feature in range(columns - 1):  # twice as fast as one copy, whose inner loop would be d long
             contexts[..., feature] = x[..., feature]
-        contexts[..., -1] = rng.random((n, n_items), dtype=self.dtype) if self.revenues is None else self.revenues  # type: ignore[arg-type]
+        contexts[..., -1] = rng.random((n, n_items), dtype=self.dtype) if self.revenues is None else self.revenues
         return contexts
 
     def weights(self, contexts: Array) -> Floats:
@@ -193,6 +193,6 @@ def fixed_revenues(revenues: Any, n_items: int, dtype: np.dtype[Any]) -> Array |
     if isinstance(revenues, str):
         return None if one_of(("ones", "random"), revenues=revenues) == "random" else np.ones(n_items, dtype)
     fixed = np.asarray(revenues, dtype=float)
-    if fixed.shape != (n_items,) or not np.isfinite(fixed).all() or (fixed < 0).any():
-        raise ValueError(f"revenues must be 'ones', 'random' or {n_items} numbers >= 0; got {revenues!r}.")
+    if fixed.shape != (n_items,) or not np.isfinite(fixed).all() or (fixed < 0).any() or not fixed.any():
+        raise ValueError(f"revenues must be 'ones', 'random' or {n_items} numbers >= 0, not all 0; got {revenues!r}.")
     return fixed.astype(dtype)

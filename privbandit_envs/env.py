@@ -1,6 +1,6 @@
 """A stream of users behind the Gymnasium interface, one user a step."""
 
-from typing import Any, cast
+from typing import Any
 
 import gymnasium as gym
 from gymnasium.error import ResetNeeded
@@ -73,7 +73,7 @@ class BanditEnv(gym.Env[Array, Any]):
         """Start an episode: a new world if a seed is given (or none was drawn yet), else new users of the same one."""
         super().reset(seed=seed)
         if self._stream is None or seed is not None:
-            self._stream = self._world.stream(cast(int, self.np_random_seed))
+            self._stream = self._world.stream(int(self.np_random.integers(2**63)) if seed is None else seed)
         else:
             self._stream.skip(1)
         self._left = self.horizon
@@ -103,7 +103,7 @@ class BanditEnv(gym.Env[Array, Any]):
         self._left -= len(actions)
         return served
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """Return the current round as text (``render_mode="ansi"``)."""
         if self.render_mode != "ansi":
             return None
@@ -118,7 +118,9 @@ class BanditEnv(gym.Env[Array, Any]):
 
     def _fits(self, n: int) -> None:
         if self._stream is None or n > self._left:
-            raise ResetNeeded(self._why() if not self._left else f"{n} users asked for; the episode has {self._left} left.")
+            raise ResetNeeded(
+                self._why() if not self._left else f"{n} users asked for; the episode has {self._left} left."
+            )
 
     def _why(self) -> str:
         if self._stream is None:

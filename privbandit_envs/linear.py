@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from privbandit_envs._validate import count, fraction, one_of, positive
 from privbandit_envs.gaussians import gaussians
-from privbandit_envs.problem import Array, ArmProblem, Floats
+from privbandit_envs.problem import ArmProblem, Array, Floats
 
 DESIGNS = ("sphere", "case1", "case2", "ill")
 NOISES = ("rademacher", "uniform")
@@ -69,7 +69,7 @@ class LinearProblem(ArmProblem):
             raise ValueError(f"dim must be >= 2 for design {design!r}; got {dim}.")
         self.delta = fraction(delta=positive(delta=horizon**-0.5 if delta is None else delta))
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
-        self.observation_space = Box(-1, 1, shape, self.dtype)  # type: ignore[arg-type]
+        self.observation_space = Box(-1, 1, shape, self.dtype)
         self.action_space = Discrete(n_arms)
         self.theta = self._theta(fraction(theta_norm=theta_norm), theta, rng)
         self._support = self._features(count(support=support), rng) if support is not None else None
@@ -92,7 +92,8 @@ class LinearProblem(ArmProblem):
         u = rng.random((len(means), 1))
         if self.noise == "rademacher":
             return np.where(u < (1 + means) / 2, 1.0, -1.0)
-        return means + (2 * u - 1) * (1 - np.abs(means))
+        noisy: Floats = means + (2 * u - 1) * (1 - np.abs(means))
+        return noisy
 
     def _theta(self, norm: float, given: Any, rng: Generator) -> Floats:
         dim = self.observation_space.shape[1]  # type: ignore[index]

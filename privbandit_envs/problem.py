@@ -136,7 +136,8 @@ class ArmProblem(Problem):
 
     def best_action(self, contexts: Array) -> Array:
         """Return each user's best arm, shape (n,)."""
-        return self.means(contexts).argmax(axis=1)
+        best: Array = self.means(contexts).argmax(axis=1)
+        return best
 
     def outcome(self, contexts: Array, actions: Array, rng: Generator) -> tuple[Array, Floats]:
         """Draw the rewards of the chosen arms; they are the feedback."""

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from privbandit_envs._validate import at_least, count, number, one_of
 from privbandit_envs.gaussians import gaussians
-from privbandit_envs.problem import Array, ArmProblem, Floats
+from privbandit_envs.problem import ArmProblem, Array, Floats
 
 BOUND = 8.0  # contexts are clipped here: beyond it a standard Gaussian has probability 1.2e-15
 
@@ -65,7 +65,7 @@ class SparseLinearProblem(ArmProblem):
         self.noise = one_of(("gaussian", "uniform"), noise=noise)
         self.noise_scale = at_least(0, noise_scale=noise_scale)
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
-        self.observation_space = Box(-BOUND, BOUND, shape, self.dtype)  # type: ignore[arg-type]
+        self.observation_space = Box(-BOUND, BOUND, shape, self.dtype)
         self.action_space = Discrete(n_arms)
         self.beta = draw_beta(dim, sparsity, coefficients, rng) if beta is None else np.asarray(beta, dtype=float)
         if self.beta.shape != (dim,) or not np.isfinite(self.beta).all():

@@ -65,7 +65,7 @@ class BanditVectorEnv(VectorEnv[Array, Array, Array]):
         """Public features and labels (X_Q, y_Q), where the family has them."""
         return self._world.public_data
 
-    def reset(  # type: ignore[override]
+    def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
         """Start an episode: a new world if a seed is given (or none was drawn yet), else new users of the same one."""
@@ -73,7 +73,7 @@ class BanditVectorEnv(VectorEnv[Array, Array, Array]):
             raise TypeError(f"seed must be one integer, since all slots share one world; got {seed!r}.")
         super().reset(seed=seed)
         if self._stream is None or seed is not None:
-            self._stream = self._world.stream(int(self.np_random_seed))
+            self._stream = self._world.stream(int(self.np_random.integers(2**63)) if seed is None else seed)
         else:
             self._stream.skip(self.num_envs)
         self._left = self.horizon

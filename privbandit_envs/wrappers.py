@@ -97,7 +97,7 @@ class RecordVectorRegret(VectorWrapper[Array, Array, Array]):
     def step(self, actions: Array) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """Take the step and count its users."""
         step = self.env.step(actions)
-        self.curve.extend(step[4].get("final_info", step[4])["regret"], step[1])  # type: ignore[arg-type]
+        self.curve.extend(step[4].get("final_info", step[4])["regret"], step[1])
         return step
 
 

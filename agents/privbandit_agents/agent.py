@@ -88,9 +88,7 @@ class Agent(Stateful, ABC):
     fixed: ClassVar[frozenset[str]] = frozenset({"observation_space", "action_space", "config", "name"})
     uses_public_data: ClassVar[bool] = False
 
-    def __init__(
-        self, observation_space: Space, action_space: Space, config: Any, rng: Generator
-    ) -> None:
+    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
         """Check that the agent can play this environment."""
         self.name = type(self).__name__
         needs = self.plays(observation_space, action_space)

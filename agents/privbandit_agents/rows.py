@@ -43,3 +43,12 @@ class Rows(Stateful):
     def clear(self) -> None:
         """Forget all rows but keep the room."""
         self.size = 0
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return the rows without the room behind them."""
+        return {"rows": self.view()}, {}
+
+    def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Take over saved rows."""
+        self.clear()
+        self.append(arrays["rows"])

@@ -47,7 +47,7 @@ class SparsityAgnosticLasso(Agent):
 
     Config = Config
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Config, rng: Generator) -> None:
+    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
         """Start from beta = 0."""
         super().__init__(observation_space, action_space, config, rng)
         assert observation_space.shape is not None

@@ -43,4 +43,5 @@ class LinUCB(RidgeAgent):
         bound = np.sqrt(squared_width, out=squared_width)
         bound *= self.config.alpha
         bound += scored[..., -1]
-        return bound.argmax(axis=-1)
+        arms: Array = bound.argmax(axis=-1)
+        return arms

@@ -55,13 +55,13 @@ class UCBMNL(Agent):
     """Offer the best assortment for the utilities x . theta + alpha_t |x|_(V^-1), V = sum over offered items of x x'.
 
     Deviations:
-        theta, V and alpha_t are brought up to date when the number of users has grown by ``growth``, not for every user;
-        in between the policy is frozen. The likelihood has a small ridge, so that it always has a maximum.
+        theta, V and alpha_t are brought up to date when the number of users has grown by ``growth``, not for every
+        user; in between the policy is frozen. The likelihood has a small ridge, so that it always has a maximum.
     """
 
     Config = Config
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Config, rng: Generator) -> None:
+    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
         """Start with exploration."""
         super().__init__(observation_space, action_space, config, rng)
         assert isinstance(action_space, Assortments) and observation_space.shape is not None
@@ -72,7 +72,7 @@ class UCBMNL(Agent):
         self.in_gram = 0
         self.theta = np.zeros(self.dim)
         self.scorer = np.zeros((self.dim, self.dim + 1))  # [alpha_t V^(-1/2) | theta]
-        self.refit_at = config.exploration_rounds
+        self.refit_at: int = config.exploration_rounds
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
@@ -85,12 +85,13 @@ class UCBMNL(Agent):
         assert shape is not None
         if len(self.choices) < self.config.exploration_rounds:
             return top_k(many(self.rng, context, shape, self.n_items), self.capacity)
-        scored = context[..., :-1] @ self.scorer
+        scored: Array = context[..., :-1] @ self.scorer
         width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
         weights, revenues = attraction(scored[..., -1] + width), context[..., -1]
         if context.ndim == len(shape):
-            return best_assortment(weights[None], revenues[None], self.capacity)[0]
-        return best_assortment(weights, revenues, self.capacity)
+            weights, revenues = weights[None], revenues[None]
+        best = best_assortment(weights, revenues, self.capacity)
+        return best.reshape(*context.shape[:-1])
 
     def update(self, context: Array, action: Any, feedback: Any) -> None:
         """Keep what was offered and bought; refit when it is time."""

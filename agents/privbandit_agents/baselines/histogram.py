@@ -1,0 +1,113 @@
+"""A histogram classifier on a fixed partition of the unit cube.
+
+The partition is the max-edge rule of Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classification
+with Public Data", 2023, section 3: every cell is halved at the midpoint of its longest edge, ``depth`` times.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.random import Generator
+
+from privbandit_agents.agent import Array, Space, count
+from privbandit_agents.baselines.labels import Floats, LabelAgent, Labels, check_settings
+
+MAX_DEPTH = 24
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of the histogram.
+
+    Attributes:
+        depth: number of halvings p, at most 24; there are 2^p cells.
+        exploration: probability of a random label; None: 0 with two labels, 0.05 with more.
+        refit: growth of the data after which the majority labels are looked up again, > 1.
+    """
+
+    depth: int = 8
+    exploration: float | None = None
+    refit: float = 1.05
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if count(depth=self.depth) > MAX_DEPTH:
+            raise ValueError(f"depth must be at most {MAX_DEPTH}; got {self.depth}.")
+        check_settings(self)
+
+
+class Histogram(LabelAgent):
+    """Predict the majority label of a context's cell, over public rows and users alike.
+
+    A tie, as in an empty cell, is decided by the parent cell, then by its parent, and so on. Among edges of equal
+    length the first is halved: with more features than ``depth`` only the first ``depth`` of them matter. Time and
+    memory do not grow with the number of users: O(2^depth K) numbers.
+    """
+
+    Config = Config
+    fixed: ClassVar[frozenset[str]] = LabelAgent.fixed | {"bits"}
+
+    def __init__(
+        self,
+        observation_space: Space,
+        action_space: Space,
+        config: Config,
+        rng: Generator,
+        public_data: tuple[Array, Labels] | None = None,
+    ) -> None:
+        """Count the public rows."""
+        super().__init__(observation_space, action_space, config, rng, public_data)
+        (dim,) = observation_space.shape or ()
+        used = min(dim, config.depth)
+        self.bits = [math.ceil((config.depth - feature) / dim) for feature in range(used)]
+        self.counts: Floats = np.zeros((2**config.depth, self.n_labels))
+        self.majority: Labels = np.zeros(2**config.depth, np.int64)
+        self.learn(*self.public_data, np.ones(len(self.public_data[1])))
+        self.fit()
+
+    @classmethod
+    def plays(cls, observation_space: Space, action_space: Space) -> str:
+        """Classification in the unit cube."""
+        needs = super().plays(observation_space, action_space)
+        assert needs or isinstance(observation_space, Box)
+        if needs or ((observation_space.low == 0) & (observation_space.high == 1)).all():  # type: ignore[attr-defined]
+            return needs
+        return "classification of contexts in [0, 1]^d"
+
+    def predict(self, contexts: Array) -> Labels:
+        """Look up the majority of the cells."""
+        majority: Labels = self.majority[self.cells(contexts)]
+        return majority
+
+    def learn(self, contexts: Array, labels: Labels, weights: Floats) -> None:
+        """Count the labels in the cells."""
+        np.add.at(self.counts, (self.cells(contexts), labels), weights)
+
+    def fit(self) -> None:
+        """Find the majority of every cell, from the root down; where the largest counts tie keep the parent's."""
+        majority = np.zeros(1, np.int64)
+        for depth in range(self.config.depth + 1):
+            counts = self.counts.reshape(2**depth, -1, self.n_labels).sum(axis=1)
+            majority = np.repeat(majority, len(counts) // len(majority))
+            best = counts.max(axis=1, keepdims=True)
+            alone = np.count_nonzero(counts == best, axis=1) == 1
+            majority = np.where(alone, counts.argmax(axis=1), majority)
+        self.majority = majority
+
+    def cells(self, contexts: Array) -> Labels:
+        """Return the cell of every context: one bit for each halving, the first halving's the most significant."""
+        grid = [halvings(contexts[:, feature], bits) for feature, bits in enumerate(self.bits)]
+        cells = np.zeros(len(contexts), np.int64)
+        for depth in range(self.config.depth):
+            level, feature = divmod(depth, contexts.shape[1])
+            cells = cells << 1 | (grid[feature] >> (self.bits[feature] - 1 - level) & 1)
+        return cells
+
+
+def halvings(x: Array, times: int) -> Labels:
+    """Return which of the 2^times equal parts of [0, 1] each x lies in."""
+    parts: Labels = np.minimum((x.astype(np.float64) * 2**times).astype(np.int64), 2**times - 1)
+    return parts

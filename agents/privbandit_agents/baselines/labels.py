@@ -1,0 +1,135 @@
+"""What the classifiers share: labels from 0/1 feedback, exploration, and a schedule of refits."""
+
+import math
+from abc import abstractmethod
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from privbandit_agents.agent import Agent, Array, Space, fraction, many, n_arms, plays_labels
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+EXPLORATION = 0.05
+
+
+class Settings(Protocol):
+    """What a LabelAgent reads of its Config."""
+
+    @property
+    def exploration(self) -> float | None:
+        """Probability of a random label; None: 0 with two labels, 0.05 with more."""
+
+    @property
+    def refit(self) -> float:
+        """Growth of the data between two refits, > 1."""
+
+
+def check_settings(config: Settings) -> None:
+    """Raise ValueError for a value out of range."""
+    if config.exploration is not None:
+        fraction(exploration=config.exploration)
+    if not 1 < config.refit < math.inf:
+        raise ValueError(f"refit must be a finite number > 1; got {config.refit!r}.")
+
+
+class LabelAgent(Agent):
+    """Predict labels, having public data and learning from each user whether the prediction was right.
+
+    With two labels the feedback reveals the label, and there is nothing to explore. With more only a right prediction
+    does; a random label now and then keeps all of them in play, and a right answer counts 1/p, where p is the
+    probability with which it was given, so that the counted labels are unbiased.
+
+    The predictions change when the data have grown by the factor ``refit``, so users in between can be served
+    together.
+
+    Args:
+        observation_space: of one user.
+        action_space: of one user.
+        config: settings with ``exploration`` and ``refit``.
+        rng: the agent's own randomness.
+        public_data: features (n, d) and labels (n,).
+    """
+
+    uses_public_data = True
+    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"public_data"}
+
+    def __init__(
+        self,
+        observation_space: Space,
+        action_space: Space,
+        config: Settings,
+        rng: Generator,
+        public_data: tuple[Array, Labels] | None,
+    ) -> None:
+        """Start with the public data."""
+        super().__init__(observation_space, action_space, config, rng)
+        if public_data is None:
+            raise ValueError(f"{self.name} needs an environment with public_data; got None.")
+        self.public_data = public_data
+        self.n_labels = n_arms(action_space)
+        self.exploration = config.exploration
+        if self.exploration is None:
+            self.exploration = 0.0 if self.n_labels == 2 else EXPLORATION
+        self.users = 0
+        self.next_fit = self.schedule()
+
+    @classmethod
+    def plays(cls, observation_space: Space, action_space: Space) -> str:
+        """Classification."""
+        return plays_labels(observation_space, action_space)
+
+    @abstractmethod
+    def predict(self, contexts: Array) -> Labels:
+        """Return the best guess for contexts of shape (n, d)."""
+
+    @abstractmethod
+    def learn(self, contexts: Array, labels: Labels, weights: Floats) -> None:
+        """Take in labelled contexts (n, d) without changing the predictions."""
+
+    @abstractmethod
+    def fit(self) -> None:
+        """Let the predictions reflect all that was learnt."""
+
+    def select_action(self, context: Array) -> Any:
+        """Predict, or explore."""
+        labels = self.predict(self.rows(context))
+        if self.exploration:
+            luck = many(self.rng, context, self.rows(context).shape[1:], 2).reshape(-1, 2)
+            labels = np.where(luck[:, 0] < self.exploration, (luck[:, 1] * self.n_labels).astype(np.int64), labels)
+        return labels if context.ndim == 2 else int(labels[0])
+
+    def update(self, context: Array, action: Any, feedback: Any) -> None:
+        """Learn from the users who revealed their label; refit when it is time."""
+        contexts, answers, right = self.rows(context), np.atleast_1d(action), np.atleast_1d(feedback) > 0.5
+        if self.n_labels == 2:
+            self.learn(contexts, np.where(right, answers, 1 - answers), np.ones(len(answers)))
+        elif right.any():
+            contexts, answers = contexts[right], answers[right]
+            self.learn(contexts, answers, 1 / self.propensity(contexts, answers))
+        self.users += len(right)
+        if self.users >= self.next_fit:
+            self.fit()
+            self.next_fit = self.schedule()
+
+    def propensity(self, contexts: Array, answers: Labels) -> Floats:
+        """Return the probability of every answer under the policy that gave it."""
+        assert self.exploration is not None
+        explored = self.exploration / self.n_labels
+        probability: Floats = np.where(answers == self.predict(contexts), 1 - self.exploration + explored, explored)
+        return probability
+
+    def frozen_rounds(self) -> int:
+        """Return the number of users up to the next refit."""
+        return self.next_fit - self.users
+
+    def schedule(self) -> int:
+        """Return the number of users at which to refit next."""
+        public = len(self.public_data[1])
+        return max(self.users + 1, math.ceil(self.config.refit * (public + self.users)) - public)
+
+    def rows(self, context: Array) -> Array:
+        """Return contexts of shape (n, d), also for one user."""
+        return context if context.ndim == 2 else context[None]

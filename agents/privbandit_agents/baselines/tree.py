@@ -1,0 +1,134 @@
+"""A decision tree that is fitted again as the data grow.
+
+Leo Breiman, Jerome Friedman, Richard Olshen and Charles Stone, "Classification and Regression Trees", 1984, as
+implemented in scikit-learn.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.agent import FOREVER, Array, Space, Stateful, count, one_of
+from privbandit_agents.baselines.labels import Floats, LabelAgent, Labels, check_settings
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of the decision tree.
+
+    Attributes:
+        learn_from: ``"all"``: public rows and users; ``"public"``: public rows only.
+        max_depth: of the tree, or None.
+        min_samples_leaf: smallest number of rows in a leaf, >= 1.
+        exploration: probability of a random label; None: 0 with two labels, 0.05 with more.
+        refit: growth of the data after which the tree is fitted again, > 1.
+    """
+
+    learn_from: str = "all"
+    max_depth: int | None = 10
+    min_samples_leaf: int = 5
+    exploration: float | None = None
+    refit: float = 1.2
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        one_of(("all", "public"), learn_from=self.learn_from)
+        if self.max_depth is not None:
+            count(max_depth=self.max_depth)
+        count(min_samples_leaf=self.min_samples_leaf)
+        check_settings(self)
+
+
+class Rows(Stateful):
+    """Labelled rows in arrays that double as they fill.
+
+    Args:
+        dim: number of features d.
+        dtype: of the features.
+    """
+
+    def __init__(self, dim: int, dtype: Any) -> None:
+        """Start empty."""
+        self.size = 0
+        self.x: Array = np.zeros((1024, dim), dtype)
+        self.y: Labels = np.zeros(1024, np.int64)
+        self.weight: Floats = np.zeros(1024)
+
+    def append(self, x: Array, y: Labels, weight: Floats) -> None:
+        """Add n rows."""
+        start, self.size = self.size, self.size + len(y)
+        while self.size > len(self.y):
+            self.x, self.y, self.weight = (np.concatenate([a, np.zeros_like(a)]) for a in (self.x, self.y, self.weight))
+        rows = slice(start, self.size)
+        self.x[rows], self.y[rows], self.weight[rows] = x, y, weight
+
+
+class TreeClassifier(LabelAgent):
+    """Predict by a decision tree of Gini splits over the rows seen so far.
+
+    It keeps every row, so memory grows with the users, and refits take O(n log n) for each of them.
+    """
+
+    Config = Config
+    fixed: ClassVar[frozenset[str]] = LabelAgent.fixed | {"tree", "leaf_labels"}
+
+    def __init__(
+        self,
+        observation_space: Space,
+        action_space: Space,
+        config: Config,
+        rng: Generator,
+        public_data: tuple[Array, Labels] | None = None,
+    ) -> None:
+        """Fit the public rows."""
+        super().__init__(observation_space, action_space, config, rng, public_data)
+        self.tree_seed = int(rng.integers(2**31))
+        self.frozen = config.learn_from == "public"
+        self.data = Rows(self.public_data[0].shape[1], np.float32)
+        self.data.append(*self.public_data, np.ones(len(self.public_data[1])))
+        self.fit()
+
+    def predict(self, contexts: Array) -> Labels:
+        """Return the majority label of each context's leaf."""
+        labels: Labels = self.leaf_labels[self.tree.apply(contexts.astype(np.float32))]
+        return labels
+
+    def learn(self, contexts: Array, labels: Labels, weights: Floats) -> None:
+        """Keep the rows."""
+        self.data.append(contexts, labels, weights)
+
+    def fit(self) -> None:
+        """Grow a new tree from all rows."""
+        self.fitted_rows = self.data.size
+        self.restored()
+
+    def restored(self) -> None:
+        """Grow the tree again from the rows it was grown from."""
+        rows = slice(0, self.fitted_rows)
+        classifier = decision_tree_classifier()(
+            max_depth=self.config.max_depth,
+            min_samples_leaf=self.config.min_samples_leaf,
+            random_state=self.tree_seed,
+        ).fit(self.data.x[rows], self.data.y[rows], self.data.weight[rows])
+        self.tree = classifier.tree_  # the bare tree: a prediction for one user costs a tenth of the classifier's
+        self.leaf_labels: Labels = classifier.classes_[self.tree.value[:, 0, :].argmax(axis=1)]
+
+    def update(self, context: Array, action: Any, feedback: Any) -> None:
+        """Learn from users, unless the tree is of the public rows only."""
+        if not self.frozen:
+            super().update(context, action, feedback)
+
+    def frozen_rounds(self) -> int:
+        """Return the number of users up to the next refit."""
+        return FOREVER if self.frozen else super().frozen_rounds()
+
+
+def decision_tree_classifier() -> Any:
+    """Import scikit-learn's class, or say how to get it."""
+    try:
+        from sklearn.tree import DecisionTreeClassifier
+    except ImportError as error:
+        raise ImportError("decision trees need scikit-learn; run pip install 'privbandit[data]'.") from error
+    return DecisionTreeClassifier

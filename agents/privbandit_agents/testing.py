@@ -1,0 +1,149 @@
+"""The conformance suite of agents, for this package's and for outsiders' alike.
+
+Register an agent, then call ``check_agent("mine", "privbandit/Linear-v0")`` in a test, or parametrise over ``CHECKS``
+for one test a check.
+"""
+
+import pickle
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+import privbandit_envs  # noqa: F401  (registers the environments)
+from privbandit_agents.agent import Agent, LearningAgent
+from privbandit_agents.play import Result, play
+from privbandit_agents.registry import load, make, save
+
+HORIZON = 300
+
+
+def check_agent(name: str, env_id: str, horizon: int = HORIZON, **config: Any) -> None:
+    """Run every check on a registered agent.
+
+    Args:
+        name: as for ``make``.
+        env_id: an environment that the agent plays.
+        horizon: length of the runs.
+        **config: settings of the agent.
+
+    Raises:
+        AssertionError: a check failed; the message says what was expected.
+    """
+    for check in CHECKS:
+        check(name, env_id, horizon, config)
+
+
+def check_seeds(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """The same seeds give the same run."""
+    (first, _), (again, _) = (run(name, env_id, horizon, config) for _ in range(2))
+    assert np.array_equal(first.regret, again.regret), "equal seeds gave different runs"
+
+
+def check_actions(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """Actions lie in the action space, for one user and for many."""
+    env = environment(env_id, horizon)
+    _, agent = run(name, env_id, horizon, config)
+    env.reset(seed=2)
+    contexts = env.upcoming(9)
+    assert env.action_space.contains(agent.select_action(contexts[0])), "an action outside the action space"
+    actions = np.asarray(agent.select_action(contexts))
+    assert len(actions) == 9, "not one action a user"
+    assert all(env.action_space.contains(action) for action in actions), "an action outside the action space"
+
+
+def check_frozen(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """Blocks of frozen rounds and single steps lead to the same run and the same agent, bit for bit."""
+    if is_learner(name, env_id, config):
+        return
+    blocks, agent = run(name, env_id, horizon, config)
+    steps, stepped = run(name, env_id, horizon, config, wrapper=gym.Wrapper)
+    assert np.array_equal(blocks.regret, steps.regret), "the block path and the step path differ"
+    assert np.array_equal(blocks.reward, steps.reward), "the block path and the step path differ"
+    assert same_state(agent, stepped), "the block path and the step path leave different agents"
+    assert agent.frozen_rounds() >= 1, "frozen_rounds() below 1"
+
+
+def check_resume(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """An agent that was saved and loaded goes on bit for bit, and its file needs no pickle."""
+    if is_learner(name, env_id, config):
+        return
+    env = environment(env_id, horizon)
+    agent = make(name, env, seed=3, **config)
+    context, _ = env.reset(seed=3)
+    context = go_on(env, agent, context, horizon // 2)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "agent.npz"
+        save(agent, path)
+        copy = load(path, env)
+    assert same_state(agent, copy), "load() returned another state"
+    other = pickle.loads(pickle.dumps(env))
+    go_on(env, agent, context, horizon // 4)
+    go_on(other, copy, context, horizon // 4)
+    assert same_state(agent, copy), "the loaded agent went another way"
+
+
+def check_wild_feedback(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """Rewards far out of range leave an agent that still plays valid actions."""
+    env = environment(env_id, horizon)
+    agent = make(name, env, seed=4, **config)
+    if isinstance(agent, LearningAgent) or not isinstance(env.action_space, gym.spaces.Discrete):
+        return
+    context, _ = env.reset(seed=4)
+    for wild in (1e6, -1e6, 1e12, 0.0):
+        action = agent.select_action(context)
+        context, *_ = env.step(action)
+        agent.update(env.upcoming(1)[0], action, wild)
+        assert env.action_space.contains(agent.select_action(context)), f"no valid action after a reward of {wild}"
+
+
+CHECKS: tuple[Callable[[str, str, int, dict[str, Any]], None], ...] = (
+    check_seeds,
+    check_actions,
+    check_frozen,
+    check_resume,
+    check_wild_feedback,
+)
+
+
+def environment(env_id: str, horizon: int) -> Any:
+    """Return the bare environment."""
+    return gym.make(env_id, horizon=2 * horizon).unwrapped
+
+
+def run(
+    name: str,
+    env_id: str,
+    horizon: int,
+    config: dict[str, Any],
+    wrapper: Callable[[Any], Any] = lambda env: env,
+) -> tuple[Result, Agent]:
+    """Play once: (result, the agent afterwards)."""
+    env = wrapper(environment(env_id, horizon))
+    agent = make(name, env, seed=1, **config)
+    return play(env, agent, horizon, seed=1), agent
+
+
+def go_on(env: Any, agent: Agent, context: Any, rounds: int) -> Any:
+    """Play further steps; return the next context."""
+    for _ in range(rounds):
+        action = agent.select_action(context)
+        following, _, _, _, info = env.step(action)
+        agent.update(context, action, info["feedback"])
+        context = following
+    return context
+
+
+def is_learner(name: str, env_id: str, config: dict[str, Any]) -> bool:
+    """Return whether the agent owns its loop."""
+    return isinstance(make(name, environment(env_id, HORIZON), **config), LearningAgent)
+
+
+def same_state(one: Agent, other: Agent) -> bool:
+    """Return whether two agents have the same state, bit for bit."""
+    (arrays, values), (other_arrays, other_values) = one.state(), other.state()
+    equal = all(np.array_equal(arrays[key], other_arrays[key], equal_nan=True) for key in arrays)
+    return arrays.keys() == other_arrays.keys() and values == other_values and equal

@@ -1,0 +1,189 @@
+"""Classification as a bandit: predict a label, learn only whether it was right; public data help."""
+
+from typing import Protocol
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from numpy.random import Generator, default_rng
+from numpy.typing import NDArray
+
+from privbandit_envs._validate import count, one_of, positive
+from privbandit_envs.datasets import Dataset, load
+from privbandit_envs.problem import ArmProblem, Array, Floats
+
+SYNTHETIC = "lpct-synthetic"
+PUBLIC_STREAM = 20231025  # keeps public draws apart from any other generator of the same seed
+
+
+class ClassificationProblem(ArmProblem):
+    """Predict the label of every user; the reward is 1 if the prediction is right, else 0.
+
+    The context is x in [0, 1]^d, shape (d,); the action is one of K labels; the feedback is the reward. Besides the
+    private users (P) there are labelled public data (Q): ``public_data`` = (X_Q, y_Q) of shapes (n_public, d) and
+    (n_public,). They depend on ``public_seed`` alone, never on the world's seed: the same in every world and known
+    before the first ``reset``. Public data of different ``n_public`` are nested.
+
+    Setting of Ma and Yang, "Optimal Locally Private Nonparametric Classification with Public Data", sections 6 and 7.
+
+    Synthetic source: x is uniform on [0, 1]^2 and label 1 has probability eta_P(x) = 1/2 + 0.4 s g^0.1 for a user,
+    eta_Q(x) = 1/2 + 0.4 s g^(0.1 gamma) for a public row, with s = sign(x_1 - 1/3) sign(x_2 - 1/3) and
+    g = |1.5 x_1 - 0.5| |1.5 x_2 - 0.5| max(0, 1 - |2 x_2 - 1|). The Bayes classifier is right with probability 0.786;
+    regret is relative to it.
+
+    Data sets: the public rows are drawn without replacement; the users are independent draws of the other rows, with
+    replacement. Features are scaled by the minimum and maximum of the public rows (from private rows the scale would
+    leak) and clipped to [0, 1]; where the public rows all agree a feature is 0, 0.5 or 1 as it lies below, at or
+    above their value. The oracle knows the labels, so regret is 1 for a wrong prediction.
+
+    Deviations:
+        Synthetic source: the printed eta_P = 1/2 + s (|(3 x_1 - 1)(3 x_2 - 1)| max(0, 1 - |2 x_2 - 1|) / 10)^0.1
+        exceeds 1 on most of the square. With the factor 0.4 and 1/4 in place of 1/10, as here, it is a probability
+        and the printed relation eta_Q - 1/2 = 0.4 ((eta_P - 1/2) / 0.4)^gamma (up to the sign) holds.
+        Data sets: all are split at random, so that P = Q; the paper splits some of its own by a column.
+
+    Args:
+        source: ``"lpct-synthetic"``; or a data set: ``"breast_cancer"``, ``"digits"`` (10 labels),
+            ``"digits-binary"`` (is the digit >= 5?), ``"wine"``; ``"openml:<id or name>"``; or the path of a CSV file.
+        gamma: relative signal of the synthetic public data, > 0; below 1 they are cleaner than the users.
+        n_public: number of public rows.
+        public_seed: seed of the public data.
+        label: the column to predict, for CSV files (default: the last) and OpenML (default: its target).
+        horizon: rounds an episode.
+        dtype: of the contexts.
+
+    Raises:
+        ValueError: an argument out of range or data that cannot be read.
+        ImportError: the source needs scikit-learn and it is missing.
+    """
+
+    def __init__(
+        self,
+        rng: Generator,
+        *,
+        source: str = SYNTHETIC,
+        gamma: float = 0.5,
+        n_public: int = 50,
+        public_seed: int = 0,
+        label: str | None = None,
+        horizon: int = 10_000,
+        dtype: str = "float32",
+    ) -> None:
+        """Draw the public data from their own seed; nothing else is hidden, so ``rng`` is not used."""
+        self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
+        public = default_rng([PUBLIC_STREAM, public_seed])
+        positive(gamma=gamma)
+        count(n_public=n_public)
+        self.population: Population
+        if source == SYNTHETIC:
+            self.population = PosteriorDrift(gamma, n_public, public, self.dtype)
+        else:
+            self.population = Split(load(source, label), n_public, public, self.dtype)
+        self.public_data: tuple[Array, NDArray[np.int64]] = self.population.public_data
+        self.dim = self.public_data[0].shape[1]
+        self.observation_space = Box(0, 1, (self.dim,), self.dtype)
+        self.action_space = Discrete(self.population.n_labels)
+
+    def contexts(self, n: int, rng: Generator) -> Array:
+        """Draw features, shape (n, d)."""
+        return self.observe(self.users(0, n, rng))
+
+    def users(self, start: int, n: int, rng: Generator) -> Array:
+        """Return records: the features and, for data sets, the label in a last column."""
+        return self.population.users(n, rng)
+
+    def observe(self, users: Array) -> Array:
+        """Return the features alone."""
+        return users[:, : self.dim]
+
+    def means(self, contexts: Array) -> Floats:
+        """Return the probability of every label given the users' records, shape (n, K)."""
+        return self.population.probabilities(contexts)
+
+    def rewards(self, means: Floats, rng: Generator) -> Floats:
+        """Draw every user's label by one uniform; return 1 for it and 0 for the others."""
+        drawn = rng.random((len(means), 1)) < np.cumsum(means[:, :-1], axis=1)
+        labels = means.shape[1] - 1 - np.count_nonzero(drawn, axis=1)
+        return one_hot(labels, means.shape[1])
+
+
+class Population(Protocol):
+    """Where public rows and private users come from."""
+
+    public_data: tuple[Array, NDArray[np.int64]]
+    n_labels: int
+
+    def users(self, n: int, rng: Generator) -> Array:
+        """Draw the records of n users."""
+
+    def probabilities(self, users: Array) -> Floats:
+        """Return the probability of every label, shape (n, K)."""
+
+
+class PosteriorDrift:
+    """The paper's synthetic pair: P and Q share the law of x and the Bayes classifier, not the probabilities."""
+
+    n_labels = 2
+
+    def __init__(self, gamma: float, n_public: int, public: Generator, dtype: np.dtype[np.floating]) -> None:
+        """Draw the public data from Q."""
+        self.dtype = dtype
+        draws = public.random((n_public, 3))
+        x = draws[:, :2].astype(dtype)
+        self.public_data = x, (draws[:, 2] < eta(x, gamma)).astype(np.int64)
+
+    def users(self, n: int, rng: Generator) -> Array:
+        """Draw x uniformly from the unit square."""
+        return rng.random((n, 2), dtype=self.dtype.type)
+
+    def probabilities(self, users: Array) -> Floats:
+        """Return (1 - eta_P, eta_P)."""
+        one = eta(users)
+        return np.stack([1 - one, one], axis=1)
+
+
+def eta(x: Array, gamma: float = 1.0) -> Floats:
+    """Return the probability of label 1: eta_P for gamma = 1, else eta_Q; x of shape (n, 2)."""
+    first, second = np.moveaxis(x.astype(np.float64), -1, 0)
+    sign = np.sign(3 * first - 1) * np.sign(3 * second - 1)
+    size = np.abs(1.5 * first - 0.5) * np.abs(1.5 * second - 0.5) * np.maximum(0, 1 - np.abs(2 * second - 1))
+    probability: Floats = 0.5 + 0.4 * sign * size ** (0.1 * gamma)
+    return probability
+
+
+class Split:
+    """A data set cut in two: the public rows, and those that users are drawn from."""
+
+    def __init__(self, data: Dataset, n_public: int, public: Generator, dtype: np.dtype[np.floating]) -> None:
+        """Draw the public rows and scale by them."""
+        if n_public >= len(data.y):
+            raise ValueError(f"n_public must be below the {len(data.y)} rows of the data set; got {n_public}.")
+        rows = public.permutation(len(data.y))
+        self.public_rows, self.private_rows = rows[:n_public], rows[n_public:]
+        self.n_labels = len(data.label_names)
+        x = min_max(data.X, data.X[self.public_rows]).astype(dtype)
+        self.public_data = x[self.public_rows], data.y[self.public_rows]
+        self.records = np.column_stack([x, data.y.astype(dtype)])[self.private_rows]
+
+    def users(self, n: int, rng: Generator) -> Array:
+        """Draw private rows, each as likely as the others."""
+        records: Array = self.records[(rng.random(n) * len(self.records)).astype(np.int64)]
+        return records
+
+    def probabilities(self, users: Array) -> Floats:
+        """Return 1 for the label in the record."""
+        return one_hot(users[:, -1].astype(np.int64), self.n_labels)
+
+
+def min_max(x: Floats, reference: Floats) -> Floats:
+    """Scale columns so that the reference's span is [0, 1], and clip; a constant reference sits at 0.5."""
+    low, span = reference.min(axis=0), np.ptp(reference, axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = np.where(span > 0, (x - low) / span, 0.5 + 0.5 * np.sign(x - low))
+    clipped: Floats = np.clip(scaled, 0, 1)
+    return clipped
+
+
+def one_hot(labels: NDArray[np.int64], n_labels: int) -> Floats:
+    """Return rows with a single 1, shape (n, K)."""
+    rows: Floats = np.eye(n_labels)[labels]
+    return rows

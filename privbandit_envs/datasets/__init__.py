@@ -1,0 +1,40 @@
+"""Real data for classification: bundled with scikit-learn, from OpenML, or a CSV file of your own."""
+
+from pathlib import Path
+
+from privbandit_envs._validate import did_you_mean
+from privbandit_envs.datasets import bundled, csv, openml
+from privbandit_envs.datasets.dataset import Dataset
+
+__all__ = ["Dataset", "load"]
+
+OPENML = "openml:"
+
+
+def load(source: str, label: str | None = None) -> Dataset:
+    """Return a data set; reading the same one again is free.
+
+    Args:
+        source: ``"breast_cancer"``, ``"digits"``, ``"digits-binary"`` (is the digit >= 5?) or ``"wine"``;
+            ``"openml:<id or name>"``; or the path of a CSV file.
+        label: the column to predict, for CSV files (default: the last one) and OpenML (default: its own target).
+
+    Raises:
+        ValueError: an unknown source or column, or data that cannot be read.
+        FileNotFoundError: no such CSV file.
+        ConnectionError: OpenML cannot be reached.
+        ImportError: scikit-learn is needed and missing.
+    """
+    if source in bundled.NAMES:
+        if label is not None:
+            raise ValueError(f"label is for CSV files and OpenML; {source} has its own, got {label!r}.")
+        return bundled.read(source)
+    if source.startswith(OPENML):
+        return openml.fetch(source.removeprefix(OPENML), label)
+    path = Path(source).expanduser()
+    if path.suffix != ".csv" and not path.is_file():
+        raise ValueError(
+            f"source must be one of {', '.join(bundled.NAMES)}, {OPENML}<id or name>, or the path of a CSV file; "
+            f"got {source!r}{did_you_mean(source, bundled.NAMES)}."
+        )
+    return csv.read(path, label)

@@ -1,0 +1,292 @@
+"""The conformance suite of bandit environments, for this package's and for outsiders' alike.
+
+Register an environment, then call ``check_bandit_env("mine/Name-v0")`` in a test, or parametrise over ``CHECKS`` for
+one test a check.
+"""
+
+import importlib.util
+import pickle
+import re
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Box
+from gymnasium.utils.env_checker import check_env
+
+from privbandit_envs.env import BanditEnv
+from privbandit_envs.problem import Array, Served
+from privbandit_envs.spaces import Assortments
+from privbandit_envs.wrappers import FlattenContext, ScoreAction
+
+Make = Callable[..., BanditEnv]
+ROUNDS = 150
+
+
+def check_bandit_env(env_id: str, **kwargs: Any) -> None:
+    """Run every check on a registered environment.
+
+    Args:
+        env_id: as for ``gym.make``.
+        **kwargs: arguments of the environment.
+
+    Raises:
+        AssertionError: a check failed; the message says what was expected.
+    """
+    for check in CHECKS:
+        check(env_id, **kwargs)
+
+
+def check_gymnasium(env_id: str, **kwargs: Any) -> None:
+    """Gymnasium's own checker accepts it without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(make(env_id, **kwargs))
+
+
+def check_stable_baselines(env_id: str, **kwargs: Any) -> None:
+    """The checker of stable-baselines3 (if installed) accepts it, flattened and played by scores where needed."""
+    if importlib.util.find_spec("stable_baselines3") is None:
+        return
+    from stable_baselines3.common.env_checker import check_env as check_sb3
+
+    env: gym.Env[Any, Any] = make(env_id, **kwargs)
+    if len(env.observation_space.shape or ()) > 1:
+        env = FlattenContext(env)
+    if isinstance(env.action_space, Assortments):
+        env = ScoreAction(env)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_sb3(env)
+
+
+def check_seeds(env_id: str, **kwargs: Any) -> None:
+    """The same seed gives the same trajectory, another seed another one, and instance_seed pins the world alone."""
+    actions = sample_actions(env_id, kwargs)
+    first, again, other = (run(make(env_id, **kwargs), seed, actions) for seed in (1, 1, 2))
+    assert same(first, again), "equal seeds gave different trajectories"
+    assert not same(first, other), "different seeds gave the same trajectory"
+    pinned = [make(env_id, **{**kwargs, "instance_seed": 7}) for _ in range(2)]
+    for env, seed in zip(pinned, (1, 2), strict=True):
+        env.reset(seed=seed)
+    contexts = pinned[0].upcoming(ROUNDS)
+    worlds = [env.problem for env in pinned]
+    users = [world.users(0, 50, np.random.default_rng(0)) for world in worlds]
+    assert np.array_equal(users[0], users[1]), "instance_seed did not pin the world"
+    best = [world.best_action(users[0]) for world in worlds]
+    assert np.array_equal(best[0], best[1]), "instance_seed did not pin the world"
+    assert not np.array_equal(contexts, pinned[1].upcoming(ROUNDS)), "instance_seed pinned the users too"
+
+
+def check_groups(env_id: str, **kwargs: Any) -> None:
+    """Users served one by one, in blocks of any size, or by the vector environment are the same, bit for bit."""
+    kwargs = {**kwargs, "horizon": 2 * ROUNDS}
+    actions = sample_actions(env_id, kwargs)
+    contexts, served = run(make(env_id, **kwargs), 3, actions)
+    stepped = run_steps(make(env_id, **kwargs), 3, actions)
+    assert same((contexts, served), stepped), "the step loop and one block differ"
+    for size in (1, 7, 64):
+        assert same((contexts, served), run(make(env_id, **kwargs), 3, actions, size)), f"blocks of {size} differ"
+    for size in (1, 6):
+        assert same((contexts, served), run_vector(env_id, kwargs, 3, actions, size)), f"{size} slots differ"
+
+
+def check_regret(env_id: str, **kwargs: Any) -> None:
+    """Regret is >= 0, zero for the optimal action, and the best mean minus the mean."""
+    env = make(env_id, **kwargs)
+    _, served = run(env, 4, sample_actions(env_id, kwargs))
+    assert (served.regret >= 0).all(), "regret below 0"
+    _, best = run(make(env_id, **kwargs), 4, served.optimal_action)
+    assert (best.regret == 0).all(), "the optimal action has regret"
+    assert np.allclose(best.expected_reward - served.expected_reward, served.regret, atol=1e-9), "regret is not exact"
+
+
+def check_rewards(env_id: str, **kwargs: Any) -> None:
+    """The mean reward is the expected reward, within five standard errors (a false alarm in 1.7 million)."""
+    n = 4000
+    env = make(env_id, **{**kwargs, "horizon": n})
+    actions = np.stack([env.action_space.sample() for _ in range(200)])[np.arange(n) % 200]
+    _, served = run(env, 5, actions)
+    excess = served.reward - served.expected_reward
+    error = excess.std() / np.sqrt(n)
+    assert abs(excess.mean()) <= 5 * error + 1e-12, f"mean reward is off by {excess.mean():.3g} +- {error:.2g}"
+
+
+def check_pickle(env_id: str, **kwargs: Any) -> None:
+    """A copy pickled in the middle of an episode goes on alike."""
+    env = make(env_id, **kwargs)
+    actions = sample_actions(env_id, kwargs)
+    env.reset(seed=6)
+    for action in actions[:40]:
+        env.step(action)
+    copy = pickle.loads(pickle.dumps(env))
+    for action in actions[40:90]:
+        (context, reward, *_), (context_2, reward_2, *_) = env.step(action), copy.step(action)
+        assert np.array_equal(context, context_2) and reward == reward_2, "the pickled copy went another way"
+
+
+def check_episode(env_id: str, **kwargs: Any) -> None:
+    """An episode is one horizon, truncated and never terminated; then reset() keeps the world and brings new users."""
+    env = make(env_id, **{**kwargs, "horizon": 20})
+    first, _ = env.reset(seed=7)
+    steps = [env.step(env.action_space.sample()) for _ in range(20)]
+    assert [step[3] for step in steps] == [False] * 19 + [True], "truncated is not True in the last round alone"
+    assert not any(step[2] for step in steps), "terminated"
+    for forbidden in (lambda: env.step(env.action_space.sample()), lambda: env.upcoming(1)):
+        assert raises(ResetNeeded, forbidden), "served beyond the horizon"
+    world = env.problem
+    following, _ = env.reset()
+    assert env.problem is world, "reset() without a seed drew a new world"
+    seen = [first, *(step[0] for step in steps)]
+    assert not any(np.array_equal(following, context) for context in seen), "reset() brought an old user"
+
+
+def check_contexts(env_id: str, **kwargs: Any) -> None:
+    """Contexts lie in a bounded space of the right type, and are the caller's to keep."""
+    env = make(env_id, **kwargs)
+    context, _ = env.reset(seed=8)
+    space = env.observation_space
+    assert isinstance(space, Box) and space.is_bounded(), "the observation space is not a bounded Box"
+    kept = env.upcoming(ROUNDS)
+    assert all(space.contains(one) for one in kept), "a context is outside the observation space"
+    before = kept.copy()
+    context[...], kept[...] = -1, -1
+    assert np.array_equal(env.upcoming(ROUNDS), before), "a returned context is not a copy"
+
+
+def check_actions(env_id: str, **kwargs: Any) -> None:
+    """A malformed action raises one sentence and serves nobody."""
+    env = make(env_id, **kwargs)
+    env.reset(seed=9)
+    before = env.upcoming(5)
+    malformed: list[Any] = [None, "x", 10**9, -1, 1.5, np.nan, np.full((2, 3), 1), np.full(3, np.nan)]
+    if isinstance(env.action_space, Assortments):
+        n = env.action_space.n_items
+        malformed += [np.ones(n, np.int8) * 2, np.ones(n + 1, np.int8), -np.ones(n, np.int8), np.full(n, np.nan)]
+        if env.action_space.capacity < n:
+            malformed.append(np.ones(n, np.int8))
+    for action in malformed:
+        message = raises(ValueError, partial(env.step, action))
+        assert message, f"action {action!r} was accepted"
+        assert "got" in message and message.endswith("."), f"not a sentence with the value: {message}"
+        assert raises(ValueError, partial(env.serve, objects(action))), f"action {action!r} was accepted in a block"
+    assert np.array_equal(env.upcoming(5), before), "a malformed action served a user"
+
+
+def check_spec(env_id: str, **kwargs: Any) -> None:
+    """The spec survives JSON and rebuilds the same environment; a wrong argument is named."""
+    env = make(env_id, **kwargs)
+    assert env.spec is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rebuilt = gym.make(EnvSpec.from_json(env.spec.to_json())).unwrapped
+    assert isinstance(rebuilt, BanditEnv)
+    actions = sample_actions(env_id, kwargs)
+    assert same(run(env, 10, actions), run(rebuilt, 10, actions)), "the spec rebuilt another environment"
+    message = raises(TypeError, lambda: gym.make(env_id, **kwargs, no_such_argument=1))
+    assert "no_such_argument" in message, "an unknown argument is not named"
+    for horizon in (0, -5, 1.5, float("nan"), "ten"):
+        refused = raises(ValueError, partial(gym.make, env_id, **{**kwargs, "horizon": horizon}))
+        assert repr(horizon) in refused, f"horizon {horizon!r} was accepted"
+
+
+def check_render(env_id: str, **kwargs: Any) -> None:
+    """The text rendering shows the round."""
+    env = make(env_id, **{**kwargs, "render_mode": "ansi", "horizon": 9})
+    env.reset(seed=11)
+    env.step(env.action_space.sample())
+    assert re.match(r"round 1 of 9", str(env.render())), "render() does not name the round"
+
+
+CHECKS: tuple[Callable[..., None], ...] = (
+    check_gymnasium,
+    check_stable_baselines,
+    check_seeds,
+    check_groups,
+    check_regret,
+    check_rewards,
+    check_pickle,
+    check_episode,
+    check_contexts,
+    check_actions,
+    check_spec,
+    check_render,
+)
+
+
+def make(env_id: str, **kwargs: Any) -> BanditEnv:
+    """Return the bare environment behind an id."""
+    env = gym.make(env_id, **kwargs).unwrapped
+    assert isinstance(env, BanditEnv), f"{env_id} is not a BanditEnv"
+    return env
+
+
+def sample_actions(env_id: str, kwargs: dict[str, Any]) -> Array:
+    """Return ROUNDS valid actions, always the same ones."""
+    space = make(env_id, **kwargs).action_space
+    space.seed(0)
+    return np.stack([space.sample() for _ in range(ROUNDS)])
+
+
+def run(env: BanditEnv, seed: int, actions: Array, size: int = ROUNDS) -> tuple[Array, Served]:
+    """Serve the actions in blocks: (contexts, what happened)."""
+    env.reset(seed=seed)
+    contexts, parts = [], []
+    for start in range(0, len(actions), size):
+        part = actions[start : start + size]
+        contexts.append(env.upcoming(len(part)))
+        parts.append(env.serve(part))
+    return np.concatenate(contexts), Served.concatenate(parts)
+
+
+def run_steps(env: BanditEnv, seed: int, actions: Array) -> tuple[Array, Served]:
+    """Serve the actions step by step."""
+    context, _ = env.reset(seed=seed)
+    contexts, infos, rewards = [], [], []
+    for action in actions:
+        contexts.append(context)
+        context, reward, _, _, info = env.step(action)
+        rewards.append(reward)
+        infos.append(info)
+    column = {name: np.array([info[name] for info in infos]) for name in infos[0]}
+    return np.array(contexts), Served(reward=np.array(rewards), **column)
+
+
+def run_vector(env_id: str, kwargs: dict[str, Any], seed: int, actions: Array, slots: int) -> tuple[Array, Served]:
+    """Serve the actions by the vector environment."""
+    env = gym.make_vec(env_id, num_envs=slots, **kwargs)
+    shown, _ = env.reset(seed=seed)
+    contexts, parts = [], []
+    for start in range(0, len(actions), slots):
+        contexts.append(shown)
+        shown, reward, _, _, info = env.step(actions[start : start + slots])
+        facts = {name: info[name] for name in ("feedback", "expected_reward", "regret", "optimal_action")}
+        parts.append(Served(reward=np.asarray(reward), **facts))
+    return np.concatenate(contexts), Served.concatenate(parts)
+
+
+def same(one: tuple[Array, Served], other: tuple[Array, Served]) -> bool:
+    """Return whether two trajectories agree bit for bit."""
+    facts = (np.array_equal(getattr(one[1], name), getattr(other[1], name)) for name in Served.__slots__)
+    return np.array_equal(one[0], other[0]) and all(facts)
+
+
+def objects(action: Any) -> Array:
+    """Return an array of two entries, whatever the action is."""
+    pair = np.empty(2, dtype=object)
+    pair[0] = pair[1] = action
+    return pair
+
+
+def raises(kind: type[Exception], call: Callable[[], Any]) -> str:
+    """Return the message of the expected exception, or "" if none was raised."""
+    try:
+        call()
+    except kind as error:
+        return str(error)
+    return ""

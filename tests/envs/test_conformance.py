@@ -1,0 +1,24 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from privbandit_envs import ENV_IDS
+from privbandit_envs.testing import CHECKS
+
+SETTINGS: list[tuple[str, dict[str, Any]]] = [
+    *((env_id, {}) for env_id in ENV_IDS),
+    ("privbandit/Linear-v0", {"design": "case1", "dim": 2}),
+    ("privbandit/Linear-v0", {"design": "case2", "noise": "uniform"}),
+    ("privbandit/Linear-v0", {"design": "ill", "dim": 3, "n_arms": 3, "support": 200, "dtype": "float64"}),
+    ("privbandit/SparseLinear-v0", {"dim": 41, "noise": "uniform", "coefficients": "small", "dtype": "float64"}),
+    ("privbandit/SparseLinear-v0", {"dim": 7, "n_arms": 1, "coefficients": "uniform", "correlation": -0.9}),
+    ("privbandit/Assortment-v0", {"revenues": "random", "features": "unit", "dtype": "float64"}),
+    ("privbandit/Assortment-v0", {"n_items": 5, "capacity": 5, "dim": 1, "revenues": [0, 1, 2, 3, 4.5]}),
+]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: f"{s[0].split('/')[1]}-{'-'.join(map(str, s[1].values()))}")
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
+def test_environment_conforms(check: Callable[..., None], setting: tuple[str, dict[str, Any]]) -> None:
+    check(setting[0], **setting[1])

@@ -6,7 +6,7 @@ with Public Data", 2023, section 3: every cell is halved at the midpoint of its 
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -54,7 +54,7 @@ class Histogram(LabelAgent):
         self,
         observation_space: Space,
         action_space: Space,
-        config: Config,
+        config: Any,
         rng: Generator,
         public_data: tuple[Array, Labels] | None = None,
     ) -> None:

@@ -70,9 +70,8 @@ class LabelAgent(Agent):
             raise ValueError(f"{self.name} needs an environment with public_data; got None.")
         self.public_data = public_data
         self.n_labels = n_arms(action_space)
-        self.exploration = config.exploration
-        if self.exploration is None:
-            self.exploration = 0.0 if self.n_labels == 2 else EXPLORATION
+        default = 0.0 if self.n_labels == 2 else EXPLORATION
+        self.exploration = default if config.exploration is None else config.exploration
         self.users = 0
         self.next_fit = self.schedule()
 
@@ -116,7 +115,6 @@ class LabelAgent(Agent):
 
     def propensity(self, contexts: Array, answers: Labels) -> Floats:
         """Return the probability of every answer under the policy that gave it."""
-        assert self.exploration is not None
         explored = self.exploration / self.n_labels
         probability: Floats = np.where(answers == self.predict(contexts), 1 - self.exploration + explored, explored)
         return probability
@@ -127,8 +125,8 @@ class LabelAgent(Agent):
 
     def schedule(self) -> int:
         """Return the number of users at which to refit next."""
-        public = len(self.public_data[1])
-        return max(self.users + 1, math.ceil(self.config.refit * (public + self.users)) - public)
+        public, growth = len(self.public_data[1]), float(self.config.refit)
+        return max(self.users + 1, math.ceil(growth * (public + self.users)) - public)
 
     def rows(self, context: Array) -> Array:
         """Return contexts of shape (n, d), also for one user."""

@@ -78,7 +78,7 @@ class TreeClassifier(LabelAgent):
         self,
         observation_space: Space,
         action_space: Space,
-        config: Config,
+        config: Any,
         rng: Generator,
         public_data: tuple[Array, Labels] | None = None,
     ) -> None:

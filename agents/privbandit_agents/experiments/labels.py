@@ -16,8 +16,8 @@ def with_settings(name: str, settings: Mapping[str, Any]) -> str:
 
 
 def as_text(settings: Mapping[str, Any]) -> str:
-    """Return ``"key=value, ..."``, sorted by key."""
-    return ", ".join(f"{key}={bare(settings[key])}" for key in sorted(settings))
+    """Return ``"key=value, ..."``."""
+    return ", ".join(f"{key}={bare(value)}" for key, value in settings.items())
 
 
 def bare(value: Any) -> str:

@@ -20,7 +20,7 @@ Payload = dict[str, Any]
 """``trial`` (the spec), ``checkpoints``, ``regret``, ``reward``, ``seconds`` and ``provenance``."""
 
 
-class CorruptResult(ValueError):
+class CorruptResultError(ValueError):
     """A result file is not what was written."""
 
 
@@ -63,7 +63,7 @@ def read_result(path: str | Path) -> Payload:
     The file must be, byte for byte, the canonical text of what it holds, under the name of its trial.
 
     Raises:
-        CorruptResult: it is not, or another version wrote it.
+        CorruptResultError: it is not, or another version wrote it.
         FileNotFoundError: there is none.
     """
     path = Path(path)
@@ -75,9 +75,9 @@ def read_result(path: str | Path) -> Payload:
     except (ValueError, KeyError, TypeError, RecursionError):
         schema, intact = SCHEMA, False
     if schema != SCHEMA:
-        raise CorruptResult(f"{path} has schema {schema!r}, not {SCHEMA}: another version of privbandit wrote it.")
+        raise CorruptResultError(f"{path} has schema {schema!r}, not {SCHEMA}: another version of privbandit wrote it.")
     if not intact:
-        raise CorruptResult(f"{path} is corrupt: its checksum does not match; delete it and run the trial again.")
+        raise CorruptResultError(f"{path} is corrupt: its checksum does not match; delete it and run the trial again.")
     return dict(payload)
 
 
@@ -88,7 +88,7 @@ def finished(folder: str | Path, name: str) -> Payload | None:
         return read_result(path)
     except FileNotFoundError:
         return None
-    except CorruptResult as error:
+    except CorruptResultError as error:
         aside = path.replace(path.with_name(f"{path.name}.corrupt"))
         warnings.warn(f"{error} It was set aside as {aside.name}; the trial runs again.", stacklevel=2)
         return None
@@ -119,7 +119,7 @@ def readable(paths: Iterable[Path]) -> Iterable[Payload]:
     for path in paths:
         try:
             yield read_result(path)
-        except CorruptResult as error:
+        except CorruptResultError as error:
             warnings.warn(str(error), stacklevel=3)
 
 

@@ -1,7 +1,6 @@
 """A trial: one agent, one environment, one seed."""
 
 import dataclasses
-import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +12,8 @@ from numpy.random import SeedSequence
 from threadpoolctl import threadpool_limits
 
 from privbandit_agents import registry
-from privbandit_agents.agent import Agent, LearningAgent
+from privbandit_agents.agent import Agent
 from privbandit_agents.experiments import store
-from privbandit_agents.experiments.board import Board
 from privbandit_agents.experiments.catalogue import env_defaults, import_prefix
 from privbandit_agents.experiments.labels import as_text, folder_name, short, with_settings
 from privbandit_agents.experiments.provenance import provenance
@@ -159,9 +157,10 @@ def run_trial(
 
 def played(trial: Trial, events: Path, on_checkpoint: Callable[[RegretCurve], None] | None) -> Result:
     """Play a trial, with TensorBoard events in ``events``."""
+    from privbandit_agents.experiments.board import Board  # tensorboardX imports torch where it is installed
+
     env = trial.make_env()
     agent = trial.make_agent(env)
-    limit_torch(agent)
     with Board(events, agent) as board:
 
         def watch(curve: RegretCurve) -> None:
@@ -176,18 +175,10 @@ def played(trial: Trial, events: Path, on_checkpoint: Callable[[RegretCurve], No
     return result
 
 
-def limit_torch(agent: Agent) -> None:
-    """Give torch one thread if the agent may use it; it does not listen to threadpoolctl."""
-    if isinstance(agent, LearningAgent) and importlib.util.find_spec("torch"):
-        import torch
-
-        torch.set_num_threads(1)
-
-
 def plain(value: Any) -> Any:
-    """Return a value as JSON would give it back, integral floats as integers, so that 1 and 1.0 are one trial."""
+    """Return a value as JSON gives it back, with sorted keys, and 1.0 as 1 so that they are one trial."""
     if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
+        return {key: plain(value[key]) for key in sorted(value)}
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):

@@ -1,0 +1,19 @@
+"""The ``privbandit`` command."""
+
+import sys
+
+BENCH = ("joblib", "matplotlib", "polars", "pydantic", "rich", "tensorboardX", "threadpoolctl", "typer", "yaml")
+"""What the command needs beyond the core of the package: the extra ``bench``."""
+
+
+def main() -> None:
+    """Run the command; if a package it needs is missing, say which extra to install."""
+    try:
+        from privbandit_agents.experiments.commands import app
+
+        app()
+    except ModuleNotFoundError as error:
+        if error.name not in BENCH:
+            raise
+        print(f"privbandit needs {error.name}: run pip install 'privbandit[bench]'.", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,144 @@
+"""The commands: list what there is, run trials."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from privbandit_agents.experiments.labels import short
+from privbandit_agents.experiments.listing import agent_lines, env_lines
+from privbandit_agents.experiments.settings import from_yaml
+from privbandit_agents.experiments.usage import UsageError, usage_errors
+from privbandit_envs._validate import count, one_of
+
+if TYPE_CHECKING:
+    from privbandit_agents.experiments.trial import Trial
+
+out, err = Console(), Console(stderr=True)
+
+
+class OneSentence(TyperGroup):
+    """A group of commands whose bad usage is one sentence on stderr and exit code 2."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command and exit."""
+        try:
+            code = super().main(*args, **{**kwargs, "standalone_mode": False})
+        except (typer.TyperException, UsageError) as error:
+            print(sentence(error), file=sys.stderr)
+            code = 2
+        except typer.Abort:
+            code = 130
+        sys.exit(code or 0)
+
+
+def sentence(error: Exception) -> str:
+    """Return an error on one line."""
+    message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+    return " ".join(message.split())
+
+
+app = typer.Typer(
+    cls=OneSentence,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Benchmark contextual bandits, private and not.",
+)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        print(f"privbandit {version('privbandit')}")
+        raise typer.Exit
+
+
+@app.callback()
+def command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Benchmark contextual bandits, private and not."""
+
+
+@app.command("list")
+def list_all(
+    what: Annotated[str, typer.Argument(help="envs, agents or all.")] = "all",
+) -> None:
+    """Show the environments and the agents, with their settings and defaults."""
+    with usage_errors("list"):
+        one_of(("envs", "agents", "all"), what=what)
+    if what != "agents":
+        out.print(*env_lines(), sep="\n", end="")
+    if what != "envs":
+        out.print(*agent_lines(), sep="\n", end="")
+
+
+@app.command()
+def run(
+    experiment: Annotated[str | None, typer.Argument(help="A bundled experiment: demo.")] = None,
+    env: Annotated[list[str] | None, typer.Option(help="Environment id; may repeat.")] = None,
+    agent: Annotated[list[str] | None, typer.Option(help="Agent; may repeat.")] = None,
+    horizon: Annotated[int | None, typer.Option(help="Users per trial.  [default: the environment's]")] = None,
+    seeds: Annotated[str | None, typer.Option(help="How many seeds, or a list: 10, [3, 5].  [default: 1]")] = None,
+    set: Annotated[
+        list[str] | None,
+        typer.Option(help="env.KEY=VALUE, agent.KEY=VALUE (all that have KEY) or AGENT.KEY=VALUE; may repeat."),
+    ] = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="Folder of the results.  [default: runs/...]")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes.  [default: one per core]")] = None,
+    checkpoints: Annotated[int | None, typer.Option(help="Points of a regret curve.  [default: 200]")] = None,
+) -> None:
+    """Run agents in environments, or a bundled experiment; finished trials are not run again."""
+    from privbandit_agents.experiments.plan import named_plan, override, pairs_plan
+
+    if experiment is not None:
+        if env or agent:
+            raise UsageError("give either an experiment or --env and --agent, not both.")
+        plan = named_plan(experiment)
+    else:
+        plan = pairs_plan(env or [], agent or [])
+    with usage_errors("--seeds"):
+        chosen = None if seeds is None else from_yaml(seeds)
+    with usage_errors("--jobs"):
+        jobs = None if jobs is None else count(jobs=jobs)
+    trials = override(plan, set or [], horizon=horizon, seeds=chosen, checkpoints=checkpoints).trials()
+    folder = folder or Path("runs") / (experiment or short(trials[0].env))
+    check_writable(folder)
+    raise typer.Exit(execute(trials, folder, jobs))
+
+
+def check_writable(folder: Path) -> None:
+    """Raise a UsageError if nothing can be written to a folder, which is made if need be."""
+    with usage_errors("--out"):
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+
+
+def execute(trials: Sequence["Trial"], folder: Path, jobs: int | None) -> int:
+    """Run trials, show what they gave, and return the exit code."""
+    from privbandit_agents.experiments.figure import draw_regret
+    from privbandit_agents.experiments.report import rich_table, summarise, write_table
+    from privbandit_agents.experiments.runner import run_trials
+
+    outcomes, failures = run_trials(trials, folder, jobs, err)
+    if outcomes:
+        summary = summarise(outcomes)
+        write_table(summary, folder)
+        draw_regret(outcomes, folder / "regret.png")
+        out.print(rich_table(summary))
+        print(f"figure: {folder / 'regret.png'}\ntable: {folder / 'table.md'}, {folder / 'table.csv'}")
+        print(f"events: tensorboard --logdir {shlex.quote(str(folder / 'tensorboard'))}")
+    for failure in failures:
+        print(failure, file=sys.stderr)
+    return 1 if failures else 0

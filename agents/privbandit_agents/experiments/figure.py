@@ -1,0 +1,188 @@
+"""The regret figure: a panel per environment, mean and 95 % band over seeds."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from privbandit_agents.experiments.labels import as_text, short
+from privbandit_agents.experiments.report import interval_factor
+from privbandit_agents.experiments.trial import Outcome
+from privbandit_agents.registry import AGENTS
+from privbandit_agents.state import atomic
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito's colours, told apart with any kind of colour vision."""
+DASHES: tuple[Any, ...] = ("-", (0, (6, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
+UNIFORM: dict[str, Any] = {"color": "#777777", "linestyle": (0, (4, 3))}
+LOG_FROM = 8.0
+"""Ratio of the largest to the smallest final regret from which a panel has a logarithmic axis."""
+GAP = 0.062
+"""Smallest distance between two labels, as a fraction of a panel's height."""
+STYLE: Any = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#555555",
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.8,
+    "svg.fonttype": "none",
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The mean regret of one agent in one environment.
+
+    Attributes:
+        agent: its name.
+        label: its name and what tells it from others of that name.
+        users: numbers of users, shape (c,).
+        mean: cumulative regret, mean over seeds, shape (c,).
+        half_width: of the 95 % interval of the mean, shape (c,); NaN for one seed.
+        seeds: how many.
+    """
+
+    agent: str
+    label: str
+    users: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    half_width: NDArray[np.float64]
+    seeds: int
+
+
+def draw_regret(outcomes: Sequence[Outcome], path: str | Path) -> None:
+    """Draw the regret of all outcomes and write a PNG.
+
+    Args:
+        outcomes: of trials with the same horizon within an environment, or they get panels of their own.
+        path: of the file.
+    """
+    panels = panels_of(outcomes)
+    styles = styles_of(curve for curves in panels.values() for curve in curves)
+    columns = min(len(panels), 2)
+    rows = math.ceil(len(panels) / columns)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5.6 * columns, 3.7 * rows), layout="constrained", dpi=160)
+        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for axis, ((env, horizon), curves) in zip(axes, panels.items(), strict=False):
+            draw_panel(axis, f"{short(env)}", horizon, curves, styles)
+        for spare in axes[len(panels) :]:
+            spare.remove()
+        with atomic(Path(path), "wb") as file:
+            figure.savefig(file, format="png")
+
+
+def panels_of(outcomes: Sequence[Outcome]) -> dict[tuple[str, int], list[Curve]]:
+    """Return the curves of every environment and horizon."""
+    groups: dict[tuple[str, int], dict[str, list[Outcome]]] = {}
+    for outcome in outcomes:
+        trial = outcome.trial
+        agents = groups.setdefault((trial.env_label, trial.horizon), {})
+        agents.setdefault(trial.agent_label, []).append(outcome)
+    return {panel: [curve_of(runs) for runs in agents.values()] for panel, agents in groups.items()}
+
+
+def curve_of(runs: Sequence[Outcome]) -> Curve:
+    """Return the mean over seeds, and its interval, at the checkpoints that all runs have."""
+    trial = runs[0].trial
+    users = runs[0].result.checkpoints
+    for run in runs[1:]:
+        users = np.intersect1d(users, run.result.checkpoints)
+    regret = np.stack([run.result.regret[np.isin(run.result.checkpoints, users)] for run in runs])
+    deviation = regret.std(axis=0, ddof=1) if len(runs) > 1 else np.full(len(users), np.nan)
+    label = f"{trial.agent} {as_text(trial.config)}".strip()
+    return Curve(trial.agent, label, users, regret.mean(axis=0), interval_factor(len(runs)) * deviation, len(runs))
+
+
+def styles_of(curves: Iterable[Curve]) -> dict[str, dict[str, Any]]:
+    """Return the line style of every label, the same in all panels; the zoo's order, so that figures agree."""
+    order = list(AGENTS)
+    labels = {curve.label: curve.agent for curve in curves}
+    known = sorted(labels, key=lambda label: order.index(labels[label]) if labels[label] in order else len(order))
+    coloured = [label for label in known if labels[label] != "uniform"]
+    styles: dict[str, dict[str, Any]] = {label: UNIFORM for label in known}
+    for i, label in enumerate(coloured):
+        dash = DASHES[i // len(PALETTE) % len(DASHES)]
+        styles[label] = {"color": PALETTE[i % len(PALETTE)], "linestyle": dash}
+    return styles
+
+
+def draw_panel(
+    axis: Axes, title: str, horizon: int, curves: Sequence[Curve], styles: dict[str, dict[str, Any]]
+) -> None:
+    """Draw one environment: lines, bands, and a label at the end of every line."""
+    finals = [float(curve.mean[-1]) for curve in curves]
+    logarithmic = min(finals) > 0 and max(finals) / min(finals) > LOG_FROM
+    for curve in curves:
+        style = styles[curve.label]
+        axis.plot(curve.users, curve.mean, linewidth=1.8, **style)
+        low = curve.mean - curve.half_width
+        floor = 0.5 * curve.mean if logarithmic else np.zeros_like(low)
+        axis.fill_between(
+            curve.users, np.maximum(low, floor), curve.mean + curve.half_width, color=style["color"], alpha=0.16, lw=0
+        )
+    axis.set_title(title)
+    axis.set_xlabel("users served")
+    axis.set_ylabel("cumulative regret")
+    axis.grid(True, axis="y")
+    axis.set_axisbelow(True)
+    scale(axis, horizon, curves, logarithmic)
+    label_ends(axis, horizon, curves, styles)
+
+
+def scale(axis: Axes, horizon: int, curves: Sequence[Curve], logarithmic: bool) -> None:
+    """Set the limits, and both axes to logarithms where the regrets differ by orders of magnitude."""
+    axis.xaxis.set_major_formatter(lambda users, _: f"{users:,.0f}")
+    top = max(float(curve.mean[-1]) for curve in curves)
+    axis.set_xlim(0, horizon)
+    axis.set_ylim(0, 1.08 * top or 1.0)
+    if logarithmic:
+        axis.set_yscale("log")
+        start = min(float(np.interp(0.05 * horizon, curve.users, curve.mean)) for curve in curves)
+        axis.set_ylim(max(0.7 * start, top * 1e-4), 1.5 * top)
+
+
+def label_ends(axis: Axes, horizon: int, curves: Sequence[Curve], styles: dict[str, dict[str, Any]]) -> None:
+    """Write each label beside the end of its line, moved apart where lines end close to each other."""
+    to_height = axis.transData + axis.transAxes.inverted()
+    ends = sorted((float(to_height.transform((horizon, curve.mean[-1]))[1]), curve) for curve in curves)
+    heights = spread([end for end, _ in ends], GAP)
+    for height, (end, curve) in zip(heights, ends, strict=True):
+        color = styles[curve.label]["color"]
+        axis.annotate(
+            curve.label,
+            xy=(1.0, end),
+            xytext=(1.04, height),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            color=color,
+            va="center",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": color, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)},
+        )
+
+
+def spread(positions: Sequence[float], gap: float) -> list[float]:
+    """Return increasing positions moved as little as needed to be ``gap`` apart (least squares).
+
+    Subtracting i gap turns it into isotonic regression, solved by pooling neighbours out of order.
+    """
+    pools: list[list[float]] = []
+    for i, position in enumerate(positions):
+        pools.append([position - i * gap])
+        while len(pools) > 1 and np.mean(pools[-2]) > np.mean(pools[-1]):
+            last = pools.pop()
+            pools[-1] += last
+    levels = [float(np.mean(pool)) for pool in pools for _ in pool]
+    return [level + i * gap for i, level in enumerate(levels)]

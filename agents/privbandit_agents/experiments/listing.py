@@ -1,0 +1,54 @@
+"""What ``privbandit list`` prints."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import gymnasium as gym
+from rich.padding import Padding
+from rich.text import Text
+
+from privbandit_agents.experiments.catalogue import agent_defaults, env_defaults, env_summary
+from privbandit_agents.experiments.labels import as_text, short
+from privbandit_agents.experiments.usage import missing_module
+from privbandit_agents.registry import AGENTS, can_play
+from privbandit_envs.registration import ENV_IDS
+
+Lines = Iterator[Text | Padding]
+
+
+def env_lines() -> Lines:
+    """Yield the environments with their summaries and keyword arguments."""
+    yield Text("Environments\n", style="bold underline")
+    for id in ENV_IDS:
+        yield from item(id, env_summary(id), {"arguments": settings_text(env_defaults(id))})
+
+
+def agent_lines() -> Lines:
+    """Yield the agents with their summaries, settings and what they play."""
+    yield Text("Agents\n", style="bold underline")
+    envs = {short(id): gym.make(id) for id in ENV_IDS}
+    for name, entry in AGENTS.items():
+        yield from item(name, entry.summary, agent_facts(name, envs))
+
+
+def agent_facts(name: str, envs: Mapping[str, gym.Env[Any, Any]]) -> dict[str, str]:
+    """Return an agent's settings and what it plays, or what is missing to load it."""
+    try:
+        played = [env_name for env_name, env in envs.items() if can_play(name, env)]
+        return {"settings": settings_text(agent_defaults(name)), "plays": ", ".join(played)}
+    except ImportError as error:
+        return {"missing": missing_module(error)}
+
+
+def item(name: str, summary: str, facts: Mapping[str, str]) -> Lines:
+    """Yield one entry of a list."""
+    yield Text(name, style="bold cyan")
+    yield Padding(Text(summary), (0, 0, 0, 4))
+    for label, text in facts.items():
+        yield Padding(Text(f"{label}: {text}", style="dim"), (0, 0, 0, 4))
+    yield Text()
+
+
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Return settings with their defaults, on one line."""
+    return as_text(settings) or "none"

@@ -1,0 +1,107 @@
+"""The result table: on the screen, as CSV and as Markdown."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+from scipy.stats import t as student
+
+from privbandit_agents.experiments.labels import short, with_settings
+from privbandit_agents.experiments.store import as_frame
+from privbandit_agents.experiments.trial import Outcome
+from privbandit_agents.state import atomic
+
+KEYS = ("env", "horizon", "agent", "config")
+LEFT = ("environment", "agent")
+
+
+def interval_factor(n: int) -> float:
+    """Return what turns the standard deviation of n values into the 95 % half-width of their mean (Student's t)."""
+    return float(student.ppf(0.975, n - 1)) / math.sqrt(n) if n > 1 else math.nan
+
+
+def summarise(outcomes: Sequence[Outcome]) -> pl.DataFrame:
+    """Return one row per environment and agent.
+
+    Returns:
+        ``env``, ``horizon``, ``agent``, ``config`` (canonical JSON), ``seeds`` (how many), ``regret`` (mean of the
+        final regret), ``half_width`` (of its 95 % interval; null for one seed), ``ratio_to_uniform`` (of the mean
+        regrets; null without uniform), ``reward`` (mean per round), ``rounds_per_s``.
+    """
+    final = as_frame(outcome.payload for outcome in outcomes).filter(pl.col("checkpoint") == pl.col("horizon"))
+    table = final.group_by(KEYS, maintain_order=True).agg(
+        pl.len().alias("seeds"),
+        pl.col("regret").mean(),
+        pl.col("regret").std().alias("deviation"),
+        (pl.col("reward") / pl.col("horizon")).mean().alias("reward"),
+        (pl.col("horizon").sum() / pl.col("seconds").sum()).alias("rounds_per_s"),
+    )
+    uniform = table.filter(pl.col("agent") == "uniform").select("env", "horizon", uniform="regret")
+    factor = pl.Series([interval_factor(n) for n in table["seeds"]], dtype=pl.Float64)
+    return (
+        table.with_columns(half_width=pl.col("deviation") * factor)
+        .join(uniform, on=["env", "horizon"], how="left", maintain_order="left")
+        .with_columns(ratio_to_uniform=pl.col("regret") / pl.col("uniform"))
+        .select(*KEYS, "seeds", "regret", "half_width", "ratio_to_uniform", "reward", "rounds_per_s")
+    )
+
+
+def as_words(summary: pl.DataFrame) -> pl.DataFrame:
+    """Return a summary as text, one column per column of the printed table."""
+    return pl.DataFrame([row_words(row) for row in summary.iter_rows(named=True)])
+
+
+def row_words(row: dict[str, Any]) -> dict[str, str]:
+    """Return one row as text."""
+    width, ratio = row["half_width"], row["ratio_to_uniform"]
+    return {
+        "environment": short(row["env"]),
+        "rounds": f"{row['horizon']:,}",
+        "agent": with_settings(row["agent"], json.loads(row["config"])),
+        "seeds": str(row["seeds"]),
+        "final regret": rounded(row["regret"]) + ("" if width is None else f" ± {rounded(width)}"),
+        "vs uniform": "" if ratio is None else f"{ratio:.3g}",
+        "mean reward": f"{row['reward']:.3f}",
+        "rounds/s": f"{row['rounds_per_s']:,.0f}",
+    }
+
+
+def rounded(value: float) -> str:
+    """Return a number to three digits or to an integer, whichever says more."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def rich_table(summary: pl.DataFrame) -> Table:
+    """Return a summary as a table for the terminal, a section for each environment."""
+    words = as_words(summary)
+    table = Table(box=SIMPLE_HEAD)
+    for column in words.columns[2:]:
+        table.add_column(column, justify="left" if column in LEFT else "right", no_wrap=column not in LEFT)
+    for (env, rounds), rows in words.group_by("environment", "rounds", maintain_order=True):
+        table.add_section()
+        table.add_row(Text(f"{env}, {rounds} users", style="bold"))
+        for row in rows.iter_rows():
+            table.add_row(*(Text(cell) for cell in row[2:]))
+    return table
+
+
+def markdown(summary: pl.DataFrame) -> str:
+    """Return a summary as a Markdown table."""
+    words = as_words(summary)
+    rule = ["---" if column in LEFT else "---:" for column in words.columns]
+    lines = [words.columns, rule, *(row for row in words.iter_rows())]
+    return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
+
+
+def write_table(summary: pl.DataFrame, folder: Path) -> None:
+    """Write ``table.csv``, with all digits, and ``table.md``."""
+    with atomic(folder / "table.csv") as file:
+        file.write(summary.write_csv())
+    with atomic(folder / "table.md") as file:
+        file.write(markdown(summary))

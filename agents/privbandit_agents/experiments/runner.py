@@ -1,0 +1,122 @@
+"""Many trials, in parallel."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from joblib import Parallel, cpu_count, delayed, parallel_config
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from privbandit_agents.experiments.labels import short
+from privbandit_agents.experiments.trial import Outcome, Trial, run_trial
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial that raised.
+
+    Attributes:
+        trial: what was run.
+        error: what went wrong, on one line.
+    """
+
+    trial: Trial
+    error: str
+
+    def __str__(self) -> str:
+        """Return one sentence."""
+        return f"{self.trial.agent_label} on {self.trial.env_label}, seed {self.trial.seed}, failed: {self.error}"
+
+
+def run_trials(
+    trials: Sequence[Trial], folder: str | Path, jobs: int | None = None, console: Console | None = None
+) -> tuple[list[Outcome], list[Failure]]:
+    """Run trials in parallel, skipping the finished ones; one that fails does not stop the others.
+
+    Args:
+        trials: what to run.
+        folder: gets the results.
+        jobs: processes; default: one per core.
+        console: shows a progress bar.
+
+    Returns:
+        The outcomes, in the order of ``trials``, and the failures.
+    """
+    done: dict[str, Outcome] = {}
+    failures: list[Failure] = []
+    with Bar(len(trials), console or Console(quiet=True)) as bar:
+        for end in attempts(trials, Path(folder), jobs or cpu_count()):
+            if isinstance(end, Failure):
+                failures.append(end)
+            else:
+                done[end.trial.name] = end
+            bar.advance(end)
+    return [done[trial.name] for trial in trials if trial.name in done], failures
+
+
+def attempts(trials: Sequence[Trial], folder: Path, jobs: int) -> Iterator[Outcome | Failure]:
+    """Yield how each trial ended, as it ends; those that a dying worker takes along are failures too."""
+    left = {trial.name: trial for trial in trials}
+    with parallel_config("loky", inner_max_num_threads=1):
+        ends = Parallel(n_jobs=min(jobs, len(trials)), return_as="generator_unordered")(
+            delayed(attempt)(trial, folder) for trial in trials
+        )
+    try:
+        for end in ends:
+            del left[end.trial.name]
+            yield end
+    except BrokenProcessPool:
+        why = "a worker process died, perhaps for lack of memory; run again with fewer jobs to go on."
+        yield from (Failure(trial, why) for trial in left.values())
+
+
+def attempt(trial: Trial, folder: Path) -> Outcome | Failure:
+    """Run one trial; return the failure if it raises."""
+    try:
+        return run_trial(trial, folder)
+    except Exception as error:
+        text = " ".join(str(error).split())
+        return Failure(trial, text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}")
+
+
+class Bar:
+    """Trials done, time left, and the mean final regret of the agent that finished last.
+
+    Args:
+        total: number of trials.
+        console: where it is shown.
+    """
+
+    def __init__(self, total: int, console: Console) -> None:
+        """Show nothing yet."""
+        columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+        self.progress = Progress(*columns, TextColumn("{task.description}"), console=console)
+        self.task = self.progress.add_task("starting", total=total)
+        self.regrets: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+
+    def __enter__(self) -> "Bar":
+        """Show the bar."""
+        self.progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Leave the bar as it is."""
+        self.progress.update(self.task, description="")
+        self.progress.stop()
+
+    def advance(self, end: Outcome | Failure) -> None:
+        """Count one trial."""
+        self.progress.update(self.task, advance=1, description=self.news(end))
+
+    def news(self, end: Outcome | Failure) -> str:
+        """Return the line beside the bar."""
+        who = end.trial.agent_label, short(end.trial.env_label)
+        if isinstance(end, Failure):
+            return f"{who[0]} on {who[1]} failed"
+        regrets = self.regrets[who]
+        regrets.append(float(end.result.regret[-1]))
+        return f"{who[0]} on {who[1]}: mean regret {fmean(regrets):,.4g} over {len(regrets)} seeds"

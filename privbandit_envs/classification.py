@@ -7,7 +7,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from privbandit_envs._validate import count, one_of, positive
+from privbandit_envs._validate import at_least, count, one_of, positive
 from privbandit_envs.datasets import Dataset, load
 from privbandit_envs.problem import ArmProblem, Array, Floats
 
@@ -70,9 +70,9 @@ class ClassificationProblem(ArmProblem):
     ) -> None:
         """Draw the public data from their own seed; nothing else is hidden, so ``rng`` is not used."""
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
-        public = default_rng([PUBLIC_STREAM, public_seed])
         positive(gamma=gamma)
         count(n_public=n_public)
+        public = default_rng([PUBLIC_STREAM, int(at_least(0, public_seed=public_seed))])
         self.population: Population
         if source == SYNTHETIC:
             self.population = PosteriorDrift(gamma, n_public, public, self.dtype)

@@ -155,4 +155,5 @@ def top_scores(scores: Array, space: gym.Space[Any]) -> Array:
 
 def even_checkpoints(horizon: int, points: int = 200) -> NDArray[np.int64]:
     """Return up to ``points`` evenly spaced numbers of users, the last of them the horizon."""
-    return np.unique(np.linspace(0, count(horizon=horizon), points + 1).round().astype(np.int64)[1:])
+    steps = np.arange(1, points + 1, dtype=np.int64)
+    return np.unique(-(-steps * count(horizon=horizon) // points))

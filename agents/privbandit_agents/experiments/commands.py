@@ -77,10 +77,10 @@ def list_all(
     """Show the environments and the agents, with their settings and defaults."""
     with usage_errors("list"):
         one_of(("envs", "agents", "all"), what=what)
-    if what != "agents":
-        out.print(*env_lines(), sep="\n", end="")
-    if what != "envs":
-        out.print(*agent_lines(), sep="\n", end="")
+    lines = {"envs": env_lines, "agents": agent_lines}
+    for kind in lines if what == "all" else [what]:
+        for line in lines[kind]():
+            out.print(line)
 
 
 @app.command()
@@ -128,7 +128,7 @@ def check_writable(folder: Path) -> None:
 def execute(trials: Sequence["Trial"], folder: Path, jobs: int | None) -> int:
     """Run trials, show what they gave, and return the exit code."""
     from privbandit_agents.experiments.figure import draw_regret
-    from privbandit_agents.experiments.report import rich_table, summarise, write_table
+    from privbandit_agents.experiments.report import rich_tables, summarise, write_table
     from privbandit_agents.experiments.runner import run_trials
 
     outcomes, failures = run_trials(trials, folder, jobs, err)
@@ -136,7 +136,7 @@ def execute(trials: Sequence["Trial"], folder: Path, jobs: int | None) -> int:
         summary = summarise(outcomes)
         write_table(summary, folder)
         draw_regret(outcomes, folder / "regret.png")
-        out.print(rich_table(summary))
+        out.print(*rich_tables(summary))
         print(f"figure: {folder / 'regret.png'}\ntable: {folder / 'table.md'}, {folder / 'table.csv'}")
         print(f"events: tensorboard --logdir {shlex.quote(str(folder / 'tensorboard'))}")
     for failure in failures:

@@ -1,6 +1,7 @@
 """From a YAML file or a command line to trials, with every mistake named in one sentence."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -159,9 +160,9 @@ def block_trials(block: Block, part: int, source: str) -> Iterator[Trial]:
         for j, agent in enumerate(block.agents):
             with usage_errors(f"{source}: parts[{part}].agents[{j}]" if source else agent.name):
                 config = checked_config(agent, entry.id, env)
-                trials = [Trial(entry.id, agent.name, horizon, s, kwargs, config, block.checkpoints) for s in block.seeds]
-                trials[0].make_agent(env)
-            yield from trials
+                trial = Trial(entry.id, agent.name, horizon, 0, kwargs, config, block.checkpoints)
+                trial.make_agent(env)
+            yield from (replace(trial, seed=seed) for seed in block.seeds)
         env.close()
 
 

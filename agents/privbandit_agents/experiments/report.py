@@ -19,6 +19,8 @@ from privbandit_agents.state import atomic
 
 KEYS = ("env", "horizon", "agent", "config")
 LEFT = ("environment", "agent")
+WIDTHS = {"final regret": 15, "rounds/s": 9}
+"""Smallest widths of columns, so that they stand below each other from one table to the next."""
 
 
 def interval_factor(n: int) -> float:
@@ -77,18 +79,20 @@ def rounded(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def rich_table(summary: pl.DataFrame) -> Table:
-    """Return a summary as a table for the terminal, a section for each environment."""
+def rich_tables(summary: pl.DataFrame) -> list[Table]:
+    """Return a summary as tables for the terminal, one for each environment."""
     words = as_words(summary)
-    table = Table(box=SIMPLE_HEAD)
-    for column in words.columns[2:]:
-        table.add_column(column, justify="left" if column in LEFT else "right", no_wrap=column not in LEFT)
+    width = max(len(agent) for agent in words["agent"])
+    tables = []
     for (env, rounds), rows in words.group_by("environment", "rounds", maintain_order=True):
-        table.add_section()
-        table.add_row(Text(f"{env}, {rounds} users", style="bold"))
+        table = Table(box=SIMPLE_HEAD, title=Text(f"{env}, {rounds} users"), title_justify="left")
+        table.add_column("agent", min_width=min(width, 24), overflow="fold")
+        for column in words.columns[3:]:
+            table.add_column(column, justify="right", no_wrap=True, min_width=WIDTHS.get(column))
         for row in rows.iter_rows():
             table.add_row(*(Text(cell) for cell in row[2:]))
-    return table
+        tables.append(table)
+    return tables
 
 
 def markdown(summary: pl.DataFrame) -> str:

@@ -1,0 +1,183 @@
+import os
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+
+import numpy as np
+import pytest
+import sklearn.datasets
+from scipy.sparse import csr_array
+from sklearn.utils import Bunch
+
+from privbandit_envs.datasets import Dataset, bundled, load, openml
+from privbandit_envs.datasets.dataset import encode
+
+
+@pytest.fixture(autouse=True)
+def _fresh_openml() -> None:
+    openml.fetch.cache_clear()
+
+
+def bunch(**changes: Any) -> Bunch:
+    """What fetch_openml(as_frame=False, parser="liac-arff") returns: category codes, and NaN where data are missing."""
+    data = np.array([[1.5, 0], [2.5, 2], [np.nan, 1], [4.5, 1], [5.5, np.nan]])
+    fields = {
+        "data": data,
+        "target": np.array(["good", "bad", "good", "bad", "good"], dtype=object),
+        "feature_names": ["length", "colour"],
+        "categories": {"colour": ["red", "green", "blue"]},
+        "frame": None,
+    }
+    return Bunch(**{**fields, **changes})
+
+
+def offline(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[dict[str, Any]]:
+    """Replace fetch_openml; return the list of calls to it."""
+    calls: list[dict[str, Any]] = []
+
+    def fetch_openml(**kwargs: Any) -> Any:
+        calls.append(kwargs)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch_openml)
+    return calls
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "labels"),
+    [
+        ("breast_cancer", (569, 30), 2),
+        ("digits", (1797, 64), 10),
+        ("digits-binary", (1797, 64), 2),
+        ("wine", (178, 13), 3),
+    ],
+)
+def test_bundled_data(name: str, shape: tuple[int, int], labels: int) -> None:
+    data = load(name)
+    assert data.X.shape == shape and data.X.dtype == np.float64
+    assert len(data.label_names) == labels and set(data.y.tolist()) == set(range(labels))
+    assert len(data.feature_names) == shape[1] and load(name) is data
+    with pytest.raises(ValueError, match="read-only"):
+        data.X[0, 0] = 1
+
+
+def test_binary_digits_ask_whether_the_digit_is_at_least_five() -> None:
+    assert np.array_equal(load("digits-binary").y, load("digits").y >= 5)
+
+
+@pytest.mark.parametrize("source", ["wine", "openml:31"])
+def test_missing_scikit_learn_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    bundled.read.cache_clear()
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(ImportError, match=r"pip install 'privbandit\[data\]'"):
+        load(source)
+
+
+def test_openml_rows_with_missing_values_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = offline(monkeypatch, bunch())
+    with pytest.warns(UserWarning, match="openml:credit-g: 2 rows with missing values are left out"):
+        data = load("openml:credit-g")
+    assert data.X.tolist() == [[1.5, 0], [2.5, 2], [4.5, 1]]
+    assert data.label_names == ("bad", "good") and data.y.tolist() == [1, 0, 0]
+    assert load("openml:credit-g") is data and len(calls) == 1
+    assert calls[0] == {
+        "name": "credit-g", "target_column": "default-target", "as_frame": False, "parser": "liac-arff",
+    }  # fmt: skip
+
+
+def test_openml_by_number_with_a_target_of_choice_and_sparse_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = offline(monkeypatch, bunch(data=csr_array(np.eye(5)[:, :2]), target=np.arange(5.0) // 2))
+    data = load("openml:31", "kind")
+    assert calls[0]["data_id"] == 31 and calls[0]["target_column"] == "kind" and "name" not in calls[0]
+    assert data.X[:2].tolist() == [[1, 0], [0, 1]] and data.label_names == ("0.0", "1.0", "2.0")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (URLError("no route to host"), ConnectionError, "openml:31 could not be downloaded .*no route to host"),
+        (ValueError("Dataset is deactivated."), ValueError, "openml:31 could not be read: Dataset is deactivated."),
+        (bunch(target=None), ValueError, "openml:31 has no single target"),
+        (bunch(data=np.full((5, 2), np.nan)), ValueError, "openml:31 has no row without missing values"),
+    ],
+)
+def test_openml_failures_are_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, answer: Any, error: type[Exception], message: str
+) -> None:
+    offline(monkeypatch, answer)
+    with pytest.raises(error, match=message) as raised:
+        load("openml:31")
+    assert "\n" not in str(raised.value)
+
+
+def test_csv_takes_the_last_column_or_the_named_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", '\ufeffage,kind,size\n1,"x, y",3\n\n2,z,4\n')
+    data = load(path, "kind")
+    assert data.X.tolist() == [[1, 3], [2, 4]] and data.feature_names == ("age", "size")
+    assert data.label_names == ("x, y", "z") and data.y.tolist() == [0, 1]
+    numeric = load(write(tmp_path / "b.csv", "a,b\n0.5,10\n1.5,9\n2.5,10\n"))
+    assert numeric.label_names == ("9", "10") and numeric.y.tolist() == [1, 0, 1]
+
+
+def test_csv_is_kept_until_the_file_changes(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "a,b\n1,x\n2,y\n")
+    first = load(path)
+    assert load(path) is first
+    write(tmp_path / "a.csv", "a,b\n1,x\n3,y\n")
+    os.utime(path, ns=(1, 1))
+    assert load(path).X.tolist() == [[1], [3]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,x\n2\n", r"bad\.csv, line 3: 2 columns expected; got 1"),
+        ("a,b,c\n1,2,x\n1,two,y\n", r"bad\.csv, line 3, column 'b': a finite number expected; got 'two'"),
+        ("a,b\ninf,x\n1,y\n", r"bad\.csv, line 2, column 'a': a finite number expected; got 'inf'"),
+        ("a,b\n,x\n1,y\n", r"bad\.csv, line 2, column 'a': a finite number expected; got ''"),
+        ("1,2\n3,4\n", r"bad\.csv: the first line must name at least two columns; got '1,2'"),
+        ("", r"bad\.csv: the first line must name at least two columns; got ''"),
+        ("a,b\n1,x\n2,x\n", r"at least two different labels; got \['x'\]"),
+        ("a,b\n", r"at least two different labels; got \[\]"),
+    ],
+)
+def test_malformed_csv_files(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load(write(tmp_path / "bad.csv", text))
+
+
+def test_unknown_columns_files_and_sources(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "height,kind\n1,x\n2,y\n")
+    with pytest.raises(ValueError, match=r"no column 'kin' \(did you mean 'kind'\?\); it has height, kind"):
+        load(path, "kin")
+    with pytest.raises(FileNotFoundError, match=r"no file 'nowhere\.csv'"):
+        load("nowhere.csv")
+    with pytest.raises(ValueError, match=r"got 'digit' \(did you mean 'digits'\?\)"):
+        load("digit")
+
+
+def test_large_numbers_whose_sum_overflows_are_fine(tmp_path: Path) -> None:
+    data = load(write(tmp_path / "a.csv", "a,b,c\n1e308,1e308,x\n1,2,y\n"))
+    assert data.X[0].tolist() == [1e308, 1e308]
+
+
+def test_labels_of_any_type_are_numbered_in_order() -> None:
+    codes, names = encode([True, "b", 3, "b"])
+    assert names == ("3", "True", "b") and codes.tolist() == [1, 2, 0, 2]
+    assert encode([10, 9.5, -1])[1] == ("-1", "9.5", "10")
+
+
+@pytest.mark.parametrize(
+    ("X", "message"), [(np.ones((3, 2)), "one row a label"), (np.array([[1.0], [np.nan]]), "X must be finite")]
+)
+def test_a_dataset_checks_itself(X: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Dataset(X, np.array([0, 1]), ("a", "b"), ("x",))

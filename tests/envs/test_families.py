@@ -1,0 +1,159 @@
+import math
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privbandit_envs.assortment import AssortmentProblem
+from privbandit_envs.linear import DESIGNS, LinearProblem
+from privbandit_envs.sparse import SparseLinearProblem, correlate, draw_beta
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_linear_features_lie_in_the_unit_ball_and_theta_has_its_norm(design: str, dtype: str) -> None:
+    problem = LinearProblem(rng(), design=design, dim=4, dtype=dtype)
+    x = problem.contexts(2000, rng(1))
+    assert x.dtype == dtype and (np.linalg.norm(x.astype(float), axis=-1) <= 1).all()
+    assert np.linalg.norm(problem.theta) == pytest.approx(0.8)
+    assert np.abs(problem.means(x)).max() <= 0.8
+
+
+def test_linear_rewards_are_plus_or_minus_one_or_stay_within() -> None:
+    means = np.linspace(-0.8, 0.8, 9)[None]
+    for noise, exact in (("rademacher", True), ("uniform", False)):
+        problem = LinearProblem(rng(), noise=noise)
+        rewards = problem.rewards(np.repeat(means, 20_000, axis=0), rng(2))
+        assert (np.abs(rewards) == 1).all() if exact else (np.abs(rewards) <= 1).all()
+        assert np.allclose(rewards.mean(axis=0), means, atol=5 / math.sqrt(20_000))
+
+
+def test_case1_shows_the_rare_direction_with_probability_delta() -> None:
+    x = LinearProblem(rng(), design="case1", dim=3, n_arms=1, horizon=10_000).contexts(100_000, rng(1))[:, 0]
+    assert set(map(tuple, np.unique(x, axis=0))) == {(1, 0, 0), (0, 1, 0)}
+    assert abs(x[:, 1].mean() - 0.01) < 5 * math.sqrt(0.01 / 100_000)
+
+
+def test_case2_is_the_papers_design_and_ill_ends_at_the_same_scale() -> None:
+    case2 = LinearProblem(rng(), design="case2", dim=2, n_arms=1, delta=0.04).contexts(1000, rng(1))[:, 0]
+    assert np.allclose(np.abs(case2[:, 1] / case2[:, 0]), 0.2, rtol=1e-5)
+    assert abs((case2[:, 1] > 0).mean() - 0.5) < 0.08
+    ill = LinearProblem(rng(), design="ill", dim=3, n_arms=1, horizon=10**4).contexts(1000, rng(1))[:, 0]
+    assert np.allclose(np.abs(ill / ill[:, :1]), [1, 10**-0.5, 0.1], rtol=1e-5)
+    assert (ill[:, 0] > 0).all()
+
+
+def test_ill_contexts_leave_the_decision_to_the_weak_directions() -> None:
+    problem = LinearProblem(rng(3), design="ill", dim=2, n_arms=3)
+    x = problem.contexts(500, rng(1))
+    means, strong = problem.means(x), x[..., 0] * problem.theta[0]
+    assert np.allclose(strong, strong.mean()) and (np.ptp(means, axis=1) > 0).mean() > 0.5
+
+
+def test_a_finite_support_repeats_its_contexts() -> None:
+    x = LinearProblem(rng(), support=5, n_arms=2, dim=3).contexts(1000, rng(1))
+    assert len(np.unique(x.reshape(1000, -1), axis=0)) == 5
+
+
+@pytest.mark.parametrize("correlation", [0.1, -0.5, 0.9, 0.0])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_fast_recursion_is_the_autoregression(correlation: float, dtype: str) -> None:
+    innovations = rng().standard_normal((4, 3, 37)).astype(dtype)
+    expected = innovations.astype(float)
+    scale = math.sqrt(1 - correlation**2)
+    for j in range(1, 37):
+        expected[..., j] = correlation * expected[..., j - 1] + scale * innovations[..., j]
+    correlate(innovations, correlation)
+    assert np.allclose(innovations, expected, atol=20 * np.finfo(dtype).eps)
+
+
+def test_sparse_contexts_have_the_stated_covariance() -> None:
+    x = SparseLinearProblem(rng(), dim=6, correlation=0.4, sparsity=2).contexts(60_000, rng(1)).reshape(-1, 6)
+    lags = np.abs(np.subtract.outer(range(6), range(6)))
+    assert np.abs(np.cov(x.T.astype(float)) - 0.4**lags).max() < 0.02
+
+
+@pytest.mark.parametrize(("coefficients", "size"), [("equal", 1 / math.sqrt(5)), ("small", 0.2), ("uniform", None)])
+def test_beta_has_the_stated_entries_at_random_positions(coefficients: str, size: float | None) -> None:
+    betas = [draw_beta(50, 5, coefficients, rng(seed)) for seed in range(20)]
+    assert all(np.count_nonzero(beta) == 5 for beta in betas)
+    assert len({tuple(np.flatnonzero(beta)) for beta in betas}) > 15
+    values = np.concatenate([beta[beta != 0] for beta in betas])
+    assert np.allclose(np.abs(values), size) if size else np.abs(values).max() <= 1
+    assert (values > 0).any() and (values < 0).any()
+
+
+@pytest.mark.parametrize(("noise", "spread"), [("gaussian", 0.1), ("uniform", 0.1 / math.sqrt(3))])
+def test_sparse_noise_has_the_stated_scale(noise: str, spread: float) -> None:
+    problem = SparseLinearProblem(rng(), noise=noise)
+    rewards = problem.rewards(np.zeros((40_000, 3)), rng(1))
+    assert rewards.std() == pytest.approx(spread, rel=0.02)
+    assert (rewards == rewards[:, :1]).all()
+
+
+def test_assortment_revenues_are_public_in_the_last_column() -> None:
+    fixed = np.linspace(0.5, 2, 100)
+    for revenues, expected in (("ones", np.ones(100)), (fixed, fixed)):
+        x = AssortmentProblem(rng(), revenues=revenues).contexts(3, rng(1))
+        assert np.allclose(x[..., -1], expected)
+    random = AssortmentProblem(rng(), revenues="random").contexts(300, rng(1))[..., -1]
+    assert len(np.unique(random)) > 20_000 and abs(random.mean() - 0.5) < 0.01
+
+
+def test_unit_features_have_norm_one() -> None:
+    x = AssortmentProblem(rng(), features="unit").contexts(50, rng(1))[..., :-1]
+    norms = np.linalg.norm(x.astype(float), axis=-1)
+    assert norms.max() <= 1 and norms.min() > 0.99999
+
+
+def test_explicit_parameters_pin_the_world() -> None:
+    theta = [0.1, 0.2, 0.3]
+    env: Any = gym.make("privbandit/Linear-v0", dim=3, theta=theta).unwrapped
+    env.reset(seed=5)
+    assert env.problem.theta.tolist() == theta
+
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("Linear", {"n_arms": 0}, "n_arms must be an integer >= 1; got 0."),
+    ("Linear", {"design": "spher"}, "did you mean 'sphere'?"),
+    ("Linear", {"delta": float("nan")}, "delta must be a finite number; got nan."),
+    ("Linear", {"delta": 0}, "delta must be > 0; got 0."),
+    ("Linear", {"theta_norm": 1.5}, "theta_norm must lie in [0, 1]; got 1.5."),
+    ("Linear", {"design": "case1", "dim": 1}, "dim must be >= 2"),
+    ("Linear", {"theta": [1, 1], "dim": 2}, "norm at most 1"),
+    ("Linear", {"theta": [float("nan"), 0], "dim": 2}, "norm at most 1"),
+    ("Linear", {"dtype": "float16"}, "dtype must be one of float32, float64"),
+    ("Linear", {"support": -3}, "support must be an integer >= 1; got -3."),
+    ("SparseLinear", {"sparsity": 500}, "sparsity must be at most dim = 400; got 500."),
+    ("SparseLinear", {"correlation": 1.0}, "correlation must lie in (-1, 1); got 1.0."),
+    ("SparseLinear", {"noise_scale": -0.1}, "noise_scale must be >= 0; got -0.1."),
+    ("SparseLinear", {"beta": [1.0]}, "beta must be 400 finite numbers"),
+    ("Assortment", {"capacity": 101}, "capacity must be at most n_items = 100; got 101."),
+    ("Assortment", {"revenues": "one"}, "did you mean 'ones'?"),
+    ("Assortment", {"revenues": [-1] * 100}, "numbers >= 0"),
+    ("Assortment", {"theta": [float("inf")] * 5}, "theta must be 5 finite numbers"),
+]
+
+
+@pytest.mark.parametrize(("family", "kwargs", "message"), BAD)
+def test_bad_arguments_are_refused_in_one_sentence(family: str, kwargs: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        gym.make(f"privbandit/{family}-v0", **kwargs)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 2**32 - 1))
+def test_shapes_follow_the_arguments(n_arms: int, dim: int, seed: int) -> None:
+    env = gym.make("privbandit/Linear-v0", n_arms=n_arms, dim=dim)
+    context, _ = env.reset(seed=seed)
+    assert context.shape == (n_arms, dim) and context in env.observation_space
+    again, _ = env.reset(seed=seed)
+    assert np.array_equal(context, again)

@@ -23,9 +23,14 @@ def at_least(minimum: float, **named: float) -> float:
 
 def positive(**named: float) -> float:
     """Return the one keyword's value if it is a finite number > 0."""
+    return above(0, **named)
+
+
+def above(minimum: float, **named: float) -> float:
+    """Return the one keyword's value if it is a finite number > ``minimum``."""
     ((name, value),) = named.items()
-    if number(**named) <= 0:
-        raise ValueError(f"{name} must be > 0; got {value!r}.")
+    if number(**named) <= minimum:
+        raise ValueError(f"{name} must be > {minimum:g}; got {value!r}.")
     return value
 
 

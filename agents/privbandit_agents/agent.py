@@ -12,7 +12,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.state import Stateful
-from privbandit_envs._validate import at_least, count, fraction, one_of, positive
+from privbandit_envs._validate import above, at_least, count, fraction, one_of, positive
 from privbandit_envs.spaces import Assortments, top_k
 from privbandit_envs.wrappers import RegretCurve
 
@@ -25,6 +25,7 @@ __all__ = [
     "LearningAgent",
     "Space",
     "Stateful",
+    "above",
     "at_least",
     "count",
     "fraction",
@@ -89,13 +90,8 @@ class Agent(Stateful, ABC):
     uses_public_data: ClassVar[bool] = False
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
-        """Check that the agent can play this environment."""
+        """Keep the arguments; ``make`` has checked that the agent plays these spaces."""
         self.name = type(self).__name__
-        needs = self.plays(observation_space, action_space)
-        if needs:
-            raise ValueError(
-                f"{self.name} plays {needs}; got contexts in {observation_space} and actions in {action_space}."
-            )
         self.observation_space, self.action_space = observation_space, action_space
         self.config = config
         self.rng = rng

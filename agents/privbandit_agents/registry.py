@@ -84,6 +84,8 @@ def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> Agen
     agent_class = AGENTS[one_of(AGENTS, agent=name)].load()
     settings = settings_of(name, config)
     spaces = spaces_of(env)
+    if needs := agent_class.plays(*spaces):
+        raise ValueError(f"{name} plays {needs}; got contexts in {spaces[0]} and actions in {spaces[1]}.")
     extra = {"public_data": public_data(env)} if agent_class.uses_public_data else {}
     agent = agent_class(*spaces, settings, np.random.default_rng(seed), **extra)
     agent.name = name

@@ -47,7 +47,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[dict[str, Any]
 
 
 def write(path: Path, text: str) -> str:
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return str(path)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privbandit_agents.agent import Stateful
 from privbandit_agents.rows import Rows
-from privbandit_agents.state import Stateful
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium.spaces import Box
 from numpy.random import Generator
 
 from privbandit_agents.agent import Array, Space, count
@@ -72,10 +71,9 @@ class Histogram(LabelAgent):
     def plays(cls, observation_space: Space, action_space: Space) -> str:
         """Classification in the unit cube."""
         needs = super().plays(observation_space, action_space)
-        assert needs or isinstance(observation_space, Box)
-        if needs or ((observation_space.low == 0) & (observation_space.high == 1)).all():  # type: ignore[attr-defined]
-            return needs
-        return "classification of contexts in [0, 1]^d"
+        low, high = getattr(observation_space, "low", 0), getattr(observation_space, "high", 1)
+        unit = np.all(np.equal(low, 0)) and np.all(np.equal(high, 1))
+        return needs or ("" if unit else "classification of contexts in [0, 1]^d")
 
     def predict(self, contexts: Array) -> Labels:
         """Look up the majority of the cells."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import Agent, Array, Space, fraction, many, n_arms, plays_labels
+from privbandit_agents.agent import Agent, Array, Space, above, fraction, many, n_arms, plays_labels
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -31,8 +31,7 @@ def check_settings(config: Settings) -> None:
     """Raise ValueError for a value out of range."""
     if config.exploration is not None:
         fraction(exploration=config.exploration)
-    if not 1 < config.refit < math.inf:
-        raise ValueError(f"refit must be a finite number > 1; got {config.refit!r}.")
+    above(1, refit=config.refit)
 
 
 class LabelAgent(Agent):

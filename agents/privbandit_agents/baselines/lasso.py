@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import Agent, Array, Space, plays_arms, positive
+from privbandit_agents.agent import Agent, Array, Space, above, plays_arms, positive
 from privbandit_agents.rows import Rows
 
 FLUSH = 1024
@@ -34,7 +34,7 @@ class Config:
     def __post_init__(self) -> None:
         """Check the ranges."""
         positive(lambda_0=self.lambda_0)
-        positive(**{"growth - 1": self.growth - 1})
+        above(1, growth=self.growth)
 
 
 class SparsityAgnosticLasso(Agent):

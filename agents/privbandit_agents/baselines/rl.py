@@ -22,6 +22,8 @@ from privbandit_agents.agent import Array, Assortments, LearningAgent, Space, co
 from privbandit_envs import BanditEnv
 from privbandit_envs.wrappers import RecordVectorRegret, RegretCurve, flat_space, score_space, top_scores
 
+PER_SLOT = {"n_steps", "train_freq"}
+
 
 @dataclass(frozen=True)
 class Config:
@@ -126,7 +128,7 @@ class StableBaseline(LearningAgent):
 
         Args:
             env: a Gymnasium environment, single or vector. An unwrapped BanditEnv made by ``gym.make`` is played
-                ``n_envs`` users a step.
+                ``n_envs`` users a step, any other single environment one user a step.
             steps: number of users.
             curve: counts every user served in learning.
             seed: of the world and its users; default: the environment's own.
@@ -142,8 +144,10 @@ class StableBaseline(LearningAgent):
             self.model.learn(steps, reset_num_timesteps=False)
 
     def build(self, env: Any) -> Any:
-        """Return an untrained model of the algorithm."""
+        """Return an untrained model, with as many users an update as ``n_envs`` slots would give."""
         settings = {name: value for name, value in self.settings.items() if name not in ("n_envs", "net_arch")}
+        for name in PER_SLOT & settings.keys():
+            settings[name] = max(1, settings[name] * self.settings["n_envs"] // env.num_envs)
         algorithm = getattr(stable_baselines3(self.name), type(self).__name__)
         return algorithm(
             "MlpPolicy",

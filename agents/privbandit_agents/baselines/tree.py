@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import FOREVER, Array, Space, Stateful, count, one_of
+from privbandit_agents.agent import FOREVER, Array, Space, count, one_of
 from privbandit_agents.baselines.labels import Floats, LabelAgent, Labels, check_settings
+from privbandit_agents.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -41,30 +42,6 @@ class Config:
         check_settings(self)
 
 
-class Rows(Stateful):
-    """Labelled rows in arrays that double as they fill.
-
-    Args:
-        dim: number of features d.
-        dtype: of the features.
-    """
-
-    def __init__(self, dim: int, dtype: Any) -> None:
-        """Start empty."""
-        self.size = 0
-        self.x: Array = np.zeros((1024, dim), dtype)
-        self.y: Labels = np.zeros(1024, np.int64)
-        self.weight: Floats = np.zeros(1024)
-
-    def append(self, x: Array, y: Labels, weight: Floats) -> None:
-        """Add n rows."""
-        start, self.size = self.size, self.size + len(y)
-        while self.size > len(self.y):
-            self.x, self.y, self.weight = (np.concatenate([a, np.zeros_like(a)]) for a in (self.x, self.y, self.weight))
-        rows = slice(start, self.size)
-        self.x[rows], self.y[rows], self.weight[rows] = x, y, weight
-
-
 class TreeClassifier(LabelAgent):
     """Predict by a decision tree of Gini splits over the rows seen so far.
 
@@ -86,8 +63,9 @@ class TreeClassifier(LabelAgent):
         super().__init__(observation_space, action_space, config, rng, public_data)
         self.tree_seed = int(rng.integers(2**31))
         self.frozen = config.learn_from == "public"
-        self.data = Rows(self.public_data[0].shape[1], np.float32)
-        self.data.append(*self.public_data, np.ones(len(self.public_data[1])))
+        self.x = Rows(self.public_data[0].shape[1:], np.float32)  # scikit-learn's own type
+        self.y, self.weight = Rows((), np.int64), Rows((), np.float64)
+        self.learn(*self.public_data, np.ones(len(self.public_data[1])))
         self.fit()
 
     def predict(self, contexts: Array) -> Labels:
@@ -97,21 +75,23 @@ class TreeClassifier(LabelAgent):
 
     def learn(self, contexts: Array, labels: Labels, weights: Floats) -> None:
         """Keep the rows."""
-        self.data.append(contexts, labels, weights)
+        self.x.append(contexts)
+        self.y.append(labels)
+        self.weight.append(weights)
 
     def fit(self) -> None:
         """Grow a new tree from all rows."""
-        self.fitted_rows = self.data.size
+        self.fitted_rows = len(self.y)
         self.restored()
 
     def restored(self) -> None:
         """Grow the tree again from the rows it was grown from."""
-        rows = slice(0, self.fitted_rows)
+        x, y, weight = (rows.view()[: self.fitted_rows] for rows in (self.x, self.y, self.weight))
         classifier = decision_tree_classifier()(
             max_depth=self.config.max_depth,
             min_samples_leaf=self.config.min_samples_leaf,
             random_state=self.tree_seed,
-        ).fit(self.data.x[rows], self.data.y[rows], self.data.weight[rows])
+        ).fit(x, y, weight)
         self.tree = classifier.tree_  # the bare tree: a prediction for one user costs a tenth of the classifier's
         self.leaf_labels: Labels = classifier.classes_[self.tree.value[:, 0, :].argmax(axis=1)]
 

@@ -16,6 +16,7 @@ from privbandit_agents.agent import (
     Array,
     Assortments,
     Space,
+    above,
     at_least,
     count,
     many,
@@ -48,7 +49,7 @@ class Config:
         count(exploration_rounds=self.exploration_rounds)
         at_least(0, bonus_scale=self.bonus_scale)
         positive(ridge=self.ridge)
-        positive(**{"growth - 1": self.growth - 1})
+        above(1, growth=self.growth)
 
 
 class UCBMNL(Agent):

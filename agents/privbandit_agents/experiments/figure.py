@@ -10,6 +10,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from privbandit_agents.experiments.labels import as_text, short
@@ -18,8 +19,8 @@ from privbandit_agents.experiments.trial import Outcome
 from privbandit_agents.registry import AGENTS
 from privbandit_agents.state import atomic
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's colours, told apart with any kind of colour vision."""
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")
+"""Okabe and Ito's colours, and two of Tol's: told apart with any kind of colour vision."""
 DASHES: tuple[Any, ...] = ("-", (0, (6, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
 UNIFORM: dict[str, Any] = {"color": "#777777", "linestyle": (0, (4, 3))}
 LOG_FROM = 8.0
@@ -69,16 +70,17 @@ def draw_regret(outcomes: Sequence[Outcome], path: str | Path) -> None:
         path: of the file.
     """
     panels = panels_of(outcomes)
-    styles = styles_of(curve for curves in panels.values() for curve in curves)
+    styles = styles_of(list(panels.values()))
     columns = min(len(panels), 2)
     rows = math.ceil(len(panels) / columns)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.6 * columns, 3.7 * rows), layout="constrained", dpi=160)
         axes = list(figure.subplots(rows, columns, squeeze=False).flat)
         for axis, ((env, horizon), curves) in zip(axes, panels.items(), strict=False):
-            draw_panel(axis, f"{short(env)}", horizon, curves, styles)
+            draw_panel(axis, short(env).replace("(", " (", 1), horizon, curves, styles)
         for spare in axes[len(panels) :]:
             spare.remove()
+        figure.supxlabel(caption(panels.values()), fontsize=9, color="#555555", x=0.99, ha="right")
         with atomic(Path(path), "wb") as file:
             figure.savefig(file, format="png")
 
@@ -105,17 +107,31 @@ def curve_of(runs: Sequence[Outcome]) -> Curve:
     return Curve(trial.agent, label, users, regret.mean(axis=0), interval_factor(len(runs)) * deviation, len(runs))
 
 
-def styles_of(curves: Iterable[Curve]) -> dict[str, dict[str, Any]]:
-    """Return the line style of every label, the same in all panels; the zoo's order, so that figures agree."""
+def styles_of(panels: Sequence[Sequence[Curve]]) -> dict[str, dict[str, Any]]:
+    """Return the line style of every label: the same in all panels, and no colour twice in one if it can be helped."""
     order = list(AGENTS)
-    labels = {curve.label: curve.agent for curve in curves}
-    known = sorted(labels, key=lambda label: order.index(labels[label]) if labels[label] in order else len(order))
-    coloured = [label for label in known if labels[label] != "uniform"]
-    styles: dict[str, dict[str, Any]] = {label: UNIFORM for label in known}
-    for i, label in enumerate(coloured):
-        dash = DASHES[i // len(PALETTE) % len(DASHES)]
-        styles[label] = {"color": PALETTE[i % len(PALETTE)], "linestyle": dash}
+    agents = {curve.label: curve.agent for curves in panels for curve in curves}
+    together = [{curve.label for curve in curves} for curves in panels]
+    colours: dict[str, int] = {}
+    styles: dict[str, dict[str, Any]] = {}
+    for label in sorted(agents, key=lambda label: order.index(agents[label]) if agents[label] in order else len(order)):
+        if agents[label] == "uniform":
+            styles[label] = UNIFORM
+            continue
+        beside = [colours[other] for labels in together if label in labels for other in labels if other in colours]
+        uses = list(colours.values())
+        colour = min(range(len(PALETTE)), key=lambda i: (beside.count(i), uses.count(i)))
+        styles[label] = {"color": PALETTE[colour], "linestyle": DASHES[uses.count(colour) % len(DASHES)]}
+        colours[label] = colour
     return styles
+
+
+def caption(panels: Iterable[Sequence[Curve]]) -> str:
+    """Return what lines and bands are."""
+    seeds = sorted({curve.seeds for curves in panels for curve in curves})
+    if seeds == [1]:
+        return "one seed"
+    return f"mean and 95 % band over {'-'.join(str(n) for n in {seeds[0]: 0, seeds[-1]: 0})} seeds"
 
 
 def draw_panel(
@@ -128,10 +144,8 @@ def draw_panel(
         style = styles[curve.label]
         axis.plot(curve.users, curve.mean, linewidth=1.8, **style)
         low = curve.mean - curve.half_width
-        floor = 0.5 * curve.mean if logarithmic else np.zeros_like(low)
-        axis.fill_between(
-            curve.users, np.maximum(low, floor), curve.mean + curve.half_width, color=style["color"], alpha=0.16, lw=0
-        )
+        high = curve.mean + curve.half_width
+        axis.fill_between(curve.users, np.maximum(low, 1e-3 * curve.mean), high, color=style["color"], alpha=0.16, lw=0)
     axis.set_title(title)
     axis.set_xlabel("users served")
     axis.set_ylabel("cumulative regret")
@@ -143,6 +157,7 @@ def draw_panel(
 
 def scale(axis: Axes, horizon: int, curves: Sequence[Curve], logarithmic: bool) -> None:
     """Set the limits, and both axes to logarithms where the regrets differ by orders of magnitude."""
+    axis.xaxis.set_major_locator(MaxNLocator(5))
     axis.xaxis.set_major_formatter(lambda users, _: f"{users:,.0f}")
     top = max(float(curve.mean[-1]) for curve in curves)
     axis.set_xlim(0, horizon)

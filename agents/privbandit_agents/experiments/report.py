@@ -19,7 +19,7 @@ from privbandit_agents.state import atomic
 
 KEYS = ("env", "horizon", "agent", "config")
 LEFT = ("environment", "agent")
-WIDTHS = {"final regret": 15, "rounds/s": 9}
+WIDTHS = {"final regret": 14, "rounds/s": 8}
 """Smallest widths of columns, so that they stand below each other from one table to the next."""
 
 
@@ -85,8 +85,9 @@ def rich_tables(summary: pl.DataFrame) -> list[Table]:
     width = max(len(agent) for agent in words["agent"])
     tables = []
     for (env, rounds), rows in words.group_by("environment", "rounds", maintain_order=True):
-        table = Table(box=SIMPLE_HEAD, title=Text(f"{env}, {rounds} users"), title_justify="left")
-        table.add_column("agent", min_width=min(width, 24), overflow="fold")
+        title = Text(f"{env}, {rounds} users")
+        table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", collapse_padding=True, pad_edge=False)
+        table.add_column("agent", min_width=min(width, 17), overflow="fold")
         for column in words.columns[3:]:
             table.add_column(column, justify="right", no_wrap=True, min_width=WIDTHS.get(column))
         for row in rows.iter_rows():

@@ -1,0 +1,51 @@
+# Every verb makes .venv and installs what it needs; nothing but make and Python >= 3.11 has to be there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+export MKL_NUM_THREADS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check format bench clean
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python >= 3.11 is needed; got " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e ".[bench,rl,data]"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(PIP) -e ".[bench,rl,data,notebooks,dev]"
+	@touch $@
+
+demo: $(VENV)/.run  ## play ten agents on four bandit families (about three minutes)
+	$(BIN)/privbandit run demo
+
+test: $(VENV)/.dev  ## run the tests
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-slow: $(VENV)/.dev  ## run the long statistical studies
+	$(BIN)/python -m pytest -n auto -m slow
+
+check: $(VENV)/.dev  ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev  ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.run  ## measure speed (as ratios to drawing the contexts) and quality of play
+	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/quality.py
+
+clean:  ## remove what was made
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,74 @@
+import gymnasium as gym
+import numpy as np
+import pytest
+from scipy.optimize import check_grad, minimize
+
+from privbandit_agents import make, play
+from privbandit_agents.baselines.choice import Choices
+
+
+def choices(n: int = 200, seed: int = 0) -> Choices:
+    env = gym.make("privbandit/Assortment-v0", n_items=12, capacity=4, dim=3, horizon=n).unwrapped
+    env.reset(seed=seed)
+    rng = np.random.default_rng(seed)
+    contexts = env.upcoming(n)  # type: ignore[attr-defined]
+    sets = np.zeros((n, 12), np.int8)
+    for row in sets:
+        row[rng.choice(12, rng.integers(0, 5), replace=False)] = 1
+    kept = Choices(4, 3)
+    kept.append(contexts, sets, env.serve(sets).feedback)  # type: ignore[attr-defined]
+    kept.truth = env.problem.theta  # type: ignore[attr-defined]
+    return kept
+
+
+def test_gradient_and_hessian_are_those_of_the_loss() -> None:
+    data, theta = choices(), np.array([0.3, -0.5, 0.9])
+    error = check_grad(lambda t: data.likelihood(t, 0.7)[0], lambda t: data.likelihood(t, 0.7)[1], theta)
+    assert error < 1e-3
+    step = 1e-5
+    for j in range(3):
+        up, down = (data.likelihood(theta + sign * step * np.eye(3)[j], 0.7)[1] for sign in (1, -1))
+        assert np.allclose((up - down) / (2 * step), data.likelihood(theta, 0.7)[2][j], rtol=1e-4, atol=1e-4)
+
+
+def test_the_loss_is_the_negative_log_likelihood() -> None:
+    data, theta = choices(30), np.array([0.2, 0.1, -0.4])
+    total = 0.0
+    rows = zip(data.features.view(), data.offered.view(), data.bought.view(), strict=True)
+    for features, offered, bought in rows:
+        weights = np.exp(features[offered] @ theta)
+        total -= np.log((np.exp(features[bought] @ theta) if bought >= 0 else 1.0) / (1 + weights.sum()))
+    assert data.likelihood(theta, 0.0)[0] == pytest.approx(total)
+
+
+@pytest.mark.parametrize("start", [np.zeros(3), np.array([30.0, -30.0, 30.0])])
+def test_newton_finds_the_minimum_from_anywhere(start: np.ndarray) -> None:
+    data = choices()
+    found = data.fit(start, 1.0)
+    reference = minimize(lambda t: data.likelihood(t, 1.0)[0], np.zeros(3), method="Nelder-Mead", tol=1e-10)
+    assert np.allclose(found, reference.x, atol=1e-4)
+    assert np.linalg.norm(data.likelihood(found, 1.0)[1]) < 1e-5
+
+
+def test_the_estimate_approaches_the_truth() -> None:
+    data = choices(8000)
+    assert np.linalg.norm(data.fit(np.zeros(3), 1.0) - data.truth) < 0.15  # type: ignore[attr-defined]
+
+
+def test_padding_with_smaller_sets_does_not_move_the_likelihood() -> None:
+    wide, narrow = Choices(6, 3), Choices(4, 3)
+    data = np.random.default_rng(1).standard_normal((5, 12, 4))
+    sets = np.zeros((5, 12), np.int8)
+    sets[:, [2, 7, 9]] = 1
+    for kept in (wide, narrow):
+        kept.append(data, sets, np.array([2, -1, 9, 7, -1]))
+    theta = np.array([0.5, 1.0, -1.0])
+    for one, other in zip(wide.likelihood(theta, 0.3), narrow.likelihood(theta, 0.3), strict=True):
+        assert np.allclose(one, other)
+
+
+def test_ucb_mnl_pays_little_more_than_its_exploration() -> None:
+    env = gym.make("privbandit/Assortment-v0", horizon=1500)
+    regret = play(env, make("ucb-mnl", env, seed=0), seed=0).regret
+    assert regret[-1] < 6 and regret[-1] - regret[99] < 1
+    assert play(env, make("uniform", env, seed=0), seed=0).regret[-1] > 30

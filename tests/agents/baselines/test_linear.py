@@ -1,0 +1,117 @@
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from scipy import stats
+
+from privbandit_agents import make, play
+from privbandit_agents.baselines.lasso import lasso
+from privbandit_agents.baselines.ridge import Ridge
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 2e-4), (np.float64, 1e-11)])
+def test_rank_one_steps_equal_the_direct_solution(dtype: Any, tolerance: float) -> None:
+    rng = np.random.default_rng(0)
+    x, rewards = rng.standard_normal((300, 7)).astype(dtype), rng.standard_normal(300)
+    ridge = Ridge(7, 0.5, dtype)
+    for row, reward in zip(x, rewards, strict=True):
+        ridge.learn(row, ridge.score(row), float(reward))
+    gram = 0.5 * np.eye(7) + x.T.astype(float) @ x
+    probe = rng.standard_normal((3, 7)).astype(dtype)
+    expected = probe @ np.linalg.inv(gram), probe @ np.linalg.solve(gram, x.T.astype(float) @ rewards)
+    scored = ridge.score(probe)
+    assert np.allclose(scored[:, :-1], expected[0], atol=tolerance) and np.allclose(scored[:, -1], expected[1], atol=tolerance)
+
+
+def test_the_matrix_is_updated_in_place() -> None:
+    ridge = Ridge(4, 1.0, np.float32)
+    before = ridge.matrix
+    row = np.ones(4, np.float32)
+    ridge.learn(row, ridge.score(row), 1.0)
+    assert np.shares_memory(before, ridge.matrix) and not np.array_equal(ridge.matrix[:4], np.eye(4))
+
+
+def agent_on(name: str, seed: int = 0, **config: Any) -> tuple[Any, Any]:
+    env = gym.make("privbandit/Linear-v0", n_arms=4, dim=3, horizon=2000)
+    return make(name, env, seed=seed, **config), env
+
+
+def test_thompson_scores_have_the_posterior_law() -> None:
+    """The frequency of each arm is that of argmax x . theta~ for theta~ drawn in full."""
+    agent, env = agent_on("lints", v=0.7)
+    play(env, agent, 60, seed=1)
+    context = env.reset(seed=2)[0]
+    m = agent.regression.matrix.astype(float)
+    rng = np.random.default_rng(5)
+    theta = rng.multivariate_normal(m[-1], 0.7**2 * (m[:-1] + m[:-1].T) / 2, size=20_000)
+    law = np.bincount((theta @ context.T.astype(float)).argmax(axis=1), minlength=4) / 20_000
+    counts = np.bincount([int(agent.select_action(context)) for _ in range(4000)], minlength=4)
+    assert stats.chisquare(counts + 1, (law * 4000 + 1) * counts.sum() / 4000 * (1 + 4 / counts.sum()) / (1 + 4 / 4000)).pvalue > 1e-4
+
+
+def test_the_bonus_makes_linucb_try_what_it_does_not_know() -> None:
+    agent, _ = agent_on("linucb", alpha=2.0)
+    context = np.zeros((4, 3), np.float32)
+    context[0, 0], context[1, 1] = 1, 1
+    for _ in range(30):
+        agent.update(context, 0, 0.5)
+    assert agent.select_action(context) == 1
+    greedy, _ = agent_on("greedy")
+    for _ in range(30):
+        greedy.update(context, 0, 0.5)
+    assert greedy.select_action(context) == 0
+
+
+def test_epsilon_greedy_explores_as_often_as_it_says() -> None:
+    agent, env = agent_on("epsilon-greedy", exploration=0.4)
+    context = env.reset(seed=0)[0]
+    best = make("greedy", env).select_action(context)
+    other = np.mean([agent.select_action(context) != best for _ in range(4000)])
+    assert abs(other - 0.4 * 3 / 4) < 5 * np.sqrt(0.3 * 0.7 / 4000)
+
+
+def test_updates_for_many_users_equal_updates_in_order() -> None:
+    together, env = agent_on("linucb")
+    apart, _ = agent_on("linucb")
+    env.reset(seed=3)
+    contexts, arms = env.unwrapped.upcoming(50), np.arange(50) % 4
+    feedback = np.linspace(-1, 1, 50)
+    together.update(contexts, arms, feedback)
+    for context, arm, reward in zip(contexts, arms, feedback, strict=True):
+        apart.update(context, arm, reward)
+    assert np.array_equal(together.regression.matrix, apart.regression.matrix)
+
+
+@pytest.mark.parametrize("name", ["linucb", "lints", "greedy", "epsilon-greedy"])
+def test_linear_agents_beat_uniform_play(name: str) -> None:
+    agent, env = agent_on(name)
+    uniform, _ = agent_on("uniform")
+    assert play(env, agent, seed=4).regret[-1] < 0.4 * play(env, uniform, seed=4).regret[-1]
+
+
+def test_lasso_meets_its_optimality_conditions() -> None:
+    rng = np.random.default_rng(0)
+    for n in (5, 40, 500):
+        x = rng.standard_normal((n, 60))
+        y = x[:, :3] @ [1.0, -2.0, 0.5] + 0.1 * rng.standard_normal(n)
+        gram, moment, penalty = x.T @ x / n, x.T @ y / n, 0.1
+        beta = lasso(gram, moment, penalty, np.zeros(60))
+        gradient = 2 * (moment - gram @ beta)
+        assert np.allclose(gradient[beta != 0], penalty * np.sign(beta[beta != 0]), atol=1e-4)
+        assert np.abs(gradient).max() <= penalty * (1 + 1e-4)
+        assert 3 <= np.count_nonzero(beta) <= min(n, 60)
+        again = lasso(gram, moment, penalty, rng.standard_normal(60))
+        assert np.allclose(beta, again, atol=1e-4)
+
+
+def test_lasso_survives_a_feature_that_is_always_zero() -> None:
+    gram, moment = np.diag([1.0, 0.0]), np.array([1.0, 0.0])
+    assert lasso(gram, moment, 0.2, np.array([0.0, 3.0])).tolist() == [pytest.approx(0.9), 0.0]
+
+
+def test_the_lasso_bandit_is_near_optimal_where_uniform_play_pays_for_every_round() -> None:
+    env = gym.make("privbandit/SparseLinear-v0", dim=100, horizon=2000)
+    lasso_regret = play(env, make("sa-lasso", env), seed=0).regret[-1]
+    uniform = play(env, make("uniform", env, seed=0), seed=0).regret[-1]
+    assert lasso_regret < 30 < 1000 < uniform

@@ -1,0 +1,249 @@
+import dataclasses
+import sys
+import warnings
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents import make, play, save
+from privbandit_agents.baselines import rl
+from privbandit_agents.registry import can_play
+from stable_baselines3.common.env_checker import check_env
+
+from privbandit_envs import Assortments
+from privbandit_envs.wrappers import FlattenContext, RecordVectorRegret, RegretCurve, ScoreAction
+
+SMALL: dict[str, dict[str, Any]] = {
+    "ppo": {"n_envs": 4, "n_steps": 16, "batch_size": 32, "n_epochs": 2, "net_arch": (8,)},
+    "a2c": {"n_envs": 4, "n_steps": 4, "net_arch": (8,)},
+    "dqn": {"n_envs": 4, "learning_starts": 20, "batch_size": 16, "net_arch": (8,)},
+}
+CLASSIFICATION, LINEAR, ASSORTMENT = (f"privbandit/{name}-v0" for name in ("Classification", "Linear", "Assortment"))
+
+
+@pytest.fixture(params=sorted(SMALL))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def small(name: str, env: Any, seed: int = 0, **config: Any) -> rl.StableBaseline:
+    agent = make(name, env, seed=seed, **{**SMALL[name], **config})
+    assert isinstance(agent, rl.StableBaseline)
+    return agent
+
+
+def curve(name: str, env_id: str = CLASSIFICATION, agent_seed: int = 0, seed: int = 0, **config: Any) -> Any:
+    env = gym.make(env_id, horizon=300)
+    result = play(env, small(name, env, agent_seed, **config), seed=seed, checkpoints=range(10, 301, 10))
+    return result.regret, result.reward
+
+
+@pytest.mark.parametrize("env_id", [CLASSIFICATION, LINEAR])
+def test_same_seed_same_curve(name: str, env_id: str) -> None:
+    first, again = curve(name, env_id), curve(name, env_id)
+    assert np.array_equal(first, again) and (first[0][-1] > 0)
+    assert not np.array_equal(first, curve(name, env_id, seed=1))
+    assert not np.array_equal(first, curve(name, env_id, agent_seed=1))
+
+
+def test_every_served_user_is_counted_once(name: str) -> None:
+    env = gym.make(CLASSIFICATION, horizon=300)
+    counted = RegretCurve([100, 300])
+    agent = small(name, env)
+    agent.learn(env, 300, counted, seed=0)
+    assert counted.users == agent.model.num_timesteps >= 300 and counted.passed == 2
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_the_world_is_that_of_the_seed(n_envs: int) -> None:
+    env = gym.make(LINEAR, horizon=60)
+    env.reset(seed=5)
+    users = env.unwrapped.upcoming(60)  # type: ignore[attr-defined]
+    adapter = rl.to_sb3(rl.vector_face(env, n_envs), 5)
+    seen = [adapter.reset()]
+    while len(seen) * n_envs < 60:
+        seen.append(adapter.step(np.zeros(n_envs, int))[0])
+    assert np.array_equal(np.concatenate(seen), users.reshape(60, -1))
+
+
+def test_seeds_set_by_the_library_do_not_change_the_world() -> None:
+    env = gym.make(LINEAR)
+    contexts = []
+    for library_seed in (1, 2):
+        adapter = rl.to_sb3(rl.vector_face(env, 2), 5)
+        adapter.seed(library_seed)
+        contexts.append(adapter.reset())
+    assert np.array_equal(*contexts)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_episode_ends_in_the_vector_face_as_the_library_expects(wrapped: bool) -> None:
+    env: Any = gym.make(LINEAR, horizon=4)
+    env = gym.Wrapper(env) if wrapped else env
+    slots = 1 if wrapped else 2
+    users = RecordVectorRegret(rl.vector_face(env, 2), [8])
+    adapter = rl.to_sb3(users, 0)
+    adapter.reset()
+    steps = [adapter.step(np.zeros(slots, int)) for _ in range(8 // slots)]
+    last = 4 // slots - 1
+    for number, (contexts, rewards, done, infos) in enumerate(steps):
+        over = number % (last + 1) == last
+        assert contexts.shape == (slots, 200) and rewards.shape == (slots,) and done.tolist() == [over] * slots
+        assert [info.get("TimeLimit.truncated") for info in infos] == [True if over else None] * slots
+    terminal = np.stack([info["terminal_observation"] for info in steps[last][3]])
+    assert terminal.shape == (slots, 200) and not np.array_equal(terminal, steps[last][0])
+    assert users.curve.users == 8 and users.curve.regret[0] > 0
+
+
+def test_learning_goes_on_past_the_horizon(name: str) -> None:
+    env = gym.make(CLASSIFICATION, horizon=50)
+    counted = RegretCurve([200])
+    small(name, env).learn(env, 200, counted, seed=0)
+    assert counted.passed == 1
+
+
+def test_learning_twice_goes_on_with_the_same_model(name: str) -> None:
+    env = gym.make(CLASSIFICATION)
+    agent = small(name, env)
+    agent.learn(env, 64, seed=0)
+    model, users = agent.model, agent.model.num_timesteps
+    agent.learn(env, 64, seed=1)
+    assert agent.model is model and model.num_timesteps >= users + 64
+
+
+def test_wrapped_environments_are_played_one_user_a_step(name: str) -> None:
+    env = gym.Wrapper(gym.make(LINEAR, horizon=100))
+    first, again = (play(env, small(name, env), seed=3, checkpoints=[100]).regret for _ in range(2))
+    assert first[0] > 0 and np.array_equal(first, again)
+
+
+@pytest.mark.parametrize(("name", "setting"), [("ppo", "n_steps"), ("a2c", "n_steps"), ("dqn", "train_freq")])
+def test_updates_have_the_same_number_of_users_with_one_slot(name: str, setting: str) -> None:
+    per_update = []
+    for env in (gym.make(CLASSIFICATION), gym.Wrapper(gym.make(CLASSIFICATION))):
+        agent = small(name, env)
+        agent.learn(env, 32, seed=0)
+        steps = getattr(agent.model, setting)
+        per_update.append(agent.model.n_envs * (steps if setting == "n_steps" else steps.frequency))
+    assert per_update == [4 * agent.settings[setting]] * 2
+
+
+def test_vector_environments_are_played_as_they_are(name: str) -> None:
+    env = gym.make_vec(CLASSIFICATION, num_envs=4, horizon=100)
+    same = gym.make(CLASSIFICATION, horizon=100)
+    first, again = (play(one, small(name, one), 100, seed=3, checkpoints=[50, 100]) for one in (env, same))
+    assert np.array_equal(first.reward, again.reward)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("name", ["ppo", "a2c"])
+def test_assortments_are_played_by_scores(name: str, wrapped: bool) -> None:
+    env: Any = gym.make(ASSORTMENT, n_items=12, capacity=3, dim=2, horizon=100)
+    env = gym.Wrapper(env) if wrapped else env
+    agent = small(name, env)
+    result = play(env, agent, seed=0, checkpoints=[100])
+    assert 0 < result.reward[0] < 100
+    context, _ = env.reset()
+    assert isinstance(env.action_space, Assortments) and env.action_space.contains(agent.select_action(context))
+    many = agent.select_action(np.stack([context] * 5))
+    assert many.shape == (5, 12) and (many.sum(axis=1) == 3).all()
+
+
+def test_actions_for_one_user_and_for_many_agree(name: str) -> None:
+    env: Any = gym.make(LINEAR, horizon=100)
+    agent = small(name, env)
+    agent.learn(env, 100, seed=0)
+    env.reset(seed=1)
+    contexts = env.unwrapped.upcoming(20)
+    many = agent.select_action(contexts)
+    assert [agent.select_action(context) for context in contexts] == many.tolist()
+    assert isinstance(agent.select_action(contexts[0]), int) and set(many.tolist()) <= set(range(10))
+
+
+def test_dqn_learns() -> None:
+    env = gym.make(CLASSIFICATION, horizon=4000)
+    regrets = [play(env, make(one, env, seed=0), seed=0, checkpoints=[4000]).regret[0] for one in ("dqn", "uniform")]
+    assert regrets[0] < 0.8 * regrets[1]
+
+
+@pytest.mark.parametrize("env_id", [CLASSIFICATION, LINEAR, "privbandit/SparseLinear-v0", ASSORTMENT])
+def test_wrapped_environments_pass_the_librarys_check(env_id: str) -> None:
+    env: Any = FlattenContext(gym.make(env_id, horizon=50))
+    env = ScoreAction(env) if isinstance(env.action_space, Assortments) else env
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env)
+
+
+def test_settings_override_the_file(name: str) -> None:
+    env = gym.make(CLASSIFICATION)
+    defaults = rl.hyperparameters(name.upper(), {})
+    assert defaults["net_arch"] == [64, 64] and None not in defaults.values()
+    known = {field.name for field in dataclasses.fields(small(name, env).config)}
+    assert set(defaults) == known
+    agent = small(name, env, learning_rate=0.5, n_envs=2, net_arch=(5, 6))
+    agent.learn(env, 64, seed=0)
+    assert agent.settings == {**defaults, **SMALL[name], "learning_rate": 0.5, "n_envs": 2, "net_arch": (5, 6)}
+    assert agent.model.learning_rate == 0.5 and agent.model.n_envs == 2 and agent.model.gamma == 0
+    assert agent.model.policy_kwargs["net_arch"] == [5, 6] and str(agent.model.device) == "cpu"
+
+
+def test_the_number_of_torch_threads_is_given_back() -> None:
+    import torch
+
+    before = torch.get_num_threads()
+    with rl.one_torch_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
+
+
+def test_dqn_plays_arms_alone() -> None:
+    env = gym.make(ASSORTMENT)
+    assert not can_play("dqn", env) and can_play("ppo", env) and can_play("a2c", env)
+    with pytest.raises(ValueError, match="dqn plays arms with real contexts"):
+        make("dqn", env)
+
+
+def test_what_the_agent_does_not_do_is_said(name: str, tmp_path: Any) -> None:
+    env = gym.make(CLASSIFICATION)
+    agent = small(name, env)
+    context, _ = env.reset(seed=0)
+    with pytest.raises(RuntimeError, match=f"{name} has no policy yet"):
+        agent.select_action(context)
+    with pytest.raises(TypeError, match=rf"{name} is kept by stable-baselines3; call agent\.model\.save"):
+        save(agent, tmp_path / "agent.npz")
+    with pytest.raises(TypeError, match=f"{name} learns inside learn"):
+        agent.update(context, 0, 1.0)
+
+
+def test_the_model_file_keeps_the_policy(name: str, tmp_path: Any) -> None:
+    env: Any = gym.make(CLASSIFICATION)
+    agent = small(name, env)
+    agent.learn(env, 100, seed=0)
+    agent.model.save(tmp_path / "model.zip")
+    copy = small(name, env)
+    copy.model = type(agent.model).load(tmp_path / "model.zip")
+    env.reset(seed=2)
+    contexts = env.unwrapped.upcoming(50)
+    assert np.array_equal(agent.select_action(contexts), copy.select_action(contexts))
+
+
+@pytest.mark.parametrize("missing", ["stable_baselines3", "yaml"])
+def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=r"run pip install 'privbandit\[rl\]'"):
+        make("ppo", gym.make(CLASSIFICATION))
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"n_envs": 0}, "n_envs must be an integer >= 1; got 0"),
+        ({"learning_rate": 0}, "learning_rate must be > 0; got 0"),
+        ({"net_arch": (64, 0)}, "net_arch must be an integer >= 1; got 0"),
+    ],
+)
+def test_bad_settings_are_named(name: str, config: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        small(name, gym.make(CLASSIFICATION), **config)

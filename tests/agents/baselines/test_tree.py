@@ -1,0 +1,119 @@
+import sys
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents import load, make, play, save
+from privbandit_agents.agent import FOREVER
+from privbandit_agents.baselines.tree import TreeClassifier
+
+
+def env(horizon: int = 600, **kwargs: Any) -> Any:
+    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
+
+
+def tree(world: Any, name: str = "tree-all", **config: Any) -> TreeClassifier:
+    agent = make(name, world, seed=0, **config)
+    assert isinstance(agent, TreeClassifier)
+    return agent
+
+
+def late_accuracy(name: str, horizon: int, **kwargs: Any) -> float:
+    """Accuracy over the last tenth of a run."""
+    world = env(horizon, **kwargs)
+    result = play(world, tree(world, name), seed=0, checkpoints=[horizon * 9 // 10, horizon])
+    return float(np.diff(result.reward)[0] / (horizon - horizon * 9 // 10))
+
+
+def test_accuracy_on_the_synthetic_source() -> None:
+    assert late_accuracy("tree-all", 50_000) >= 0.74
+
+
+def test_public_data_alone_are_better_than_chance_and_worse_than_all_data() -> None:
+    public = np.mean([late_accuracy("tree-public", 10_000, public_seed=seed) for seed in range(8)])
+    assert 0.6 <= public <= 0.72
+
+
+def test_accuracy_on_real_data() -> None:
+    assert late_accuracy("tree-all", 5000, source="breast_cancer") >= 0.9
+    assert late_accuracy("tree-all", 5000, source="digits") >= 0.5
+
+
+def test_predictions_are_those_of_scikit_learn() -> None:
+    from sklearn.tree import DecisionTreeClassifier
+
+    world = env(source="digits", n_public=300)
+    agent = tree(world, "tree-public", max_depth=6, min_samples_leaf=2)
+    x, y = world.public_data
+    reference = DecisionTreeClassifier(max_depth=6, min_samples_leaf=2, random_state=agent.tree_seed).fit(x, y)
+    world.reset(seed=0)
+    contexts = world.upcoming(500)
+    assert np.array_equal(agent.predict(contexts), reference.predict(contexts))
+
+
+def test_the_public_tree_never_changes() -> None:
+    world = env()
+    agent = tree(world, "tree-public")
+    world.reset(seed=1)
+    contexts = world.upcoming(200)
+    before = agent.predict(contexts)
+    play(world, agent, seed=0)
+    assert agent.frozen_rounds() == FOREVER and len(agent.y) == 50
+    assert np.array_equal(agent.predict(contexts), before)
+
+
+def test_refits_follow_the_growth_of_the_data() -> None:
+    world = env(n_public=50)
+    agent = tree(world, refit=1.5)
+    fits = []
+    for _ in range(4):
+        fits.append(agent.frozen_rounds())
+        play(world, agent, agent.frozen_rounds())
+    assert fits == [25, 38, 57, 85]
+    assert agent.fitted_rows == len(agent.y) == 50 + sum(fits)
+
+
+@pytest.mark.parametrize("source", ["lpct-synthetic", "digits"])
+def test_blocks_and_steps_give_the_same_run(source: str) -> None:
+    runs = []
+    for world in (env(source=source), gym.Wrapper(env(source=source))):
+        agent = tree(world)
+        result = play(world, agent, seed=5)
+        runs.append((result.reward, agent.x.view(), agent.y.view(), agent.weight.view()))
+    for block, step in zip(*runs, strict=True):
+        assert np.array_equal(block, step)
+
+
+@pytest.mark.parametrize("source", ["lpct-synthetic", "digits"])
+@pytest.mark.parametrize("name", ["tree-all", "tree-public"])
+def test_a_saved_agent_goes_on_bit_for_bit(name: str, source: str, tmp_path: Any) -> None:
+    world = env(source=source)
+    agent = tree(world, name)
+    play(world, agent, 333, seed=2)
+    assert agent.frozen_rounds() > 1
+    save(agent, tmp_path / "agent.npz")
+    copy = load(tmp_path / "agent.npz", world)
+    first, second = (play(world, one, 300, seed=3).reward for one in (agent, copy))
+    assert np.array_equal(first, second)
+
+
+def test_missing_scikit_learn_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = env()
+    monkeypatch.setitem(sys.modules, "sklearn.tree", None)
+    with pytest.raises(ImportError, match=r"pip install 'privbandit\[data\]'"):
+        tree(world)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"learn_from": "al"}, r"learn_from must be one of all, public; got 'al' \(did you mean 'all'\?\)"),
+        ({"max_depth": 0}, "max_depth must be an integer >= 1; got 0"),
+        ({"min_samples_leaf": 0}, "min_samples_leaf must be an integer >= 1; got 0"),
+        ({"exploration": -1}, r"exploration must lie in \[0, 1\]; got -1"),
+    ],
+)
+def test_bad_settings_are_named(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make("tree-all", env(), **config)

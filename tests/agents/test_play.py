@@ -1,0 +1,69 @@
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from privbandit_agents import Agent, make, play
+from privbandit_agents.agent import FOREVER
+
+LINEAR = "privbandit/Linear-v0"
+
+
+class Scripted(Agent):
+    """Plays arm 0 and freezes for a scripted number of rounds; it counts what it is asked."""
+
+    Config = dict
+
+    def __init__(self, env: Any, frozen: int) -> None:
+        super().__init__(env.observation_space, env.action_space, {}, np.random.default_rng(0))
+        self.frozen, self.blocks, self.learned = frozen, [], 0  # type: ignore[var-annotated]
+
+    def select_action(self, context: Any) -> Any:
+        self.blocks.append(1 if context.ndim == 2 else len(context))
+        return 0 if context.ndim == 2 else np.zeros(len(context), int)
+
+    def update(self, context: Any, action: Any, feedback: Any) -> None:
+        self.learned += np.size(feedback)
+
+    def frozen_rounds(self) -> int:
+        return self.frozen
+
+
+@pytest.mark.parametrize(("frozen", "blocks"), [(1, [1] * 10), (4, [4, 4, 2]), (FOREVER, [10])])
+def test_frozen_rounds_set_the_blocks(frozen: int, blocks: list[int]) -> None:
+    env = gym.make(LINEAR, horizon=10)
+    agent = Scripted(env, frozen)
+    result = play(env, agent, 10, seed=0)
+    assert agent.blocks == blocks and agent.learned == 10 and len(result.regret) == 10
+
+
+def test_the_result_is_the_sum_of_the_infos() -> None:
+    env = gym.make(LINEAR, horizon=40)
+    result = play(env, Scripted(env, 7), seed=3, checkpoints=[5, 40])
+    env.reset(seed=3)
+    steps = [env.step(0) for _ in range(40)]
+    regrets, rewards = np.cumsum([step[4]["regret"] for step in steps]), np.cumsum([step[1] for step in steps])
+    assert result.checkpoints.tolist() == [5, 40]
+    assert np.array_equal(result.regret, regrets[[4, 39]]) and np.array_equal(result.reward, rewards[[4, 39]])
+    assert result.seconds > 0
+
+
+def test_a_wrapped_environment_goes_on_over_several_episodes() -> None:
+    env = gym.Wrapper(gym.make(LINEAR, horizon=15))
+    agent = Scripted(env, 5)
+    assert len(play(env, agent, 40, seed=0).regret) == 40 and agent.learned == 40
+
+
+@pytest.mark.parametrize("horizon", [-3, 1.5, 61])
+def test_impossible_horizons_are_refused(horizon: Any) -> None:
+    env = gym.make(LINEAR, horizon=60)
+    with pytest.raises(ValueError, match=r"horizon must be .*; got"):
+        play(env, Scripted(env, 1), horizon)
+
+
+def test_checkpoints_are_reported_as_they_come() -> None:
+    env = gym.make(LINEAR, horizon=30)
+    users: list[int] = []
+    play(env, make("uniform", env), checkpoints=[10, 20, 30], on_checkpoint=lambda curve: users.append(curve.passed))
+    assert users == [1, 2, 3]

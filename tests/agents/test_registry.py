@@ -1,0 +1,95 @@
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from privbandit_agents import AGENTS, load, make, play, register_agent, save
+from privbandit_agents.state import Stateful, atomic, read, write
+
+LINEAR = "privbandit/Linear-v0"
+
+BAD: list[tuple[str, dict[str, Any], type[Exception], str]] = [
+    ("linucp", {}, ValueError, "did you mean 'linucb'?"),
+    ("linucb", {"alfa": 1}, TypeError, "linucb has no setting 'alfa' (did you mean 'alpha'?)"),
+    ("linucb", {"alpha": -1}, ValueError, "alpha must be >= 0; got -1."),
+    ("linucb", {"alpha": float("nan")}, ValueError, "alpha must be a finite number; got nan."),
+    ("linucb", {"ridge": 0}, ValueError, "ridge must be > 0; got 0."),
+    ("epsilon-greedy", {"exploration": 1.2}, ValueError, "exploration must lie in [0, 1]; got 1.2."),
+    ("sa-lasso", {"growth": 1}, ValueError, "growth must be > 1; got 1."),
+    ("ucb-mnl", {}, ValueError, "ucb-mnl plays assortments; got"),
+    ("tree-all", {}, ValueError, "tree-all plays classification"),
+]
+
+
+@pytest.mark.parametrize(("name", "config", "kind", "message"), BAD)
+def test_bad_requests_get_one_sentence(name: str, config: dict[str, Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind) as error:
+        make(name, gym.make(LINEAR), **config)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_every_entry_has_a_summary_and_frozen_settings_with_documented_attributes() -> None:
+    for name, entry in AGENTS.items():
+        config = entry.load().Config
+        assert entry.summary and dataclasses.is_dataclass(config), name
+        assert config.__dataclass_params__.frozen, name  # type: ignore[attr-defined]
+        for field in dataclasses.fields(config):
+            assert f"{field.name}:" in "".join(base.__doc__ or "" for base in config.__mro__), f"{name}: {field.name} is not documented"
+
+
+def test_non_private_agents_say_so() -> None:
+    assert make("linucb", gym.make(LINEAR)).guarantee.notion == "none"
+
+
+def test_outside_agents_can_be_registered() -> None:
+    register_agent("linucb-wide", "privbandit_agents.baselines.linucb:LinUCB", "LinUCB with a large bonus", alpha=5.0)
+    try:
+        agent = make("linucb-wide", gym.make(LINEAR))
+        assert agent.config.alpha == 5.0 and agent.name == "linucb-wide"
+    finally:
+        del AGENTS["linucb-wide"]
+
+
+def test_saving_is_all_or_nothing(tmp_path: Path) -> None:
+    env = gym.make(LINEAR, horizon=50)
+    agent = make("linucb", env, seed=1)
+    play(env, agent, seed=1)
+    path = tmp_path / "deep" / "agent.npz"
+    save(agent, path)
+    before = path.read_bytes()
+    agent.unsaveable = object()  # type: ignore[attr-defined]
+    with pytest.raises(TypeError):
+        save(agent, path)
+    assert path.read_bytes() == before and [p.name for p in path.parent.iterdir()] == ["agent.npz"]
+    assert np.array_equal(load(path, env).regression.matrix, agent.regression.matrix)  # type: ignore[attr-defined]
+
+
+def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), atomic(tmp_path / "x.txt") as file:
+        file.write("half")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+class Inner(Stateful):
+    def __init__(self) -> None:
+        self.array = np.zeros(3)
+
+
+class Outer(Stateful):
+    fixed = frozenset({"cache"})
+
+    def __init__(self) -> None:
+        self.inner, self.count, self.rng, self.cache = Inner(), 0, np.random.default_rng(0), object()
+
+
+def test_state_covers_nested_objects_and_generators(tmp_path: Path) -> None:
+    one, other = Outer(), Outer()
+    one.inner.array[1], one.count = 5, 7
+    one.rng.random(3)
+    write(tmp_path / "state.npz", *one.state())
+    other.restore(*read(tmp_path / "state.npz"))
+    assert other.inner.array.tolist() == [0, 5, 0] and other.count == 7 and one.rng.random() == other.rng.random()

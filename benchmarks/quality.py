@@ -11,9 +11,9 @@ import gymnasium as gym
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from privbandit_agents import make, play
 
 import privbandit_envs  # noqa: F401
-from privbandit_agents import make, play
 
 SEEDS = 10
 ROWS: list[tuple[str, str, dict[str, Any], int, float]] = [
@@ -51,7 +51,8 @@ def main() -> int:
         setting = f"{env_id.split('/')[1]} {' '.join(kwargs.values())}"
         verdict = "yes" if met[-1] else "NO"
         print(f"| {name} | {setting} | {horizon} | {final(regret)} | {final(uniform)} | <= {target:g} | {verdict} |")
-    print("\n| LinUCB on Linear-v0 'sphere', T | 2500 | 5000 | 10000 | 20000 | slope of log regret in log T |\n|---|---|---|---|---|---|")
+    print("\n| LinUCB on Linear-v0, T | 2500 | 5000 | 10000 | 20000 | slope of log regret in log T |")
+    print("|---|---|---|---|---|---|")
     at = np.array([25, 50, 100, 200]) - 1
     mean = curves("linucb", "privbandit/Linear-v0", {}, 20_000).mean(axis=0)[at]
     slope = float(np.polyfit(np.log([2500, 5000, 10_000, 20_000]), np.log(mean), 1)[0])

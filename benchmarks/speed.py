@@ -17,8 +17,8 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-
 from privbandit_agents import make, play
+
 from privbandit_envs.mnl import best_assortment
 
 REPEATS = 7
@@ -130,8 +130,8 @@ def peak_memory(rounds: int) -> float:
 
 def report(name: str, value: float, target: float, unit: str, at_least: bool = True) -> bool:
     """Print one row; return whether the target is met."""
-    met = value >= target if at_least else value <= target
-    print(f"| {name:<44} | {value:8.2f} {unit:<14} | {'>=' if at_least else '<='} {target:<6.3g} | {'yes' if met else 'NO'} |")
+    met, sign = (value >= target, ">=") if at_least else (value <= target, "<=")
+    print(f"| {name:<44} | {value:8.2f} {unit:<14} | {sign} {target:<6.3g} | {'yes' if met else 'NO'} |")
     return met
 
 
@@ -155,7 +155,8 @@ def main() -> int:
     met.append(report("exact assortment, N=100, K=10", seconds / 2560 * 1e6, 80, "us a user", at_least=False))
     if not quick:
         short, long = peak_memory(100_000), peak_memory(1_000_000)
-        met.append(report(f"peak memory, 10^6 rounds (10^5: {short:.2f} MiB)", long, 1.1 * short, "MiB", at_least=False))
+        name = f"peak memory, 10^6 rounds (10^5: {short:.2f} MiB)"
+        met.append(report(name, long, 1.1 * short, "MiB", at_least=False))
     return 0 if all(met) else 1
 
 

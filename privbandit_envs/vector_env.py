@@ -65,9 +65,7 @@ class BanditVectorEnv(VectorEnv[Array, Array, Array]):
         """Public features and labels (X_Q, y_Q), where the family has them."""
         return self._world.public_data
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Start an episode: a new world if a seed is given (or none was drawn yet), else new users of the same one."""
         if seed is not None and not isinstance(seed, int | np.integer):
             raise TypeError(f"seed must be one integer, since all slots share one world; got {seed!r}.")

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import privbandit_agents
 import pytest
 
-import privbandit_agents
 import privbandit_envs
 
 ROOT = Path(__file__).parents[1]
@@ -51,7 +51,9 @@ def test_an_algorithm_imports_agent_privacy_and_numbers(path: Path) -> None:
     siblings = f"privbandit_agents.{path.parent.name}."
     if path.name != "rl.py":
         assert all(name.startswith((*allowed, siblings)) or name in PUBLIC_MATHS for name in ours), ours
-    optional = {"rl.py": {"stable_baselines3", "torch", "yaml", "gymnasium"}, "tree.py": {"sklearn"}}.get(path.name, set())
+    optional = {"rl.py": {"stable_baselines3", "torch", "yaml", "gymnasium"}, "tree.py": {"sklearn"}}.get(
+        path.name, set()
+    )
     assert third_party(imports(path)) - {"privbandit_agents", "privbandit_envs"} <= NUMBERS | optional
     assert not third_party(imports(path, top_level_only=True)) & {"stable_baselines3", "torch", "sklearn"}
 
@@ -79,7 +81,17 @@ def test_every_module_imports_and_has_a_docstring() -> None:
 def test_importing_the_package_pulls_nothing_heavy() -> None:
     code = "import sys, privbandit_agents, privbandit_envs; print(' '.join(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    heavy = {"torch", "stable_baselines3", "sklearn", "polars", "matplotlib", "typer", "tensorboardX", "pydantic", "joblib"}
+    heavy = {
+        "torch",
+        "stable_baselines3",
+        "sklearn",
+        "polars",
+        "matplotlib",
+        "typer",
+        "tensorboardX",
+        "pydantic",
+        "joblib",
+    }
     assert not heavy & set(modules)
 
 

@@ -13,7 +13,8 @@ def main() -> None:
 
         app()
     except ModuleNotFoundError as error:
-        if error.name not in BENCH:
+        package = (error.name or "").partition(".")[0]
+        if package not in BENCH:
             raise
-        print(f"privbandit needs {error.name}: run pip install 'privbandit[bench]'.", file=sys.stderr)
+        print(f"privbandit needs {package}: run pip install 'privbandit[bench]'.", file=sys.stderr)
         sys.exit(2)

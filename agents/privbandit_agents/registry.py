@@ -68,11 +68,23 @@ def register_agent(name: str, agent: str, summary: str = "", **defaults: Any) ->
     AGENTS[name] = Entry(agent, summary, defaults)
 
 
+def find(name: str) -> Entry:
+    """Return the entry of a name; ``"module:name"`` imports the module first, which registers its agents.
+
+    Raises:
+        ValueError: unknown name; the message has the nearest known one.
+    """
+    module, colon, short = name.rpartition(":")
+    if colon:
+        importlib.import_module(module)
+    return AGENTS[one_of(AGENTS, agent=short)]
+
+
 def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> Agent:
     """Build an agent for an environment.
 
     Args:
-        name: one of ``AGENTS``.
+        name: one of ``AGENTS``, or ``"module:name"`` for an agent that a module of yours registers.
         env: a Gymnasium environment (single or vector); only its spaces and its public data are read.
         seed: of the agent's own randomness.
         **config: settings of the agent's Config.
@@ -81,7 +93,7 @@ def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> Agen
         ValueError: unknown name, a value out of range, or an environment the agent cannot play.
         TypeError: a setting the agent does not have.
     """
-    agent_class = AGENTS[one_of(AGENTS, agent=name)].load()
+    agent_class = find(name).load()
     settings = settings_of(name, config)
     spaces = spaces_of(env)
     if needs := agent_class.plays(*spaces):
@@ -94,7 +106,7 @@ def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> Agen
 
 def settings_of(name: str, config: Mapping[str, Any]) -> Any:
     """Return the agent's Config with the given settings, checked."""
-    entry = AGENTS[one_of(AGENTS, agent=name)]
+    entry = find(name)
     config_class = entry.load().Config
     known = [f.name for f in dataclasses.fields(config_class)]
     for key in config:
@@ -107,7 +119,7 @@ def settings_of(name: str, config: Mapping[str, Any]) -> Any:
 
 def can_play(name: str, env: Any) -> bool:
     """Return whether the agent can play the environment."""
-    agent_class = AGENTS[one_of(AGENTS, agent=name)].load()
+    agent_class = find(name).load()
     return not agent_class.plays(*spaces_of(env)) and not (agent_class.uses_public_data and public_data(env) is None)
 
 

@@ -3,10 +3,10 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-
 from privbandit_agents import AGENTS
 from privbandit_agents.registry import can_play
 from privbandit_agents.testing import CHECKS, HORIZON
+
 from privbandit_envs import ENV_IDS
 
 PAIRS = [(name, env_id) for name in AGENTS for env_id in ENV_IDS if can_play(name, gym.make(env_id))]

@@ -3,7 +3,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-
 from privbandit_agents import Agent, make, play
 from privbandit_agents.agent import FOREVER
 

@@ -5,7 +5,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-
 from privbandit_agents import AGENTS, load, make, play, register_agent, save
 from privbandit_agents.state import Stateful, atomic, read, write
 
@@ -37,7 +36,9 @@ def test_every_entry_has_a_summary_and_frozen_settings_with_documented_attribute
         assert entry.summary and dataclasses.is_dataclass(config), name
         assert config.__dataclass_params__.frozen, name  # type: ignore[attr-defined]
         for field in dataclasses.fields(config):
-            assert f"{field.name}:" in "".join(base.__doc__ or "" for base in config.__mro__), f"{name}: {field.name} is not documented"
+            assert f"{field.name}:" in "".join(base.__doc__ or "" for base in config.__mro__), (
+                f"{name}: {field.name} is not documented"
+            )
 
 
 def test_non_private_agents_say_so() -> None:

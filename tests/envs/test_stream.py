@@ -71,7 +71,12 @@ def test_blocks_depend_on_the_shape_of_a_context_alone() -> None:
 
 def test_an_episode_needs_a_reset_before_and_after() -> None:
     env = BanditEnv(Coin, horizon=3)
-    for call in (lambda: env.step(0), lambda: env.upcoming(1), lambda: env.serve(np.zeros(1, int)), lambda: env.problem):
+    for call in (
+        lambda: env.step(0),
+        lambda: env.upcoming(1),
+        lambda: env.serve(np.zeros(1, int)),
+        lambda: env.problem,
+    ):
         with pytest.raises(ResetNeeded, match=r"call reset\(\) first"):
             call()
     env.reset(seed=0)

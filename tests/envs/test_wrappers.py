@@ -59,7 +59,7 @@ def test_record_regret_measures_through_other_wrappers() -> None:
     assert context.shape == (600,) and env.observation_space.contains(context)
     total = 0.0
     for _ in range(30):
-        context, reward, _, _, info = env.step(env.action_space.sample())
+        context, _, _, _, info = env.step(env.action_space.sample())
         total += info["regret"]
     assert env.get_wrapper_attr("curve").regret[-1] == total > 0
 

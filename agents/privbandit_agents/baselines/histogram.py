@@ -4,7 +4,6 @@ The partition is the max-edge rule of Yuheng Ma and Hanfang Yang, "Optimal Local
 with Public Data", 2023, section 3: every cell is halved at the midpoint of its longest edge, ``depth`` times.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -47,7 +46,7 @@ class Histogram(LabelAgent):
     """
 
     Config = Config
-    fixed: ClassVar[frozenset[str]] = LabelAgent.fixed | {"bits"}
+    fixed: ClassVar[frozenset[str]] = LabelAgent.fixed | {"codes"}
 
     def __init__(
         self,
@@ -60,8 +59,7 @@ class Histogram(LabelAgent):
         """Count the public rows."""
         super().__init__(observation_space, action_space, config, rng, public_data)
         (dim,) = observation_space.shape or ()
-        used = min(dim, config.depth)
-        self.bits = [math.ceil((config.depth - feature) / dim) for feature in range(used)]
+        self.codes = [part_codes(feature, dim, config.depth) for feature in range(min(dim, config.depth))]
         self.counts: Floats = np.zeros((2**config.depth, self.n_labels))
         self.majority: Labels = np.zeros(2**config.depth, np.int64)
         self.learn(*self.public_data, np.ones(len(self.public_data[1])))
@@ -97,15 +95,21 @@ class Histogram(LabelAgent):
 
     def cells(self, contexts: Array) -> Labels:
         """Return the cell of every context: one bit for each halving, the first halving's the most significant."""
-        grid = [halvings(contexts[:, feature], bits) for feature, bits in enumerate(self.bits)]
         cells = np.zeros(len(contexts), np.int64)
-        for depth in range(self.config.depth):
-            level, feature = divmod(depth, contexts.shape[1])
-            cells = cells << 1 | (grid[feature] >> (self.bits[feature] - 1 - level) & 1)
+        for feature, codes in enumerate(self.codes):
+            parts = (contexts[:, feature] * len(codes)).astype(np.int64)
+            cells += codes[np.minimum(parts, len(codes) - 1)]
         return cells
 
 
-def halvings(x: Array, times: int) -> Labels:
-    """Return which of the 2^times equal parts of [0, 1] each x lies in."""
-    parts: Labels = np.minimum((x.astype(np.float64) * 2**times).astype(np.int64), 2**times - 1)
-    return parts
+def part_codes(feature: int, dim: int, depth: int) -> Labels:
+    """Return what each of a feature's equal parts of [0, 1] adds to the number of a cell.
+
+    The features take turns, so this one is halved at the depths feature, feature + dim, feature + 2 dim, ...
+    """
+    depths = range(feature, depth, dim)
+    parts = np.arange(2 ** len(depths))
+    codes = np.zeros(len(parts), np.int64)
+    for level, halving in enumerate(reversed(depths)):
+        codes |= (parts >> level & 1) << (depth - 1 - halving)
+    return codes

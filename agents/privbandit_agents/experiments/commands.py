@@ -63,7 +63,7 @@ def show_version(wanted: bool) -> None:
 
 @app.callback()
 def command(
-    version: Annotated[
+    version_wanted: Annotated[
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
@@ -90,9 +90,9 @@ def run(
     agent: Annotated[list[str] | None, typer.Option(help="Agent; may repeat.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Users per trial.  [default: the environment's]")] = None,
     seeds: Annotated[str | None, typer.Option(help="How many seeds, or a list: 10, [3, 5].  [default: 1]")] = None,
-    set: Annotated[
+    assignments: Annotated[
         list[str] | None,
-        typer.Option(help="env.KEY=VALUE, agent.KEY=VALUE (all that have KEY) or AGENT.KEY=VALUE; may repeat."),
+        typer.Option("--set", help="env.KEY=VALUE, agent.KEY=VALUE (all that have KEY) or AGENT.KEY=VALUE; may repeat."),
     ] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Folder of the results.  [default: runs/...]")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes.  [default: one per core]")] = None,
@@ -111,7 +111,7 @@ def run(
         chosen = None if seeds is None else from_yaml(seeds)
     with usage_errors("--jobs"):
         jobs = None if jobs is None else count(jobs=jobs)
-    trials = override(plan, set or [], horizon=horizon, seeds=chosen, checkpoints=checkpoints).trials()
+    trials = override(plan, assignments or [], horizon=horizon, seeds=chosen, checkpoints=checkpoints).trials()
     folder = folder or Path("runs") / (experiment or short(trials[0].env))
     check_writable(folder)
     raise typer.Exit(execute(trials, folder, jobs))

@@ -108,21 +108,26 @@ def curve_of(runs: Sequence[Outcome]) -> Curve:
 
 
 def styles_of(panels: Sequence[Sequence[Curve]]) -> dict[str, dict[str, Any]]:
-    """Return the line style of every label: the same in all panels, and no colour twice in one if it can be helped."""
-    order = list(AGENTS)
+    """Return the line style of every label: the same in all panels, and no colour twice in one if it can be helped.
+
+    The labels with the most neighbours choose first; the zoo's order breaks ties.
+    """
     agents = {curve.label: curve.agent for curves in panels for curve in curves}
-    together = [{curve.label for curve in curves} for curves in panels]
-    colours: dict[str, int] = {}
-    styles: dict[str, dict[str, Any]] = {}
-    for label in sorted(agents, key=lambda label: order.index(agents[label]) if agents[label] in order else len(order)):
+    neighbours = {
+        label: {c.label for curves in panels if label in {c.label for c in curves} for c in curves} for label in agents
+    }
+    zoo = {name: place for place, name in enumerate(AGENTS)}
+    order = sorted(agents, key=lambda label: (-len(neighbours[label]), zoo.get(agents[label], len(zoo))))
+    chosen: dict[str, int] = {}
+    styles = {label: UNIFORM for label in agents}
+    for label in order:
         if agents[label] == "uniform":
-            styles[label] = UNIFORM
             continue
-        beside = [colours[other] for labels in together if label in labels for other in labels if other in colours]
-        uses = list(colours.values())
-        colour = min(range(len(PALETTE)), key=lambda i: (beside.count(i), uses.count(i)))
-        styles[label] = {"color": PALETTE[colour], "linestyle": DASHES[uses.count(colour) % len(DASHES)]}
-        colours[label] = colour
+        uses = list(chosen.values())
+        beside = [chosen[other] for other in neighbours[label] if other in chosen]
+        chosen[label] = min(range(len(PALETTE)), key=lambda i: (beside.count(i), uses.count(i)))
+        dash = DASHES[uses.count(chosen[label]) % len(DASHES)]
+        styles[label] = {"color": PALETTE[chosen[label]], "linestyle": dash}
     return styles
 
 

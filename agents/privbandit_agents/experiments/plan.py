@@ -221,7 +221,7 @@ def assign(blocks: list[dict[str, Any]], assignment: str) -> None:
         value = from_yaml(text)
         entries = [entry for block in blocks for entry in block["envs" if target == "env" else "agents"]]
         if target not in ("env", "agent"):
-            one_of({entry["name"] for entry in entries}, agent=target)
+            one_of(dict.fromkeys(entry["name"] for entry in entries), agent=target)
             chosen = [entry for entry in entries if entry["name"] == target]
         else:
             chosen = having(entries, key, target)

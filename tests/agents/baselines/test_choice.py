@@ -1,10 +1,9 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from scipy.optimize import check_grad, minimize
-
 from privbandit_agents import make, play
 from privbandit_agents.baselines.choice import Choices
+from scipy.optimize import check_grad, minimize
 
 
 def choices(n: int = 200, seed: int = 0) -> Choices:
@@ -64,7 +63,7 @@ def test_padding_with_smaller_sets_does_not_move_the_likelihood() -> None:
         kept.append(data, sets, np.array([2, -1, 9, 7, -1]))
     theta = np.array([0.5, 1.0, -1.0])
     for one, other in zip(wide.likelihood(theta, 0.3), narrow.likelihood(theta, 0.3), strict=True):
-        assert np.allclose(one, other)
+        assert np.allclose(np.asarray(one), np.asarray(other))
 
 
 def test_ucb_mnl_pays_little_more_than_its_exploration() -> None:

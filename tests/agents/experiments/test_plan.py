@@ -1,0 +1,149 @@
+"""Plans: what a YAML file says, and how its mistakes are named."""
+
+from pathlib import Path
+
+import pytest
+from privbandit_agents.experiments.plan import bundled, named_plan, override, pairs_plan, read_plan
+from privbandit_agents.experiments.settings import from_yaml
+from privbandit_agents.experiments.usage import UsageError
+from privbandit_agents.registry import AGENTS
+
+GOOD = """
+envs:
+  - id: privbandit/Linear-v0
+    dim: 5
+agents:
+  - name: uniform
+  - {name: linucb, alpha: 0.5}
+seeds: [2, 4]
+horizon: 100
+"""
+PARTS = """
+parts:
+  - envs: [{id: privbandit/Linear-v0}]
+    agents: [{name: uniform}, {name: linucb}]
+  - envs: [{id: privbandit/Assortment-v0}]
+    agents: [{name: uniform}]
+    seeds: 2
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "plan.yaml"
+    path.write_text(text)
+    return path
+
+
+def message(folder: Path, text: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        read_plan(write(folder, text)).trials("plan.yaml")
+    return str(caught.value)
+
+
+def test_a_block_is_environments_times_agents_times_seeds(tmp_path: Path) -> None:
+    trials = read_plan(write(tmp_path, GOOD)).trials()
+    assert [(trial.agent, trial.seed) for trial in trials] == [("uniform", 2), ("uniform", 4), ("linucb", 2), ("linucb", 4)]
+    assert {trial.horizon for trial in trials} == {100} and {trial.checkpoints for trial in trials} == {200}
+    assert trials[0].env_kwargs == {"dim": 5} and trials[2].config == {"alpha": 0.5} and trials[0].config == {}
+
+
+def test_parts_are_run_together_at_the_environments_own_horizon(tmp_path: Path) -> None:
+    trials = read_plan(write(tmp_path, PARTS)).trials()
+    assert [trial.env for trial in trials] == ["privbandit/Linear-v0"] * 2 + ["privbandit/Assortment-v0"] * 2
+    assert {trial.horizon for trial in trials} == {10_000}
+
+
+def test_saying_a_default_changes_nothing(tmp_path: Path) -> None:
+    plain = read_plan(write(tmp_path, GOOD)).trials()
+    said = GOOD.replace("dim: 5", "dim: 5\n    n_arms: 10").replace("alpha: 0.5", "alpha: 0.5, ridge: 1")
+    assert [trial.name for trial in read_plan(write(tmp_path, said)).trials()] == [trial.name for trial in plain]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("seeds:", "seed:", "plan.yaml: seed is not a known key (did you mean 'seeds'?); the keys are envs, agents,"),
+        ("envs:", "env:", "plan.yaml: envs is missing (did you mean it by 'env'?)."),
+        ("- name: uniform", "- nam: uniform", "plan.yaml: agents[0].name is missing (did you mean it by 'nam'?)."),
+        ("horizon: 100", "horizon: -1", "plan.yaml: horizon: input should be greater than or equal to 1; got -1."),
+        ("horizon: 100", "horizon: soon", "plan.yaml: horizon: input should be a valid integer; got 'soon'."),
+        ("[2, 4]", "[2, x]", "plan.yaml: seeds[1]: input should be a valid integer; got 'x'."),
+        ("[2, 4]", "0", "plan.yaml: seeds: must be an integer >= 1 or a list of seeds; got 0."),
+        ("dim: 5", "dmi: 5", "plan.yaml: parts[0].envs[0]: LinearProblem has no argument 'dmi' (did you mean 'dim'?)"),
+        ("dim: 5", "dim: -5", "plan.yaml: parts[0].envs[0]: dim must be an integer >= 1; got -5."),
+        ("alpha: 0.5", "alhpa: 1", "plan.yaml: parts[0].agents[1]: linucb has no setting 'alhpa' (did you mean 'alpha'?)"),
+        ("alpha: 0.5", "alpha: -1", "plan.yaml: parts[0].agents[1]: alpha must be >= 0; got -1."),
+        ("name: uniform", "name: unifrom", "plan.yaml: parts[0].agents[0]: agent must be one of "),
+        ("Linear-v0", "Linaer-v0", "plan.yaml: parts[0].envs[0]: no environment 'privbandit/Linaer-v0' (did you mean "),
+        ("name: uniform", "name: ucb-mnl", "plan.yaml: parts[0].agents[0]: cannot play privbandit/Linear-v0; it plays "),
+        ("alpha: 0.5", "seed: 5", "plan.yaml: parts[0].agents[1]: an agent's seed is derived from the trial's"),
+        ("dim: 5", "dim: 5\n    horizon: 50", "plan.yaml: parts[0].envs[0]: horizon must be at most the environment's 50"),
+        ("dim: 5", "dim: 5\n    dim: 6", "plan.yaml cannot be read: key 'dim' is given twice in line 3."),
+        ("envs:", "envs: [", "plan.yaml cannot be read: "),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    assert old in GOOD
+    text = message(tmp_path, GOOD.replace(old, new, 1))
+    assert text.startswith(expected) and "\n" not in text
+
+
+def test_a_mistake_in_a_part_is_named_with_the_part(tmp_path: Path) -> None:
+    text = message(tmp_path, PARTS.replace("seeds: 2", "sedes: 2"))
+    assert text.startswith("plan.yaml: parts[1].sedes is not a known key (did you mean 'seeds'?)")
+
+
+def test_a_file_that_is_not_there_or_not_a_plan(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^none\.yaml cannot be read: .*No such file"):
+        read_plan(tmp_path / "none.yaml")
+    assert message(tmp_path, "- a\n- b\n").startswith("plan.yaml: the file: input should be a valid dictionary")
+
+
+def test_set_goes_to_those_that_have_the_setting() -> None:
+    plan = pairs_plan(["privbandit/Linear-v0", "privbandit/SparseLinear-v0"], ["uniform", "linucb", "greedy"])
+    changed = override(plan, ["env.theta_norm=0.5", "env.dim=30", "agent.ridge=2", "linucb.alpha=1e-1"], horizon=50)
+    by = {(trial.env, trial.agent): trial for trial in changed.trials()}
+    assert by["privbandit/Linear-v0", "uniform"].env_kwargs == {"dim": 30, "theta_norm": 0.5}
+    assert by["privbandit/SparseLinear-v0", "uniform"].env_kwargs == {"dim": 30}
+    assert by["privbandit/Linear-v0", "linucb"].config == {"alpha": 0.1, "ridge": 2}
+    assert by["privbandit/Linear-v0", "greedy"].config == {"ridge": 2}
+    assert by["privbandit/Linear-v0", "uniform"].config == {} and {trial.horizon for trial in by.values()} == {50}
+    assert not plan.parts[0].envs[0].kwargs
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        ("env.dmi=3", "--set env.dmi: no env here has a setting 'dmi' (did you mean 'dim'?)."),
+        ("agent.alhpa=3", "--set agent.alhpa: no agent here has a setting 'alhpa' (did you mean 'alpha'?)."),
+        ("linubc.alpha=3", "--set linubc.alpha: agent must be one of uniform, linucb; got 'linubc'"),
+        ("alpha=3", "--set takes env.key=value, agent.key=value or <agent>.key=value; got 'alpha=3'."),
+        ("env.dim", "--set takes env.key=value, agent.key=value or <agent>.key=value; got 'env.dim'."),
+        ("env.dim=[", "--set env.dim: "),
+    ],
+)
+def test_a_bad_assignment_is_named(assignment: str, expected: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        override(pairs_plan(["privbandit/Linear-v0"], ["uniform", "linucb"]), [assignment])
+    assert str(caught.value).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1e-3", 1e-3), ("-2E5", -2e5), ("3", 3), ("0.5", 0.5), ("ill", "ill"), (".inf", float("inf")), ("[1, 2]", [1, 2])],
+)
+def test_numbers_as_people_write_them(text: str, value: object) -> None:
+    parsed = from_yaml(text)
+    assert parsed == value and type(parsed) is type(value)
+
+
+def test_the_demo_has_ten_agents_and_all_four_families() -> None:
+    pytest.importorskip("sklearn")
+    pytest.importorskip("stable_baselines3")
+    assert "demo" in bundled()
+    trials = named_plan("demo").trials("demo.yaml")
+    assert len({trial.agent for trial in trials}) >= 10 and {trial.agent for trial in trials} <= set(AGENTS)
+    assert {trial.env for trial in trials} == {
+        f"privbandit/{family}-v0" for family in ("Linear", "SparseLinear", "Assortment", "Classification")
+    }
+    assert any("source" in trial.env_kwargs for trial in trials)

@@ -1,0 +1,173 @@
+"""The command line: exit codes, one-sentence errors, and what a run leaves behind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from privbandit_agents.experiments import load_results
+from privbandit_agents.experiments.commands import app
+from privbandit_agents.registry import AGENTS
+from typer.testing import CliRunner, Result
+
+from privbandit_envs import ENV_IDS
+
+LINEAR = ["run", "--env", "privbandit/Linear-v0"]
+FAILING = """
+from dataclasses import dataclass
+from privbandit_agents.baselines.uniform import Config, Uniform
+from privbandit_agents.registry import register_agent
+
+class Failing(Uniform):
+    def select_action(self, context):
+        raise RuntimeError("out of ideas")
+
+register_agent("failing", f"{__name__}:Failing", "fails")
+"""
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "120"})
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+def test_list_shows_every_environment_and_agent_with_its_settings() -> None:
+    shown = invoke("list")
+    assert shown.exit_code == 0
+    assert all(name in shown.stdout for name in (*ENV_IDS, *AGENTS))
+    assert "n_arms=10, dim=20" in shown.stdout and "alpha=1.0" in shown.stdout
+    assert "plays: Assortment-v0" in shown.stdout
+
+
+def test_list_shows_only_what_was_asked_for() -> None:
+    assert "linucb" not in invoke("list", "envs").stdout
+    assert "n_arms" not in invoke("list", "agents").stdout
+
+
+def test_version() -> None:
+    shown = invoke("--version")
+    assert shown.exit_code == 0 and shown.stdout.startswith("privbandit ")
+
+
+def test_a_run_leaves_results_table_figure_and_events(tmp_path: Path) -> None:
+    out = tmp_path / "x"
+    settings = ["--set", "env.dim=5", "--set", "linucb.alpha=5e-1", "--checkpoints", "10", "--jobs", "1"]
+    shown = invoke(
+        *LINEAR,
+        "--agent",
+        "uniform",
+        "--agent",
+        "linucb",
+        "--horizon",
+        "300",
+        "--seeds",
+        "2",
+        *settings,
+        "--out",
+        str(out),
+    )
+    assert shown.exit_code == 0, shown.stderr
+    assert "linucb(alpha=0.5)" in shown.stdout and "regret.png" in shown.stdout
+    assert f"tensorboard --logdir {out / 'tensorboard'}" in shown.stdout
+    assert (out / "regret.png").stat().st_size > 10_000 and "linucb(alpha=0.5)" in (out / "table.md").read_text()
+    frame = load_results(out)
+    assert frame.height == 2 * 2 * 10 and frame["env"].unique().to_list() == ["privbandit/Linear-v0(dim=5)"]
+    assert len(list((out / "tensorboard").glob("*/*/seed-*/events.*"))) == 4
+
+
+def test_more_seeds_later_run_only_the_new_ones(tmp_path: Path) -> None:
+    arguments = [*LINEAR, "--agent", "uniform", "--horizon", "50", "--jobs", "1", "--out", str(tmp_path), "--seeds"]
+    assert invoke(*arguments, "2").exit_code == 0
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "trials").iterdir()}
+    assert invoke(*arguments, "3").exit_code == 0
+    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "trials").iterdir()}
+    assert len(after) == 3 and {path: after[path] for path in before} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--agent", "linubc"], "did you mean 'linucb'?"),
+        (["--agent", "uniform", "--env", "privbandit/Linaer-v0"], "did you mean 'privbandit/Linear-v0'?"),
+        (["--agent", "uniform", "--env", "no_such_package:x/Y-v0"], "no module named 'no_such_package'"),
+        (["--agent", "ucb-mnl"], "ucb-mnl: cannot play privbandit/Linear-v0; it plays assortments."),
+        (["--agent", "uniform", "--horizon", "-5"], "horizon: input should be greater than or equal to 1; got -5."),
+        (["--agent", "uniform", "--horizon", "many"], "--horizon"),
+        (["--agent", "uniform", "--seeds", "-1"], "seeds: must be an integer >= 1 or a list of seeds; got -1."),
+        (["--agent", "uniform", "--checkpoints", "0"], "checkpoints: "),
+        (["--agent", "uniform", "--jobs", "0"], "jobs must be an integer >= 1; got 0."),
+        (["--agent", "uniform", "--set", "env.dmi=5"], "did you mean 'dim'?"),
+        (["--agent", "uniform", "--set", "env.dim=0"], "dim must be an integer >= 1; got 0."),
+        (["--agent", "linucb", "--set", "linucb.alpha=-1"], "alpha must be >= 0; got -1."),
+        (["--agent", "linucb", "--set", "linucb.alpha=x"], "alpha must be a finite number; got 'x'."),
+        (["--agent", "linucb", "--set", "linucb.alhpa=1"], "did you mean 'alpha'?"),
+        (["--agent", "uniform", "--agnet", "linucb"], "--agnet"),
+        (["demo"], "give either an experiment or --env and --agent, not both."),
+        ([], "run needs --env and --agent"),
+    ],
+)
+def test_bad_usage_is_one_sentence_and_writes_nothing(tmp_path: Path, arguments: list[str], expected: str) -> None:
+    shown = invoke(*LINEAR, *arguments, "--out", str(tmp_path / "x"))
+    assert shown.exit_code == 2 and expected in shown.stderr
+    assert shown.stderr.count("\n") == 1 and shown.stdout == ""
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["run", "deom"], "did you mean 'demo'?"),
+        (["list", "evns"], "did you mean 'envs'?"),
+        (["lsit"], "No such command 'lsit'"),
+    ],
+)
+def test_unknown_names_get_the_nearest_known_one(arguments: list[str], expected: str) -> None:
+    shown = invoke(*arguments)
+    assert shown.exit_code == 2 and expected in shown.stderr and shown.stderr.count("\n") == 1
+
+
+def test_an_unwritable_folder_is_bad_usage(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    shown = invoke(*LINEAR, "--agent", "uniform", "--horizon", "10", "--out", str(tmp_path / "file" / "x"))
+    assert shown.exit_code == 2 and shown.stderr.startswith("--out: ") and shown.stderr.count("\n") == 1
+
+
+def test_a_failing_trial_is_named_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "failing_agents.py").write_text(FAILING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    agents = ["--agent", "failing_agents:failing", "--agent", "uniform"]
+    try:
+        shown = invoke(*LINEAR, *agents, "--horizon", "20", "--jobs", "1", "--out", str(tmp_path / "x"))
+    finally:
+        AGENTS.pop("failing", None)
+    assert shown.exit_code == 1
+    said = "failing_agents:failing on privbandit/Linear-v0, seed 0, failed: RuntimeError: out of ideas"
+    assert said in shown.stderr and "Linear-v0, 20 users" in shown.stdout
+    assert len(load_results(tmp_path / "x")["agent"].unique()) == 1
+
+
+def test_the_entry_point_exits_with_the_same_codes(tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("privbandit")
+    if not command.exists():
+        pytest.skip("the package is not installed")
+    done = subprocess.run([command, "run", "--env", "x/Y-v0", "--agent", "uniform"], capture_output=True, cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.count(b"\n") == 1 and os.listdir(tmp_path) == []
+    assert subprocess.run([command, "--version"], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich", "pydantic", "yaml"])
+def test_a_missing_extra_is_named(missing: str) -> None:
+    blocked = f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['privbandit', 'run', 'demo']"
+    done = python(f"{blocked}; from privbandit_agents.cli import main; main()")
+    assert done.returncode == 2
+    assert done.stderr == f"privbandit needs {missing}: run pip install 'privbandit[bench]'.\n"
+
+
+def test_importing_the_agents_stays_cheap() -> None:
+    heavy = "{'torch', 'typer', 'polars', 'matplotlib', 'tensorboardX', 'pydantic', 'joblib', 'rich'}"
+    done = python(f"import sys, privbandit_agents, privbandit_agents.cli; print({heavy} & set(sys.modules))")
+    assert done.stdout.strip() == "set()", done.stderr

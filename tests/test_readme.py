@@ -1,0 +1,62 @@
+"""Every Python block of the README runs as it stands, and its modules pass the conformance suites."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+from privbandit_agents.testing import check_agent
+
+from privbandit_envs.testing import check_bandit_env
+
+TEXT = (Path(__file__).parents[1] / "README.md").read_text()
+BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+
+
+def module(name: str) -> str:
+    (block,) = (b for b in BLOCKS if b.startswith(f"# {name}.py\n"))
+    return block
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("modules")
+    for name in ("dosage", "follow_leader"):
+        (folder / f"{name}.py").write_text(module(name))
+    return folder
+
+
+def test_the_loop_runs_and_beats_uniform_play() -> None:
+    loop = next(block for block in BLOCKS if "sa-lasso" in block)
+    printed = subprocess.run([sys.executable, "-W", "error", "-c", loop], capture_output=True, text=True, check=True)
+    assert float(printed.stdout.split()[-1]) < 100
+
+
+@pytest.mark.parametrize(("name", "lines"), [("dosage", 40), ("follow_leader", 40)])
+def test_the_examples_are_short(name: str, lines: int) -> None:
+    assert len(module(name).splitlines()) < lines
+    body = [line for line in module(name).splitlines() if line.strip() and not line.startswith(("#", "import", "from"))]
+    assert len(body) < 30
+
+
+def test_the_environment_conforms(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(modules))
+    assert gym.make("dosage:clinic/Dosage-v0", n_doses=3).reset(seed=0)[0].shape == (2,)
+    check_bandit_env("clinic/Dosage-v0")
+
+
+def test_the_agent_conforms(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(modules))
+    gym.make("dosage:clinic/Dosage-v0")
+    check_agent("follow_leader:follow-leader", "clinic/Dosage-v0")
+
+
+def test_the_examples_play_from_the_command_line(modules: Path) -> None:
+    command = [sys.executable, "-m", "privbandit_agents.cli", "run", "--env", "dosage:clinic/Dosage-v0"]
+    command += ["--agent", "follow_leader:follow-leader", "--agent", "linucb", "--agent", "uniform"]
+    command += ["--horizon", "200", "--seeds", "2", "--jobs", "1", "--out", "out"]
+    done = subprocess.run(command, cwd=modules, capture_output=True, text=True, env={"PYTHONPATH": str(modules)})
+    assert done.returncode == 0, done.stderr
+    assert "follow-leader" in done.stdout and len(list((modules / "out" / "trials").iterdir())) == 6

@@ -1,10 +1,11 @@
 """Classification as a bandit: predict a label, learn only whether it was right; public data help."""
 
-from typing import Protocol
+from functools import lru_cache
+from typing import Any, Protocol, cast
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
-from numpy.random import Generator, default_rng
+from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 
 from privbandit_envs._validate import at_least, count, one_of, positive
@@ -13,6 +14,7 @@ from privbandit_envs.problem import ArmProblem, Array, Floats
 
 SYNTHETIC = "lpct-synthetic"
 PUBLIC_STREAM = 20231025  # keeps public draws apart from any other generator of the same seed
+ORDER = 1_000_003  # spawn key of the users' order, beyond any child a stream spawns
 
 
 class ClassificationProblem(ArmProblem):
@@ -30,14 +32,14 @@ class ClassificationProblem(ArmProblem):
     g = |1.5 x_1 - 0.5| |1.5 x_2 - 0.5| max(0, 1 - |2 x_2 - 1|). The Bayes classifier is right with probability 0.786;
     regret is relative to it.
 
-    Data sets: the public rows are drawn without replacement; the users are independent draws of the other rows, with
-    replacement. Features are scaled by the minimum and maximum of the public rows (from private rows the scale would
+    Data sets: the public rows are drawn without replacement; the users are the other rows in a random order (the
+    seed's), and when all have come, independent draws of them with replacement. Features are scaled by the minimum and maximum of the public rows (from private rows the scale would
     leak) and clipped to [0, 1]; where the public rows all agree a feature is 0, 0.5 or 1 as it lies below, at or
     above their value. The oracle knows the labels, so regret is 1 for a wrong prediction.
 
     Deviations:
         Synthetic source: the printed eta_P = 1/2 + s (|(3 x_1 - 1)(3 x_2 - 1)| max(0, 1 - |2 x_2 - 1|) / 10)^0.1
-        exceeds 1 on most of the square. With the factor 0.4 and 1/4 in place of 1/10, as here, it is a probability
+        leaves [0, 1] on most of the square. With the factor 0.4 and 1/4 in place of 1/10, as here, it is a probability
         and the printed relation eta_Q - 1/2 = 0.4 ((eta_P - 1/2) / 0.4)^gamma (up to the sign) holds.
         Data sets: all are split at random, so that P = Q; the paper splits some of its own by a column.
 
@@ -89,7 +91,7 @@ class ClassificationProblem(ArmProblem):
 
     def users(self, start: int, n: int, rng: Generator) -> Array:
         """Return records: the features and, for data sets, the label in a last column."""
-        return self.population.users(n, rng)
+        return self.population.users(start, n, rng)
 
     def observe(self, users: Array) -> Array:
         """Return the features alone."""
@@ -112,8 +114,8 @@ class Population(Protocol):
     public_data: tuple[Array, NDArray[np.int64]]
     n_labels: int
 
-    def users(self, n: int, rng: Generator) -> Array:
-        """Draw the records of n users."""
+    def users(self, start: int, n: int, rng: Generator) -> Array:
+        """Return the records of users ``start``, ..., ``start + n - 1``."""
 
     def probabilities(self, users: Array) -> Floats:
         """Return the probability of every label, shape (n, K)."""
@@ -131,7 +133,7 @@ class PosteriorDrift:
         x = draws[:, :2].astype(dtype)
         self.public_data = x, (draws[:, 2] < eta(x, gamma)).astype(np.int64)
 
-    def users(self, n: int, rng: Generator) -> Array:
+    def users(self, start: int, n: int, rng: Generator) -> Array:
         """Draw x uniformly from the unit square."""
         return rng.random((n, 2), dtype=self.dtype.type)
 
@@ -164,14 +166,29 @@ class Split:
         self.public_data = x[self.public_rows], data.y[self.public_rows]
         self.records = np.column_stack([x, data.y.astype(dtype)])[self.private_rows]
 
-    def users(self, n: int, rng: Generator) -> Array:
-        """Draw private rows, each as likely as the others."""
-        records: Array = self.records[(rng.random(n) * len(self.records)).astype(np.int64)]
+    def users(self, start: int, n: int, rng: Generator) -> Array:
+        """Return the private rows in the stream's random order, then draws with replacement."""
+        rows = (rng.random(n) * len(self.records)).astype(np.int64)
+        fresh = min(max(len(self.records) - start, 0), n)
+        if fresh:
+            rows[:fresh] = self.order(rng)[start : start + fresh]
+        records: Array = self.records[rows]
         return records
+
+    def order(self, rng: Generator) -> NDArray[np.int64]:
+        """Return the order of a stream: a function of its generator's seed, so that it need not be kept as a state."""
+        seed = cast(SeedSequence, rng.bit_generator.seed_seq)
+        return permutation(len(self.records), seed.entropy, seed.spawn_key)
 
     def probabilities(self, users: Array) -> Floats:
         """Return 1 for the label in the record."""
         return one_hot(users[:, -1].astype(np.int64), self.n_labels)
+
+
+@lru_cache(maxsize=8)
+def permutation(n: int, entropy: Any, spawn_key: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the random order of n rows that belongs to a seed sequence."""
+    return default_rng(SeedSequence(entropy, spawn_key=(*spawn_key, ORDER))).permutation(n)
 
 
 def min_max(x: Floats, reference: Floats) -> Floats:

@@ -1,5 +1,6 @@
 """The ``privbandit`` command."""
 
+import os
 import sys
 
 BENCH = ("joblib", "matplotlib", "polars", "pydantic", "rich", "tensorboardX", "threadpoolctl", "typer", "yaml")
@@ -7,7 +8,11 @@ BENCH = ("joblib", "matplotlib", "polars", "pydantic", "rich", "tensorboardX", "
 
 
 def main() -> None:
-    """Run the command; if a package it needs is missing, say which extra to install."""
+    """Run the command; if a package it needs is missing, say which extra to install.
+
+    Modules in the current folder can be named, as in ``--env my_worlds:mine/World-v0``.
+    """
+    sys.path.append(os.getcwd())
     try:
         from privbandit_agents.experiments.commands import app
 

@@ -97,8 +97,10 @@ def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> Agen
     settings = settings_of(name, config)
     spaces = spaces_of(env)
     if needs := agent_class.plays(*spaces):
-        raise ValueError(f"{name} plays {needs}; got contexts in {spaces[0]} and actions in {spaces[1]}.")
+        raise ValueError(f"{name} plays {needs}; got contexts of shape {spaces[0].shape} and {spaces[1]} actions.")
     extra = {"public_data": public_data(env)} if agent_class.uses_public_data else {}
+    if extra and extra["public_data"] is None:
+        raise ValueError(f"{name} learns from public data; the environment has public_data = None.")
     agent = agent_class(*spaces, settings, np.random.default_rng(seed), **extra)
     agent.name = name
     return agent

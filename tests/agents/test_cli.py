@@ -56,20 +56,8 @@ def test_version() -> None:
 def test_a_run_leaves_results_table_figure_and_events(tmp_path: Path) -> None:
     out = tmp_path / "x"
     settings = ["--set", "env.dim=5", "--set", "linucb.alpha=5e-1", "--checkpoints", "10", "--jobs", "1"]
-    shown = invoke(
-        *LINEAR,
-        "--agent",
-        "uniform",
-        "--agent",
-        "linucb",
-        "--horizon",
-        "300",
-        "--seeds",
-        "2",
-        *settings,
-        "--out",
-        str(out),
-    )
+    agents = ["--agent", "uniform", "--agent", "linucb"]
+    shown = invoke(*LINEAR, *agents, "--horizon", "300", "--seeds", "2", *settings, "--out", str(out))
     assert shown.exit_code == 0, shown.stderr
     assert "linucb(alpha=0.5)" in shown.stdout and "regret.png" in shown.stdout
     assert f"tensorboard --logdir {out / 'tensorboard'}" in shown.stdout
@@ -157,6 +145,17 @@ def test_the_entry_point_exits_with_the_same_codes(tmp_path: Path) -> None:
     done = subprocess.run([command, "run", "--env", "x/Y-v0", "--agent", "uniform"], capture_output=True, cwd=tmp_path)
     assert done.returncode == 2 and done.stderr.count(b"\n") == 1 and os.listdir(tmp_path) == []
     assert subprocess.run([command, "--version"], capture_output=True).returncode == 0
+
+
+def test_modules_of_the_current_folder_can_be_named(tmp_path: Path) -> None:
+    (tmp_path / "my_agents.py").write_text(
+        FAILING.replace('raise RuntimeError("out of ideas")', "return super().select_action(context)")
+    )
+    run = ["run", "--env", "privbandit/Linear-v0", "--agent", "my_agents:failing", "--horizon", "20", "--seeds", "2"]
+    code = f"import sys; from privbandit_agents.cli import main; sys.argv[1:] = {run}; main()"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "runs" / "Linear-v0" / "trials").iterdir())) == 2
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich", "pydantic", "yaml"])

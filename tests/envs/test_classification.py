@@ -165,3 +165,22 @@ def test_a_csv_file_is_a_world(tmp_path: Any) -> None:
 def test_bad_arguments_are_named(kwargs: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(**kwargs)
+
+
+def indices_of(contexts: np.ndarray, problem: ClassificationProblem) -> list[int]:
+    rows = {row.tobytes(): number for number, row in enumerate(problem.observe(problem.population.records))}  # type: ignore[attr-defined]
+    return [rows[np.ascontiguousarray(context).tobytes()] for context in contexts]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_users_are_a_random_order_of_the_private_rows_and_then_resampled(size: int) -> None:
+    problem = ClassificationProblem(np.random.default_rng(0), source="wine", n_public=50)
+    n = len(problem.population.records)  # type: ignore[attr-defined]
+    rng = np.random.default_rng(5)
+    users = np.concatenate([problem.users(start, size, rng) for start in range(0, 1000, size)])[:1000]
+    order = indices_of(problem.observe(users), problem)
+    assert n == 128 and sorted(order[:n]) == list(range(n)) and order[:n] != list(range(n))
+    assert len(set(order[n : 2 * n])) < n and set(order[n:]) == set(range(n))
+    whole = problem.users(0, 1000, np.random.default_rng(5))
+    assert np.array_equal(users, whole)
+    assert not np.array_equal(whole[:n], problem.users(0, n, np.random.default_rng(6)))

@@ -92,7 +92,7 @@ def run(
     seeds: Annotated[str | None, typer.Option(help="How many seeds, or a list: 10, [3, 5].  [default: 1]")] = None,
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", help="env.KEY=VALUE, agent.KEY=VALUE (all that have KEY) or AGENT.KEY=VALUE; may repeat."),
+        typer.Option("--set", help="env.KEY=VALUE, agent.KEY=VALUE (all that have it) or AGENT.KEY=VALUE; may repeat."),
     ] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Folder of the results.  [default: runs/...]")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes.  [default: one per core]")] = None,

@@ -147,7 +147,7 @@ def draw_panel(
     logarithmic = min(finals) > 0 and max(finals) / min(finals) > LOG_FROM
     for curve in curves:
         style = styles[curve.label]
-        axis.plot(curve.users, curve.mean, linewidth=1.8, **style)
+        axis.plot(curve.users, curve.mean, linewidth=1.8, zorder=3 if style is UNIFORM else 2, **style)
         low = curve.mean - curve.half_width
         high = curve.mean + curve.half_width
         axis.fill_between(curve.users, np.maximum(low, 1e-3 * curve.mean), high, color=style["color"], alpha=0.16, lw=0)

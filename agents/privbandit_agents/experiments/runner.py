@@ -70,7 +70,7 @@ def attempts(trials: Sequence[Trial], folder: Path, jobs: int) -> Iterator[Outco
             del left[end.trial.name]
             yield end
     except BrokenProcessPool:
-        why = "a worker process died, perhaps for lack of memory; run again with fewer jobs to go on."
+        why = "a worker process died, perhaps for lack of memory; run again with fewer jobs."
         yield from (Failure(trial, why) for trial in left.values())
 
 

@@ -135,9 +135,7 @@ class Outcome:
         return cls(Trial(**payload["trial"]), result, payload["provenance"])
 
 
-def run_trial(
-    trial: Trial, folder: str | Path, on_checkpoint: Callable[[RegretCurve], None] | None = None
-) -> Outcome:
+def run_trial(trial: Trial, folder: str | Path, on_checkpoint: Callable[[RegretCurve], None] | None = None) -> Outcome:
     """Run a trial, or read its result back if the folder has it.
 
     Args:

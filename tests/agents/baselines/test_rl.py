@@ -67,6 +67,13 @@ def test_the_world_is_that_of_the_seed(n_envs: int) -> None:
     assert np.array_equal(np.concatenate(seen), users.reshape(60, -1))
 
 
+def test_a_second_reset_brings_new_users_of_the_same_world() -> None:
+    vector: Any = rl.vector_face(gym.make(LINEAR), 2)
+    adapter = rl.to_sb3(vector, 5)
+    first, world = adapter.reset(), vector.problem
+    assert not np.array_equal(first, adapter.reset()) and vector.problem is world
+
+
 def test_seeds_set_by_the_library_do_not_change_the_world() -> None:
     env = gym.make(LINEAR)
     contexts = []
@@ -193,9 +200,11 @@ def test_the_number_of_torch_threads_is_given_back() -> None:
     import torch
 
     before = torch.get_num_threads()
+    torch.set_num_threads(2)
     with rl.one_torch_thread():
         assert torch.get_num_threads() == 1
-    assert torch.get_num_threads() == before
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
 
 
 def test_dqn_plays_arms_alone() -> None:

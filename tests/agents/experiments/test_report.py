@@ -15,10 +15,10 @@ from privbandit_agents.play import Result
 
 
 def outcome(agent: str, seed: int, regret: Sequence[float], seconds: float = 2.0, **env_kwargs: object) -> Outcome:
-    checkpoints = np.arange(1, len(regret) + 1) * 100
+    checkpoints = np.arange(1, len(regret) + 1, dtype=np.int64) * 100
     config = {"alpha": 0.5} if agent == "linucb" else {}
     trial = Trial("privbandit/Linear-v0", agent, int(checkpoints[-1]), seed, env_kwargs, config, len(regret))
-    return Outcome(trial, Result(checkpoints, np.array(regret, dtype=float), 0.5 * checkpoints, seconds), {})
+    return Outcome(trial, Result(checkpoints, np.array(regret, float), checkpoints * np.float64(0.5), seconds), {})
 
 
 HAND = [
@@ -89,7 +89,8 @@ def test_a_curve_is_the_mean_over_seeds() -> None:
 def test_an_agent_looks_the_same_in_every_panel_and_unlike_its_neighbours() -> None:
     agents = ["uniform", "greedy", "linucb", "lints", "ppo", "a2c", "dqn"]
     runs = [outcome(agent, 0, [1, 2]) for agent in agents]
-    runs += [outcome(agent, 0, [1, 2], dim=5) for agent in ("uniform", "dqn", "sa-lasso", "ucb-mnl", "histogram", "tree-all")]
+    others = ["uniform", "dqn", "sa-lasso", "ucb-mnl", "histogram", "tree-all"]
+    runs += [outcome(agent, 0, [1, 2], dim=5) for agent in others]
     panels = list(panels_of(runs).values())
     styles = styles_of(panels)
     assert styles["uniform"]["color"] == "#777777"

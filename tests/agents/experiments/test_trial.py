@@ -1,16 +1,22 @@
 """Trials: identity, repeatability, resuming, and worlds of other packages."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
+from joblib.externals.loky import get_reusable_executor
 from privbandit_agents.experiments import Outcome, Trial, run_trial
+from privbandit_agents.experiments.runner import run_trials
 from privbandit_agents.experiments.store import canonical, path_of
+from privbandit_agents.registry import AGENTS
 
 LINUCB = Trial("privbandit/Linear-v0", "linucb", 400, 3, {"dim": 6, "n_arms": 3}, {"alpha": 0.5}, checkpoints=40)
-OUTSIDE = '''
+OUTSIDE = """
+import os
 from dataclasses import dataclass
 import gymnasium as gym
 import numpy as np
@@ -32,25 +38,28 @@ class Config:
 class Stubborn(Agent):
     Config = Config
     def select_action(self, context):
+        if self.config.arm == 9: os._exit(1)
         if self.config.arm > 1: raise RuntimeError("there is no such arm")
         return self.config.arm
     def update(self, context, action, feedback): pass
 
 gym.register("outside/Coin-v0", "OUTSIDE:Coin")
 register_agent("stubborn", "OUTSIDE:Stubborn", "always the same arm")
-'''
+"""
 
 
 @pytest.fixture
-def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Return the name of a package that registers an environment and an agent when imported."""
     name = f"outside_{tmp_path.name.replace('-', '_')}"
     (tmp_path / f"{name}.py").write_text(OUTSIDE.replace("OUTSIDE", name))
     monkeypatch.syspath_prepend(str(tmp_path))
-    import gymnasium as gym
-
     gym.registry.pop("outside/Coin-v0", None)
-    return name
+    AGENTS.pop("stubborn", None)
+    get_reusable_executor().shutdown(wait=True)  # workers of an earlier test do not know this folder
+    yield name
+    gym.registry.pop("outside/Coin-v0", None)
+    AGENTS.pop("stubborn", None)
 
 
 def without_circumstances(folder: Path, trial: Trial) -> str:
@@ -147,8 +156,6 @@ def test_environments_and_agents_of_other_packages(tmp_path: Path, outside: str)
 
 
 def test_trials_that_fail_do_not_stop_the_others(tmp_path: Path, outside: str) -> None:
-    from privbandit_agents.experiments.runner import run_trials
-
     env = f"{outside}:outside/Coin-v0"
     bad = Trial(env, f"{outside}:stubborn", 20, 7, config={"arm": 5})
     good = [Trial(env, f"{outside}:stubborn", 20, seed, config={"arm": 0}) for seed in range(3)]
@@ -159,10 +166,17 @@ def test_trials_that_fail_do_not_stop_the_others(tmp_path: Path, outside: str) -
     assert not path_of(tmp_path, bad.name).exists()
 
 
+def test_a_worker_that_dies_is_reported(tmp_path: Path, outside: str) -> None:
+    trials = [
+        Trial(f"{outside}:outside/Coin-v0", f"{outside}:stubborn", 20, seed, config={"arm": 9}) for seed in (0, 1)
+    ]
+    outcomes, failures = run_trials(trials, tmp_path, jobs=2)
+    assert not outcomes and [failure.trial for failure in failures] == trials
+    assert str(failures[0]).endswith("a worker process died, perhaps for lack of memory; run again with fewer jobs.")
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_the_result_does_not_depend_on_the_workers(tmp_path: Path, jobs: int) -> None:
-    from privbandit_agents.experiments.runner import run_trials
-
     trials = [Trial(**{**LINUCB.spec, "seed": seed}) for seed in range(3)]
     outcomes, failures = run_trials(trials, tmp_path / "pool", jobs=jobs)
     assert not failures

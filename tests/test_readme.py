@@ -54,9 +54,9 @@ def test_the_agent_conforms(modules: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_examples_play_from_the_command_line(modules: Path) -> None:
-    command = [sys.executable, "-m", "privbandit_agents.cli", "run", "--env", "dosage:clinic/Dosage-v0"]
+    command = [str(Path(sys.executable).with_name("privbandit")), "run", "--env", "dosage:clinic/Dosage-v0"]
     command += ["--agent", "follow_leader:follow-leader", "--agent", "linucb", "--agent", "uniform"]
     command += ["--horizon", "200", "--seeds", "2", "--jobs", "1", "--out", "out"]
-    done = subprocess.run(command, cwd=modules, capture_output=True, text=True, env={"PYTHONPATH": str(modules)})
+    done = subprocess.run(command, cwd=modules, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "follow-leader" in done.stdout and len(list((modules / "out" / "trials").iterdir())) == 6

@@ -114,7 +114,7 @@ def settings_of(name: str, config: Mapping[str, Any]) -> Any:
     for key in config:
         if key not in known:
             raise TypeError(
-                f"{name} has no setting {key!r}{did_you_mean(key, known)}; it has {', '.join([*known, 'seed'])}."
+                f"{name} has no setting {key!r}{did_you_mean(key, known)}; it has {', '.join(known) or 'none'}."
             )
     return config_class(**{**entry.defaults, **config})
 

@@ -3,14 +3,26 @@
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import IO, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 JSON_KEY = "json"
+
+
+def umask() -> int:
+    """Return the permissions that this process withholds from new files."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+UMASK = umask()
 
 
 class Stateful:
@@ -54,10 +66,6 @@ class Stateful:
             else:
                 setattr(self, name, values[name])
 
-    def copy_state(self, other: Self) -> None:
-        """Take over another object's state."""
-        self.restore(*other.state())
-
 
 def inside(name: str, flat: dict[str, Any]) -> dict[str, Any]:
     """Return the entries under ``name.`` with the prefix removed."""
@@ -78,26 +86,18 @@ def read(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         return arrays, json.loads(str(file[JSON_KEY]))
 
 
-class atomic:  # noqa: N801 (used as a verb: with atomic(path) as file)
+@contextmanager
+def atomic(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a temporary file beside ``path`` and rename it onto ``path`` if the block succeeds."""
-
-    def __init__(self, path: Path, mode: str = "w") -> None:
-        """Name the target; nothing is written yet."""
-        self.path, self.mode = path, mode
-
-    def __enter__(self) -> Any:
-        """Open the temporary file."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, self.temporary = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        self.file = os.fdopen(handle, self.mode)
-        return self.file
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        """Rename on success; remove the temporary file on failure."""
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-        if kind is None:
-            os.replace(self.temporary, self.path)
-        else:
-            os.unlink(self.temporary)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, mode) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~UMASK)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -75,6 +75,24 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_a_full_disk_leaves_nothing(failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(f"os.{failing}", full)
+    with pytest.raises(OSError), atomic(tmp_path / "x.txt") as file:
+        file.write("whole")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_written_files_have_ordinary_permissions(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    with atomic(tmp_path / "atomic") as file:
+        file.write("x")
+    assert (tmp_path / "atomic").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
 class Inner(Stateful):
     def __init__(self) -> None:
         self.array = np.zeros(3)

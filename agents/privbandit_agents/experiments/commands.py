@@ -21,7 +21,8 @@ from privbandit_envs._validate import count, one_of
 if TYPE_CHECKING:
     from privbandit_agents.experiments.trial import Trial
 
-out, err = Console(), Console(stderr=True)
+out = Console(width=None if sys.stdout.isatty() else 120)
+err = Console(stderr=True)
 
 
 class OneSentence(TyperGroup):

@@ -11,7 +11,8 @@ LONGEST = 100
 
 
 def with_settings(name: str, settings: Mapping[str, Any]) -> str:
-    """Return ``"name"`` or ``"name(key=value, ...)"``."""
+    """Return ``"name"`` or ``"name(key=value, ...)"``; an agent's name goes without its module."""
+    name = name if "/" in name else name.rpartition(":")[2]
     return f"{name}({as_text(settings)})" if settings else name
 
 

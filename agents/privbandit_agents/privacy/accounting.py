@@ -1,0 +1,108 @@
+"""Conversions between pure, approximate, Gaussian and zero-concentrated differential privacy.
+
+Mark Bun and Thomas Steinke, "Concentrated Differential Privacy", TCC 2016 (zCDP); Clement Canonne, Gautam Kamath and
+Thomas Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020 (the tight conversion); Borja Balle and
+Yu-Xiang Wang, "Improving the Gaussian Mechanism for Differential Privacy", ICML 2018 (the analytic Gaussian); Mark
+Cesar and Ryan Rogers, "Bounding, Concentrating, and Truncating", ALT 2021 (bounded range).
+"""
+
+import math
+
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import log_ndtr
+
+from privbandit_agents.privacy._validate import budget, failure, positive
+
+
+def pure_to_rho(epsilon: float) -> float:
+    """Return rho = eps^2 / 2: every eps-DP mechanism is rho-zCDP."""
+    return budget(epsilon=epsilon) ** 2 / 2
+
+
+def bounded_range_to_rho(epsilon: float) -> float:
+    """Return rho = eps^2 / 8: the exponential mechanism (Gumbel noise) of range eps is rho-zCDP."""
+    return budget(epsilon=epsilon) ** 2 / 8
+
+
+def rho_to_epsilon(rho: float, delta: float) -> float:
+    """Return the smallest epsilon of the tight conversion: rho-zCDP implies (epsilon, delta)-DP.
+
+    epsilon = inf over a > 1 of rho a + [log(1/(a delta)) + (a - 1) log(1 - 1/a)] / (a - 1).
+
+    Args:
+        rho: >= 0; infinity gives infinity.
+        delta: in (0, 1).
+    """
+    failure(delta=delta)
+    if rho == 0:
+        return 0.0
+    if budget(rho=rho) == math.inf:
+        return math.inf
+
+    def bound(log_excess: float) -> float:
+        excess = math.exp(log_excess)  # a - 1
+        order = 1 + excess
+        return rho * order + (-math.log(order * delta) + excess * math.log(excess / order)) / excess
+
+    start = math.log(math.sqrt(math.log(1 / delta) / rho) + 1e-12)  # the minimum of the simple conversion
+    found = minimize_scalar(bound, bracket=(start - 1, start + 1), tol=1e-12)
+    return max(float(found.fun), 0.0)
+
+
+def epsilon_to_rho(epsilon: float, delta: float) -> float:
+    """Return the largest rho whose tight conversion is at most epsilon.
+
+    Args:
+        epsilon: > 0; infinity gives infinity.
+        delta: in (0, 1).
+    """
+    failure(delta=delta)
+    if budget(epsilon=epsilon) == math.inf:
+        return math.inf
+    high = epsilon  # rho_to_epsilon(rho) >= rho only up to log terms, so widen until it is
+    while rho_to_epsilon(high, delta) < epsilon:
+        high *= 2
+    low = high
+    while rho_to_epsilon(low, delta) > epsilon:
+        low /= 2
+    root = math.exp(
+        brentq(lambda x: rho_to_epsilon(math.exp(x), delta) - epsilon, math.log(low), math.log(high), xtol=1e-13)
+        if low < high
+        else math.log(low)
+    )
+    return root * (1 - 1e-9)  # never a rounding error above the budget
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """Return delta(epsilon) of mu-Gaussian DP: Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2).
+
+    Args:
+        epsilon: any real number.
+        mu: sensitivity over standard deviation, > 0.
+    """
+    positive(mu=mu)
+    first = math.exp(log_ndtr(-epsilon / mu + mu / 2))
+    return first - math.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2))
+
+
+def gaussian_epsilon(delta: float, mu: float) -> float:
+    """Return the epsilon at which mu-Gaussian DP has the given delta; 0 if it is below already at epsilon = 0."""
+    failure(delta=delta)
+    if gaussian_delta(0.0, mu) <= delta:
+        return 0.0
+    high = 1.0
+    while gaussian_delta(high, mu) > delta:
+        high *= 2
+    return float(brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, high, xtol=1e-13))
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return the largest mu such that mu-Gaussian DP implies (epsilon, delta)-DP; infinity for epsilon = infinity."""
+    failure(delta=delta)
+    if budget(epsilon=epsilon) == math.inf:
+        return math.inf
+    high = 1.0
+    while gaussian_delta(epsilon, high) < delta:
+        high *= 2
+    root = float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-12, high, xtol=1e-15, rtol=1e-14))
+    return root * (1 - 1e-9)

@@ -33,9 +33,10 @@ class ClassificationProblem(ArmProblem):
     regret is relative to it.
 
     Data sets: the public rows are drawn without replacement; the users are the other rows in a random order (the
-    seed's), and when all have come, independent draws of them with replacement. Features are scaled by the minimum and maximum of the public rows (from private rows the scale would
-    leak) and clipped to [0, 1]; where the public rows all agree a feature is 0, 0.5 or 1 as it lies below, at or
-    above their value. The oracle knows the labels, so regret is 1 for a wrong prediction.
+    seed's), and when all have come, independent draws of them with replacement. Features are scaled by the minimum and
+    maximum of the public rows (from private rows the scale would leak) and clipped to [0, 1]; where the public rows
+    all agree a feature is 0, 0.5 or 1 as it lies below, at or above their value. The oracle knows the labels, so
+    regret is 1 for a wrong prediction.
 
     Deviations:
         Synthetic source: the printed eta_P = 1/2 + s (|(3 x_1 - 1)(3 x_2 - 1)| max(0, 1 - |2 x_2 - 1|) / 10)^0.1

@@ -133,7 +133,7 @@ def test_a_failing_trial_is_named_and_the_others_go_on(tmp_path: Path, monkeypat
     finally:
         AGENTS.pop("failing", None)
     assert shown.exit_code == 1
-    said = "failing_agents:failing on privbandit/Linear-v0, seed 0, failed: RuntimeError: out of ideas"
+    said = "failing on privbandit/Linear-v0, seed 0, failed: RuntimeError: out of ideas"
     assert said in shown.stderr and "Linear-v0, 20 users" in shown.stdout
     assert len(load_results(tmp_path / "x")["agent"].unique()) == 1
 

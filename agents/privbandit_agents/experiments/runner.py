@@ -44,18 +44,15 @@ def run_trials(
         console: shows a progress bar.
 
     Returns:
-        The outcomes, in the order of ``trials``, and the failures.
+        The outcomes and the failures, both in the order of ``trials``.
     """
-    done: dict[str, Outcome] = {}
-    failures: list[Failure] = []
+    ends: dict[str, Outcome | Failure] = {}
     with Bar(len(trials), console or Console(quiet=True)) as bar:
         for end in attempts(trials, Path(folder), jobs or cpu_count()):
-            if isinstance(end, Failure):
-                failures.append(end)
-            else:
-                done[end.trial.name] = end
+            ends[end.trial.name] = end
             bar.advance(end)
-    return [done[trial.name] for trial in trials if trial.name in done], failures
+    ordered = [ends[trial.name] for trial in trials]
+    return [end for end in ordered if isinstance(end, Outcome)], [end for end in ordered if isinstance(end, Failure)]
 
 
 def attempts(trials: Sequence[Trial], folder: Path, jobs: int) -> Iterator[Outcome | Failure]:

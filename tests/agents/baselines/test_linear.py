@@ -53,7 +53,6 @@ def test_thompson_scores_have_the_posterior_law() -> None:
     assert stats.chi2_contingency([samples[played], np.roll(counts[played], 1)]).pvalue < 1e-4
 
 
-
 def test_the_bonus_makes_linucb_try_what_it_does_not_know() -> None:
     agent, _ = agent_on("linucb", alpha=2.0)
     context = np.zeros((4, 3), np.float32)

@@ -162,7 +162,7 @@ def test_trials_that_fail_do_not_stop_the_others(tmp_path: Path, outside: str) -
     outcomes, failures = run_trials([good[0], bad, *good[1:]], tmp_path, jobs=2)
     assert [outcome.trial for outcome in outcomes] == good
     (failure,) = failures
-    assert str(failure) == f"{outside}:stubborn(arm=5) on {env}, seed 7, failed: RuntimeError: there is no such arm"
+    assert str(failure) == f"stubborn(arm=5) on {env}, seed 7, failed: RuntimeError: there is no such arm"
     assert not path_of(tmp_path, bad.name).exists()
 
 

@@ -22,7 +22,7 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
-	$(PIP) -e ".[bench,rl,data,notebooks,dev]"
+	$(PIP) -e ".[bench,rl,data,accounting,secure,notebooks,dev]"
 	@touch $@
 
 demo: $(VENV)/.run  ## play ten agents on four bandit families (about three minutes)

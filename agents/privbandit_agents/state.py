@@ -5,6 +5,8 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -13,6 +15,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 JSON_KEY = "json"
+Arrays = dict[str, NDArray[Any]]
 
 
 def umask() -> int:
@@ -26,45 +29,59 @@ UMASK = umask()
 
 
 class Stateful:
-    """An object whose attributes are its state: arrays, generators, JSON values, and other Stateful objects.
-
-    Attributes named in ``fixed`` come from the constructor and are neither saved nor restored.
-    """
+    """An object whose attributes are its state, as ``state_of`` has it."""
 
     fixed: ClassVar[frozenset[str]] = frozenset()
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return (arrays, JSON values) under dotted names."""
-        arrays: dict[str, NDArray[Any]] = {}
-        values: dict[str, Any] = {}
-        for name, value in vars(self).items():
-            if name in self.fixed:
-                continue
-            if isinstance(value, np.ndarray):
-                arrays[name] = value
-            elif isinstance(value, Generator):
-                values[name] = value.bit_generator.state
-            elif isinstance(value, Stateful):
-                inner_arrays, inner_values = value.state()
-                arrays.update({f"{name}.{key}": array for key, array in inner_arrays.items()})
-                values.update({f"{name}.{key}": inner for key, inner in inner_values.items()})
-            else:
-                values[name] = value.item() if isinstance(value, np.generic) else value
-        return arrays, values
+        return state_of(self)
 
-    def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+    def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
         """Take over a state that an object of the same construction returned."""
-        for name, value in vars(self).items():
-            if name in self.fixed:
-                continue
-            if isinstance(value, Stateful):
-                value.restore(inside(name, arrays), inside(name, values))
-            elif isinstance(value, Generator):
-                value.bit_generator.state = values[name]
-            elif name in arrays:
-                setattr(self, name, arrays[name].copy(order="K"))
-            else:
-                setattr(self, name, values[name])
+        restore_into(self, arrays, values)
+
+
+def state_of(thing: Any) -> tuple[Arrays, dict[str, Any]]:
+    """Return an object's (arrays, JSON values) under dotted names.
+
+    Its attributes are arrays, generators, JSON values, or objects with attributes of these kinds. Attributes named in
+    ``fixed`` and frozen dataclasses come from the constructor and are neither saved nor restored.
+    """
+    arrays: Arrays = {}
+    values: dict[str, Any] = {}
+    for name, value in kept(thing):
+        if isinstance(value, np.ndarray):
+            arrays[name] = value
+        elif isinstance(value, Generator):
+            values[name] = value.bit_generator.state
+        elif hasattr(value, "__dict__"):
+            inner_arrays, inner_values = value.state() if isinstance(value, Stateful) else state_of(value)
+            arrays.update({f"{name}.{key}": array for key, array in inner_arrays.items()})
+            values.update({f"{name}.{key}": inner for key, inner in inner_values.items()})
+        else:
+            values[name] = value.item() if isinstance(value, np.generic) else value
+    return arrays, values
+
+
+def restore_into(thing: Any, arrays: Arrays, values: dict[str, Any]) -> None:
+    """Give an object the state of another one of the same construction."""
+    for name, value in kept(thing):
+        if isinstance(value, Generator):
+            value.bit_generator.state = values[name]
+        elif hasattr(value, "__dict__"):
+            restore = value.restore if isinstance(value, Stateful) else partial(restore_into, value)
+            restore(inside(name, arrays), inside(name, values))
+        else:
+            setattr(thing, name, arrays[name].copy(order="K") if name in arrays else values[name])
+
+
+def kept(thing: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the attributes that are state."""
+    for name, value in vars(thing).items():
+        frozen = is_dataclass(value) and value.__dataclass_params__.frozen  # type: ignore[union-attr]
+        if name not in getattr(thing, "fixed", ()) and not frozen:
+            yield name, value
 
 
 def inside(name: str, flat: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,164 @@
+"""The ledger: what has been spent, and a refusal before a release that would overspend."""
+
+import math
+from dataclasses import dataclass, fields
+
+from privbandit_agents.privacy._validate import budget, count, failure
+from privbandit_agents.privacy.accounting import pure_to_rho, rho_to_epsilon
+
+SLACK = 1e-9
+"""Relative room for rounding when a spend is held against a budget."""
+
+
+class PrivacyBudgetExceeded(RuntimeError):  # noqa: N818 (the name says it)
+    """A release was refused because it would overspend the declared budget."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The privacy cost of one or more releases to one user; costs of releases about the same user add.
+
+    Attributes:
+        pure: sum of epsilons of pure releases.
+        pure_rho: the same releases in zCDP, sum of eps^2 / 2.
+        rho: sum over zero-concentrated releases.
+        epsilon: sum of epsilons of approximate releases.
+        delta: sum of deltas of approximate releases.
+    """
+
+    pure: float = 0.0
+    pure_rho: float = 0.0
+    rho: float = 0.0
+    epsilon: float = 0.0
+    delta: float = 0.0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        """Sequential composition: both releases are about the same user."""
+        return Cost(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def __or__(self, other: "Cost") -> "Cost":
+        """Parallel composition: the releases are about different users; no user pays more than the larger of each."""
+        return Cost(*(max(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
+
+    def at(self, delta: float) -> float:
+        """Return the smallest epsilon of (epsilon, delta)-DP that the composition theorems give.
+
+        *Formal guarantees.* Two valid bounds, of which the smaller is returned: (a) basic composition of pure and
+        approximate releases with the converted zCDP part; (b) pure releases counted in zCDP, eps^2/2 each, with the
+        rest as in (a). The tight conversion gets what the approximate releases leave of delta. With nothing left of
+        delta only releases without a zCDP part have a finite epsilon.
+        """
+        left = delta - self.delta
+        if left < 0 or (left == 0 and self.rho > 0):
+            return math.inf
+        basic = self.pure + self.epsilon + (rho_to_epsilon(self.rho, left) if self.rho else 0.0)
+        if left == 0:
+            return basic
+        return min(basic, self.epsilon + rho_to_epsilon(self.rho + self.pure_rho, left))
+
+    def as_rho(self) -> float:
+        """Return the zCDP parameter of the releases; infinity if some are approximate."""
+        return math.inf if self.epsilon or self.delta else self.rho + self.pure_rho
+
+
+def pure(epsilon: float) -> Cost:
+    """Return the cost of an epsilon-DP release."""
+    return Cost(pure=budget(epsilon=epsilon), pure_rho=pure_to_rho(epsilon))
+
+
+def zcdp(rho: float) -> Cost:
+    """Return the cost of a rho-zCDP release."""
+    return Cost(rho=budget(rho=rho))
+
+
+def approximate(epsilon: float, delta: float) -> Cost:
+    """Return the cost of an (epsilon, delta)-DP release."""
+    return Cost(epsilon=budget(epsilon=epsilon), delta=failure(delta=delta))
+
+
+class Ledger:
+    """A declared budget per user and what has been spent of it.
+
+    *Formal guarantees.* Neighbours replace one user's whole record. Releases of one ``group`` are about the same users
+    and add up; releases of different groups are about disjoint users and compose in parallel (the maximum), provided
+    that a user's membership depends on time and public constants alone; releases without a group may be about anyone
+    and add to all. Adaptive composition is covered: costs are fixed before each release, never chosen from its outcome.
+
+    Args:
+        epsilon: budget of (epsilon, delta)-DP; infinity is allowed.
+        delta: its delta, in [0, 1); 0 for pure DP.
+        rho: budget of zCDP, instead of epsilon; with it, delta is where ``spent_epsilon`` converts.
+
+    Raises:
+        ValueError: a parameter out of range, or both or neither of epsilon and rho.
+    """
+
+    def __init__(self, epsilon: float | None = None, delta: float = 0.0, rho: float | None = None) -> None:
+        """Declare the budget."""
+        if (epsilon is None) == (rho is None):
+            raise ValueError(f"exactly one of epsilon and rho must be given; got epsilon={epsilon}, rho={rho}.")
+        self.epsilon = None if epsilon is None else budget(epsilon=epsilon)
+        self.rho = None if rho is None else budget(rho=rho)
+        self.delta = failure(delta=delta) if delta else 0.0
+        self.group, self.releases = -1, 0
+        self._everyone, self._open, self._closed = ([0.0] * 5 for _ in range(3))
+
+    def spend(self, cost: Cost, group: int | None = None, groups: int = 1) -> None:
+        """Record a release, or refuse it.
+
+        Args:
+            cost: to every user that the release is about.
+            group: number of the group of disjoint users; groups come in increasing order and never come back.
+            groups: if more than 1, as many groups pay that cost at once: ``group``, ``group + 1``, ...
+
+        Raises:
+            PrivacyBudgetExceeded: the total would exceed the budget; nothing is recorded.
+            ValueError: a group that was closed before.
+        """
+        everyone, opened, closed = self._costs()
+        if group is None:
+            everyone = everyone + cost
+        elif group == self.group and groups == 1:
+            opened = opened + cost
+        elif group > self.group:
+            opened, closed = cost, closed | opened
+        else:
+            raise ValueError(f"group must be {self.group} or a later one; got {group}: its users were closed.")
+        total = everyone + (opened | closed)
+        if not self._within(total):
+            raise PrivacyBudgetExceeded(
+                f"{self._describe(total)} would exceed the budget {self._describe(None)}; "
+                "declare a larger one or release less."
+            )
+        self._everyone, self._open, self._closed = (list(vars_of(part)) for part in (everyone, opened, closed))
+        self.group = self.group if group is None else group + count(groups=groups) - 1
+        self.releases += groups
+
+    def spent(self) -> Cost:
+        """Return the largest cost to any user so far (each component at its maximum)."""
+        everyone, opened, closed = self._costs()
+        return everyone + (opened | closed)
+
+    def spent_epsilon(self, delta: float | None = None) -> float:
+        """Return the epsilon spent so far at ``delta`` (default: the declared one)."""
+        return self.spent().at(self.delta if delta is None else delta)
+
+    def _costs(self) -> tuple[Cost, Cost, Cost]:
+        return Cost(*self._everyone), Cost(*self._open), Cost(*self._closed)
+
+    def _within(self, total: Cost) -> bool:
+        if self.rho is not None:
+            return total.as_rho() <= self.rho * (1 + SLACK)
+        assert self.epsilon is not None
+        return total.at(self.delta) <= self.epsilon * (1 + SLACK)
+
+    def _describe(self, total: Cost | None) -> str:
+        if self.rho is not None:
+            return f"rho = {self.rho if total is None else total.as_rho():.6g}"
+        epsilon = self.epsilon if total is None else total.at(self.delta)
+        return f"(epsilon, delta) = ({epsilon:.6g}, {self.delta:g})"
+
+
+def vars_of(cost: Cost) -> tuple[float, ...]:
+    """Return the components of a cost."""
+    return tuple(getattr(cost, f.name) for f in fields(cost))

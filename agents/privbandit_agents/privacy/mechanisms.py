@@ -1,0 +1,293 @@
+"""Central mechanisms: noise for a trusted curator.
+
+Cynthia Dwork and Aaron Roth, "The Algorithmic Foundations of Differential Privacy", 2014; Moritz Hardt and Kunal
+Talwar, "On the Geometry of Differential Privacy", STOC 2010 (K-norm); David Durfee and Ryan Rogers, "Practical Differentially
+Private Top-k Selection with Pay-what-you-get Composition", NeurIPS 2019 (one-shot Gumbel selection).
+
+Every mechanism is a frozen value that knows its noise; ``release`` draws it from the generator passed in. A scale of 0
+(infinite budget) releases the exact value. Values are summed and noised in float64; a value that is not finite is
+refused, since no noise can hide it.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from privbandit_agents.privacy._validate import budget, count, failure, positive
+from privbandit_agents.privacy.accounting import gaussian_mu
+from privbandit_agents.privacy.ledger import Cost, pure, zcdp
+
+Floats = NDArray[np.float64]
+
+
+def finite(value: Any) -> Floats:
+    """Return the value as a float64 array; raise ValueError if an entry is not finite."""
+    array = np.asarray(value, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError(f"a released value must be finite; got {value!r}.")
+    return array
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Independent Laplace noise of scale b on every coordinate.
+
+    *Formal guarantees.* Pure: epsilon = l1 sensitivity / b, tight, since the log density is b^-1-Lipschitz in the l1
+    norm. Neighbours: those over which the sensitivity is taken.
+
+    Attributes:
+        scale: b >= 0.
+        epsilon: what it was calibrated to.
+    """
+
+    scale: float
+    epsilon: float
+
+    @classmethod
+    def calibrate(cls, epsilon: float, l1_sensitivity: float) -> Self:
+        """Return the mechanism that is epsilon-DP for an l1 sensitivity."""
+        return cls(positive(l1_sensitivity=l1_sensitivity) / budget(epsilon=epsilon), epsilon)
+
+    @property
+    def cost(self) -> Cost:
+        """What one release costs."""
+        return pure(self.epsilon)
+
+    def release(self, value: Any, rng: Generator) -> Floats:
+        """Return the value with noise."""
+        exact = finite(value)
+        return exact + self.scale * rng.laplace(size=exact.shape)
+
+    def log_density(self, outputs: Floats, value: Any) -> Floats:
+        """Return the log density of outputs (..., d) given the exact value (d,)."""
+        distance: Floats = np.abs(outputs - finite(value)).sum(axis=-1)
+        return np.asarray(-distance / self.scale - np.shape(value)[-1] * math.log(2 * self.scale))
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Independent Gaussian noise on every coordinate.
+
+    *Formal guarantees.* With l2 sensitivity D it is exactly (D / sigma)-Gaussian DP, hence D^2/(2 sigma^2)-zCDP.
+
+    Attributes:
+        sigma: standard deviation >= 0.
+        rho: what one release costs in zCDP.
+    """
+
+    sigma: float
+    rho: float
+
+    @classmethod
+    def from_rho(cls, rho: float, l2_sensitivity: float) -> Self:
+        """Return the mechanism that is rho-zCDP for an l2 sensitivity."""
+        return cls(positive(l2_sensitivity=l2_sensitivity) / math.sqrt(2 * budget(rho=rho)), rho)
+
+    @classmethod
+    def from_epsilon(cls, epsilon: float, delta: float, l2_sensitivity: float) -> Self:
+        """Return the mechanism that is (epsilon, delta)-DP for an l2 sensitivity, with the least noise (analytic)."""
+        mu = gaussian_mu(epsilon, failure(delta=delta))
+        return cls(positive(l2_sensitivity=l2_sensitivity) / mu, mu**2 / 2)
+
+    @property
+    def cost(self) -> Cost:
+        """What one release costs."""
+        return zcdp(self.rho)
+
+    def release(self, value: Any, rng: Generator) -> Floats:
+        """Return the value with noise."""
+        exact = finite(value)
+        return exact + self.sigma * rng.standard_normal(exact.shape)
+
+    def log_density(self, outputs: Floats, value: Any) -> Floats:
+        """Return the log density of outputs (..., d) given the exact value (d,)."""
+        squared: Floats = ((outputs - finite(value)) ** 2).sum(axis=-1)
+        normaliser = np.shape(value)[-1] * math.log(self.sigma * math.sqrt(2 * math.pi))
+        return np.asarray(-squared / (2 * self.sigma**2) - normaliser)
+
+
+@dataclass(frozen=True)
+class KNorm:
+    """Noise of density proportional to exp(-|x|_2 / scale): a Gamma(d) radius in a uniform direction.
+
+    *Formal guarantees.* Pure: epsilon = l2 sensitivity / scale, since the log density is Lipschitz in the l2 norm. Per
+    coordinate the variance is (d + 1) scale^2; Laplace noise for the same l2 bound needs 2 d scale^2.
+
+    Attributes:
+        scale: >= 0.
+        epsilon: what it was calibrated to.
+    """
+
+    scale: float
+    epsilon: float
+
+    @classmethod
+    def calibrate(cls, epsilon: float, l2_sensitivity: float) -> Self:
+        """Return the mechanism that is epsilon-DP for an l2 sensitivity."""
+        return cls(positive(l2_sensitivity=l2_sensitivity) / budget(epsilon=epsilon), epsilon)
+
+    @property
+    def cost(self) -> Cost:
+        """What one release costs."""
+        return pure(self.epsilon)
+
+    def release(self, value: Any, rng: Generator) -> Floats:
+        """Return the value, shape (..., d), with noise on each vector."""
+        exact = finite(value)
+        direction = rng.standard_normal(exact.shape)
+        direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
+        radius = rng.gamma(exact.shape[-1], size=(*exact.shape[:-1], 1))
+        return exact + self.scale * radius * direction
+
+    def log_density(self, outputs: Floats, value: Any) -> Floats:
+        """Return the log density of outputs (..., d) given the exact value (d,)."""
+        d = np.shape(value)[-1]
+        log_sphere = math.log(2) + d / 2 * math.log(math.pi) - gammaln(d / 2)  # area of the unit sphere
+        distance: Floats = np.linalg.norm(outputs - finite(value), axis=-1)
+        normaliser = float(log_sphere + gammaln(d)) + d * math.log(self.scale)
+        return np.asarray(-distance / self.scale - normaliser)
+
+
+@dataclass(frozen=True)
+class WishartDifference:
+    """Symmetric-matrix noise W - W' for independent Wishart matrices W, W' of d + 1 degrees of freedom.
+
+    *Formal guarantees.* Pure. Let g be the density of W - W' with scale matrix v I. For a positive semidefinite U,
+    exp(-tr U / (2v)) <= g(x + U) / g(x) <= exp(tr U / (2v)): g(x) is exp(tr x / (2v)) times the integral of
+    exp(-tr y / v) over y >= 0, y >= x; adding U to x shrinks the domain, and moving y by U maps the old domain into the
+    new one at a factor exp(-tr U / v). Replacing one summand A >= 0 by another A' costs (tr A + tr A') / (2v) <=
+    trace_bound / v. So v = trace_bound / epsilon gives epsilon-DP under replacement, also over many cells of which the
+    two records touch two. Degrees of freedom are exactly d + 1; a single Wishart matrix instead of the difference is
+    one-sided and not private at any epsilon. For d = 1 it is Laplace noise of scale 2 v.
+
+    Attributes:
+        dim: d.
+        v: scale >= 0.
+        epsilon: what it was calibrated to.
+    """
+
+    dim: int
+    v: float
+    epsilon: float
+
+    @classmethod
+    def calibrate(cls, epsilon: float, dim: int, trace_bound: float = 1.0) -> Self:
+        """Return the mechanism that is epsilon-DP when one user's matrix is PSD with trace at most the bound."""
+        return cls(count(dim=dim), positive(trace_bound=trace_bound) / budget(epsilon=epsilon), epsilon)
+
+    @property
+    def cost(self) -> Cost:
+        """What one release costs."""
+        return pure(self.epsilon)
+
+    def noise(self, rng: Generator, size: tuple[int, ...] = (), users: int = 1) -> Floats:
+        """Draw noise matrices, shape (*size, d, d): the exact law of the sum of ``users`` independent ones."""
+        degrees = count(users=users) * (self.dim + 1)
+        return wishart(rng, self.dim, degrees, self.v, size) - wishart(rng, self.dim, degrees, self.v, size)
+
+    def release(self, value: Any, rng: Generator) -> Floats:
+        """Return symmetric matrices, shape (..., d, d), with noise on each."""
+        exact = finite(value)
+        return exact + self.noise(rng, exact.shape[:-2])
+
+    def variance(self) -> tuple[float, float]:
+        """Return the variances of a diagonal and of an off-diagonal entry: 4 (d + 1) v^2 and 2 (d + 1) v^2."""
+        return 4 * (self.dim + 1) * self.v**2, 2 * (self.dim + 1) * self.v**2
+
+
+def wishart(rng: Generator, dim: int, degrees: int, v: float, size: tuple[int, ...] = ()) -> Floats:
+    """Draw Wishart matrices of scale v I by Bartlett's decomposition: O(d^2) variates for any degrees of freedom."""
+    lower = np.tril(rng.standard_normal((*size, dim, dim)), -1)
+    diagonal = np.sqrt(rng.chisquare(degrees - np.arange(dim), (*size, dim)))
+    lower[..., np.arange(dim), np.arange(dim)] = diagonal
+    matrices: Floats = v * lower @ np.swapaxes(lower, -1, -2)
+    return matrices
+
+
+@dataclass(frozen=True)
+class GumbelTopK:
+    """Select the k coordinates of largest modulus by one Gumbel vector; release them with Gaussian noise.
+
+    *Formal guarantees.* zCDP. With sup-norm sensitivity D the top k of |v| + beta Gumbel is exactly k rounds of the
+    exponential mechanism, each of bounded range 2 D / beta, hence (2 D / beta)^2 / 8-zCDP. The k released values carry
+    fresh Gaussian noise on the signed originals: k D^2 / (2 sigma^2). Together rho = (k D^2 / 2)(1/beta^2 + 1/sigma^2).
+    The Gumbel scores themselves are never released. k, beta and sigma must not depend on the data.
+
+    Attributes:
+        k: number of coordinates.
+        beta: scale of the Gumbel noise, >= 0.
+        sigma: standard deviation of the Gaussian noise, >= 0.
+        rho: what one release costs.
+    """
+
+    k: int
+    beta: float
+    sigma: float
+    rho: float
+
+    @classmethod
+    def calibrate(cls, rho: float, k: int, sup_sensitivity: float, selection: float = 0.5) -> Self:
+        """Return the mechanism that is rho-zCDP; ``selection`` is the share of rho spent on choosing."""
+        scale = positive(sup_sensitivity=sup_sensitivity) * math.sqrt(count(k=k) / (2 * budget(rho=rho)))
+        share = failure(selection=selection)
+        return cls(k, scale / math.sqrt(share), scale / math.sqrt(1 - share), rho)
+
+    @property
+    def cost(self) -> Cost:
+        """What one release costs."""
+        return zcdp(self.rho)
+
+    def release(self, value: Any, rng: Generator) -> tuple[NDArray[np.intp], Floats]:
+        """Return (chosen coordinates, their noisy values), in no particular order."""
+        exact = finite(value)
+        k = min(self.k, len(exact))
+        scores = np.abs(exact) + self.beta * rng.gumbel(size=len(exact))
+        chosen = np.argpartition(-scores, k - 1)[:k]
+        return chosen, exact[chosen] + self.sigma * rng.standard_normal(k)
+
+
+@dataclass(frozen=True)
+class LaplacePeeling:
+    """k rounds of report-noisy-max on the modulus, then Laplace noise on the k values, as published.
+
+    Dwork, Su and Zhang, "Differentially Private False Discovery Rate Control", 2021; the scale is the user's.
+
+    *Formal guarantees.* With sup-norm sensitivity D and x = D / scale: each round is 2x-DP and each released value
+    x-DP, so pure 3 k x and, counted in zCDP, 2.5 k x^2. Whether (epsilon, delta) follows is a matter of the scale that the
+    caller derives; ``published_scale`` is the published one, 2 D sqrt(3 k log(1/delta)) / epsilon.
+
+    Attributes:
+        k: number of coordinates.
+        scale: of every Laplace variate, >= 0.
+        sup_sensitivity: D, for the cost.
+    """
+
+    k: int
+    scale: float
+    sup_sensitivity: float
+
+    @staticmethod
+    def published_scale(epsilon: float, delta: float, k: int, sup_sensitivity: float) -> float:
+        """Return 2 D sqrt(3 k log(1/delta)) / epsilon."""
+        root = math.sqrt(3 * count(k=k) * math.log(1 / failure(delta=delta)))
+        return 2 * positive(sup_sensitivity=sup_sensitivity) * root / budget(epsilon=epsilon)
+
+    @property
+    def cost(self) -> Cost:
+        """What one release costs, in zCDP."""
+        return zcdp(2.5 * self.k * (self.sup_sensitivity / self.scale) ** 2 if self.scale else math.inf)
+
+    def release(self, value: Any, rng: Generator) -> tuple[NDArray[np.intp], Floats]:
+        """Return (chosen coordinates in the order of choice, their noisy values)."""
+        exact = finite(value)
+        modulus, chosen = np.abs(exact), np.empty(min(self.k, len(exact)), dtype=np.intp)
+        for position in range(len(chosen)):
+            scores = modulus + self.scale * rng.laplace(size=len(exact))
+            chosen[position] = scores.argmax()
+            modulus[chosen[position]] = -np.inf
+        return chosen, exact[chosen] + self.scale * rng.laplace(size=len(chosen))

@@ -1,0 +1,101 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from privbandit_agents.privacy.accounting import (
+    bounded_range_to_rho,
+    epsilon_to_rho,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    pure_to_rho,
+    rho_to_epsilon,
+)
+
+EPSILONS = st.floats(1e-3, 1000)
+DELTAS = st.floats(1e-12, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("delta", "table"),
+    [
+        (0.01, {0.5: 0.0352, 1: 0.1034, 2: 0.3051, 5: 1.2363, 10: 3.3990}),
+        (1e-5, {0.5: 0.0085, 1: 0.0306, 2: 0.1083}),
+    ],
+)
+def test_rho_of_epsilon_and_delta(delta: float, table: dict[float, float]) -> None:
+    for epsilon, rho in table.items():
+        assert epsilon_to_rho(epsilon, delta) == pytest.approx(rho, abs=5.1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(EPSILONS, DELTAS)
+def test_the_conversion_and_its_inverse_agree(epsilon: float, delta: float) -> None:
+    rho = epsilon_to_rho(epsilon, delta)
+    assert rho_to_epsilon(rho, delta) <= epsilon
+    assert rho_to_epsilon(rho * (1 + 1e-6) + 1e-300, delta) >= epsilon * (1 - 1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(1e-6, 1e4), DELTAS)
+def test_the_conversion_is_the_infimum_over_orders(rho: float, delta: float) -> None:
+    orders = 1 + np.exp(np.linspace(-20, 25, 20_001))
+    excess = orders - 1
+    curve = rho * orders + (-np.log(orders * delta) + excess * np.log1p(-1 / orders)) / excess
+    assert rho_to_epsilon(rho, delta) == pytest.approx(max(float(curve.min()), 0), rel=1e-4, abs=1e-9)
+    assert rho_to_epsilon(rho, delta) <= rho + 2 * math.sqrt(rho * math.log(1 / delta)) + 1e-12
+
+
+def test_the_conversion_holds_for_the_gaussian_mechanism_and_is_not_far_off() -> None:
+    for rho, delta in ((0.01, 1e-5), (0.5, 1e-6), (3.0, 0.01)):
+        mu = math.sqrt(2 * rho)
+        exact = gaussian_epsilon(delta, mu)
+        assert exact <= rho_to_epsilon(rho, delta) <= 1.25 * exact + 0.05
+
+
+@settings(max_examples=60, deadline=None)
+@given(EPSILONS, st.floats(1e-12, 0.4))
+def test_the_analytic_gaussian_meets_its_delta(epsilon: float, delta: float) -> None:
+    mu = gaussian_mu(epsilon, delta)
+    assert gaussian_delta(epsilon, mu) <= delta
+    assert gaussian_delta(epsilon, mu * (1 + 1e-6)) >= delta * (1 - 1e-3)
+
+
+def test_gaussian_delta_by_the_definition() -> None:
+    for epsilon, mu in ((0.3, 0.5), (1.0, 1.0), (4.0, 2.0)):
+        direct = norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
+        assert gaussian_delta(epsilon, mu) == pytest.approx(direct, rel=1e-10)
+    assert 1 / gaussian_mu(1, 1e-5) == pytest.approx(3.7306, abs=1e-4)
+
+
+def test_infinite_and_large_budgets_are_valid() -> None:
+    assert epsilon_to_rho(math.inf, 0.01) == gaussian_mu(math.inf, 0.01) == math.inf
+    assert rho_to_epsilon(math.inf, 0.01) == math.inf and rho_to_epsilon(0, 0.01) == 0
+    assert 700 < epsilon_to_rho(1000, 1e-6) < 1000
+    assert pure_to_rho(2) == 2 and bounded_range_to_rho(2) == 0.5
+
+
+@pytest.mark.parametrize("bad", [0, -1, math.nan, True, "1", None])
+def test_bad_parameters_are_named(bad: float) -> None:
+    for call in (pure_to_rho, bounded_range_to_rho, lambda e: epsilon_to_rho(e, 0.1), lambda e: gaussian_mu(e, 0.1)):
+        with pytest.raises(ValueError, match=r"epsilon must be > 0; got"):
+            call(bad)
+    for delta in (bad, 1, 1.5):
+        with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\); got"):
+            rho_to_epsilon(1.0, delta)
+
+
+def test_against_another_accountant() -> None:
+    accounting = pytest.importorskip("dp_accounting")
+    mechanisms = pytest.importorskip("dp_accounting.rdp")
+    for sigma in (1.0, 3.0, 10.0):
+        rdp = mechanisms.RdpAccountant(orders=[1 + x / 50 for x in range(1, 20_000)])
+        rdp.compose(accounting.GaussianDpEvent(sigma))
+        assert rho_to_epsilon(1 / (2 * sigma**2), 1e-5) == pytest.approx(rdp.get_epsilon(1e-5), rel=1e-3)
+        pld = accounting.pld.PLDAccountant()
+        pld.compose(accounting.GaussianDpEvent(sigma))
+        assert gaussian_epsilon(1e-5, 1 / sigma) == pytest.approx(pld.get_epsilon(1e-5), rel=1e-3)

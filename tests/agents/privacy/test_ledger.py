@@ -1,0 +1,114 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privbandit_agents.privacy.accounting import epsilon_to_rho, rho_to_epsilon
+from privbandit_agents.privacy.ledger import Cost, Ledger, PrivacyBudgetExceeded, approximate, pure, zcdp
+from privbandit_agents.state import restore_into, state_of
+
+
+def test_releases_about_the_same_users_add_and_overspending_is_refused_before_it_happens() -> None:
+    ledger = Ledger(epsilon=1.0)
+    for _ in range(4):
+        ledger.spend(pure(0.25))
+    assert ledger.spent_epsilon() == pytest.approx(1.0)
+    with pytest.raises(PrivacyBudgetExceeded, match=r"= \(1.25, 0\) would exceed the budget"):
+        ledger.spend(pure(0.25))
+    assert ledger.spent_epsilon() == pytest.approx(1.0) and ledger.releases == 4
+
+
+def test_releases_about_disjoint_users_cost_the_largest() -> None:
+    ledger = Ledger(rho=0.5)
+    for group, rho in enumerate((0.2, 0.5, 0.1)):
+        ledger.spend(zcdp(rho), group=group)
+    assert ledger.spent().as_rho() == 0.5
+    with pytest.raises(PrivacyBudgetExceeded, match="rho = 0.6"):
+        ledger.spend(zcdp(0.1))
+    with pytest.raises(PrivacyBudgetExceeded):
+        ledger.spend(zcdp(0.45), group=2)
+    with pytest.raises(ValueError, match="group must be 2 or a later one; got 1"):
+        ledger.spend(zcdp(0.1), group=1)
+
+
+def test_everything_inside_a_group_adds() -> None:
+    ledger = Ledger(rho=1.0)
+    for _ in range(4):
+        ledger.spend(zcdp(0.25), group=0)
+    ledger.spend(zcdp(1.0), group=1)
+    assert ledger.spent().as_rho() == 1.0
+
+
+def test_a_billion_users_with_one_report_each_cost_one_report() -> None:
+    ledger = Ledger(epsilon=1.0)
+    ledger.spend(pure(1.0), group=0, groups=10**9)
+    ledger.spend(pure(1.0), group=10**9)
+    assert ledger.spent_epsilon() == 1.0
+    with pytest.raises(ValueError, match="users were closed"):
+        ledger.spend(pure(1.0), group=5, groups=2)
+
+
+def test_the_last_of_many_groups_is_still_open() -> None:
+    ledger = Ledger(epsilon=1.0)
+    ledger.spend(pure(0.6), group=0, groups=3)
+    with pytest.raises(PrivacyBudgetExceeded):
+        ledger.spend(pure(0.6), group=2)
+
+
+def test_kinds_of_releases_mix() -> None:
+    ledger = Ledger(epsilon=3.0, delta=1e-5)
+    ledger.spend(zcdp(0.05))
+    ledger.spend(approximate(0.5, 4e-6))
+    ledger.spend(pure(0.1))
+    rest = 1e-5 - 4e-6
+    assert ledger.spent_epsilon() == pytest.approx(
+        min(0.6 + rho_to_epsilon(0.05, rest), 0.5 + rho_to_epsilon(0.05 + 0.1**2 / 2, rest))
+    )
+    assert ledger.spent_epsilon(1e-6) == math.inf and ledger.spent().as_rho() == math.inf
+
+
+def test_many_pure_releases_profit_from_concentration() -> None:
+    ledger = Ledger(epsilon=10.0, delta=1e-6)
+    for _ in range(400):
+        ledger.spend(pure(0.05))
+    spent = ledger.spent_epsilon()
+    assert spent == pytest.approx(rho_to_epsilon(400 * 0.05**2 / 2, 1e-6)) and spent < 400 * 0.05
+
+
+def test_a_zcdp_release_has_no_pure_epsilon() -> None:
+    with pytest.raises(PrivacyBudgetExceeded):
+        Ledger(epsilon=100.0).spend(zcdp(1e-6))
+
+
+@given(st.floats(1e-3, 1000), st.floats(1e-9, 0.3))
+def test_the_whole_budget_can_be_spent_in_one_release(epsilon: float, delta: float) -> None:
+    ledger = Ledger(epsilon=epsilon, delta=delta)
+    ledger.spend(zcdp(epsilon_to_rho(epsilon, delta)))
+    with pytest.raises(PrivacyBudgetExceeded):
+        ledger.spend(zcdp(epsilon_to_rho(epsilon, delta)))
+
+
+@pytest.mark.parametrize("epsilon", [1000.0, math.inf])
+def test_large_and_infinite_budgets_are_valid(epsilon: float) -> None:
+    ledger = Ledger(epsilon=epsilon)
+    ledger.spend(pure(epsilon))
+    assert ledger.spent_epsilon() == epsilon
+    if epsilon == math.inf:
+        ledger.spend(zcdp(math.inf))
+
+
+def test_bad_declarations_are_refused() -> None:
+    for bad in ({}, {"epsilon": 1.0, "rho": 1.0}, {"epsilon": -1.0}, {"epsilon": 1.0, "delta": 1.0}, {"rho": math.nan}):
+        with pytest.raises(ValueError, match="got"):
+            Ledger(**bad)  # type: ignore[arg-type]
+    for cost in (lambda: pure(0), lambda: zcdp(-1), lambda: approximate(1, 0)):
+        with pytest.raises(ValueError, match="got"):
+            cost()
+
+
+def test_a_ledger_is_saved_and_restored() -> None:
+    ledger, copy = Ledger(epsilon=2.0, delta=1e-6), Ledger(epsilon=2.0, delta=1e-6)
+    ledger.spend(zcdp(0.01), group=3)
+    restore_into(copy, *state_of(ledger))
+    assert copy.spent() == ledger.spent() == Cost(rho=0.01) and copy.group == 3

@@ -42,6 +42,14 @@ def count(**named: int) -> int:
     return int(value)
 
 
+def seed(**named: int | None) -> int | None:
+    """Return the one keyword's value if it is None or an integer >= 0."""
+    ((name, value),) = named.items()
+    if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__") or value < 0):
+        raise ValueError(f"{name} must be an integer >= 0; got {value!r}.")
+    return value if value is None else int(value)
+
+
 def fraction(**named: float) -> float:
     """Return the one keyword's value if it lies in [0, 1]."""
     ((name, value),) = named.items()

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Generic, Literal, TypeVar, final
 
 import gymnasium as gym
 import numpy as np
@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from privbandit_agents.privacy.ledger import Ledger
 from privbandit_agents.state import Stateful
 from privbandit_envs._validate import above, at_least, count, fraction, one_of, positive
 from privbandit_envs.spaces import Assortments, top_k
@@ -21,8 +22,11 @@ __all__ = [
     "Agent",
     "Array",
     "Assortments",
+    "CentralAgent",
     "Guarantee",
+    "Ledger",
     "LearningAgent",
+    "LocalAgent",
     "Space",
     "Stateful",
     "above",
@@ -41,6 +45,7 @@ __all__ = [
 
 Array = NDArray[Any]
 Space = gym.Space[Any]
+Release = TypeVar("Release")
 FOREVER = 2**62
 """``frozen_rounds`` of a policy that never changes again."""
 
@@ -123,6 +128,50 @@ class Agent(Stateful, ABC):
             yield context, action, feedback
         else:
             yield from zip(context, action, feedback, strict=True)
+
+
+class LocalAgent(Agent):
+    """An agent whose server never sees raw data: a user's device randomizes its record, the server absorbs the report.
+
+    ``ledger`` holds the declared budget; every report is entered in it, under its user.
+    """
+
+    ledger: Ledger
+
+    @final
+    def update(self, context: Array, action: Any, feedback: Any) -> None:
+        """Let the users report, and the server learn from the reports."""
+        self.absorb(self.randomize(context, action, feedback))
+
+    @abstractmethod
+    def randomize(self, context: Array, action: Any, feedback: Any) -> Any:
+        """Return all that leaves the devices of one user or of n users; read public state only, change none of it."""
+
+    @abstractmethod
+    def absorb(self, report: Any) -> None:
+        """Learn from reports."""
+
+
+class CentralAgent(Agent, Generic[Release]):
+    """An agent with a trusted curator: raw data stay in ``curate``, actions read ``release`` and nothing else learned.
+
+    By the billboard lemma the agent is jointly private if the sequence of releases is private.
+    ``ledger`` holds the declared budget; a release is entered before it is made.
+    """
+
+    ledger: Ledger
+    release: Release
+
+    @final
+    def update(self, context: Array, action: Any, feedback: Any) -> None:
+        """Hand the users' records to the curator; take over what it releases."""
+        new = self.curate(context, action, feedback)
+        if new is not None:
+            self.release = new
+
+    @abstractmethod
+    def curate(self, context: Array, action: Any, feedback: Any) -> Release | None:
+        """Take in raw records; return a release if one is due."""
 
 
 class LearningAgent(Agent):

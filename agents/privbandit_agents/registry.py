@@ -50,6 +50,10 @@ AGENTS: dict[str, Entry] = {
     ),
     "tree-all": Entry(f"{BASELINES}.tree:TreeClassifier", "decision tree on public and all users' data"),
     "histogram": Entry(f"{BASELINES}.histogram:Histogram", "majority label in the cells of a max-edge partition"),
+    "ldp-linucb": Entry("privbandit_agents.local.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)"),
+    "jdp-linucb": Entry(
+        "privbandit_agents.joint.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
+    ),
     "ppo": Entry(f"{BASELINES}.rl:PPO", "proximal policy optimisation (stable-baselines3)"),
     "a2c": Entry(f"{BASELINES}.rl:A2C", "advantage actor-critic (stable-baselines3)"),
     "dqn": Entry(f"{BASELINES}.rl:DQN", "deep Q-network (stable-baselines3)"),
@@ -87,15 +91,17 @@ def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> Agen
         name: one of ``AGENTS``, or ``"module:name"`` for an agent that a module of yours registers.
         env: a Gymnasium environment (single or vector); only its spaces and its public data are read.
         seed: of the agent's own randomness.
-        **config: settings of the agent's Config.
+        **config: settings of the agent's Config; a ``horizon`` among them is by default the environment's.
 
     Raises:
         ValueError: unknown name, a value out of range, or an environment the agent cannot play.
         TypeError: a setting the agent does not have.
     """
     agent_class = find(name).load()
-    settings = settings_of(name, config)
     spaces = spaces_of(env)
+    if "horizon" in field_names(agent_class.Config):
+        config.setdefault("horizon", getattr(env.unwrapped, "horizon", None))
+    settings = settings_of(name, config)
     if needs := agent_class.plays(*spaces):
         raise ValueError(f"{name} plays {needs}; got contexts of shape {spaces[0].shape} and {spaces[1]} actions.")
     extra = {"public_data": public_data(env)} if agent_class.uses_public_data else {}
@@ -110,13 +116,18 @@ def settings_of(name: str, config: Mapping[str, Any]) -> Any:
     """Return the agent's Config with the given settings, checked."""
     entry = find(name)
     config_class = entry.load().Config
-    known = [f.name for f in dataclasses.fields(config_class)]
+    known = field_names(config_class)
     for key in config:
         if key not in known:
             raise TypeError(
                 f"{name} has no setting {key!r}{did_you_mean(key, known)}; it has {', '.join(known) or 'none'}."
             )
     return config_class(**{**entry.defaults, **config})
+
+
+def field_names(config_class: type[Any]) -> list[str]:
+    """Return the names of an agent's settings."""
+    return [f.name for f in dataclasses.fields(config_class)]
 
 
 def can_play(name: str, env: Any) -> bool:

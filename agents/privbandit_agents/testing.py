@@ -4,6 +4,7 @@ Register an agent, then call ``check_agent("mine", "privbandit/Linear-v0")`` in 
 for one test a check.
 """
 
+import math
 import pickle
 import tempfile
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 
 import privbandit_envs  # noqa: F401  (registers the environments)
-from privbandit_agents.agent import Agent, LearningAgent
+from privbandit_agents.agent import Agent, CentralAgent, LearningAgent, LocalAgent
 from privbandit_agents.play import Result, play
 from privbandit_agents.registry import load, make, save
 
@@ -100,12 +101,71 @@ def check_wild_feedback(name: str, env_id: str, horizon: int, config: dict[str, 
         assert env.action_space.contains(agent.select_action(context)), f"no valid action after a reward of {wild}"
 
 
+def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """A private agent states its guarantee, spends no more than it, and runs at epsilon 0.001, 1000 and infinity."""
+    env = environment(env_id, horizon)
+    agent = make(name, env, seed=5, **config)
+    if agent.guarantee.notion == "none":
+        return
+    assert isinstance(agent, LocalAgent | CentralAgent), "a private agent is a LocalAgent or a CentralAgent"
+    for epsilon in (1e-3, 1.0, 1000.0, math.inf):
+        _, private = run(name, env_id, horizon, {**config, "epsilon": epsilon})
+        assert isinstance(private, LocalAgent | CentralAgent)
+        assert private.guarantee.epsilon == epsilon, "the guarantee is not the declared one"
+        assert private.guarantee.proven and private.guarantee.protects and private.guarantee.reference
+        spent = private.ledger.spent_epsilon(private.guarantee.delta)
+        assert spent <= epsilon * (1 + 1e-6), f"epsilon {spent} was spent of {epsilon}"
+        assert spent > 0, "nothing was entered in the ledger"
+
+
+def check_local(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """The server of a LocalAgent sees reports alone: they decide everything, and making one changes nothing else."""
+    env = environment(env_id, horizon)
+    agents = [make(name, env, seed=6, **config) for _ in range(2)]
+    agent, other = agents
+    if not isinstance(agent, LocalAgent) or not isinstance(other, LocalAgent):
+        return
+    env.reset(seed=6)
+    contexts = env.upcoming(40)
+    actions = np.asarray(agent.select_action(contexts))
+    feedback = env.serve(actions).feedback
+    before = without_generators(agent)
+    report = agent.randomize(contexts, actions, feedback)
+    assert same_parts(before, without_generators(agent)), "randomize() changed more than its generator"
+    agent.absorb(report)
+    other.absorb(pickle.loads(pickle.dumps(report)))
+    probe = env.upcoming(horizon - 40)
+    same = np.array_equal(agent.select_action(probe), other.select_action(probe))
+    assert same, "a server that saw the same reports acts otherwise: it has seen something else"
+
+
+def check_central(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """Two CentralAgents with different raw data and equal releases act alike."""
+    env = environment(env_id, horizon)
+    agents = [make(name, env, seed=7, **config) for _ in range(2)]
+    one, other = agents
+    if not isinstance(one, CentralAgent) or not isinstance(other, CentralAgent):
+        return
+    for seed, agent in enumerate(agents):
+        context, _ = env.reset(seed=8 + seed)
+        go_on(env, agent, context, horizon)
+    env.reset(seed=10)
+    probe = env.upcoming(horizon)
+    assert not np.array_equal(one.select_action(probe), other.select_action(probe)), "the agent has learned nothing"
+    other.release = one.release
+    same = np.array_equal(one.select_action(probe), other.select_action(probe))
+    assert same, "actions depend on more than the release"
+
+
 CHECKS: tuple[Callable[[str, str, int, dict[str, Any]], None], ...] = (
     check_seeds,
     check_actions,
     check_frozen,
     check_resume,
     check_wild_feedback,
+    check_budgets,
+    check_local,
+    check_central,
 )
 
 
@@ -142,8 +202,19 @@ def is_learner(name: str, env_id: str, config: dict[str, Any]) -> bool:
     return isinstance(make(name, environment(env_id, HORIZON), **config), LearningAgent)
 
 
+def without_generators(agent: Agent) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the state without the generators."""
+    arrays, values = agent.state()
+    kept = {key: value for key, value in values.items() if not (isinstance(value, dict) and "bit_generator" in value)}
+    return {key: array.copy() for key, array in arrays.items()}, kept
+
+
+def same_parts(one: tuple[dict[str, Any], dict[str, Any]], other: tuple[dict[str, Any], dict[str, Any]]) -> bool:
+    """Return whether two (arrays, values) agree bit for bit."""
+    equal = all(np.array_equal(one[0][key], other[0][key], equal_nan=True) for key in one[0])
+    return one[0].keys() == other[0].keys() and one[1] == other[1] and equal
+
+
 def same_state(one: Agent, other: Agent) -> bool:
     """Return whether two agents have the same state, bit for bit."""
-    (arrays, values), (other_arrays, other_values) = one.state(), other.state()
-    equal = all(np.array_equal(arrays[key], other_arrays[key], equal_nan=True) for key in arrays)
-    return arrays.keys() == other_arrays.keys() and values == other_values and equal
+    return same_parts(one.state(), other.state())

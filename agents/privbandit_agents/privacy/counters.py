@@ -1,20 +1,22 @@
 """Continual counters: private prefix sums of a stream of vectors, one user at a time.
 
-T.-H. Hubert Chan, Elaine Shi and Dawn Song, "Private and Continual Release of Statistics", ICALP 2010 (the binary
-tree); Hendrik Fichtenberger, Monika Henzinger and Jalaj Upadhyay, "Constant Matters: Fine-grained Error Bound on
-Differentially Private Continual Observation", ICML 2023 (the square root of the prefix-sum matrix); Krishnamurthy
-Dvijotham, Brendan McMahan, Krishna Pillutla, Thomas Steinke and Abhradeep Thakurta, "Efficient and Near-Optimal Noise
-Generation for Streaming Differential Privacy", FOCS 2024 (buffers); Sergey Denisov, Brendan McMahan, Keith Rush, Adam
-Smith and Abhradeep Thakurta, "Improved Differential Privacy for SGD via Optimal Private Linear Operators on Adaptive
-Streams", NeurIPS 2022 (Gaussian noise stays private when later users react to earlier releases).
+T.-H. Hubert Chan, Elaine Shi and Dawn Song, "Private and Continual Release of Statistics", ICALP 2010 (the
+binary tree); Hendrik Fichtenberger, Monika Henzinger and Jalaj Upadhyay, "Constant Matters: Fine-grained
+Error Bound on Differentially Private Continual Observation", ICML 2023 (the square root of the prefix-sum
+matrix); Krishnamurthy Dvijotham, Brendan McMahan, Krishna Pillutla, Thomas Steinke and Abhradeep Thakurta,
+"Efficient and Near-Optimal Noise Generation for Streaming Differential Privacy", FOCS 2024 (buffers); Sergey
+Denisov, Brendan McMahan, Keith Rush, Adam Smith and Abhradeep Thakurta, "Improved Differential Privacy for
+SGD via Optimal Private Linear Operators on Adaptive Streams", NeurIPS 2022 (Gaussian noise stays private when
+later users react to earlier releases).
 
-Every counter writes the lower-triangular matrix A of ones as R C and releases R (C x + Z) = A x + R Z, where the rows of
-Z are independent N(0, scale^2 I). Replacing user j moves C x by column j of C times a vector of norm at most the
-sensitivity, so that
+Every counter writes the lower-triangular matrix A of ones as R C and releases R (C x + Z) = A x + R Z, where
+the rows of Z are independent N(0, scale^2 I). Replacing user j moves C x by column j of C times a vector of
+norm at most the sensitivity, so that
 
     rho = (largest column norm of C)^2 sensitivity^2 / (2 scale^2).
 
-A different R has a different C = R^-1 A: a truncated or approximated R is calibrated to its own C, never to the exact one.
+A different R has a different C = R^-1 A: a truncated or approximated R is calibrated to its own C, never to
+the exact one.
 """
 
 import math
@@ -26,7 +28,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.signal import lfilter, oaconvolve
 
-from privbandit_agents.privacy._validate import budget, count, positive
+from privbandit_agents.privacy._validate import budget, count, failure, positive
+from privbandit_agents.privacy.ledger import Cost, zcdp
+from privbandit_agents.privacy.mechanisms import finite
 
 Floats = NDArray[np.float64]
 CHUNK = 256  # noise of this many steps is prepared at once, at least
@@ -37,23 +41,23 @@ class Counter(ABC):
 
     The attributes are arrays, numbers and the generator, so that saving them saves the counter mid-stream.
 
+    *Formal guarantees.* All releases together are rho-zCDP, also for terms chosen in view of earlier
+    releases. Sensitivity in the l2 norm; neighbours: one user's term is replaced, the horizon is public.
+    Terms of norm at most K have sensitivity 2 K, and sqrt(2) K if their inner products are never negative, as
+    for positive semi-definite matrices through ``svec``. rho = 0 is refused, rho = infinity adds no noise; a
+    term with NaN or infinity is refused before anything is changed.
+
     Args:
         horizon: number of terms T, fixed in advance; the counter stops there.
         dim: length d of a term.
         sensitivity: l2 norm of the largest difference that replacing one user's term can make, > 0.
         rho: of the whole sequence of releases, > 0; infinity adds no noise.
         rng: of the noise; no other mechanism may share it.
-        bound: terms of a larger l2 norm are scaled down to it, in float64; by default they are taken as they are, and
-            ``sensitivity`` is the caller's promise.
+        bound: terms of a larger l2 norm are scaled down to it, in float64; by default they are taken as they are,
+            and ``sensitivity`` is the caller's promise.
 
     Raises:
         ValueError: an argument out of range.
-
-    Formal guarantees:
-        All releases together are rho-zCDP in the l2 norm, also for terms chosen in view of earlier releases.
-        Neighbours: one user's term, and no other, is replaced (the horizon is public). Terms of norm at most K have
-        sensitivity 2 K, and sqrt(2) K if their inner products are never negative, as for positive semi-definite
-        matrices through ``svec``. A term that is not finite is refused before anything is changed; rho = 0 is refused.
     """
 
     def __init__(
@@ -69,20 +73,25 @@ class Counter(ABC):
         """Start at zero."""
         self.horizon, self.dim = count(horizon=horizon), count(dim=dim)
         self.bound = math.inf if bound is None else positive(bound=bound)
-        self.scale = positive(sensitivity=sensitivity) * self.column_norm() / math.sqrt(2 * budget(rho=rho))
+        self.rho = budget(rho=rho)
+        self.scale = positive(sensitivity=sensitivity) * self.column_norm() / math.sqrt(2 * self.rho)
         self.rng = rng
         self.t = 0
         self.total = np.zeros(self.dim)
 
+    @property
+    def cost(self) -> Cost:
+        """What all releases up to the horizon cost together."""
+        return zcdp(self.rho)
+
     def add(self, x: Any) -> Floats:
         """Take the next term, shape (d,), and return the noisy sum of all terms so far, shape (d,).
+
+        *Formal guarantees.* Those of the class: they cover all releases up to the horizon, and none beyond.
 
         Raises:
             ValueError: the shape is wrong, or an entry is not finite.
             RuntimeError: the horizon is reached.
-
-        Formal guarantees:
-            See the class: the promise covers all releases up to the horizon, and none beyond.
         """
         if self.t == self.horizon:
             raise RuntimeError(f"the counter ends after its horizon of {self.horizon} terms; start a new one.")
@@ -109,22 +118,19 @@ class Counter(ABC):
         """Return the noise of the release after ``t`` terms; called once for every t, in order."""
 
     def _door(self, x: Any) -> Floats:
-        term = np.asarray(x, dtype=np.float64)
+        term = finite(x)
         if term.shape != (self.dim,):
             raise ValueError(f"a term must have shape ({self.dim},); got {term.shape}.")
-        if not np.isfinite(term).all():
-            raise ValueError("a term must be finite; replace the record that has NaN or infinity by a default one.")
         return term if self.bound == math.inf else clip(term, self.bound)
 
 
 class BinaryTree(Counter):
-    """Sums of dyadic blocks, each with noise of its own; the release after t terms adds one block per binary one of t.
+    """Sums of dyadic blocks with noise of their own; a release adds one block for every binary one of t.
 
-    A user is in one block of every length 1, 2, 4, ..., so the column norm is the square root of the number of levels
-    m = floor(log2 T) + 1; the first user attains it. Memory: m d numbers.
+    A user is in one block of every length 1, 2, 4, ..., so the column norm is the square root of the number
+    of levels m = floor(log2 T) + 1; the first user attains it. Memory: m d numbers.
 
-    Formal guarantees:
-        As ``Counter``, with scale^2 = sensitivity^2 m / (2 rho) for every block.
+    *Formal guarantees.* As ``Counter``, with scale^2 = sensitivity^2 m / (2 rho) for every block.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -144,24 +150,24 @@ class BinaryTree(Counter):
         level = (self.t & -self.t).bit_length() - 1  # the block that ends here swallows the shorter ones
         self.blocks[:level] = 0
         self.blocks[level] = self.scale * self.rng.standard_normal(self.dim)
-        return self.blocks.sum(axis=0)
+        noise: Floats = self.blocks.sum(axis=0)
+        return noise
 
 
 class SquareRootToeplitz(Counter):
     """R = C = square root of A: the Toeplitz matrix with r_0 = 1, r_k = r_{k-1} (1 - 1/(2k)).
 
-    The noise after t terms is sum_k r_k Z_{t-k}, worked out for many steps at once by Fourier transforms, so that a step
-    costs O(d log T) on average. Memory: the 2 T d numbers at most of the past and prepared noise. With a bandwidth,
-    r_k = 0 from k = bandwidth on, and the memory is about 3 bandwidth d numbers; but the encoder R^-1 A then grows like
-    sqrt(T / bandwidth), so that the noise does not pay unless the bandwidth is a fair part of T. ``BufferedToeplitz``
-    bounds the memory at almost no loss.
+    The noise after t terms is sum_k r_k Z_{t-k}, worked out for many steps at once by Fourier transforms, so
+    that a step costs O(d log T) on average. Memory: the 2 T d numbers at most of the past and prepared noise.
+    With a bandwidth, r_k = 0 from k = bandwidth on, and the memory is about 3 bandwidth d numbers; but the
+    encoder R^-1 A then grows like sqrt(T / bandwidth), so that the noise does not pay unless the bandwidth is
+    a fair part of T. ``BufferedToeplitz`` bounds the memory at almost no loss.
+
+    *Formal guarantees.* As ``Counter``. The column norm is that of the encoder R^-1 A of the R in use:
+    sqrt(sum r_k^2) without a bandwidth; with one, the norm of the solution c of R c = (1, ..., 1).
 
     Args:
         bandwidth: number of coefficients kept; all of them by default.
-
-    Formal guarantees:
-        As ``Counter``. The column norm is that of the encoder R^-1 A of the R in use: sqrt(sum r_k^2) without a
-        bandwidth; with one, the norm of the solution c of R c = (1, ..., 1).
     """
 
     def __init__(self, horizon: int, *args: Any, bandwidth: int | None = None, **kwargs: Any) -> None:
@@ -187,7 +193,8 @@ class SquareRootToeplitz(Counter):
         if self.used == len(self.prepared):
             self._prepare()
         self.used += 1
-        return self.prepared[self.used - 1]
+        noise: Floats = self.prepared[self.used - 1]
+        return noise
 
     def _prepare(self) -> None:
         """Draw as many steps as there are in the past; the sequence does not depend on how it is cut."""
@@ -203,16 +210,17 @@ class SquareRootToeplitz(Counter):
 class BufferedToeplitz(Counter):
     """The square-root Toeplitz counter with its coefficients written as a sum of a few decaying exponentials.
 
-    r_k is the k-th moment of the arcsine law on [0, 1]: r_k = integral of x^k / (pi sqrt(x (1 - x))) dx. In the variable
-    u = log(x / (1 - x)) the trapezoidal rule with a wide step h is enough:
+    r_k is the k-th moment of the arcsine law on [0, 1]: r_k = integral of x^k / (pi sqrt(x (1 - x))) dx. In
+    the variable u = log(x / (1 - x)) the trapezoidal rule with a wide step h is enough:
 
         r~_k = sum_j w_j x_j^k,   w_j = (h / pi) sqrt(x_j (1 - x_j)).
 
-    Each exponential needs one decaying sum of the past noise. Memory: (log(T) + 6) / 2.5 + 1 sums of d numbers, which is
-    half of the tree's; the variance is within 1 % of the exact square root's for T up to 10^6.
+    Each exponential needs one decaying sum of the past noise. Memory: (log(T) + 6) / 2.5 + 1 sums of d
+    numbers, which is half of the tree's; the variance is within 1 % of the exact square root's for T up to
+    10^6.
 
-    Formal guarantees:
-        As ``Counter``, whatever the quality of the approximation: the column norm is that of the encoder R~^-1 A.
+    *Formal guarantees.* As ``Counter``, whatever the quality of the approximation: the column norm is that of
+    the encoder R~^-1 A.
     """
 
     spacing = 2.5
@@ -228,8 +236,8 @@ class BufferedToeplitz(Counter):
     def column_norm(self) -> float:
         """Return the norm of the first column of R~^-1 A, which the later ones repeat from a later start.
 
-        R~ is the filter sum_j w_j / (1 - x_j z^-1); its inverse has the x_j as zeros, and as poles the eigenvalues of
-        diag(x) - 1 (w x)' / sum(w), here in symmetric form.
+        R~ is the filter sum_j w_j / (1 - x_j z^-1); its inverse has the x_j as zeros, and as poles the
+        eigenvalues of diag(x) - 1 (w x)' / sum(w), here in symmetric form.
         """
         total = self.weights.sum()
         root = np.sqrt(self.weights * self.decay / total)
@@ -248,7 +256,8 @@ class BufferedToeplitz(Counter):
     def _noise(self) -> Floats:
         self.sums *= self.decay[:, None]
         self.sums += self.scale * self.rng.standard_normal(self.dim)
-        return self.weights @ self.sums
+        noise: Floats = self.weights @ self.sums
+        return noise
 
 
 def square_root_coefficients(n: int) -> Floats:
@@ -269,8 +278,8 @@ def clip(x: Floats, bound: float) -> Floats:
 def svec(matrix: NDArray[Any]) -> Floats:
     """Return the diagonal, then sqrt(2) times the upper triangle by rows: shape (..., d, d) to (..., d (d + 1) / 2).
 
-    The l2 norm of the result is the Frobenius norm of the symmetric matrix. Noise of variance v on it is noise of
-    variance v on the diagonal and v / 2 off it.
+    The l2 norm of the result is the Frobenius norm of the symmetric matrix. Noise of variance v on it is
+    noise of variance v on the diagonal and v / 2 off it.
     """
     rows, columns = np.triu_indices(matrix.shape[-1], 1)
     diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)
@@ -291,32 +300,29 @@ def smat(vector: NDArray[Any]) -> Floats:
 def repair(matrix: NDArray[Any], floor: float, shift: float = 0.0) -> Floats:
     """Return matrix + shift I with every eigenvalue raised to at least ``floor``: symmetric, positive definite.
 
+    *Formal guarantees.* Post-processing: it costs nothing, provided that ``matrix`` is a release and
+    ``floor`` and ``shift`` are public constants. A matrix with NaN or infinity is refused.
+
     Args:
         matrix: symmetric, shape (d, d).
-        floor: smallest eigenvalue of the result, > 0; a public constant.
-        shift: added to every eigenvalue first; a public constant, such as ``eigenvalue_bound``.
-
-    Formal guarantees:
-        Post-processing: it costs nothing, provided that ``matrix`` is a release and ``floor`` and ``shift`` are public.
-        A matrix that is not finite is refused by numpy.linalg.LinAlgError or ValueError.
+        floor: smallest eigenvalue of the result, > 0.
+        shift: added to every eigenvalue first, such as ``eigenvalue_bound``.
     """
-    if not np.isfinite(matrix).all():
-        raise ValueError("the matrix to repair must be finite.")
-    values, vectors = np.linalg.eigh(matrix)
-    raised = (vectors * np.maximum(values + shift, positive(floor=floor))) @ vectors.T
+    values, vectors = np.linalg.eigh(finite(matrix))
+    raised: Floats = (vectors * np.maximum(values + shift, positive(floor=floor))) @ vectors.T
     return (raised + raised.T) / 2
 
 
-def eigenvalue_bound(standard_deviation: float, dim: int, failure: float) -> float:
-    """Return a bound on the largest eigenvalue of ``smat`` of N(0, standard_deviation^2 I), except with a probability.
+def eigenvalue_bound(standard_deviation: float, dim: int, beta: float) -> float:
+    """Return what the largest eigenvalue of ``smat`` of Gaussian noise exceeds with probability at most beta.
 
-    standard_deviation (sqrt(2 d) + sqrt(2 log(1 / failure))): the mean is at most sqrt(2 d) standard deviations
-    (Gaussian comparison), and the largest eigenvalue is 1-Lipschitz in the ``svec``. The smallest eigenvalue has the same
-    law with the sign changed.
+    standard_deviation (sqrt(2 d) + sqrt(2 log(1 / beta))): the mean is at most sqrt(2 d) standard deviations
+    (Gaussian comparison), and the largest eigenvalue is 1-Lipschitz in the ``svec``. The smallest eigenvalue
+    has the same law with the sign changed.
 
     Args:
-        standard_deviation: of the ``svec``, >= 0.
+        standard_deviation: of every coordinate of the ``svec``, >= 0.
         dim: d of the matrix.
-        failure: the probability, in (0, 1).
+        beta: the probability, in (0, 1).
     """
-    return standard_deviation * (math.sqrt(2 * count(dim=dim)) + math.sqrt(2 * math.log(1 / failure)))
+    return standard_deviation * (math.sqrt(2 * count(dim=dim)) + math.sqrt(-2 * math.log(failure(beta=beta))))

@@ -1,0 +1,1 @@
+"""Jointly private agents: a trusted curator, whose releases are private."""

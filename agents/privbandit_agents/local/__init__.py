@@ -1,0 +1,1 @@
+"""Locally private agents: the server never sees raw data."""

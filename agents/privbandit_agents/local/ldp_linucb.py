@@ -1,0 +1,182 @@
+"""Locally private LinUCB by perturbed sufficient statistics.
+
+Kai Zheng, Tianle Cai, Weiran Huang, Zhenguo Li and Liwei Wang, "Locally Differentially Private (Contextual) Bandits
+Learning", NeurIPS 2020, Algorithm 1 (LDP-OFUL, linear case).
+"""
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.agent import (
+    Array,
+    Guarantee,
+    Ledger,
+    LocalAgent,
+    Space,
+    above,
+    at_least,
+    one_of,
+    plays_arms,
+    positive,
+)
+from privbandit_agents.privacy.ledger import Cost, approximate
+from privbandit_agents.privacy.mechanisms import Gaussian
+from privbandit_agents.privacy.moments import (
+    SENSITIVITY,
+    optimistic_scorer,
+    pack,
+    packed_size,
+    perturbed_ridge,
+)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of LDP-LinUCB.
+
+    Attributes:
+        epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
+        delta: of the report, in (0, 1).
+        calibration: ``"correct"`` (analytic Gaussian at sensitivity 2) or ``"published"``
+            (sigma = 6 sqrt(2 ln(2.5 / delta)) / epsilon on every entry).
+        bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
+        shift: ridge in units of the noise's spectral norm, >= 0.
+        ridge: least ridge, > 0.
+        growth: the policy changes when the number of users has grown by this factor, > 1.
+    """
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    calibration: str = "correct"
+    bonus_scale: float = 0.1
+    shift: float = 1.0
+    ridge: float = 1.0
+    growth: float = 1.05
+
+    def __post_init__(self) -> None:
+        """Check the ranges; epsilon and delta are checked by the mechanism."""
+        one_of(("correct", "published"), calibration=self.calibration)
+        at_least(0, bonus_scale=self.bonus_scale)
+        at_least(0, shift=self.shift)
+        positive(ridge=self.ridge)
+        above(1, growth=self.growth)
+
+
+class MomentAgent(LocalAgent):
+    """A server that adds up noisy (y x, w svec(x x')) and plays by the ridge regression they give.
+
+    A subclass calibrates ``self.guarantee``, ``self.ledger``, ``self.cost`` and ``self.sigma`` (the noise of a packed
+    coordinate of one report), and implements ``report``.
+    """
+
+    fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"guarantee", "cost"}
+    cost: Cost
+    sigma: float
+
+    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+        """Start with an empty sum."""
+        super().__init__(observation_space, action_space, config, rng)
+        assert observation_space.shape is not None
+        self.dim = observation_space.shape[1]
+        self.total = np.zeros(packed_size(self.dim))
+        self.scorer = np.zeros((self.dim, self.dim + 1))
+        self.users, self.refit_at = 0, 1
+
+    @classmethod
+    def plays(cls, observation_space: Space, action_space: Space) -> str:
+        """Arms with features each."""
+        return plays_arms(observation_space, action_space, per_arm=True)
+
+    def report(self, packed: Array) -> Array:
+        """Randomize packed records (n, D) with the devices' noise."""
+        raise NotImplementedError
+
+    def bonus(self, users: int, added: float) -> float:
+        """Return the width of the confidence bonus."""
+        return 0.0
+
+    def select_action(self, context: Array) -> Any:
+        """Return argmax of x . theta + bonus |x|_(A^-1)."""
+        scored = context @ self.scorer
+        width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
+        return (scored[..., -1] + width).argmax(axis=-1)
+
+    def randomize(self, context: Array, action: Any, feedback: Any) -> Array:
+        """Return the reports of one user or of n users, shape (n, D): one release each, whatever the record."""
+        arms = np.atleast_1d(action)
+        contexts = np.asarray(context).reshape(len(arms), *(self.observation_space.shape or ()))
+        return self.report(pack(contexts[np.arange(len(arms)), arms], np.atleast_1d(feedback)))
+
+    def absorb(self, report: Array) -> None:
+        """Add up reports in order; change the policy when it is time."""
+        done = 0
+        while done < len(report):
+            part = report[done : done + self.frozen_rounds()]
+            self.ledger.spend(self.cost, group=self.users, groups=len(part))
+            self.total = np.add.reduce(np.concatenate([self.total[None], part]), axis=0)
+            self.users += len(part)
+            done += len(part)
+            if self.users == self.refit_at:
+                self._refit()
+
+    def frozen_rounds(self) -> int:
+        """Return the number of users before the policy changes."""
+        return self.refit_at - self.users
+
+    def _refit(self) -> None:
+        sigma = self.sigma * math.sqrt(self.users)
+        a, theta, added = perturbed_ridge(self.total, self.dim, sigma, self.config.ridge, self.config.shift)
+        self.scorer = optimistic_scorer(a, theta, self.bonus(self.users, added))
+        self.refit_at = max(self.users + 1, math.ceil(self.users * self.config.growth))
+
+
+class LDPLinUCB(MomentAgent):
+    """Every user reports (y x, x x') with Gaussian noise; the server plays LinUCB on the shifted ridge regression.
+
+    *Formal guarantees.* (epsilon, delta)-local DP under replacement of a user's whole record: the report is the Gaussian
+    mechanism on a vector of l2 sensitivity 2 (``pack``), calibrated exactly. One report a user, hence no composition.
+    Records are clipped to |x| <= 1, |y| <= 1 on the device; those that are not finite count as (0, 0).
+
+    Deviations:
+        One joint report calibrated by the analytic Gaussian, w^2 = 1/2, in place of two classical ones of
+        sigma = 6 sqrt(2 ln(2.5/delta))/epsilon; the policy changes at geometric times; the bonus is scaled by
+        ``bonus_scale``, since the theoretical width never lets go of exploration at practical horizons.
+    """
+
+    Config = Config
+
+    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+        """Calibrate the devices."""
+        super().__init__(observation_space, action_space, config, rng)
+        correct = Gaussian.from_epsilon(config.epsilon, config.delta, SENSITIVITY)
+        proven = config.calibration == "correct"
+        if not proven:
+            warnings.warn("ldp-linucb: the published calibration is kept for comparison only.", stacklevel=4)
+        published = 6 * math.sqrt(2 * math.log(2.5 / config.delta)) / config.epsilon
+        self.mechanism = correct if proven else Gaussian(published, math.inf)
+        self.sigma = self.mechanism.sigma
+        self.cost = approximate(config.epsilon, config.delta)
+        self.ledger = Ledger(epsilon=config.epsilon, delta=config.delta)
+        self.guarantee = Guarantee(
+            notion="local",
+            epsilon=config.epsilon,
+            delta=config.delta,
+            protects="context, action and reward of every user, from the server on",
+            proven=proven,
+            reference="docs/privacy.md, moments of a regression",
+        )
+
+    def report(self, packed: Array) -> Array:
+        """Add Gaussian noise."""
+        return self.mechanism.release(packed, self.rng)
+
+    def bonus(self, users: int, added: float) -> float:
+        """Return c (|noise of the moment| / sqrt(lambda) + sqrt(lambda) + sqrt(d ln(1 + t))), the width of Theorem 3."""
+        noise = self.sigma * math.sqrt(self.dim * users)
+        theory = noise / math.sqrt(added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + users))
+        return float(self.config.bonus_scale * theory)

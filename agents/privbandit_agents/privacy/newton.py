@@ -1,0 +1,59 @@
+"""The certified minimum of a strongly convex function."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def stationary_point(
+    derivatives: Callable[[Floats], tuple[Floats, Floats]], start: Floats, tau: float, steps: int = 500
+) -> Floats:
+    """Return a point where the gradient of a strongly convex function has norm at most tau.
+
+    Damped Newton steps: the norm of the gradient falls along the Newton direction, at rate 1, and is at least
+    Delta times the distance to the minimiser: halving the step until it falls leads to the minimiser from
+    anywhere.
+
+    Args:
+        derivatives: takes a point of shape (d,) to gradient (d,) and Hessian (d, d).
+        start: shape (d,).
+        tau: > 0.
+        steps: Newton steps at most.
+
+    Raises:
+        RuntimeError: no such point was found, because the function is not what it should be, or tau is below
+        rounding.
+    """
+    point = start
+    gradient, hessian = derivatives(point)
+    size = math.hypot(*gradient)
+    for _ in range(steps):
+        if size <= tau:
+            return point
+        step = newton_step(gradient, hessian)
+        for fraction in 0.5 ** np.arange(50):
+            moved = point - fraction * step
+            gradient, hessian = derivatives(moved)
+            reached = math.hypot(*gradient)
+            if reached <= (1 - 1e-4 * fraction) * size:
+                break
+        else:
+            break
+        point, size = moved, reached
+    raise RuntimeError(
+        f"the norm of the gradient must fall to tau = {tau:g}, but stays at {size:g}; "
+        "check that the loss is convex and finite, or raise tau."
+    )
+
+
+def newton_step(gradient: Floats, hessian: Floats) -> Floats:
+    """Return hessian^-1 gradient, or NaN, so that no step is accepted, if there is none."""
+    try:
+        step: Floats = np.linalg.solve(hessian, gradient)
+        return step
+    except np.linalg.LinAlgError:
+        return np.full_like(gradient, math.nan)

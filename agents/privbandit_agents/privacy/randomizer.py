@@ -1,0 +1,243 @@
+"""What every local randomizer is: one report a user, an unbiased estimate of it, and its exact density."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from privbandit_agents.privacy._validate import budget, count
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+RANGE = 1e100
+"""Coordinates are clipped to [-RANGE, RANGE] first of all, so that no norm overflows."""
+
+
+class LocalRandomizer(ABC):
+    """Release a user's cell j in 0, ..., m - 1 and value z in R^D as a private version of the one-hot block z at j.
+
+    The value's l2 norm is clipped to ``radius``, 1 unless a subclass says otherwise; a categorical randomizer has the
+    value 1 for everybody and takes ``values=None``. The cell -1 stands for an inactive user, who sends a report like
+    everybody else, with an estimate of mean 0 in every cell. A user costs a fixed number of variates: a report does
+    not depend on how many users were drawn together. A subclass implements the five methods with an underscore.
+
+    Formal guarantees:
+        Notion: pure epsilon-local differential privacy of one report.
+        Neighbours: any two inputs (cell, value), the inactive one included.
+        Proof: the subclass bounds its own likelihood ratio; ``log_likelihood`` is that density, to be checked.
+        Edge cases: a value with a NaN or an infinite coordinate is replaced by the zero vector, a long one is
+            clipped, in float64, before anything is drawn. ``epsilon=math.inf`` promises nothing: the report is the
+            one-hot block itself, of shape (m, D), for every randomizer. Reports are independent, so n of them about
+            n different users are epsilon-private together, and k reports about one user are k epsilon-private.
+
+    Args:
+        epsilon: > 0, or infinity.
+        cells: number of public cells m.
+        dim: dimension D of a value.
+
+    Attributes:
+        exact_sum: whether ``randomize_sum`` is there.
+    """
+
+    norm_order: int = 2
+    radius: float = 1.0
+    categorical: bool = False
+    allow_inactive: bool = True
+
+    def __init__(self, epsilon: float, cells: int, dim: int = 1) -> None:
+        """Check the ranges."""
+        self.epsilon, self.cells, self.dim = budget(epsilon=epsilon), count(cells=cells), count(dim=dim)
+        self.exact_sum = True
+
+    def randomize(self, cells: Array, values: Array | None, rng: Generator) -> Array:
+        """Draw the reports of n users.
+
+        Args:
+            cells: each user's cell, shape (n,), -1 if inactive.
+            values: each user's value, shape (n, D); None for categorical randomizers.
+            rng: the noise.
+
+        Returns:
+            Array with n rows; what a row is, the class says.
+        """
+        own, z = self.sanitize(cells, values)
+        return self._block(own, z) if math.isinf(self.epsilon) else self._draw(own, z, rng)
+
+    def estimate(self, reports: Array) -> Floats:
+        """Return unbiased estimates, shape (n, m, D): mean z in a user's own cell and 0 in the others."""
+        return reports if math.isinf(self.epsilon) else self._unbias(reports)
+
+    def log_likelihood(self, reports: Array, cell: int, value: Array | float | None = None) -> Floats:
+        """Return the log density of each report if the input were (cell, value), shape (n,); it may be -inf.
+
+        The base measure is the same for all inputs; the class names it.
+
+        Args:
+            reports: as from ``randomize``.
+            cell: -1 for an inactive user.
+            value: shape (D,), or a number if D = 1; None for categorical randomizers.
+        """
+        own, z = self.sanitize(np.array([cell]), None if value is None else np.reshape(value, (1, -1)))
+        if math.isinf(self.epsilon):
+            return np.where((reports == self._block(own, z)).all(axis=(1, 2)), 0.0, -math.inf)
+        return self._log_density(reports, int(own[0]), z[0])
+
+    def variance(self, own: bool) -> float:
+        """Return the variance of an active user's estimate, by coordinate, in the own cell or in another one.
+
+        It is the mean over the D coordinates, in the own cell at a value of the largest norm (where that variance
+        is smallest, if it depends on the value).
+        """
+        return 0.0 if math.isinf(self.epsilon) else self._variance(own)
+
+    def randomize_sum(self, cells: Array, values: Array | None, rng: Generator) -> Floats:
+        """Draw ``estimate(randomize(cells, values, rng)).sum(axis=0)``, shape (m, D), by its exact law.
+
+        The inputs are fixed beforehand: none of them reacts to another user's report.
+
+        Raises:
+            NotImplementedError: there is no exact law (``exact_sum`` is False).
+        """
+        if not self.exact_sum:
+            raise NotImplementedError(
+                f"{type(self).__name__} has no exact law of the sum; use approximate_sum for many users, "
+                "or sum estimate(randomize(...))."
+            )
+        return self.approximate_sum(cells, values, rng)
+
+    def approximate_sum(self, cells: Array, values: Array | None, rng: Generator) -> Floats:
+        """Draw the sum of the estimates, shape (m, D), from the Gaussian with its exact mean and covariance.
+
+        For simulation with 500 users or more; where there is an exact law (``exact_sum``), it is drawn instead.
+        """
+        own, z = self.sanitize(cells, values)
+        return cell_sums(own, z, self.cells) if math.isinf(self.epsilon) else self._draw_sum(own, z, rng)
+
+    def sanitize(self, cells: Array, values: Array | None) -> tuple[Ints, Floats]:
+        """Return cells (n,) and float64 values (n, D), every one of them within the bounds.
+
+        Raises:
+            ValueError: wrong shapes, or a cell that does not exist.
+        """
+        own, lowest = np.asarray(cells), -1 if self.allow_inactive else 0
+        if own.ndim != 1 or own.dtype.kind not in "iu":
+            raise ValueError(f"cells must be n integers; got shape {own.shape} of {own.dtype}.")
+        if own.size and not lowest <= own.min() <= own.max() < self.cells:
+            raise ValueError(f"cells must be {lowest}, ..., {self.cells - 1}; got {own.min()} to {own.max()}.")
+        return own.astype(np.intp), self._clip(values, len(own))
+
+    def _clip(self, values: Array | None, n: int) -> Floats:
+        if self.categorical != (values is None):
+            needs = "None: the cell is all there is" if self.categorical else f"n vectors of {self.dim} numbers"
+            raise ValueError(f"values must be {needs}; got {type(values).__name__}.")
+        if values is None:
+            return np.ones((n, 1))
+        z = np.asarray(values, np.float64)
+        if z.shape != (n, self.dim):
+            raise ValueError(f"values must have shape {(n, self.dim)}; got {z.shape}.")
+        z = np.clip(np.where(np.isfinite(z).all(axis=1, keepdims=True), z, 0.0), -RANGE, RANGE)
+        norms = np.linalg.norm(z, self.norm_order, axis=1, keepdims=True)
+        return z / np.maximum(norms / self.radius, 1.0)
+
+    def _block(self, own: Ints, z: Floats) -> Floats:
+        block = np.zeros((len(own), self.cells + 1, self.dim))
+        block[np.arange(len(own)), own] = z  # the cell -1 is the last one, and is dropped
+        return block[:, :-1]
+
+    @abstractmethod
+    def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
+        """Draw reports at a finite epsilon."""
+
+    @abstractmethod
+    def _unbias(self, reports: Array) -> Floats:
+        """Estimate at a finite epsilon."""
+
+    @abstractmethod
+    def _log_density(self, reports: Array, cell: int, z: Floats) -> Floats:
+        """Return the log densities at a finite epsilon."""
+
+    @abstractmethod
+    def _variance(self, own: bool) -> float:
+        """Return the variance at a finite epsilon."""
+
+    @abstractmethod
+    def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
+        """Draw the sum at a finite epsilon: its exact law if ``exact_sum``, else the Gaussian."""
+
+
+@dataclass(frozen=True)
+class Tilt:
+    """A base measure whose density is raised by e^epsilon on an agree event of base probability ``chance``.
+
+    The density of a report is (e^epsilon 1_G + 1_{not G}) / Z with Z = e^epsilon f + 1 - f. The event G depends on the
+    input, its base probability f does not.
+
+    Formal guarantees:
+        Every density lies in [1/Z, e^epsilon/Z], so any two inputs have likelihood ratios of at most e^epsilon, and
+        e^epsilon is reached where one agrees and the other does not. Randomising the input first only mixes such
+        densities, and a mixture stays in the interval. The base measure itself has density 1, and 1 <= Z <= e^epsilon
+        puts it in the interval: a draw from it is safe to send for an inactive user.
+
+    Attributes:
+        epsilon: > 0.
+        chance: f in (0, 1), a number or an array of them.
+    """
+
+    epsilon: float
+    chance: Any
+
+    @property
+    def agree(self) -> Any:
+        """The probability that the report agrees with the input, e^epsilon f / Z."""
+        return expit(self.epsilon + logit(self.chance))
+
+    @property
+    def log_total(self) -> Any:
+        """Log Z."""
+        return np.logaddexp(self.epsilon + np.log(self.chance), np.log1p(-self.chance))
+
+    @property
+    def low(self) -> Any:
+        """The density off the event, 1 / Z."""
+        return np.exp(-self.log_total)
+
+    @property
+    def contrast(self) -> Any:
+        """The density on the event minus the one off it, (e^epsilon - 1) / Z."""
+        shrunk = math.exp(-self.epsilon)
+        return -math.expm1(-self.epsilon) / (self.chance + (1 - self.chance) * shrunk)
+
+    def log_density(self, weight: Array) -> Floats:
+        """Return the log density of reports that agree with a randomised input with probability ``weight``."""
+        with np.errstate(divide="ignore"):
+            mixed = np.logaddexp(np.log(weight) + self.epsilon, np.log1p(-weight))
+        density: Floats = mixed - self.log_total
+        return density
+
+
+def cell_sums(own: Ints, z: Floats, cells: int) -> Floats:
+    """Return the sum of the values (n, D) of each cell's users, shape (m, D); the cell -1 is left out."""
+    sums = np.zeros((cells + 1, z.shape[1]))
+    np.add.at(sums, own, z)
+    return sums[:-1]
+
+
+def cell_counts(own: Ints, cells: int) -> Ints:
+    """Return the number of users in each cell, shape (m,); the cell -1 is left out."""
+    return np.bincount(own + 1, minlength=cells + 1)[1:]
+
+
+def signs(z: Floats, uniforms: Floats) -> Floats:
+    """Return z / |z| with probability (1 + |z|) / 2 and -z / |z| otherwise, as a sign (n,); its mean is |z|.
+
+    Args:
+        z: shape (n,), the norms in [0, 1], or signed numbers in [-1, 1].
+        uniforms: shape (n,), in [0, 1).
+    """
+    return np.where(uniforms < (1 + z) / 2, 1.0, -1.0)

@@ -25,7 +25,7 @@ $(VENV)/.dev: $(VENV)/.run
 	$(PIP) -e ".[bench,rl,data,accounting,secure,notebooks,dev]"
 	@touch $@
 
-demo: $(VENV)/.run  ## play ten agents on four bandit families (about three minutes)
+demo: $(VENV)/.run  ## play thirteen agents on four bandit families (about two minutes)
 	$(BIN)/privbandit run demo
 
 test: $(VENV)/.dev  ## run the tests

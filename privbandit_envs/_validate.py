@@ -4,6 +4,9 @@ import difflib
 import math
 from collections.abc import Iterable
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 def number(**named: float) -> float:
     """Return the one keyword's value if it is a finite real number; raise ValueError otherwise."""
@@ -65,6 +68,18 @@ def one_of(options: Iterable[str], **named: str) -> str:
     if value not in known:
         raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}{did_you_mean(value, known)}.")
     return value
+
+
+def numbers(size: int, **named: object) -> NDArray[np.float64]:
+    """Return the one keyword's value as an array if it is ``size`` finite numbers."""
+    ((name, value),) = named.items()
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.shape != (size,) or not np.isfinite(array).all():
+        raise ValueError(f"{name} must be {size} finite numbers; got {value!r}.")
+    return array
 
 
 def did_you_mean(value: object, known: Iterable[str]) -> str:

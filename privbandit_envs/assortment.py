@@ -11,7 +11,7 @@ from gymnasium.spaces import Box
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_envs._validate import count, one_of
+from privbandit_envs._validate import count, numbers, one_of
 from privbandit_envs.gaussians import gaussians
 from privbandit_envs.mnl import NO_PURCHASE, attraction, best_assortment, offer, purchase, revenue_of
 from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served
@@ -66,9 +66,7 @@ class AssortmentProblem(Problem):
         low = -high
         low[:, -1], high[:, -1] = 0, 1 if self.revenues is None else self.revenues.max()
         self.observation_space = Box(low, high, dtype=self.dtype.type)
-        self.theta: Floats = rng.random(dim) if theta is None else np.asarray(theta, dtype=float)
-        if self.theta.shape != (dim,) or not np.isfinite(self.theta).all():
-            raise ValueError(f"theta must be {dim} finite numbers; got {theta!r}.")
+        self.theta: Floats = rng.random(dim) if theta is None else numbers(dim, theta=theta)
         self.equal_revenues = self.revenues is not None and bool((self.revenues == self.revenues[0]).all())
 
     def contexts(self, n: int, rng: Generator) -> Array:
@@ -77,7 +75,7 @@ class AssortmentProblem(Problem):
         contexts = np.empty((n, n_items, columns), self.dtype)
         x = gaussians(rng, (n, n_items, columns - 1), self.dtype)
         if self.features == "unit":
-            x *= ((1 - 2**-20) / np.sqrt(np.vecdot(x, x)))[..., None]
+            x *= ((1 - 2**-20) / np.maximum(np.sqrt(np.vecdot(x, x)), np.finfo(x.dtype).tiny))[..., None]
         else:
             np.clip(x, -BOUND, BOUND, out=x)
         for feature in range(columns - 1):  # twice as fast as one copy, whose inner loop would be d long
@@ -134,16 +132,21 @@ class AssortmentRounds(Rounds):
     def serve(self, rows: slice, actions: Array) -> Served:
         """Realise the assortments of the users in ``rows``."""
         weights, revenues = self.weights[rows], self.revenues[rows]
-        sets = np.asarray(actions)
-        if sets.shape != weights.shape or not ((sets == 0) | (sets == 1)).all():
-            raise ValueError(f"actions must be 0/1 vectors of shape {weights.shape}; got shape {sets.shape}.")
-        offered = offer(weights, revenues, sets)
-        if offered.items.shape[1] > self.space.capacity:
-            raise ValueError(f"an assortment has at most {self.space.capacity} items; got {offered.items.shape[1]}.")
+        offered = offer(weights, revenues, actions)
         bought = purchase(offered, self.luck[rows])
         expected = offered.expected_revenue
         regret = np.maximum(self.best_reward[rows] - expected, 0.0)
         return Served(bought, revenue_of(bought, revenues), expected, regret, self.best[rows])
+
+    def check(self, actions: Array) -> Array:
+        """Return n assortments, shape (n, N), or raise."""
+        sets = np.asarray(actions)
+        if sets.shape != (len(sets), self.space.n_items) or not ((sets == 0) | (sets == 1)).all():
+            raise ValueError(f"actions must be 0/1 vectors of length {self.space.n_items}; got shape {sets.shape}.")
+        largest = int(np.count_nonzero(sets, axis=1).max(initial=0))
+        if largest > self.space.capacity:
+            raise ValueError(f"an assortment has at most {self.space.capacity} items; got {largest}.")
+        return sets
 
     def serve_one(self, row: int, action: Any) -> tuple[float, dict[str, Any]]:
         """Realise one user's assortment: the sums of ``serve`` in the same order, over the few offered items."""
@@ -192,7 +195,7 @@ def fixed_revenues(revenues: Any, n_items: int, dtype: np.dtype[Any]) -> Array |
     """Return the revenue of every item, or None if each user has revenues of their own."""
     if isinstance(revenues, str):
         return None if one_of(("ones", "random"), revenues=revenues) == "random" else np.ones(n_items, dtype)
-    fixed = np.asarray(revenues, dtype=float)
-    if fixed.shape != (n_items,) or not np.isfinite(fixed).all() or (fixed < 0).any() or not fixed.any():
+    fixed = numbers(n_items, revenues=revenues)
+    if (fixed < 0).any() or not fixed.any():
         raise ValueError(f"revenues must be 'ones', 'random' or {n_items} numbers >= 0, not all 0; got {revenues!r}.")
     return fixed.astype(dtype)

@@ -8,7 +8,8 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 
-from privbandit_envs._validate import at_least, count, one_of, positive
+from privbandit_envs._validate import count, one_of, positive
+from privbandit_envs._validate import seed as checked_seed
 from privbandit_envs.datasets import Dataset, load
 from privbandit_envs.problem import ArmProblem, Array, Floats
 
@@ -75,7 +76,7 @@ class ClassificationProblem(ArmProblem):
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
         positive(gamma=gamma)
         count(n_public=n_public)
-        public = default_rng([PUBLIC_STREAM, int(at_least(0, public_seed=public_seed))])
+        public = default_rng([PUBLIC_STREAM, checked_seed(public_seed=public_seed) or 0])
         self.population: Population
         if source == SYNTHETIC:
             self.population = PosteriorDrift(gamma, n_public, public, self.dtype)
@@ -203,5 +204,6 @@ def min_max(x: Floats, reference: Floats) -> Floats:
 
 def one_hot(labels: NDArray[np.int64], n_labels: int) -> Floats:
     """Return rows with a single 1, shape (n, K)."""
-    rows: Floats = np.eye(n_labels)[labels]
+    rows = np.zeros((len(labels), n_labels))
+    rows[np.arange(len(labels)), labels] = 1
     return rows

@@ -6,6 +6,7 @@ import gymnasium as gym
 from gymnasium.error import ResetNeeded
 
 from privbandit_envs._validate import count
+from privbandit_envs._validate import seed as checked_seed
 from privbandit_envs.problem import Array, Problem, Served
 from privbandit_envs.stream import UserStream, World
 
@@ -71,7 +72,7 @@ class BanditEnv(gym.Env[Array, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Start an episode: a new world if a seed is given (or none was drawn yet), else new users of the same one."""
-        super().reset(seed=seed)
+        super().reset(seed=checked_seed(seed=seed))
         if self._stream is None or seed is not None:
             self._stream = self._world.stream(int(self.np_random.integers(2**63)) if seed is None else seed)
         else:

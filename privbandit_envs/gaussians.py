@@ -11,8 +11,8 @@ def gaussians(rng: Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> N
     """Draw independent standard Gaussians.
 
     float32 comes from the Box-Muller transform in whole-array operations, three times as fast as the ziggurat of
-    ``rng.standard_normal``, whose branches cannot be vectorised. A uniform is (k + 1/2) / 2^32, so no value exceeds
-    sqrt(66 ln 2) = 6.76 (which has probability 1.4e-11). The last bit may differ between kinds of processors, as in
+    ``rng.standard_normal``, whose branches cannot be vectorised. A uniform is (k + 1/2) / 2^32 rounded to 24 bits, so
+    no value is 0 or exceeds sqrt(66 ln 2) = 6.76 (which has probability 1.4e-11). The last bit may differ between kinds of processors, as in
     any vectorised elementary function. For simulation only: privacy noise is never drawn here.
 
     Args:
@@ -26,9 +26,9 @@ def gaussians(rng: Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> N
     half = (size + 1) // 2
     bits = rng.integers(2**64 - 1, size=half, dtype=np.uint64, endpoint=True).view(np.uint32)
     numbers = bits.astype(np.float32)
+    numbers += np.float32(0.5)  # no angle of exactly 0
     radius, angle = numbers[:half], numbers[half:]
-    radius += np.float32(0.5)
-    radius *= np.float32(2**-32)  # in (0, 1]
+    radius *= np.float32(2**-32 * (1 - 2**-24))  # in (0, 1), so that no radius is 0
     np.log(radius, out=radius)
     radius *= np.float32(-2)
     np.sqrt(radius, out=radius)

@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 
-from privbandit_envs._validate import count, fraction, one_of, positive
+from privbandit_envs._validate import count, fraction, numbers, one_of, positive
 from privbandit_envs.gaussians import gaussians
 from privbandit_envs.problem import ArmProblem, Array, Floats
 
@@ -98,9 +98,9 @@ class LinearProblem(ArmProblem):
     def _theta(self, norm: float, given: Any, rng: Generator) -> Floats:
         dim = self.observation_space.shape[1]  # type: ignore[index]
         if given is not None:
-            theta: Floats = np.asarray(given, dtype=float)
-            if theta.shape != (dim,) or not np.linalg.norm(theta) <= 1 + 1e-9:
-                raise ValueError(f"theta must be {dim} numbers of norm at most 1; got {given!r}.")
+            theta = numbers(dim, theta=given)
+            if np.linalg.norm(theta) > 1 + 1e-9:
+                raise ValueError(f"theta must have norm at most 1; got {given!r}.")
             return theta
         direction = rng.standard_normal(dim)
         if self.design != "sphere":
@@ -113,7 +113,7 @@ class LinearProblem(ArmProblem):
         shape = (n, *self.observation_space.shape)  # type: ignore[misc]
         if self.design == "sphere":
             x = gaussians(rng, shape, self.dtype)
-            x *= (INSIDE / np.sqrt(np.vecdot(x, x)))[..., None]
+            x *= (INSIDE / np.maximum(np.sqrt(np.vecdot(x, x)), np.finfo(x.dtype).tiny))[..., None]
             return x
         if self.design == "case1":
             rare = rng.random(shape[:2]) < self.delta

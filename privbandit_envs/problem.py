@@ -45,8 +45,8 @@ class Problem(ABC):
 
     A subclass sets ``observation_space`` and ``action_space`` in ``__init__(self, rng, *, ...)``, draws its hidden
     parameters from ``rng``, and implements four methods. The keyword arguments of its ``__init__`` are the keyword
-    arguments of the environment. Draw the same number of variates for every user (``rng.random``,
-    ``rng.standard_normal``): then a user does not depend on how many were drawn together.
+    arguments of the environment. Worlds with labelled public data set ``public_data`` = (X_Q, y_Q), which must not
+    depend on ``rng``: agents get them before the world is drawn.
     """
 
     observation_space: gym.Space[Any]
@@ -93,21 +93,34 @@ class Rounds:
         self.problem, self.rng, self.records = problem, rng, users
         self.contexts = problem.observe(users)
         self.best = problem.best_action(users)
-        self.best_reward = problem.expected_reward(users, self.best)
+        one = [problem.expected_reward(users[u : u + 1], self.best[u : u + 1]) for u in range(len(users))]
+        self.best_reward = np.concatenate(one)
+
+    def check(self, actions: Array) -> Array:
+        """Return n actions as an array, or raise ValueError; nobody is served before all are checked."""
+        for action in actions:
+            if not self.problem.action_space.contains(action):
+                raise ValueError(f"action must lie in {self.problem.action_space}; got {action!r}.")
+        return np.asarray(actions)
 
     def serve(self, rows: slice, actions: Array) -> Served:
-        """Realise the actions of the users in ``rows``."""
-        users = self.records[rows]
-        expected = self.problem.expected_reward(users, actions)
-        feedback, reward = self.problem.outcome(users, actions, self.rng)
-        regret = np.maximum(self.best_reward[rows] - expected, 0.0)
-        return Served(feedback, reward, expected, regret, self.best[rows])
+        """Realise the checked actions of the users in ``rows``, one user at a time.
+
+        The last bit of a matrix product depends on the number of rows, so serving them together would make a user
+        depend on the group. A family for which this is too slow overrides ``Problem.rounds``.
+        """
+        if rows.stop - rows.start != 1:
+            users = range(rows.start, rows.stop)
+            parts = [self.serve(slice(u, u + 1), actions[u - rows.start :][:1]) for u in users]
+            return Served.concatenate(parts) if parts else self.serve(slice(0, 1), actions[:0])[:0]
+        user, expected_best = self.records[rows], self.best_reward[rows]
+        expected = self.problem.expected_reward(user, actions)
+        feedback, reward = self.problem.outcome(user, actions, self.rng)
+        return Served(feedback, reward, expected, np.maximum(expected_best - expected, 0.0), self.best[rows])
 
     def serve_one(self, row: int, action: Any) -> tuple[float, dict[str, Any]]:
         """Realise one user's action: (reward, info)."""
-        if not self.problem.action_space.contains(action):
-            raise ValueError(f"action must lie in {self.problem.action_space}; got {action!r}.")
-        served = self.serve(slice(row, row + 1), np.asarray(action)[None])
+        served = self.serve(slice(row, row + 1), self.check([action]))  # type: ignore[arg-type]
         return float(served.reward[0]), {
             "feedback": served.feedback[0],
             "regret": float(served.regret[0]),
@@ -164,9 +177,7 @@ class ArmRounds(Rounds):
 
     def serve(self, rows: slice, actions: Array) -> Served:
         """Realise the arms of the users in ``rows``."""
-        means = self.means[rows]
-        arms = self._check(actions, len(means))
-        expected, reward = pick(means, arms), pick(self.rewards[rows], arms)
+        expected, reward = pick(self.means[rows], actions), pick(self.rewards[rows], actions)
         return Served(reward, reward, expected, self.best_reward[rows] - expected, self.best[rows])
 
     def serve_one(self, row: int, action: Any) -> tuple[float, dict[str, Any]]:
@@ -189,11 +200,12 @@ class ArmRounds(Rounds):
             "optimal_action": best,
         }
 
-    def _check(self, actions: Array, n: int) -> NDArray[np.intp]:
+    def check(self, actions: Array) -> NDArray[np.intp]:
+        """Return n arms, or raise."""
         arms = np.asarray(actions)
-        if arms.shape != (n,) or arms.dtype.kind not in "iu":
-            raise ValueError(f"actions must be {n} integers; got shape {arms.shape} of {arms.dtype}.")
-        if n and not (arms.min() >= 0 and arms.max() < self.n_arms):
+        if arms.ndim != 1 or arms.dtype.kind not in "iu":
+            raise ValueError(f"actions must be integers, one a user; got shape {arms.shape} of {arms.dtype}.")
+        if arms.size and not (arms.min() >= 0 and arms.max() < self.n_arms):
             raise ValueError(f"actions must be arms 0, ..., {self.n_arms - 1}; got {arms.min()} to {arms.max()}.")
         return arms
 

@@ -18,8 +18,13 @@ def register(id: str, problem: str, **kwargs: Any) -> None:
         id: ``"namespace/Name-v0"``.
         problem: ``"module:Class"`` of a Problem; its keyword arguments become those of the environment.
         **kwargs: defaults that differ from the class's own.
+
+    Raises:
+        ValueError: the id belongs to another problem.
     """
     if id in gym.registry:
+        if gym.registry[id].kwargs.get("problem") != problem:
+            raise ValueError(f"{id} is registered for another problem; choose another name or version.")
         return
     gym.register(
         id=id,

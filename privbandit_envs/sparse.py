@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 
-from privbandit_envs._validate import at_least, count, number, one_of
+from privbandit_envs._validate import at_least, count, number, numbers, one_of
 from privbandit_envs.gaussians import gaussians
 from privbandit_envs.problem import ArmProblem, Array, Floats
 
@@ -67,9 +67,7 @@ class SparseLinearProblem(ArmProblem):
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
         self.observation_space = Box(-BOUND, BOUND, shape, self.dtype)
         self.action_space = Discrete(n_arms)
-        self.beta = draw_beta(dim, sparsity, coefficients, rng) if beta is None else np.asarray(beta, dtype=float)
-        if self.beta.shape != (dim,) or not np.isfinite(self.beta).all():
-            raise ValueError(f"beta must be {dim} finite numbers; got {beta!r}.")
+        self.beta = draw_beta(dim, sparsity, coefficients, rng) if beta is None else numbers(dim, beta=beta)
         self._support = np.flatnonzero(self.beta)
 
     def contexts(self, n: int, rng: Generator) -> Array:

@@ -9,14 +9,14 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence, default_rng
 
-from privbandit_envs._validate import count, did_you_mean
+from privbandit_envs._validate import count, did_you_mean, seed
 from privbandit_envs.problem import Array, Problem, Rounds, Served
 
 BLOCK_BYTES = 2**19
 
 
 class World:
-    """A problem family and its arguments; ``stream(seed)`` draws one world of it.
+    """A problem family and its arguments; ``stream(world_seed)`` draws one world of it.
 
     Args:
         problem: a Problem class, or ``"module:Class"``.
@@ -30,7 +30,7 @@ class World:
     ) -> None:
         """Check the arguments by building one throw-away problem."""
         self.problem_class = load(problem)
-        self.instance_seed = instance_seed
+        self.instance_seed = seed(instance_seed=instance_seed)
         keywords = self.keywords()
         self.horizon = count(horizon=keywords.get("horizon", 10_000) if horizon is None else horizon)
         if "horizon" in keywords:
@@ -51,9 +51,9 @@ class World:
         parameters = inspect.signature(self.problem_class.__init__).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
-    def stream(self, seed: int) -> "UserStream":
+    def stream(self, world_seed: int) -> "UserStream":
         """Draw a world from the seed and open its stream of users."""
-        instance, contexts, outcomes = SeedSequence(seed).spawn(3)
+        instance, contexts, outcomes = SeedSequence(world_seed).spawn(3)
         if self.instance_seed is not None:
             instance = SeedSequence(self.instance_seed).spawn(1)[0]
         problem = self.problem_class(default_rng(instance), **self.config)  # type: ignore[call-arg]
@@ -70,7 +70,7 @@ class UserStream:
     def __init__(self, problem: Problem, contexts: Generator, outcomes: Generator) -> None:
         """Draw the first block."""
         self.problem = problem
-        self.block = block_size(problem.observation_space)
+        self.block = block_size(problem.observation_space, problem.action_space)
         self._contexts, self._outcomes = contexts, outcomes
         self._drawn = self._row = 0
         self._blocks: deque[Rounds] = deque()
@@ -97,6 +97,7 @@ class UserStream:
 
     def serve(self, actions: Array) -> Served:
         """Realise the actions of the next ``len(actions)`` users."""
+        actions = self._now.check(actions)
         parts: list[Served] = []
         done = 0
         while done < len(actions) or not parts:
@@ -133,11 +134,15 @@ class UserStream:
         self._drawn += self.block
 
 
-def block_size(space: gym.Space[Any]) -> int:
-    """Return how many users to draw at once: a power of two whose contexts fill at most half a MiB of cache."""
-    if space.shape is None or space.dtype is None:
+def block_size(observations: gym.Space[Any], actions: gym.Space[Any]) -> int:
+    """Return how many users to draw at once: a power of two that fills at most half a MiB of cache.
+
+    What counts is the context, or a number for each arm where that is more.
+    """
+    if observations.shape is None or observations.dtype is None:
         return 64
-    size = int(np.prod(space.shape)) * space.dtype.itemsize
+    size = int(np.prod(observations.shape)) * observations.dtype.itemsize
+    size = max(size, 8 * int(getattr(actions, "n_items", getattr(actions, "n", 1))))
     return max(16, min(512, 1 << (max(BLOCK_BYTES // size, 1).bit_length() - 1)))
 
 

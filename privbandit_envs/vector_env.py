@@ -9,6 +9,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from privbandit_envs._validate import count
+from privbandit_envs._validate import seed as checked_seed
 from privbandit_envs.problem import Array, Problem, Served
 from privbandit_envs.stream import UserStream, World
 
@@ -18,8 +19,9 @@ INFO = ("feedback", "regret", "expected_reward", "optimal_action")
 class BanditVectorEnv(VectorEnv[Array, Array, Array]):
     """``num_envs`` users of the *same* world in every step, as parallel actors share an MDP.
 
-    The users are those of ``BanditEnv`` with the same seed, in the same order. The horizon counts users: an episode
-    lasts ``ceil(horizon / num_envs)`` steps and all its slots are truncated together, with same-step autoreset.
+    The users of an episode are those of ``BanditEnv`` with the same seed, in the same order. The horizon counts users:
+    an episode lasts ``ceil(horizon / num_envs)`` steps and all its slots are truncated together, with same-step
+    autoreset. A reset without a seed passes over the users who were shown and not served, here ``num_envs`` of them.
 
     Args:
         problem: the Problem class of the family, or ``"module:Class"``.
@@ -67,9 +69,9 @@ class BanditVectorEnv(VectorEnv[Array, Array, Array]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Start an episode: a new world if a seed is given (or none was drawn yet), else new users of the same one."""
-        if seed is not None and not isinstance(seed, int | np.integer):
+        if isinstance(seed, list | tuple):
             raise TypeError(f"seed must be one integer, since all slots share one world; got {seed!r}.")
-        super().reset(seed=seed)
+        super().reset(seed=checked_seed(seed=seed))
         if self._stream is None or seed is not None:
             self._stream = self._world.stream(int(self.np_random.integers(2**63)) if seed is None else seed)
         else:

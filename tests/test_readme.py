@@ -34,11 +34,9 @@ def test_the_loop_runs_and_beats_uniform_play() -> None:
     assert float(printed.stdout.split()[-1]) < 100
 
 
-@pytest.mark.parametrize(("name", "lines"), [("dosage", 40), ("follow_leader", 40)])
+@pytest.mark.parametrize(("name", "lines"), [("dosage", 40), ("follow_leader", 30)])
 def test_the_examples_are_short(name: str, lines: int) -> None:
     assert len(module(name).splitlines()) < lines
-    body = [line for line in module(name).splitlines() if line.strip() and not line.startswith(("#", "import", "from"))]
-    assert len(body) < 30
 
 
 def test_the_environment_conforms(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:

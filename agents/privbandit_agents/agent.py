@@ -76,10 +76,15 @@ class Guarantee:
     reference: str = ""
 
 
+@dataclass(frozen=True)
+class NoSettings:
+    """An agent without settings."""
+
+
 class Agent(Stateful, ABC):
     """An agent for contextual bandits; leading axes of contexts, actions and feedback are users.
 
-    A subclass names its ``Config`` (a frozen dataclass beside it), checks in ``plays`` what it can play, and
+    A subclass names its ``Config`` (a frozen dataclass beside it, if it has settings), checks in ``plays`` what it can play, and
     implements ``select_action`` and ``update``. All of its attributes but the ones in ``fixed`` are its state.
 
     Args:
@@ -90,7 +95,7 @@ class Agent(Stateful, ABC):
     """
 
     guarantee: Guarantee = Guarantee()
-    Config: ClassVar[type[Any]]
+    Config: ClassVar[type[Any]] = NoSettings
     fixed: ClassVar[frozenset[str]] = frozenset({"observation_space", "action_space", "config", "name"})
     uses_public_data: ClassVar[bool] = False
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from privbandit_agents.agent import Agent, LearningAgent
@@ -55,9 +56,16 @@ def play(
         seed: of the environment's ``reset``.
         checkpoints: where to keep the sums; default: 200 evenly spaced.
         on_checkpoint: called with the curve so far at every checkpoint.
+
+    Raises:
+        ValueError: a horizon beyond the environment's, or checkpoints beyond the horizon.
     """
-    horizon = count(horizon=horizon or env.unwrapped.horizon)
+    horizon = count(horizon=env.unwrapped.horizon if horizon is None else horizon)
     curve = RegretCurve(even_checkpoints(horizon) if checkpoints is None else checkpoints, on_checkpoint)
+    if curve.checkpoints[-1] > horizon:
+        raise ValueError(f"checkpoints must not exceed the horizon {horizon}; got {curve.checkpoints[-1]}.")
+    if isinstance(env, VectorEnv) and not isinstance(agent, LearningAgent):
+        raise TypeError(f"{agent.name} plays one environment; make it with gym.make, it serves users in blocks.")
     started = time.perf_counter()
     if isinstance(agent, LearningAgent):
         agent.learn(env, horizon, curve, seed)
@@ -81,9 +89,9 @@ def play_steps(env: Any, agent: Agent, horizon: int, curve: RegretCurve, seed: i
 
 def play_blocks(env: BanditEnv, agent: Agent, horizon: int, curve: RegretCurve, seed: int | None) -> None:
     """Serve users one at a time while the policy may change, and in blocks while it is frozen."""
-    context, _ = env.reset(seed=seed)
     if horizon > env.horizon:
         raise ValueError(f"horizon must be at most the environment's {env.horizon}; got {horizon}.")
+    context, _ = env.reset(seed=seed)
     recorded = RecordRegret(env, curve)
     largest = max(64, CHUNK_BYTES // context.nbytes)
     left = horizon

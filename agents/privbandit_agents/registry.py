@@ -148,10 +148,16 @@ def public_data(env: Any) -> Any:
     return getattr(env.unwrapped, "public_data", None)
 
 
+def plays(agent: Agent) -> str:
+    """Return what an agent was built for, in words."""
+    contexts = agent.observation_space
+    return f"{contexts.dtype} contexts of shape {contexts.shape} and actions in {agent.action_space}"
+
+
 def save(agent: Agent, path: str | Path) -> None:
     """Write an agent between two rounds to one ``.npz`` file, without pickle, whole or not at all."""
     arrays, values = agent.state()
-    header = {"agent": agent.name, "config": dataclasses.asdict(agent.config)}
+    header = {"agent": agent.name, "config": dataclasses.asdict(agent.config), "plays": plays(agent)}
     state.write(path, arrays, {"header": header, "state": values})
 
 
@@ -161,9 +167,15 @@ def load(path: str | Path, env: Any) -> Agent:
     Args:
         path: the file.
         env: an environment with the same spaces (and public data).
+
+    Raises:
+        ValueError: other spaces, or a state of another version of the agent.
     """
     arrays, values = state.read(path)
-    agent = make(values["header"]["agent"], env, **values["header"]["config"])
+    header = values["header"]
+    agent = make(header["agent"], env, **header["config"])
+    if plays(agent) != header["plays"]:
+        raise ValueError(f"{path} was saved for {header['plays']}; the environment has {plays(agent)}.")
     agent.restore(arrays, values["state"])
     agent.restored()
     return agent

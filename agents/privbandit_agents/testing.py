@@ -17,7 +17,7 @@ import numpy as np
 import privbandit_envs  # noqa: F401  (registers the environments)
 from privbandit_agents.agent import Agent, CentralAgent, LearningAgent, LocalAgent
 from privbandit_agents.play import Result, play
-from privbandit_agents.registry import load, make, save
+from privbandit_agents.registry import find, load, make, save
 
 HORIZON = 300
 
@@ -34,14 +34,20 @@ def check_agent(name: str, env_id: str, horizon: int = HORIZON, **config: Any) -
     Raises:
         AssertionError: a check failed; the message says what was expected.
     """
-    for check in CHECKS:
+    for check in checks_for(name):
         check(name, env_id, horizon, config)
 
 
 def check_seeds(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
-    """The same seeds give the same run."""
-    (first, _), (again, _) = (run(name, env_id, horizon, config) for _ in range(2))
+    """The same seeds give the same run; an agent that draws random numbers draws others for another seed."""
+    (first, agent), (again, _) = (run(name, env_id, horizon, config) for _ in range(2))
     assert np.array_equal(first.regret, again.regret), "equal seeds gave different runs"
+    env = environment(env_id, horizon)
+    if agent.rng.bit_generator.state == make(name, env, seed=1, **config).rng.bit_generator.state:
+        return  # it drew nothing
+    other = make(name, env, seed=2, **config)
+    play(env, other, horizon, seed=1)
+    assert agent.rng.bit_generator.state != other.rng.bit_generator.state, "the agent's seed is not used"
 
 
 def check_actions(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
@@ -58,8 +64,6 @@ def check_actions(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
 
 def check_frozen(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
     """Blocks of frozen rounds and single steps lead to the same run and the same agent, bit for bit."""
-    if is_learner(name, env_id, config):
-        return
     blocks, agent = run(name, env_id, horizon, config)
     steps, stepped = run(name, env_id, horizon, config, wrapper=gym.Wrapper)
     assert np.array_equal(blocks.regret, steps.regret), "the block path and the step path differ"
@@ -70,8 +74,6 @@ def check_frozen(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
 
 def check_resume(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
     """An agent that was saved and loaded goes on bit for bit, and its file needs no pickle."""
-    if is_learner(name, env_id, config):
-        return
     env = environment(env_id, horizon)
     agent = make(name, env, seed=3, **config)
     context, _ = env.reset(seed=3)
@@ -88,17 +90,18 @@ def check_resume(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
 
 
 def check_wild_feedback(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
-    """Rewards far out of range leave an agent that still plays valid actions."""
+    """Rewards far out of range leave an agent with a finite state that still plays valid actions."""
     env = environment(env_id, horizon)
     agent = make(name, env, seed=4, **config)
-    if isinstance(agent, LearningAgent) or not isinstance(env.action_space, gym.spaces.Discrete):
-        return
     context, _ = env.reset(seed=4)
     for wild in (1e6, -1e6, 1e12, 0.0):
         action = agent.select_action(context)
-        context, *_ = env.step(action)
-        agent.update(env.upcoming(1)[0], action, wild)
+        following, *_ = env.step(action)
+        agent.update(context, action, wild)
+        context = following
         assert env.action_space.contains(agent.select_action(context)), f"no valid action after a reward of {wild}"
+    arrays, _ = agent.state()
+    assert all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f"), "not a finite state"
 
 
 def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
@@ -142,10 +145,11 @@ def check_local(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
 def check_central(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
     """Two CentralAgents with different raw data and equal releases act alike."""
     env = environment(env_id, horizon)
-    agents = [make(name, env, seed=7, **config) for _ in range(2)]
-    one, other = agents
-    if not isinstance(one, CentralAgent) or not isinstance(other, CentralAgent):
+    if not issubclass(find(name).load(), CentralAgent):
         return
+    agents = [make(name, env, seed=7, **{**config, "epsilon": 1000.0}) for _ in range(2)]
+    one, other = agents
+    assert isinstance(one, CentralAgent) and isinstance(other, CentralAgent)
     for seed, agent in enumerate(agents):
         context, _ = env.reset(seed=8 + seed)
         go_on(env, agent, context, horizon)
@@ -167,6 +171,15 @@ CHECKS: tuple[Callable[[str, str, int, dict[str, Any]], None], ...] = (
     check_local,
     check_central,
 )
+
+
+LEARNER_CHECKS = (check_seeds, check_actions)
+"""Checks for agents that own their loop."""
+
+
+def checks_for(name: str) -> tuple[Callable[[str, str, int, dict[str, Any]], None], ...]:
+    """Return the checks that apply to an agent."""
+    return LEARNER_CHECKS if issubclass(find(name).load(), LearningAgent) else CHECKS
 
 
 def environment(env_id: str, horizon: int) -> Any:
@@ -195,11 +208,6 @@ def go_on(env: Any, agent: Agent, context: Any, rounds: int) -> Any:
         agent.update(context, action, info["feedback"])
         context = following
     return context
-
-
-def is_learner(name: str, env_id: str, config: dict[str, Any]) -> bool:
-    """Return whether the agent owns its loop."""
-    return isinstance(make(name, environment(env_id, HORIZON), **config), LearningAgent)
 
 
 def without_generators(agent: Agent) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -54,11 +54,23 @@ def test_a_wrapped_environment_goes_on_over_several_episodes() -> None:
     assert len(play(env, agent, 40, seed=0).regret) == 40 and agent.learned == 40
 
 
-@pytest.mark.parametrize("horizon", [-3, 1.5, 61])
+@pytest.mark.parametrize("horizon", [-3, 0, 1.5, 61])
 def test_impossible_horizons_are_refused(horizon: Any) -> None:
     env = gym.make(LINEAR, horizon=60)
     with pytest.raises(ValueError, match=r"horizon must be .*; got"):
         play(env, Scripted(env, 1), horizon)
+
+
+def test_checkpoints_beyond_the_horizon_are_refused() -> None:
+    env = gym.make(LINEAR, horizon=60)
+    with pytest.raises(ValueError, match="checkpoints must not exceed the horizon 50; got 100"):
+        play(env, Scripted(env, 1), 50, checkpoints=[10, 100])
+
+
+def test_a_vector_environment_is_for_agents_that_own_their_loop() -> None:
+    env = gym.make_vec(LINEAR, num_envs=2)
+    with pytest.raises(TypeError, match="plays one environment"):
+        play(env, make("linucb", env))
 
 
 def test_checkpoints_are_reported_as_they_come() -> None:

@@ -75,6 +75,16 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_saved_agent_fits_the_environment_it_was_saved_for(tmp_path: Path) -> None:
+    env = gym.make(LINEAR, dim=4)
+    save(make("linucb", env), tmp_path / "a.npz")
+    for other in ({"dim": 5}, {"dim": 4, "dtype": "float64"}, {"dim": 4, "n_arms": 3}):
+        with pytest.raises(ValueError, match="was saved for float32 contexts of shape"):
+            load(tmp_path / "a.npz", gym.make(LINEAR, **other))
+    with pytest.raises(ValueError, match="the saved state has extra, which Outer lacks"):
+        Outer().restore({}, {"extra": 1})
+
+
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
 def test_a_full_disk_leaves_nothing(failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:

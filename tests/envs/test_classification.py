@@ -158,7 +158,7 @@ def test_a_csv_file_is_a_world(tmp_path: Any) -> None:
         ({"source": "wine", "label": "x"}, "label is for CSV files and OpenML; wine has its own, got 'x'"),
         ({"gamma": 0}, "gamma must be > 0; got 0"),
         ({"n_public": 0}, "n_public must be an integer >= 1; got 0"),
-        ({"public_seed": -1}, "public_seed must be >= 0; got -1"),
+        ({"public_seed": -1}, "public_seed must be an integer >= 0; got -1"),
         ({"dtype": "int8"}, "dtype must be one of float32, float64; got 'int8'"),
     ],
 )

@@ -47,5 +47,14 @@ def test_shape_and_type(shape: tuple[int, ...], dtype: str) -> None:
     assert sample.shape == shape and sample.dtype == dtype and np.isfinite(sample).all()
 
 
+def test_no_value_is_zero() -> None:
+    class Extreme:
+        def integers(self, high: int, *, size: int, **_: object) -> np.ndarray:
+            return np.resize(np.array([0, high], dtype=np.uint64), size)
+
+    sample = gaussians(Extreme(), (400,), np.dtype("float32"))  # type: ignore[arg-type]
+    assert (sample != 0).all() and np.isfinite(sample).all()
+
+
 def test_values_are_bounded_as_documented() -> None:
     assert np.abs(draw(4_000_000, 3)).max() < np.sqrt(66 * np.log(2)) + 1e-3

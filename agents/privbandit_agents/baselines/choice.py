@@ -33,7 +33,9 @@ class Choices(Stateful):
     def append(self, contexts: Array, sets: Array, purchases: Array) -> None:
         """Add n users: contexts (n, N, d + 1), 0/1 sets (n, N), purchased items or -1 (n,)."""
         capacity, dim = self.features.array.shape[1:]
-        order = np.argsort(-sets, axis=1, kind="stable")[:, :capacity]  # the offered items come first, in order
+        order = np.argsort(-np.asarray(sets, dtype=np.int8), axis=1, kind="stable")[
+            :, :capacity
+        ]  # the offered items come first, in order
         offered = np.take_along_axis(sets, order, axis=1) > 0
         features = np.take_along_axis(contexts[..., :dim], order[..., None], axis=1)
         self.features.append(np.where(offered[..., None], features, 0.0))

@@ -72,6 +72,8 @@ class SparsityAgnosticLasso(Agent):
         rows = np.atleast_1d(action)
         played = context.reshape(len(rows), *context.shape[-2:])[np.arange(len(rows)), rows]
         rewards, done = np.atleast_1d(feedback), 0
+        if not np.isfinite(rewards).all():
+            raise ValueError(f"feedback must be finite; got {feedback!r}.")
         while done < len(rows):
             n = min(len(rows) - done, self.refit_at - self.users, FLUSH - len(self.features))
             self.features.append(played[done : done + n])

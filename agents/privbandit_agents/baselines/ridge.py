@@ -1,12 +1,13 @@
 """Recursive ridge regression, and the agents' side of it that LinUCB, LinTS and greedy share."""
 
+import math
 from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs
+from scipy.linalg.blas import dger, sger
 
 from privbandit_agents.agent import Agent, Space, Stateful, n_arms, plays_arms
 
@@ -26,13 +27,10 @@ class Ridge(Stateful):
         dtype: float32 or float64.
     """
 
-    fixed: ClassVar[frozenset[str]] = frozenset({"ger"})
-
     def __init__(self, dim: int, ridge: float, dtype: Any) -> None:
         """Start with A = ridge I and theta = 0."""
         self.matrix: Array = np.zeros((dim + 1, dim), dtype, order="F")  # M', so that M itself is C-ordered
         self.matrix[np.arange(dim), np.arange(dim)] = 1 / ridge
-        (self.ger,) = get_blas_funcs(("ger",), (self.matrix,))
 
     def score(self, features: Array) -> Array:
         """Return x M for features of shape (..., d): A^-1 x, and x . theta in the last column."""
@@ -41,10 +39,13 @@ class Ridge(Stateful):
 
     def learn(self, x: Array, scored: Array, reward: float) -> None:
         """Add one observation, given its ``score``; ``scored`` is overwritten."""
+        if not math.isfinite(reward):
+            raise ValueError(f"feedback must be finite; got {reward!r}.")
         direction = scored[:-1]
         scored[-1] -= reward
         gain = -1.0 / (1.0 + float(direction @ x))
-        self.matrix = self.ger(gain, scored, direction, a=self.matrix, overwrite_a=1)
+        add_outer = sger if self.matrix.dtype == np.float32 else dger
+        self.matrix = add_outer(gain, scored, direction, a=self.matrix, overwrite_a=1)
 
 
 class RidgeAgent(Agent):
@@ -64,7 +65,8 @@ class RidgeAgent(Agent):
         self.shared_context = len(shape) == 1
         dim = (shape[0] + 1) * self.n_arms if self.shared_context else shape[1]
         self.regression = Ridge(dim, config.ridge, observation_space.dtype)
-        self.last: tuple[Any, Array, Array] = (None, np.empty(0), np.empty(0))
+        self.last: tuple[Any, Array, Array]
+        self.forget()
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
@@ -86,11 +88,20 @@ class RidgeAgent(Agent):
         """Learn from one user, or from many in order."""
         if context is self.last[0] and context.ndim == len(self.observation_space.shape or ()):
             self.regression.learn(self.last[1][action], self.last[2][action], feedback)
-            self.last = (None, self.last[1], self.last[2])
+            self.forget()
             return
+        self.forget()
         for one, arm, reward in self.one_by_one(context, action, feedback):
             x = self.features(one)[arm]
             self.regression.learn(x, self.regression.score(x), reward)
+
+    def forget(self) -> None:
+        """Forget the last scores: they belong to the regression as it was."""
+        self.last = (None, np.empty(0), np.empty(0))
+
+    def restored(self) -> None:
+        """Forget scores of another regression."""
+        self.forget()
 
     def features(self, context: Array) -> Array:
         """Return the features of every arm, shape (..., K, d)."""

@@ -55,6 +55,8 @@ class Config:
 class UCBMNL(Agent):
     """Offer the best assortment for the utilities x . theta + alpha_t |x|_(V^-1), V = sum over offered items of x x'.
 
+    The likelihood needs every choice: memory grows by 8 K (d + 2) bytes a user.
+
     Deviations:
         theta, V and alpha_t are brought up to date when the number of users has grown by ``growth``, not for every
         user; in between the policy is frozen. The likelihood has a small ridge, so that it always has a maximum.

@@ -1,6 +1,5 @@
 """Uniform play: the yardstick of every regret table."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from privbandit_agents.agent import (
@@ -17,15 +16,8 @@ from privbandit_agents.agent import (
 )
 
 
-@dataclass(frozen=True)
-class Config:
-    """Uniform play has no settings."""
-
-
 class Uniform(Agent):
     """Play an arm uniformly at random, or a uniformly random assortment of full capacity."""
-
-    Config = Config
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:

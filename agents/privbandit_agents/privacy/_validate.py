@@ -33,3 +33,11 @@ def count(**named: int) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
         raise ValueError(f"{name} must be an integer >= 1; got {value!r}.")
     return int(value)
+
+
+def within(low: float, high: float, **named: float) -> float:
+    """Return the one keyword's value if it lies in [low, high]."""
+    ((name, value),) = named.items()
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise ValueError(f"{name} must lie in [{low}, {high}]; got {value!r}.")
+    return float(value)

@@ -1,11 +1,9 @@
-"""Local randomizers of a cell: Laplace, randomized response, unary encoding, and subsets.
+"""Local randomizers of a cell: Laplace, unary encoding, signed subsets; those of a category come along.
 
-Ulfar Erlingsson, Vasyl Pihur and Aleksandra Korolova, "RAPPOR", CCS 2014, and Tianhao Wang, Jeremiah Blocki, Ninghui
-Li and Somesh Jha, "Locally Differentially Private Protocols for Frequency Estimation", USENIX Security 2017 (unary
-encoding, k-ary randomized response); Min Ye and Alexander Barg, "Optimal Schemes for Discrete Distribution
-Estimation under Locally Differential Privacy", IEEE Trans. Inf. Theory 64, 2018 (subset selection).
-
-The signed subset, which adds a fair sign to every chosen cell, is this project's own.
+Ulfar Erlingsson, Vasyl Pihur and Aleksandra Korolova, "RAPPOR: Randomized Aggregatable Privacy-Preserving
+Ordinal Response", CCS 2014, and Tianhao Wang, Jeremiah Blocki, Ninghui Li and Somesh Jha, "Locally
+Differentially Private Protocols for Frequency Estimation", USENIX Security 2017 (unary encoding). The signed
+subset is this project's own.
 """
 
 import math
@@ -15,7 +13,13 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import expit, log_expit
 
-from privbandit_agents.privacy._validate import count, positive
+from privbandit_agents.privacy._validate import positive
+from privbandit_agents.privacy.categories import (
+    KaryRandomizedResponse,
+    SubsetSelection,
+    chosen_size,
+    subsets,
+)
 from privbandit_agents.privacy.randomizer import (
     Array,
     Floats,
@@ -34,18 +38,19 @@ __all__ = [
     "SignedSubset",
     "SubsetSelection",
     "UnaryEncoding",
+    "signed_sum",
 ]
 
 
 class LaplaceOneHot(LocalRandomizer):
     """Add Laplace noise to every coordinate of the one-hot block; a report is the noisy block, shape (m, D).
 
-    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced. Another cell moves the block
-    by |z|_1 + |z'|_1 <= 2 bound in l1, another value in the same cell by no more; the log density is Lipschitz of
-    constant 1/scale in l1, so the scale 2 bound / epsilon gives epsilon, reached where x_j >= z and x_j' <= 0 and
-    z, z' >= 0 have l1 norm ``bound``. An inactive user's block is 0, at distance bound from any other. Values are
-    scaled down to l1 norm ``bound`` (not to l2 norm 1); NaN and infinity become the zero vector. The base measure is
-    Lebesgue's.
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced. Another cell moves
+    the block by |z|_1 + |z'|_1 <= 2 bound in l1, another value in the same cell by no more; the log density
+    is Lipschitz of constant 1/scale in l1, so the scale 2 bound / epsilon gives epsilon, reached where x_j >=
+    z and x_j' <= 0 and z, z' >= 0 have l1 norm ``bound``. An inactive user's block is 0, at distance bound
+    from any other. Values are scaled down to l1 norm ``bound`` (not to l2 norm 1); NaN and infinity become
+    the zero vector. The base measure is Lebesgue's.
 
     Args:
         epsilon: > 0, or infinity.
@@ -77,7 +82,7 @@ class LaplaceOneHot(LocalRandomizer):
 
     def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
         gammas = rng.standard_gamma(len(own), size=(2, self.cells, self.dim))
-        return cell_sums(own, z, self.cells) + self.scale * (gammas[0] - gammas[1])
+        return np.asarray(cell_sums(own, z, self.cells) + self.scale * (gammas[0] - gammas[1]))
 
 
 class UnaryEncoding(LocalRandomizer):
@@ -85,11 +90,11 @@ class UnaryEncoding(LocalRandomizer):
 
     The own cell's bit is fair, every other bit is 1 with probability q = 1 / (e^epsilon + 1).
 
-    *Formal guarantees.* Pure epsilon-local DP when a user's cell is replaced: only the bits j and j' have different
-    laws, and the ratio is at most (1/2 : q) (1 - q : 1/2) = (1 - q) / q = e^epsilon, reached at bits (1, 0). An
-    inactive user's bits are all 1 with probability q; against an active one the ratio is between
-    1 / (2 (1 - q)) >= e^-epsilon and 1 / (2 q) <= e^epsilon. The base measure is counting. The variance of an estimate is
-    4 e^epsilon / (e^epsilon - 1)^2 in another cell and 1 more in the own one.
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell is replaced: only the bits j and j' have
+    different laws, and the ratio is at most (1/2 : q) (1 - q : 1/2) = (1 - q) / q = e^epsilon, reached at
+    bits (1, 0). An inactive user's bits are all 1 with probability q; against an active one the ratio is
+    between 1 / (2 (1 - q)) >= e^-epsilon and 1 / (2 q) <= e^epsilon. The base measure is counting. The
+    variance of an estimate is 4 e^epsilon / (e^epsilon - 1)^2 in another cell and 1 more in the own one.
 
     Args:
         epsilon: > 0, or infinity.
@@ -126,131 +131,105 @@ class UnaryEncoding(LocalRandomizer):
     def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
         inside, n = cell_counts(own, self.cells), len(own)
         bits = rng.binomial(inside, 0.5) + rng.binomial(n - inside, self.flip)
-        return ((bits - n * self.flip) / self.gap)[:, None]
+        return np.asarray((bits - n * self.flip) / self.gap)[:, None]
 
 
-class Categories(LocalRandomizer):
-    """A randomizer of k categories: the cells, and one for the inactive users if there may be any.
+class SignedSubset(LocalRandomizer):
+    """Report w of m cells with a sign each; a report is m entries in {-1, 0, 1}.
 
-    Without that category an estimate sums to 1 over the cells, and an inactive user would count as 1/m in each.
-    """
+    For values in [-1, 1], such as the signed one-hot (2 y - 1) e_j of a label in a leaf of a tree. The value
+    is rounded without bias to a sign s. The chosen cells and their signs are uniform, except that the odds of
+    the event "cell j is chosen with the sign s" are raised by e^epsilon.
 
-    categorical = True
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: the event has
+    probability f = w / (2 m) under the base measure (uniform subset of size w, fair signs) whatever (j, s),
+    and is favoured by e^epsilon, see ``Tilt``; reached at a report that agrees with (j, s) and not with (j',
+    s'). Rounding mixes the two signs. Inactive users send a draw from the base measure. NaN and infinity
+    become the value 0, a fair sign.
 
-    def __init__(self, epsilon: float, cells: int, allow_inactive: bool = True) -> None:
-        """Count the categories."""
-        super().__init__(epsilon, cells)
-        self.allow_inactive = allow_inactive
-        self.categories = self.cells + allow_inactive
-        if self.categories < 2:
-            raise ValueError("cells must be >= 2 where no user may be inactive; got 1.")
-
-    def _category(self, own: Ints) -> Ints:
-        return np.where(own < 0, self.cells, own)
-
-
-class KaryRandomizedResponse(Categories):
-    """k-ary randomized response; a report is a category, an integer (m says: inactive).
-
-    It is the own category with probability p = e^epsilon / (e^epsilon + k - 1), else any other one.
-
-    *Formal guarantees.* Pure epsilon-local DP when a user's cell is replaced: the event "the report is the own
-    category" has probability 1/k under the uniform base measure and is favoured by e^epsilon, see ``Tilt``; reached at
-    a report of j under j and under j'. Inactive users have a category of their own, k = m + 1;
-    ``allow_inactive=False`` saves it, k = m, and refuses the cell -1. With q = (1 - p) / (k - 1) the variance is
-    q (1 - q) / (p - q)^2 in another cell, p (1 - p) / (p - q)^2 in the own one.
+    With c = f (e^epsilon - 1) / Z the mean of the own entry and P = f (e^epsilon + 1) / Z the probability
+    that it is chosen, Z = f e^epsilon + 1 - f, the variances are P / c^2 - z^2 in the own cell and (w - P) /
+    ((m - 1) c^2) in another one, where entries are uncorrelated. For epsilon <= log 3 the best size is m, and
+    the signs are independent. With w = m the sum of the reports has an exact law.
 
     Args:
         epsilon: > 0, or infinity.
         cells: m.
-        allow_inactive: whether there may be users without a cell.
+        size: w in 1, ..., m; None: the one of least variance in the other cells, w / (2 m) about 1 /
+            (e^epsilon - 1).
     """
 
-    def __init__(self, epsilon: float, cells: int, allow_inactive: bool = True) -> None:
-        """Work out the probabilities."""
-        super().__init__(epsilon, cells, allow_inactive)
-        self.tilt = Tilt(self.epsilon, 1 / self.categories)
-        self.truth = float(self.tilt.contrast) / self.categories  # p - q: answer truly, otherwise uniformly
-        self.lie = float(self.tilt.low) / self.categories  # q
-
-    def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
-        truth, answer = rng.random((len(own), 2)).T
-        return np.where(truth < self.truth, self._category(own), (answer * self.categories).astype(np.intp))
-
-    def _unbias(self, reports: Array) -> Floats:
-        return self._scale(reports[:, None] == np.arange(self.cells), 1)[..., None]
-
-    def _scale(self, counts: Array, n: int) -> Floats:
-        return np.asarray((counts - n * self.lie) / self.truth)
-
-    def _log_density(self, reports: Array, cell: int, z: Floats) -> Floats:
-        return self.tilt.log_density((reports == self._category(np.array(cell))).astype(float))
-
-    def _variance(self, own: bool) -> float:
-        others = (self.categories - 1) * self.lie  # 1 - p
-        return (others * (1 - others) if own else self.lie * (1 - self.lie)) / self.truth**2
-
-    def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
-        truths = rng.binomial(np.bincount(self._category(own), minlength=self.categories), self.truth)
-        uniform = np.full(self.categories, 1 / self.categories)
-        answers = truths + rng.multinomial(len(own) - truths.sum(), uniform)
-        return self._scale(answers[: self.cells], len(own))[:, None]
-
-
-class SubsetSelection(Categories):
-    """Report w of k categories, the own one among them with odds raised by e^epsilon; a report is k bits.
-
-    *Formal guarantees.* Pure epsilon-local DP when a user's cell is replaced: the event "the subset holds the own
-    category" has probability f = w/k under the base measure, uniform over the subsets of size w, and is favoured by
-    e^epsilon, see ``Tilt``; reached at a subset that holds j but not j'. Inactive users have a category of their own,
-    k = m + 1; ``allow_inactive=False`` saves it and refuses the cell -1. With p the probability of the own category
-    and q = (w - p) / (k - 1) of another one the variances are p (1 - p) / (p - q)^2 and q (1 - q) / (p - q)^2.
-
-    Args:
-        epsilon: > 0, or infinity.
-        cells: m.
-        size: w in 1, ..., k - 1; None: the one of least variance in the other cells, about k / (e^epsilon + 1).
-        allow_inactive: whether there may be users without a cell.
-    """
-
-    def __init__(
-        self, epsilon: float, cells: int, size: int | None = None, allow_inactive: bool = True
-    ) -> None:
+    def __init__(self, epsilon: float, cells: int, size: int | None = None) -> None:
         """Choose the size."""
-        super().__init__(epsilon, cells, allow_inactive)
-        self.exact_sum = math.isinf(self.epsilon)
-        self.size = chosen_size(size, self.categories - 1, lambda w: self._other_variance(w))
-        self.tilt = Tilt(self.epsilon, self.size / self.categories)
-        self.p, self.q, self.gap = (float(x) for x in self._probabilities(self.size))
+        super().__init__(epsilon, cells)
+        self.size = chosen_size(size, self.cells, lambda w: self._other_variance(w))
+        self.exact_sum = self.size == self.cells or math.isinf(self.epsilon)
+        self.tilt = Tilt(self.epsilon, self.size / (2 * self.cells))
+        self.mean, self.chosen = (float(x) for x in self._moments(self.size))
 
-    def _probabilities(self, size: Any) -> tuple[Any, Any, Any]:
-        k, f = self.categories, size / self.categories
+    def _moments(self, size: Any) -> tuple[Any, Any]:
+        f = size / (2 * self.cells)
         tilt = Tilt(self.epsilon, f)
-        p, gap = tilt.agree, (1 - f) * f * tilt.contrast * k / (k - 1)
-        return p, (size - p) / (k - 1), gap
+        return f * tilt.contrast, f * (tilt.contrast + 2 * tilt.low)
 
     def _other_variance(self, size: Any) -> Any:
-        _, q, gap = self._probabilities(size)
-        return q * (1 - q) / gap**2
+        mean, chosen = self._moments(size)
+        elsewhere = (size - chosen) / (self.cells - 1) if self.cells > 1 else size / self.cells
+        return elsewhere / mean**2
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
-        uniforms = rng.random((len(own), self.categories + 1))
-        holds = uniforms[:, 0] < self.p
-        return subsets(self.size, uniforms[:, 1:], self._category(own), holds)
+        n, m, f = len(own), self.cells, self.tilt.chance
+        uniforms = rng.random((n, 3 + 2 * m))
+        agree = uniforms[:, 1] < self.tilt.agree
+        holds = agree | (uniforms[:, 2] < f / (1 - f))
+        report = np.where(uniforms[:, 3 + m :] < 0.5, 1, -1).astype(np.int8)
+        active = np.flatnonzero(own >= 0)
+        sign = signs(z[:, 0], uniforms[:, 0]) * np.where(agree, 1, -1)
+        report[active, own[active]] = sign[active]
+        return report * subsets(self.size, uniforms[:, 3 : 3 + m], own, holds)
 
     def _unbias(self, reports: Array) -> Floats:
-        return ((reports[:, : self.cells] - self.q) / self.gap)[..., None]
+        return np.asarray(reports / self.mean)[..., None]
 
     def _log_density(self, reports: Array, cell: int, z: Floats) -> Floats:
-        return self.tilt.log_density(reports[:, cell].astype(float))  # the cell -1 is the last category
+        if cell < 0:
+            return np.zeros(len(reports))
+        return self.tilt.log_density(np.abs(reports[:, cell]) * (1 + reports[:, cell] * z[0]) / 2)
 
     def _variance(self, own: bool) -> float:
-        probability = self.p if own else self.q
-        return probability * (1 - probability) / self.gap**2
+        return self.chosen / self.mean**2 - 1 if own else float(self._other_variance(self.size))
 
     def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
-        users = np.bincount(self._category(own), minlength=self.categories)
-        elsewhere = len(own) - users
-        k, w, p, q = self.categories, self.size, self.p, self.q
-        both = q * (w - 1) - (p * (w - 1) - (w - 1) * q) / max(k - 2, 1)
-        return users, elsewhere, both  # type: ignore[return-value]
+        if self.exact_sum:
+            return signed_sum(own, z[:, 0], self.cells, self.tilt, 1.0, rng)[:, None] / self.mean
+        inside, m, active = cell_counts(own, self.cells), self.cells, own >= 0
+        squares = inside * self.chosen - self.mean**2 * cell_sums(own, z**2, m)[:, 0]
+        outside = (active.sum() - inside) * (self.size - self.chosen) / (m - 1)
+        idle = (~active).sum() * self.size / m
+        deviation = np.sqrt(squares + outside + idle) / self.mean
+        return np.asarray(cell_sums(own, z, m) + (deviation * rng.standard_normal(m))[:, None])
+
+
+def signed_sum(own: Ints, z: Floats, cells: int, tilt: Tilt, activity: float, rng: Generator) -> Floats:
+    """Draw the sum of n users' signs in every cell, shape (m,), where the signs of a user are independent.
+
+    Every cell has a fair sign with probability ``activity``, else 0. The own cell's sign agrees with the
+    rounded value with probability ``tilt.agree`` and is otherwise drawn given that it does not agree.
+
+    Args:
+        own: shape (n,).
+        z: values in [-1, 1], shape (n,).
+        cells: m.
+        tilt: with chance = activity / 2.
+        activity: in (0, 1].
+        rng: the noise.
+    """
+    up = signs(z, rng.random(len(z))) > 0
+    disagree = (1 - tilt.agree) * tilt.chance / (1 - tilt.chance)
+    outcomes = (tilt.agree, disagree, max(1 - tilt.agree - disagree, 0.0))
+    total = np.zeros(cells)
+    for chosen, sign in ((up, 1), (~up, -1)):
+        drawn = rng.multinomial(cell_counts(own[chosen], cells), outcomes)
+        total += sign * (drawn[:, 0] - drawn[:, 1])
+    kept = rng.binomial(len(own) - cell_counts(own, cells), activity)
+    return np.asarray(total + 2 * rng.binomial(kept, 0.5) - kept)

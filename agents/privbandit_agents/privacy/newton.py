@@ -53,7 +53,6 @@ def stationary_point(
 def newton_step(gradient: Floats, hessian: Floats) -> Floats:
     """Return hessian^-1 gradient, or NaN, so that no step is accepted, if there is none."""
     try:
-        step: Floats = np.linalg.solve(hessian, gradient)
-        return step
+        return np.linalg.solve(hessian, gradient).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
         return np.full_like(gradient, math.nan)

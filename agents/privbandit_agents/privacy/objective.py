@@ -216,9 +216,11 @@ def least_sigma(rho: float, Delta: float, user: UserLoss) -> float:
 def published(rho: float, user: UserLoss, split: float, eta: float) -> tuple[float, float]:
     """Return (sigma, Delta) of Cho and Sun's Theorem 1, with q = split and u = L / sigma.
 
-    They solve R log(1 + eta / Delta) = (1 - q) rho and 2 u sqrt(d) + 2 u^2 = q rho.
+    They solve R log(1 + eta / Delta) = (1 - q) rho and 2 u sqrt(d) + 2 u^2 = q rho; but Delta stays above eta / 1000,
+    which costs no privacy and keeps the minimum well-conditioned for large rho.
     """
-    Delta = positive(eta=eta) / math.expm1((1 - failure(split=split)) * rho / user.directions)
+    exponent = (1 - failure(split=split)) * rho / user.directions
+    Delta = positive(eta=eta) / math.expm1(min(exponent, math.log1p(1000)))
     root = math.sqrt(user.dim)
     u = split * rho / (root + math.sqrt(user.dim + 2 * split * rho))
     return user.lipschitz / u, Delta

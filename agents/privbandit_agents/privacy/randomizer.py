@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -20,21 +20,21 @@ RANGE = 1e100
 
 
 class LocalRandomizer(ABC):
-    """Release a user's cell j in 0, ..., m - 1 and value z in R^D as a private version of the one-hot block z at j.
+    """Release a user's cell j in 0, ..., m - 1 and value z in R^D: a private one-hot block, with z at j.
 
-    The value's l2 norm is clipped to ``radius``, 1 unless a subclass says otherwise; a categorical randomizer has the
-    value 1 for everybody and takes ``values=None``. The cell -1 stands for an inactive user, who sends a report like
-    everybody else, with an estimate of mean 0 in every cell. A user costs a fixed number of variates: a report does
-    not depend on how many users were drawn together. A subclass implements the five methods with an underscore.
+    The value's l2 norm is clipped to ``radius``, 1 unless a subclass says otherwise; a categorical randomizer
+    has the value 1 for everybody and takes ``values=None``. The cell -1 stands for an inactive user, who
+    sends a report like everybody else, with an estimate of mean 0 in every cell. A user costs a fixed number
+    of variates: a report does not depend on how many users were drawn together. A subclass implements the
+    five methods with an underscore.
 
-    Formal guarantees:
-        Notion: pure epsilon-local differential privacy of one report.
-        Neighbours: any two inputs (cell, value), the inactive one included.
-        Proof: the subclass bounds its own likelihood ratio; ``log_likelihood`` is that density, to be checked.
-        Edge cases: a value with a NaN or an infinite coordinate is replaced by the zero vector, a long one is
-            clipped, in float64, before anything is drawn. ``epsilon=math.inf`` promises nothing: the report is the
-            one-hot block itself, of shape (m, D), for every randomizer. Reports are independent, so n of them about
-            n different users are epsilon-private together, and k reports about one user are k epsilon-private.
+    *Formal guarantees.* Pure epsilon-local differential privacy of one report; any two inputs (cell, value)
+    are neighbours, the inactive one included. The subclass proves its bound on the likelihood ratio, and
+    ``log_likelihood`` is the exact density to check it with. Reports are independent: those of different
+    users are epsilon-private together, k reports about one user are k epsilon-private. A value with a NaN or
+    an infinite coordinate is replaced by the zero vector and a long one is scaled down, in float64, before
+    anything is drawn. ``epsilon=math.inf`` promises nothing: the report is the one-hot block itself, of shape
+    (m, D), whatever the randomizer.
 
     Args:
         epsilon: > 0, or infinity.
@@ -45,9 +45,9 @@ class LocalRandomizer(ABC):
         exact_sum: whether ``randomize_sum`` is there.
     """
 
-    norm_order: int = 2
+    norm_order: ClassVar[int] = 2
+    categorical: ClassVar[bool] = False
     radius: float = 1.0
-    categorical: bool = False
     allow_inactive: bool = True
 
     def __init__(self, epsilon: float, cells: int, dim: int = 1) -> None:
@@ -91,8 +91,8 @@ class LocalRandomizer(ABC):
     def variance(self, own: bool) -> float:
         """Return the variance of an active user's estimate, by coordinate, in the own cell or in another one.
 
-        It is the mean over the D coordinates, in the own cell at a value of the largest norm (where that variance
-        is smallest, if it depends on the value).
+        It is the mean over the D coordinates, in the own cell at a value of the largest norm (where that
+        variance is smallest, if it depends on the value).
         """
         return 0.0 if math.isinf(self.epsilon) else self._variance(own)
 
@@ -114,7 +114,8 @@ class LocalRandomizer(ABC):
     def approximate_sum(self, cells: Array, values: Array | None, rng: Generator) -> Floats:
         """Draw the sum of the estimates, shape (m, D), from the Gaussian with its exact mean and covariance.
 
-        For simulation with 500 users or more; where there is an exact law (``exact_sum``), it is drawn instead.
+        For simulation with 500 users or more; where there is an exact law (``exact_sum``), it is drawn
+        instead.
         """
         own, z = self.sanitize(cells, values)
         return cell_sums(own, z, self.cells) if math.isinf(self.epsilon) else self._draw_sum(own, z, rng)
@@ -143,7 +144,7 @@ class LocalRandomizer(ABC):
             raise ValueError(f"values must have shape {(n, self.dim)}; got {z.shape}.")
         z = np.clip(np.where(np.isfinite(z).all(axis=1, keepdims=True), z, 0.0), -RANGE, RANGE)
         norms = np.linalg.norm(z, self.norm_order, axis=1, keepdims=True)
-        return z / np.maximum(norms / self.radius, 1.0)
+        return np.asarray(z / np.maximum(norms / self.radius, 1.0))
 
     def _block(self, own: Ints, z: Floats) -> Floats:
         block = np.zeros((len(own), self.cells + 1, self.dim))
@@ -175,14 +176,14 @@ class LocalRandomizer(ABC):
 class Tilt:
     """A base measure whose density is raised by e^epsilon on an agree event of base probability ``chance``.
 
-    The density of a report is (e^epsilon 1_G + 1_{not G}) / Z with Z = e^epsilon f + 1 - f. The event G depends on the
-    input, its base probability f does not.
+    The density of a report is (e^epsilon 1_G + 1_{not G}) / Z with Z = e^epsilon f + 1 - f. The event G
+    depends on the input, its base probability f does not.
 
-    Formal guarantees:
-        Every density lies in [1/Z, e^epsilon/Z], so any two inputs have likelihood ratios of at most e^epsilon, and
-        e^epsilon is reached where one agrees and the other does not. Randomising the input first only mixes such
-        densities, and a mixture stays in the interval. The base measure itself has density 1, and 1 <= Z <= e^epsilon
-        puts it in the interval: a draw from it is safe to send for an inactive user.
+    *Formal guarantees.* Every density lies in [1/Z, e^epsilon/Z], so any two inputs have likelihood ratios of
+        at most e^epsilon, and e^epsilon is reached where one agrees and the other does not. Randomising the
+        input first only mixes such densities, and a mixture stays in the interval. The base measure itself
+        has density 1, and 1 <= Z <= e^epsilon puts it in the interval: a draw from it is safe to send for an
+        inactive user.
 
     Attributes:
         epsilon: > 0.
@@ -214,7 +215,7 @@ class Tilt:
         return -math.expm1(-self.epsilon) / (self.chance + (1 - self.chance) * shrunk)
 
     def log_density(self, weight: Array) -> Floats:
-        """Return the log density of reports that agree with a randomised input with probability ``weight``."""
+        """Return the log density of reports that agree with a mixed input with probability ``weight``."""
         with np.errstate(divide="ignore"):
             mixed = np.logaddexp(np.log(weight) + self.epsilon, np.log1p(-weight))
         density: Floats = mixed - self.log_total
@@ -241,3 +242,10 @@ def signs(z: Floats, uniforms: Floats) -> Floats:
         uniforms: shape (n,), in [0, 1).
     """
     return np.where(uniforms < (1 + z) / 2, 1.0, -1.0)
+
+
+def gaussian(mean: Floats, covariance: Floats, rng: Generator) -> Floats:
+    """Draw Gaussian vectors of the given means (..., D) and covariances (..., D, D), singular ones too."""
+    values, vectors = np.linalg.eigh(covariance)
+    noise = np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(mean.shape)
+    return np.asarray(mean + (vectors @ noise[..., None])[..., 0])

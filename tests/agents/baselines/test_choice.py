@@ -66,6 +66,16 @@ def test_padding_with_smaller_sets_does_not_move_the_likelihood() -> None:
         assert np.allclose(np.asarray(one), np.asarray(other))
 
 
+def test_sets_of_any_integer_type_are_the_same() -> None:
+    kept = [Choices(3, 2) for _ in range(2)]
+    contexts, sets = np.ones((2, 6, 3)), np.zeros((2, 6), np.int8)
+    sets[:, [1, 4]] = 1
+    kept[0].append(contexts, sets, np.array([4, -1]))
+    kept[1].append(contexts, sets.astype(np.uint8), np.array([4, -1]))
+    assert np.array_equal(kept[0].offered.view(), kept[1].offered.view())
+    assert kept[0].bought.view().tolist() == kept[1].bought.view().tolist() == [1, -1]
+
+
 def test_ucb_mnl_pays_little_more_than_its_exploration() -> None:
     env = gym.make("privbandit/Assortment-v0", horizon=1500)
     regret = play(env, make("ucb-mnl", env, seed=0), seed=0).regret

@@ -1,3 +1,4 @@
+import copy as copy_module
 from typing import Any
 
 import gymnasium as gym
@@ -84,6 +85,36 @@ def test_updates_for_many_users_equal_updates_in_order() -> None:
     for context, arm, reward in zip(contexts, arms, feedback, strict=True):
         apart.update(context, arm, reward)
     assert np.array_equal(together.regression.matrix, apart.regression.matrix)
+
+
+def test_delayed_feedback_is_learned_with_the_regression_of_the_moment() -> None:
+    (delayed, env), (direct, _) = agent_on("linucb"), agent_on("linucb")
+    env.reset(seed=5)
+    x, y = env.unwrapped.upcoming(2)
+    delayed.select_action(x)
+    for agent in (delayed, direct):
+        agent.update(y, 1, 1.0)
+        agent.update(x, 0, -1.0)
+    assert np.array_equal(delayed.regression.matrix, direct.regression.matrix)
+
+
+@pytest.mark.parametrize("name", ["linucb", "lints", "greedy", "sa-lasso"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_feedback_that_is_not_finite_is_refused(name: str, bad: float) -> None:
+    agent, env = agent_on(name)
+    context = env.reset(seed=0)[0]
+    with pytest.raises(ValueError, match="feedback must be finite"):
+        agent.update(context, agent.select_action(context), bad)
+
+
+def test_agents_can_be_copied() -> None:
+    agent, env = agent_on("linucb")
+    play(env, agent, 30, seed=0)
+    copy = copy_module.deepcopy(agent)
+    context = env.reset(seed=1)[0]
+    for each in (agent, copy):
+        each.update(context, 0, 1.0)
+    assert np.array_equal(agent.regression.matrix, copy.regression.matrix)
 
 
 @pytest.mark.parametrize("name", ["linucb", "lints", "greedy", "epsilon-greedy"])

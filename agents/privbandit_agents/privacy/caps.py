@@ -1,0 +1,130 @@
+"""Caps of the unit sphere: their moments, drawing from them, and the best one for a randomizer."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import betainc, betaincinv, gammaln, ndtri
+
+from privbandit_agents.privacy._validate import within
+from privbandit_agents.privacy.randomizer import Array, Floats
+
+HIGHEST = 1 - 2e-8
+"""Largest threshold of a cap; nearer to the pole rounding errors matter."""
+LEAST = 1e-100
+"""Smallest activity and smallest mass of a cap; it makes infinitely large epsilons harmless."""
+
+
+@dataclass(frozen=True)
+class Cap:
+    """The cap {u : u_1 >= t} of the unit sphere in R^D under the uniform law.
+
+    Attributes:
+        dim: D.
+        threshold: t in [0, 1).
+    """
+
+    dim: int
+    threshold: float
+
+    @property
+    def _half(self) -> float:
+        return (self.dim - 1) / 2  # (1 + u_1) / 2 has the Beta(half, half) law
+
+    @property
+    def mass(self) -> float:
+        """P(u_1 >= t)."""
+        return 0.5 if self.dim == 1 else float(betainc(self._half, 0.5, 1 - self.threshold**2)) / 2
+
+    @property
+    def log_first(self) -> float:
+        """Log E[u_1; u_1 >= t]."""
+        if self.dim == 1:
+            return -math.log(2)
+        constant = gammaln(self.dim / 2) - gammaln(self._half) - math.log(math.pi) / 2
+        return float(constant + self._half * math.log1p(-(self.threshold**2)) - math.log(self.dim - 1))
+
+    @property
+    def second(self) -> float:
+        """E[u_1^2; u_1 >= t]."""
+        if self.dim == 1:
+            return 0.5
+        return float(betainc(self._half, 1.5, 1 - self.threshold**2)) / (2 * self.dim)
+
+    def heights(self, inside: Array, uniforms: Floats) -> Floats:
+        """Return draws of u_1, shape (n,), given that u lies in the cap or that it does not."""
+        if self.dim == 1:
+            return np.where(inside, 1.0, -1.0)
+        low = betaincinv(self._half, self._half, uniforms * np.where(inside, self.mass, 1 - self.mass))
+        return np.asarray(np.where(inside, 1 - 2 * low, 2 * low - 1))
+
+
+def best_cap(
+    epsilon: float, cells: int, dim: int, threshold: float | None = None, activity: float | None = None
+) -> tuple[float, float]:
+    """Return the threshold and the activity of least variance in a cell that holds 1/m of the users.
+
+    Args:
+        epsilon: > 0, finite.
+        cells: m.
+        dim: D.
+        threshold: in [0, 1), if given.
+        activity: in (0, 1], if given.
+    """
+    half, highest = (dim - 1) / 2, HIGHEST
+    if dim > 1:
+        highest = min(HIGHEST, 1 - 2 * float(betaincinv(half, half, LEAST)))
+    if activity is not None:
+        within(LEAST, 1.0, activity=activity)
+    if threshold is not None or dim == 1:
+        height = within(0.0, highest, threshold=threshold or 0.0)
+        return height, best_activity(epsilon, cells, Cap(dim, height), activity)[0]
+
+    def spread(log_mass: float) -> float:
+        return best_activity(epsilon, cells, Cap(dim, at(log_mass)), activity)[1]
+
+    def at(log_mass: float) -> float:
+        return min(max(1 - 2 * float(betaincinv(half, half, math.exp(log_mass))), 0.0), highest)
+
+    bounds = (math.log(Cap(dim, highest).mass), math.log(0.5))
+    height = at(minimize_scalar(spread, bounds=bounds, method="bounded").x)
+    return height, best_activity(epsilon, cells, Cap(dim, height), activity)[0]
+
+
+def best_activity(epsilon: float, cells: int, cap: Cap, activity: float | None) -> tuple[float, float]:
+    """Return the best activity for a cap and the log of the variance it leads to, up to a constant.
+
+    The variance is proportional to ((1 - 1/m) Z^2 + kappa Z / m) / (activity g^2), where kappa = 1 +
+    (e^epsilon - 1) mass and Z = 1 + activity (kappa - 1). It is least at activity = sqrt(1 + kappa / (m - 1))
+    / (kappa - 1), or at 1 if that is smaller.
+
+    Args:
+        epsilon: > 0, finite.
+        cells: m.
+        cap: of mass >= 1e-100.
+        activity: to be taken instead of the best, if given.
+    """
+    gain = math.log(cap.mass) + epsilon + math.log(-math.expm1(-epsilon))  # log(kappa - 1)
+    kappa = np.logaddexp(0.0, gain)  # this and all that follows in logs
+    alone = cells == 1
+    free = 0.0 if alone else np.logaddexp(0.0, kappa - math.log(cells - 1)) / 2 - gain
+    act = min(max(float(free), math.log(LEAST)), 0.0) if activity is None else math.log(activity)
+    z = np.logaddexp(0.0, act + gain)
+    others = -math.inf if alone else math.log1p(-1 / cells) + z
+    return math.exp(act), float(z + np.logaddexp(others, kappa - math.log(cells)) - act - 2 * cap.log_first)
+
+
+def directions(uniforms: Floats) -> Floats:
+    """Return uniform directions, shape (n, D), from as many uniforms in [0, 1)."""
+    if uniforms.shape[-1] == 1:
+        return np.where(uniforms < 0.5, -1.0, 1.0)
+    normals = ndtri(np.maximum(uniforms, 2.0**-54))
+    return np.asarray(normals / np.linalg.norm(normals, axis=-1, keepdims=True))
+
+
+def around(pole: Floats, heights: Floats, u: Floats) -> Floats:
+    """Return unit vectors (n, D) at the given heights over the poles, on the meridians of the u (n, D)."""
+    side = u - (u * pole).sum(axis=1, keepdims=True) * pole
+    side /= np.maximum(np.linalg.norm(side, axis=1, keepdims=True), LEAST)
+    return np.asarray(heights[:, None] * pole + np.sqrt(1 - heights[:, None] ** 2) * side)

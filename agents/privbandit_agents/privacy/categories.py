@@ -1,0 +1,175 @@
+"""Local randomizers of a category: k-ary randomized response and subset selection.
+
+Peter Kairouz, Keith Bonawitz and Daniel Ramage, "Discrete Distribution Estimation under Local Privacy", ICML
+2016 (k-ary randomized response); Min Ye and Alexander Barg, "Optimal Schemes for Discrete Distribution
+Estimation under Locally Differential Privacy", IEEE Trans. Inf. Theory 64, 2018 (subset selection).
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.privacy._validate import count
+from privbandit_agents.privacy.randomizer import Array, Floats, Ints, LocalRandomizer, Tilt, gaussian
+
+
+class Categories(LocalRandomizer):
+    """A randomizer of k categories: the cells, and one for the inactive users if there may be any.
+
+    Without that category an estimate sums to 1 over the cells, and an inactive user would count as 1/m in
+    each.
+    """
+
+    categorical = True
+
+    def __init__(self, epsilon: float, cells: int, allow_inactive: bool = True) -> None:
+        """Count the categories."""
+        super().__init__(epsilon, cells)
+        self.allow_inactive = allow_inactive
+        self.categories = self.cells + allow_inactive
+        if self.categories < 2:
+            raise ValueError("cells must be >= 2 where no user may be inactive; got 1.")
+
+    def _category(self, own: Ints) -> Ints:
+        return np.where(own < 0, self.cells, own)
+
+
+class KaryRandomizedResponse(Categories):
+    """k-ary randomized response; a report is a category, an integer (m says: inactive).
+
+    It is the own category with probability p = e^epsilon / (e^epsilon + k - 1), else any other one.
+
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell is replaced: the event "the report is the
+    own category" has probability 1/k under the uniform base measure and is favoured by e^epsilon, see
+    ``Tilt``; reached at a report of j under j and under j'. Inactive users have a category of their own, k =
+    m + 1; ``allow_inactive=False`` saves it, k = m, and refuses the cell -1. With q = (1 - p) / (k - 1) the
+    variance is q (1 - q) / (p - q)^2 in another cell, p (1 - p) / (p - q)^2 in the own one.
+
+    Args:
+        epsilon: > 0, or infinity.
+        cells: m.
+        allow_inactive: whether there may be users without a cell.
+    """
+
+    def __init__(self, epsilon: float, cells: int, allow_inactive: bool = True) -> None:
+        """Work out the probabilities."""
+        super().__init__(epsilon, cells, allow_inactive)
+        self.tilt = Tilt(self.epsilon, 1 / self.categories)
+        self.truth = float(self.tilt.contrast) / self.categories  # p - q: answer truly, otherwise uniformly
+        self.lie = float(self.tilt.low) / self.categories  # q
+
+    def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
+        truth, answer = rng.random((len(own), 2)).T
+        return np.where(truth < self.truth, self._category(own), (answer * self.categories).astype(np.intp))
+
+    def _unbias(self, reports: Array) -> Floats:
+        return self._scale(reports[:, None] == np.arange(self.cells), 1)[..., None]
+
+    def _scale(self, counts: Array, n: int) -> Floats:
+        return np.asarray((counts - n * self.lie) / self.truth)
+
+    def _log_density(self, reports: Array, cell: int, z: Floats) -> Floats:
+        return self.tilt.log_density((reports == self._category(np.array(cell))).astype(float))
+
+    def _variance(self, own: bool) -> float:
+        others = (self.categories - 1) * self.lie  # 1 - p
+        return (others * (1 - others) if own else self.lie * (1 - self.lie)) / self.truth**2
+
+    def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
+        truths = rng.binomial(np.bincount(self._category(own), minlength=self.categories), self.truth)
+        uniform = np.full(self.categories, 1 / self.categories)
+        answers = truths + rng.multinomial(len(own) - truths.sum(), uniform)
+        return self._scale(answers[: self.cells], len(own))[:, None]
+
+
+class SubsetSelection(Categories):
+    """Report w of k categories, the own one among them with odds raised by e^epsilon; a report is k bits.
+
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell is replaced: the event "the subset holds the
+    own category" has probability f = w/k under the base measure, uniform over the subsets of size w, and is
+    favoured by e^epsilon, see ``Tilt``; reached at a subset that holds j but not j'. Inactive users have a
+    category of their own, k = m + 1; ``allow_inactive=False`` saves it and refuses the cell -1. With p the
+    probability of the own category and q = (w - p) / (k - 1) of another one the variances are p (1 - p) / (p
+    - q)^2 and q (1 - q) / (p - q)^2.
+
+    Args:
+        epsilon: > 0, or infinity.
+        cells: m.
+        size: w in 1, ..., k - 1; None: the one of least variance in the other cells, about k / (e^epsilon +
+            1).
+        allow_inactive: whether there may be users without a cell.
+    """
+
+    def __init__(self, epsilon: float, cells: int, size: int | None = None, allow_inactive: bool = True) -> None:
+        """Choose the size."""
+        super().__init__(epsilon, cells, allow_inactive)
+        self.exact_sum = math.isinf(self.epsilon)
+        self.size = chosen_size(size, self.categories - 1, lambda w: self._other_variance(w))
+        self.tilt = Tilt(self.epsilon, self.size / self.categories)
+        self.p, self.q, self.gap = (float(x) for x in self._probabilities(self.size))
+
+    def _probabilities(self, size: Any) -> tuple[Any, Any, Any]:
+        k, f = self.categories, size / self.categories
+        tilt = Tilt(self.epsilon, f)
+        p, gap = tilt.agree, (1 - f) * f * tilt.contrast * k / (k - 1)
+        return p, (size - p) / (k - 1), gap
+
+    def _other_variance(self, size: Any) -> Any:
+        _, q, gap = self._probabilities(size)
+        return q * (1 - q) / gap**2
+
+    def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
+        uniforms = rng.random((len(own), self.categories + 1))
+        holds = uniforms[:, 0] < self.p
+        return subsets(self.size, uniforms[:, 1:], self._category(own), holds)
+
+    def _unbias(self, reports: Array) -> Floats:
+        return ((reports[:, : self.cells] - self.q) / self.gap)[..., None]
+
+    def _log_density(self, reports: Array, cell: int, z: Floats) -> Floats:
+        return self.tilt.log_density(reports[:, cell].astype(float))  # the cell -1 is the last category
+
+    def _variance(self, own: bool) -> float:
+        probability = self.p if own else self.q
+        return probability * (1 - probability) / self.gap**2
+
+    def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
+        k, w, p, q = self.categories, self.size, self.p, self.q
+        users = np.bincount(self._category(own), minlength=k)
+        both = ((w - 1) * (w - 2) * p + w * (w - 1) * (1 - p)) / max((k - 1) * (k - 2), 1)  # two that are not own
+        with_own = p * (w - 1) / (k - 1)
+        pairs = users[:, None] + users
+        covariance = (len(own) - pairs) * (both - q * q) + pairs * (with_own - p * q)
+        np.fill_diagonal(covariance, users * p * (1 - p) + (len(own) - users) * q * (1 - q))
+        cells = slice(self.cells)
+        return gaussian(users[cells].astype(float), covariance[cells, cells] / self.gap**2, rng)[:, None]
+
+
+def chosen_size(size: int | None, largest: int, variance: Callable[[Ints], Floats]) -> int:
+    """Return the size of a subset, at most ``largest``; None is the one of least variance."""
+    if size is None:
+        sizes = np.arange(1, largest + 1)
+        return int(sizes[np.argmin(variance(sizes))])
+    if count(size=size) > largest:
+        raise ValueError(f"size must be at most {largest}; got {size}.")
+    return int(size)
+
+
+def subsets(size: int, keys: Floats, own: Ints, holds: Array) -> Array:
+    """Return the ``size`` smallest keys of every row as a Boolean array of the same shape.
+
+    Args:
+        size: of a subset.
+        keys: independent uniforms, shape (n, k).
+        own: shape (n,); where it is not -1, the subset holds this element just if ``holds`` says so.
+        holds: shape (n,), Boolean.
+    """
+    active = np.flatnonzero(own >= 0)
+    keys = keys.copy()
+    keys[active, own[active]] = np.where(holds[active], -1.0, 2.0)
+    members = np.zeros(keys.shape, bool)
+    np.put_along_axis(members, np.argpartition(keys, size - 1, axis=1)[:, :size], True, axis=1)
+    return members

@@ -1,0 +1,244 @@
+"""Local randomizers of a vector in a cell: signs over bins and caps of the sphere, and the hemisphere.
+
+John Duchi, Michael Jordan and Martin Wainwright, "Minimax Optimal Procedures for Locally Private Estimation",
+JASA 113, 2018 (the l2-ball mechanism, a hemisphere); Abhishek Bhowmick, John Duchi, Julien Freudiger, Gaurav
+Kapoor and Ryan Rogers, "Protection Against Reconstruction and Its Applications in Private Federated
+Learning", 2018 (caps).
+
+Caps over many bins, kept at random, are this project's own.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.privacy._validate import positive
+from privbandit_agents.privacy.caps import Cap, around, best_cap, directions
+from privbandit_agents.privacy.counters import smat, svec
+from privbandit_agents.privacy.local import signed_sum
+from privbandit_agents.privacy.randomizer import (
+    RANGE,
+    Array,
+    Floats,
+    Ints,
+    LocalRandomizer,
+    Tilt,
+    cell_counts,
+    cell_sums,
+    gaussian,
+    signs,
+)
+
+
+class BinCapSign(LocalRandomizer):
+    """Report a direction in each of some cells; a report is a block of shape (m, D), a direction or 0 each.
+
+    The value z is rounded without bias to the sphere, s = +-z/|z| with mean z. Under the base measure every
+    cell independently holds a uniform direction with probability ``activity``, else 0; the odds of the agree
+    event "the own cell's u is not 0 and <u, s> >= threshold" are raised by e^epsilon.
+
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: the agree event has
+    base probability f = activity P(u_1 >= threshold) by symmetry, whatever the cell and s, and is favoured by
+    e^epsilon, see ``Tilt``; reached at a report that agrees in j and not in j'. Rounding mixes two such
+    densities. An inactive user sends a draw from the base measure. A value 0 (also in place of NaN and
+    infinity) has a uniform s. The estimate is unbiased as the base mean of a direction is 0 and that of u_j
+    on the event is activity g s, g = E[u_1; u_1 >= threshold]: it is u / c with c = activity g (e^epsilon -
+    1) / Z and Z = f e^epsilon + 1 - f. The variance by coordinate is activity / (D c^2) in another cell. In
+    the own one it is (P / c^2 - |z|^2) / D with P = (activity + (e^epsilon - 1) f) / Z the probability that
+    the own cell is kept.
+
+    Args:
+        epsilon: > 0, or infinity.
+        cells: m.
+        dim: D.
+        threshold: in [0, 1); None: the best one.
+        activity: in (0, 1]; None: the best one. Best is the least variance in a cell that holds 1/m of the
+            users.
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        cells: int,
+        dim: int,
+        threshold: float | None = None,
+        activity: float | None = None,
+    ) -> None:
+        """Choose the cap and the activity."""
+        super().__init__(epsilon, cells, dim)
+        self.exact_sum = self.dim == 1 or math.isinf(self.epsilon)
+        finite = min(self.epsilon, 1e4)  # the infinite one draws no report, but has settings like any other
+        self.threshold, self.activity = best_cap(finite, self.cells, self.dim, threshold, activity)
+        self.cap = Cap(self.dim, self.threshold)
+        self.tilt = Tilt(self.epsilon, self.activity * self.cap.mass)
+        contrast, low = float(self.tilt.contrast), float(self.tilt.low)
+        self.mean = self.activity * math.exp(self.cap.log_first) * contrast
+        self.kept = self.activity * low + self.tilt.chance * contrast
+        self.along = self.activity * (low / self.dim + contrast * self.cap.second)  # E<u, s>^2 in the own cell
+
+    def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
+        n, m, f = len(own), self.cells, self.tilt.chance
+        uniforms = rng.random((n, 4 + m + m * self.dim))
+        agree = uniforms[:, 1] < self.tilt.agree
+        stays = agree | (uniforms[:, 2] < (self.activity - f) / (1 - f))
+        kept = uniforms[:, 4 : 4 + m] < self.activity
+        active = np.flatnonzero(own >= 0)
+        kept[active, own[active]] = stays[active]
+        report = np.zeros((n, m, self.dim))
+        report[kept] = directions(uniforms[:, 4 + m :].reshape(n, m, self.dim)[kept])
+        norms = np.linalg.norm(z, axis=1)
+        user = active[stays[active] & (norms[active] > 0)]  # a value 0 leaves the uniform direction as it is
+        pole = z[user] / norms[user, None] * signs(norms, uniforms[:, 0])[user, None]
+        heights = self.cap.heights(agree[user], uniforms[user, 3])
+        report[user, own[user]] = around(pole, heights, report[user, own[user]])
+        return report
+
+    def _unbias(self, reports: Array) -> Floats:
+        return np.asarray(reports / self.mean)
+
+    def _log_density(self, reports: Array, cell: int, z: Floats) -> Floats:
+        if cell < 0:
+            return np.zeros(len(reports))
+        u, norm = reports[:, cell], float(np.linalg.norm(z))
+        kept = (u != 0).any(axis=1)
+        if norm == 0:
+            return self.tilt.log_density(kept * self.cap.mass)
+        height, up = u @ (z / norm), min((1 + norm) / 2, 1.0)
+        weight = up * (height >= self.threshold) + (1 - up) * (height <= -self.threshold)
+        return self.tilt.log_density(np.minimum(kept * weight, 1.0))
+
+    def _variance(self, own: bool) -> float:
+        spread = (self.kept if own else self.activity) / self.mean**2
+        return (spread - 1 if own else spread) / self.dim
+
+    def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
+        if self.dim == 1:
+            return signed_sum(own, z[:, 0], self.cells, self.tilt, self.activity, rng)[:, None] / self.mean
+        inside = cell_counts(own, self.cells)
+        across = (self.kept - self.along) / (self.dim - 1)
+        isotropic = (len(own) - inside) * self.activity / self.dim + inside * across
+        norms = np.linalg.norm(z, axis=1, keepdims=True)
+        poles = np.divide(z, norms, out=np.zeros_like(z), where=norms > 0)
+        aimless = cell_counts(own[norms[:, 0] == 0], self.cells) / self.dim
+        covariance = (self.along - across) * grams(own, poles, self.cells)
+        covariance -= self.mean**2 * grams(own, z, self.cells)
+        covariance += (isotropic + (self.along - across) * aimless)[:, None, None] * np.eye(self.dim)
+        return gaussian(cell_sums(own, z, self.cells), covariance / self.mean**2, rng)
+
+
+class Hemisphere(LocalRandomizer):
+    """Report a direction of the whole one-hot block; a report is a unit vector of R^(m D) as a block (m, D).
+
+    The block is divided by ``radius`` and rounded without bias to the sphere; with probability e^epsilon /
+    (e^epsilon + 1) the report is uniform on the hemisphere around it, else on the opposite one.
+
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: both hemispheres
+    have base probability 1/2 whatever the input, and the near one is favoured by e^epsilon, see ``Tilt``;
+    reached where <u, s> >= 0 > <u, s'>. Rounding mixes two such densities. An inactive user has the block 0
+    and a uniform report, as has a NaN or infinite value. Values are scaled down to l2 norm ``radius``. The
+    base measure is the uniform law of the sphere. With M = m D the estimate is B u, B = radius (e^epsilon +
+    1) / (e^epsilon - 1) sqrt(pi) Gamma((M + 1) / 2) / Gamma(M / 2), and B^2 / M is its variance by coordinate
+    in another cell; in the own one it is less by |z|^2 / D. For large M this B^2 / M tends to (pi / 2)
+    ((e^epsilon + 1) / (e^epsilon - 1))^2 radius^2.
+
+    Args:
+        epsilon: > 0, or infinity.
+        cells: m.
+        dim: D.
+        radius: largest l2 norm of a value, > 0.
+    """
+
+    def __init__(self, epsilon: float, cells: int, dim: int, radius: float = 1.0) -> None:
+        """Set up a single bin of dimension m D, with the cap at height 0."""
+        super().__init__(epsilon, cells, dim)
+        self.exact_sum = math.isinf(self.epsilon)
+        self.radius = positive(radius=radius)
+        self.whole = BinCapSign(epsilon, 1, self.cells * self.dim, threshold=0.0, activity=1.0)
+        self.scale = self.radius / self.whole.mean
+
+    def _scaled(self, own: Ints, z: Floats) -> Floats:
+        return self._block(own, z / self.radius).reshape(len(own), -1)
+
+    def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
+        reports = self.whole.randomize(np.zeros(len(own), int), self._scaled(own, z), rng)
+        return reports.reshape(len(own), self.cells, self.dim)
+
+    def _unbias(self, reports: Array) -> Floats:
+        return np.asarray(self.scale * reports)
+
+    def _log_density(self, reports: Array, cell: int, z: Floats) -> Floats:
+        block = self._scaled(np.array([cell]), z[None])[0]
+        return self.whole.log_likelihood(reports.reshape(len(reports), 1, -1), 0, block)
+
+    def _variance(self, own: bool) -> float:
+        anywhere = self.scale**2 / (self.cells * self.dim)
+        return anywhere - self.radius**2 / self.dim if own else anywhere
+
+    def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
+        spread = len(own) * self._variance(own=False) * np.eye(self.dim)
+        return gaussian(cell_sums(own, z, self.cells), spread - grams(own, z, self.cells), rng)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The statistics (1, y x, x x') of a regression as one vector of the unit ball, and back.
+
+    z = (w0, w1 y x / Y, w2 svec(x x')) with w0^2 + w1^2 + w2^2 = 1, where svec is the diagonal followed by
+    sqrt(2) times the upper triangle.
+
+    *Formal guarantees.* |z| <= 1 for every record: x is scaled down to the unit ball, so that |svec(x x')| =
+    |x|^2 <= 1, and y is clipped to [-Y, Y]; a record with NaN or infinity counts as x = 0, y = 0. ``unpack``
+    is post-processing.
+
+    Attributes:
+        features: d.
+        bound: Y > 0.
+        weights: proportional to (w0, w1, w2), each > 0; a small first one leaves the count to drown in noise.
+    """
+
+    features: int
+    bound: float = 1.0
+    weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        """Check the ranges and normalise the weights."""
+        positive(bound=self.bound)
+        largest = max(positive(weight=weight) for weight in self.weights)
+        norm = largest * math.hypot(*(weight / largest for weight in self.weights))
+        object.__setattr__(self, "weights", tuple(weight / norm for weight in self.weights))
+
+    @property
+    def dim(self) -> int:
+        """D = 1 + d + d (d + 1) / 2."""
+        return 1 + self.features + self.features * (self.features + 1) // 2
+
+    def pack(self, x: Array, y: Array) -> Floats:
+        """Return z, shape (n, D), of features x (n, d) and responses y (n,)."""
+        x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+        if x.ndim != 2 or x.shape[1] != self.features or y.shape != x.shape[:1]:
+            raise ValueError(f"x and y must have shapes (n, {self.features}) and (n,); got {x.shape}, {y.shape}.")
+        whole = np.isfinite(x).all(axis=1) & np.isfinite(y)
+        x, y = np.clip(np.where(whole[:, None], x, 0.0), -RANGE, RANGE), np.where(whole, y, 0.0)
+        x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
+        y = np.clip(y, -self.bound, self.bound) / self.bound
+        w0, w1, w2 = self.weights
+        gram = svec(x[:, :, None] * x[:, None, :])
+        return np.concatenate([np.full((len(x), 1), w0), w1 * y[:, None] * x, w2 * gram], axis=1)
+
+    def unpack(self, estimates: Array) -> tuple[Floats, Floats, Floats]:
+        """Return (count (...), sum of y x (..., d), sum of x x' (..., d, d)) of sums of z, shape (..., D)."""
+        w0, w1, w2 = self.weights
+        moment, gram = estimates[..., 1 : 1 + self.features], estimates[..., 1 + self.features :]
+        return estimates[..., 0] / w0, moment * self.bound / w1, smat(gram / w2)
+
+
+def grams(own: Ints, z: Floats, cells: int) -> Floats:
+    """Return the sum of z z' over each cell's users, shape (m, D, D)."""
+    total = np.zeros((cells, z.shape[1], z.shape[1]))
+    for cell in np.unique(own[own >= 0]):
+        rows: Any = z[own == cell]
+        total[cell] = rows.T @ rows
+    return total

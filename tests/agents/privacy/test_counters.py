@@ -1,0 +1,312 @@
+import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from privbandit_agents import state
+from privbandit_agents.privacy import counters
+from privbandit_agents.privacy.counters import (
+    BinaryTree,
+    BufferedToeplitz,
+    Counter,
+    SquareRootToeplitz,
+    eigenvalue_bound,
+    repair,
+    smat,
+    square_root_coefficients,
+    svec,
+)
+from scipy import stats
+
+Make = Callable[..., Counter]
+COUNTERS: dict[str, Make] = {
+    "tree": BinaryTree,
+    "toeplitz": SquareRootToeplitz,
+    "banded": partial(SquareRootToeplitz, bandwidth=9),
+    "buffered": BufferedToeplitz,
+}
+every_counter = pytest.mark.parametrize("make", COUNTERS.values(), ids=COUNTERS.keys())
+T = 45  # not a power of two; several chunks once CHUNK is small
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counters, "CHUNK", 8)
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+class Impulse:
+    """Stands in for a generator: every draw is 0 but one, which is 1."""
+
+    def __init__(self, position: int) -> None:
+        self.left = position
+
+    def standard_normal(self, size: Any) -> np.ndarray:
+        drawn = np.zeros(size)
+        if 0 <= self.left < drawn.size:
+            drawn.flat[self.left] = 1
+        self.left -= drawn.size
+        return drawn
+
+
+def decoder(make: Make, horizon: int = T) -> np.ndarray:
+    """The matrix R of the code that runs: its answer to a unit impulse in each draw, in units of its scale."""
+    columns = []
+    for position in range(horizon):
+        counter = make(horizon, 1, 1.0, 0.5, Impulse(position))
+        columns.append([counter.add([0.0])[0] / counter.scale for _ in range(horizon)])
+    return np.array(columns).T
+
+
+def prefix_sums(horizon: int = T) -> np.ndarray:
+    return np.tri(horizon)
+
+
+def noise(make: Make, samples: int, rho: float = 0.5) -> tuple[np.ndarray, float]:
+    """Noise of shape (T, samples): the coordinates are independent runs."""
+    counter = make(T, samples, 1.0, rho, rng())
+    return np.array([counter.add(np.zeros(samples)) for _ in range(T)]), counter.scale
+
+
+@every_counter
+@pytest.mark.parametrize("horizon", [1, 2, 16, T])
+def test_condition_10_the_declared_norms_are_those_of_the_factors_that_run(make: Make, horizon: int) -> None:
+    R = decoder(make, horizon)
+    C = np.linalg.solve(R, prefix_sums(horizon))
+    counter = make(horizon, 1, 1.0, 0.5, rng())
+    np.testing.assert_allclose(R @ C, prefix_sums(horizon), atol=1e-9)
+    np.testing.assert_allclose(np.linalg.norm(C, axis=0).max(), counter.column_norm(), rtol=2e-6)
+    np.testing.assert_allclose(np.linalg.norm(R, axis=1), [counter.row_norm(t + 1) for t in range(horizon)], rtol=1e-9)
+    assert np.linalg.norm(C, axis=0).max() <= counter.column_norm() * (1 + 1e-12)
+
+
+@every_counter
+def test_the_exact_zcdp_of_all_releases_is_rho_and_the_first_user_attains_it(make: Make) -> None:
+    sensitivity, rho = 3.0, 0.2
+    counter = make(T, 1, sensitivity, rho, rng())
+    R = decoder(make)
+    covariance = counter.scale**2 * R @ R.T
+    shift = sensitivity * prefix_sums()  # column j: what replacing user j moves
+    spent = np.einsum("tj,tj->j", shift, np.linalg.solve(covariance, shift)) / 2  # D_alpha / alpha between Gaussians
+    assert spent.max() == pytest.approx(rho, rel=4e-6)
+    assert (spent <= rho * (1 + 1e-9)).all()
+    assert spent[0] == pytest.approx(spent.max(), rel=1e-9)
+
+
+@every_counter
+def test_the_noise_has_the_declared_law_in_time(make: Make) -> None:
+    drawn, scale = noise(make, 4000)
+    white = np.linalg.solve(decoder(make), drawn) / scale  # independent N(0, 1), if the covariance is scale^2 R R'
+    correlation = np.corrcoef(white) - np.eye(T)
+    assert np.abs(correlation).max() < 5 / math.sqrt(4000)
+    assert stats.kstest(white.ravel(), "norm").pvalue > 1e-4
+
+
+@every_counter
+@pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (2 / 3, False), (3 / 2, False)])
+@pytest.mark.parametrize("t", [1, 31, T])
+def test_right_scale_accepted_two_thirds_and_three_halves_rejected(
+    make: Make, factor: float, accepted: bool, t: int
+) -> None:
+    drawn, _ = noise(make, 4000, rho=0.5 / factor**2)
+    claimed = make(T, 1, 1.0, 0.5, rng()).standard_deviation(t)
+    assert (stats.kstest(drawn[t - 1] / claimed, "norm").pvalue > 1e-4) == accepted
+
+
+@every_counter
+def test_without_noise_the_sums_are_exact(make: Make) -> None:
+    counter = make(T, 3, 1.0, math.inf, rng())
+    terms = rng(1).standard_normal((T, 3))
+    np.testing.assert_array_equal([counter.add(x) for x in terms], np.cumsum(terms, axis=0))
+    assert counter.standard_deviation(T) == 0
+
+
+@every_counter
+def test_noise_is_added_to_the_sums_and_depends_on_no_term(make: Make) -> None:
+    terms = rng(1).standard_normal((T, 2))
+    data, zeros = make(T, 2, 1.0, 0.5, rng()), make(T, 2, 1.0, 0.5, rng())
+    difference = np.array([data.add(x) - zeros.add(np.zeros(2)) for x in terms])
+    np.testing.assert_allclose(difference, np.cumsum(terms, axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("bandwidth", [None, 1, 9, 1000])
+def test_any_chunking_gives_the_same_noise(bandwidth: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(chunk: int) -> list[np.ndarray]:
+        monkeypatch.setattr(counters, "CHUNK", chunk)
+        counter = SquareRootToeplitz(300, 2, 1.0, 0.5, rng(), bandwidth=bandwidth)
+        return [counter.add(np.zeros(2)) for _ in range(300)]
+
+    for chunk in (7, 300):
+        np.testing.assert_allclose(run(chunk), run(1), atol=1e-12)
+
+
+def test_a_bandwidth_bounds_the_memory() -> None:
+    counter = SquareRootToeplitz(3000, 1, 1.0, 0.5, rng(), bandwidth=20)
+    held = [counter.add([0.0]) is not None and len(counter.past) + len(counter.prepared) for _ in range(3000)]
+    assert max(held) <= 3 * 20
+    buffers = BufferedToeplitz(10**6, 1, 1.0, 0.5, rng())
+    assert buffers.sums.shape[0] == 9 < BinaryTree(10**6, 1, 1.0, 0.5, rng()).blocks.shape[0]
+
+
+@pytest.mark.parametrize("make", [SquareRootToeplitz, BufferedToeplitz])
+def test_toeplitz_against_tree(make: Make) -> None:
+    horizon = 10_000
+    tree, toeplitz = (m(horizon, 1, 1.0, 0.5, rng()) for m in (BinaryTree, make))
+    of_tree, of_toeplitz = (
+        np.array([counter.standard_deviation(t + 1) for t in range(horizon)]) for counter in (tree, toeplitz)
+    )
+    assert of_tree.mean() / of_toeplitz.mean() >= 2.3
+    assert of_tree.max() / of_toeplitz.max() >= 3.3
+
+
+def test_condition_10_a_truncated_factor_is_calibrated_to_its_own_encoder() -> None:
+    full, banded = (SquareRootToeplitz(10_000, 1, 1.0, 0.5, rng(), bandwidth=b) for b in (None, 100))
+    assert full.column_norm() ** 2 == pytest.approx(4.0, abs=0.05)
+    assert banded.column_norm() ** 2 == pytest.approx(80.6, abs=0.05)
+    assert banded.scale**2 / full.scale**2 == pytest.approx(20.2, abs=0.1)  # what the wrong calibration would hide
+
+
+@pytest.mark.parametrize("horizon", [10, 1000, 100_000])
+def test_buffers_lose_less_than_a_percent_of_variance(horizon: int) -> None:
+    exact, buffered = (make(horizon, 1, 1.0, 0.5, rng()) for make in (SquareRootToeplitz, BufferedToeplitz))
+    assert 1 <= buffered.standard_deviation(horizon) ** 2 / exact.standard_deviation(horizon) ** 2 < 1.01
+
+
+def test_coefficients_are_the_square_root() -> None:
+    r = square_root_coefficients(T)
+    np.testing.assert_allclose(np.convolve(r, r)[:T], 1)
+
+
+def test_the_tree_scale_is_the_one_of_the_gram_matrices() -> None:
+    K, rho = 10, 0.1
+    tree = BinaryTree(10_000, 15, math.sqrt(2) * K, rho, rng())
+    assert tree.scale**2 == pytest.approx(K**2 * 14 / rho)
+
+
+@every_counter
+def test_condition_10_it_stops_at_the_horizon(make: Make) -> None:
+    counter = make(3, 1, 1.0, 0.5, rng())
+    for _ in range(3):
+        counter.add([1.0])
+    with pytest.raises(RuntimeError, match=r"horizon of 3 terms"):
+        counter.add([1.0])
+
+
+@every_counter
+@pytest.mark.parametrize("bad", [[math.nan, 0], [math.inf, 0], [-math.inf, math.nan], [1.0], [[1.0, 2.0]], "ab"])
+def test_a_bad_term_is_refused_and_changes_nothing(make: Make, bad: Any) -> None:
+    damaged, untouched = make(T, 2, 1.0, 0.5, rng()), make(T, 2, 1.0, 0.5, rng())
+    for _ in range(10):
+        with pytest.raises(ValueError):
+            damaged.add(bad)
+        np.testing.assert_array_equal(damaged.add([1.0, 2.0]), untouched.add([1.0, 2.0]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    x=st.lists(st.floats(-1e308, 1e308), min_size=3, max_size=3),
+    bound=st.floats(1e-3, 1e3),
+)
+def test_condition_1_terms_beyond_the_bound_are_clipped(x: list[float], bound: float) -> None:
+    counter = BinaryTree(2, 3, 2 * bound, math.inf, rng(), bound=bound)
+    term = counter.add(np.array(x))
+    assert np.isfinite(term).all()
+    assert np.linalg.norm(term) <= bound * (1 + 1e-12)
+    if max(map(abs, x)) < 1e100 and np.linalg.norm(x) <= bound:
+        np.testing.assert_array_equal(term, x)
+    else:
+        assert np.linalg.norm(term) == pytest.approx(bound)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"horizon": 0}, {"dim": 0}, {"sensitivity": 0}, {"rho": 0}, {"rho": math.nan}, {"rho": -1}, {"bound": 0}]
+)
+@every_counter
+def test_bad_arguments_are_refused(make: Make, bad: dict[str, Any]) -> None:
+    good = {"horizon": 4, "dim": 2, "sensitivity": 1.0, "rho": 0.5, "rng": rng(), "bound": None}
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        make(**(good | bad))
+
+
+def test_times_beyond_the_horizon_have_no_deviation() -> None:
+    with pytest.raises(ValueError, match="at most the horizon 4"):
+        BinaryTree(4, 1, 1.0, 0.5, rng()).standard_deviation(5)
+
+
+@pytest.mark.parametrize("kind", [BinaryTree, SquareRootToeplitz, BufferedToeplitz])
+def test_a_saved_counter_goes_on_bit_for_bit(kind: type[Counter], tmp_path: Path) -> None:
+    Saved: Any = type("Saved", (kind, state.Stateful), {})
+    first, second = Saved(T, 2, 1.0, 0.5, rng()), Saved(T, 2, 1.0, 0.5, rng(1))
+    for _ in range(20):
+        first.add([1.0, 2.0])
+    state.write(tmp_path / "counter.npz", *first.state())
+    second.restore(*state.read(tmp_path / "counter.npz"))
+    for _ in range(T - 20):
+        np.testing.assert_array_equal(first.add([3.0, 4.0]), second.add([3.0, 4.0]))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5])
+def test_svec_is_an_isometry_and_smat_its_inverse(dim: int) -> None:
+    a = rng().standard_normal((4, dim, dim))
+    a += a.swapaxes(-1, -2)
+    assert svec(a).shape == (4, dim * (dim + 1) // 2)
+    np.testing.assert_allclose(smat(svec(a)), a)
+    np.testing.assert_allclose(np.linalg.norm(svec(a), axis=-1), np.linalg.norm(a, axis=(-2, -1)))
+
+
+def gram(features: np.ndarray) -> np.ndarray:
+    return svec(features.T @ features)
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 2**32), dim=st.integers(2, 4))
+def test_gram_matrices_have_sensitivity_root_two_times_their_bound(seed: int, dim: int) -> None:
+    K = 10
+    x = rng(seed).standard_normal((2, K, dim))
+    x /= np.linalg.norm(x, axis=-1, keepdims=True)
+    assert np.linalg.norm(gram(x[0]) - gram(x[1])) <= math.sqrt(2) * K * (1 + 1e-12)
+
+
+def test_the_worst_pair_of_gram_matrices_attains_the_sensitivity() -> None:
+    K = 10
+    e1, e2 = np.tile([1.0, 0, 0], (K, 1)), np.tile([0, 1.0, 0], (K, 1))
+    assert np.linalg.norm(gram(e1) - gram(e2)) == pytest.approx(math.sqrt(2) * K)
+
+
+def test_repair_makes_positive_definite_and_spares_what_is() -> None:
+    a = rng().standard_normal((6, 6))
+    indefinite, definite = a + a.T, a @ a.T + np.eye(6)
+    repaired = repair(indefinite, floor=0.5)
+    assert np.linalg.eigvalsh(repaired).min() >= 0.5 - 1e-9
+    np.testing.assert_array_equal(repaired, repaired.T)
+    np.testing.assert_allclose(repair(definite, floor=0.5), definite)
+    np.testing.assert_allclose(repair(definite, floor=0.5, shift=2.0), definite + 2 * np.eye(6))
+    kept, raised = np.linalg.eigvalsh(indefinite), np.linalg.eigvalsh(repaired)
+    np.testing.assert_allclose(raised, np.maximum(kept, 0.5))
+
+
+@pytest.mark.parametrize("floor", [0, -1, math.nan, math.inf])
+def test_repair_refuses_a_floor_that_repairs_nothing(floor: float) -> None:
+    with pytest.raises(ValueError, match="floor must be"):
+        repair(np.eye(2), floor=floor)
+
+
+def test_repair_refuses_what_is_not_finite() -> None:
+    with pytest.raises(ValueError, match="finite"):
+        repair(np.array([[math.nan, 0], [0, 1]]), floor=1)
+
+
+@pytest.mark.parametrize("dim", [1, 5, 20])
+def test_the_eigenvalue_bound_holds_and_is_not_loose(dim: int) -> None:
+    largest = np.linalg.eigvalsh(smat(3.0 * rng().standard_normal((4000, dim * (dim + 1) // 2))))[:, -1]
+    bound = eigenvalue_bound(3.0, dim, 0.05)
+    assert (largest > bound).mean() <= 0.05
+    assert bound <= 2.5 * np.quantile(largest, 0.95)

@@ -16,6 +16,11 @@ ROOT = Path(__file__).parents[1]
 ENVS, AGENTS = ROOT / "privbandit_envs", ROOT / "agents" / "privbandit_agents"
 ALGORITHMS = [*(AGENTS / "local").glob("*.py"), *(AGENTS / "joint").glob("*.py"), *(AGENTS / "baselines").glob("*.py")]
 NUMBERS = {"numpy", "scipy"}
+OPTIONAL = {
+    "rl.py": {"stable_baselines3", "torch", "yaml", "gymnasium"},
+    "sb3_adapter.py": {"stable_baselines3", "gymnasium"},
+    "tree.py": {"sklearn"},
+}
 PUBLIC_MATHS = {"privbandit_envs.mnl", "privbandit_envs.spaces", "privbandit_envs._validate"}
 
 
@@ -49,11 +54,9 @@ def test_an_algorithm_imports_agent_privacy_and_numbers(path: Path) -> None:
     ours = {name for name in imports(path) if name.startswith("privbandit_")}
     allowed = ("privbandit_agents.agent", "privbandit_agents.privacy", "privbandit_agents.rows")
     siblings = f"privbandit_agents.{path.parent.name}."
-    if path.name != "rl.py":
+    if path.name not in ("rl.py", "sb3_adapter.py"):
         assert all(name.startswith((*allowed, siblings)) or name in PUBLIC_MATHS for name in ours), ours
-    optional = {"rl.py": {"stable_baselines3", "torch", "yaml", "gymnasium"}, "tree.py": {"sklearn"}}.get(
-        path.name, set()
-    )
+    optional = OPTIONAL.get(path.name, set())
     assert third_party(imports(path)) - {"privbandit_agents", "privbandit_envs"} <= NUMBERS | optional
     assert not third_party(imports(path, top_level_only=True)) & {"stable_baselines3", "torch", "sklearn"}
 

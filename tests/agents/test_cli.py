@@ -89,6 +89,11 @@ def test_more_seeds_later_run_only_the_new_ones(tmp_path: Path) -> None:
         (["--agent", "uniform", "--checkpoints", "0"], "checkpoints: "),
         (["--agent", "uniform", "--jobs", "0"], "jobs must be an integer >= 1; got 0."),
         (["--agent", "uniform", "--set", "env.dmi=5"], "did you mean 'dim'?"),
+        (["--agent", "uniform", "--seeds", "[1, 1]"], "seeds: each seed must be given once; got [1, 1]."),
+        (["--agent", "uniform", "--env", "CartPole-v1"], "CartPole-v1: not a bandit: the info of a step has no 'feedback'"),
+        (["--agent", "uniform", "--set", "env.theta=abc"], "theta must be 20 finite numbers; got 'abc'."),
+        (["--agent", "uniform", "--set", "env.instance_seed=x"], "instance_seed must be an integer >= 0; got 'x'."),
+        (["--agent", "linucb", "--set", "linucb.name=greedy"], "'name' says which agent it is and is no setting"),
         (["--agent", "uniform", "--set", "env.dim=0"], "dim must be an integer >= 1; got 0."),
         (["--agent", "linucb", "--set", "linucb.alpha=-1"], "alpha must be >= 0; got -1."),
         (["--agent", "linucb", "--set", "linucb.alpha=x"], "alpha must be a finite number; got 'x'."),
@@ -122,6 +127,16 @@ def test_an_unwritable_folder_is_bad_usage(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     shown = invoke(*LINEAR, "--agent", "uniform", "--horizon", "10", "--out", str(tmp_path / "file" / "x"))
     assert shown.exit_code == 2 and shown.stderr.startswith("--out: ") and shown.stderr.count("\n") == 1
+
+
+def test_the_table_is_shown_before_the_figure_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no pencil")
+
+    monkeypatch.setattr("privbandit_agents.experiments.figure.draw_regret", broken)
+    shown = invoke(*LINEAR, "--agent", "uniform", "--horizon", "20", "--jobs", "1", "--out", str(tmp_path))
+    assert str(shown.exception) == "no pencil" and "Linear-v0, 20 users" in shown.stdout
+    assert (tmp_path / "table.md").exists()
 
 
 def test_a_failing_trial_is_named_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.agent import Array, Space, count
-from privbandit_agents.baselines.labels import Floats, LabelAgent, Labels, check_settings
+from privbandit_agents.baselines.classifier import Floats, LabelAgent, Labels, check_settings
 
 MAX_DEPTH = 24
 
@@ -21,11 +21,13 @@ class Config:
     """Settings of the histogram.
 
     Attributes:
+        learn_from: ``"all"``: public rows and users; ``"public"``: public rows only.
         depth: number of halvings p, at most 24; there are 2^p cells.
         exploration: probability of a random label; None: 0 with two labels, 0.05 with more.
         refit: growth of the data after which the majority labels are looked up again, > 1.
     """
 
+    learn_from: str = "all"
     depth: int = 8
     exploration: float | None = None
     refit: float = 1.05
@@ -38,7 +40,7 @@ class Config:
 
 
 class Histogram(LabelAgent):
-    """Predict the majority label of a context's cell, over public rows and users alike.
+    """Predict the majority label of a context's cell, over public rows and, unless told otherwise, users.
 
     A tie, as in an empty cell, is decided by the parent cell, then by its parent, and so on. Among edges of equal
     length the first is halved: with more features than ``depth`` only the first ``depth`` of them matter. Time and

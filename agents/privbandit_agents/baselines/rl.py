@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -19,10 +19,13 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.random import Generator
 
 from privbandit_agents.agent import Array, Assortments, LearningAgent, Space, count, plays_assortments, positive
+from privbandit_agents.baselines.sb3_adapter import to_sb3
+from privbandit_agents.state import Arrays
 from privbandit_envs import BanditEnv
-from privbandit_envs.wrappers import RecordVectorRegret, RegretCurve, flat_space, score_space, top_scores
+from privbandit_envs.wrappers import RecordVectorRegret, RegretCurve, top_scores
 
 PER_SLOT = {"n_steps", "train_freq"}
+Face = VectorEnv[Array, Array, Array]
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,10 @@ class StableBaseline(LearningAgent):
     """An algorithm of stable-baselines3 with an MLP policy on the CPU; contexts of any shape are flattened.
 
     Assortments are played by one score in [-1, 1] for every item: the K largest are offered. ``model`` is the
-    algorithm itself once ``learn`` has been called; ``model.save`` and its ``load`` keep it.
+    algorithm itself once ``learn`` has been called.
+
+    The state is the policy's parameters: a saved and loaded agent selects the same actions, and can go on learning
+    with a fresh optimiser (and, for DQN, a fresh replay buffer).
 
     stable-baselines3 seeds the global generators of numpy and torch from the agent's own.
     """
@@ -115,6 +121,7 @@ class StableBaseline(LearningAgent):
         stable_baselines3(self.name)
         self.settings = hyperparameters(type(self).__name__, dataclasses.asdict(config))
         self.model: Any = None
+        self.played: tuple[Any, Face | None] = None, None
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
@@ -131,25 +138,39 @@ class StableBaseline(LearningAgent):
                 ``n_envs`` users a step, any other single environment one user a step.
             steps: number of users.
             curve: counts every user served in learning.
-            seed: of the world and its users; default: the environment's own.
+            seed: of the world and its users; default: the environment's own, and where the last call had the same
+                environment, new users of the world it had.
+
+        Raises:
+            ValueError: a vector environment without same-step autoreset.
         """
-        users = vector_face(env, self.settings["n_envs"])
-        seed = env.np_random_seed if seed is None else seed
+        last, users = self.played
+        if users is None or last is not env:
+            users = vector_face(env, self.settings["n_envs"])
+            seed = env.np_random_seed if seed is None else seed
+            self.played = env, users
         learning_env = to_sb3(users if curve is None else RecordVectorRegret(users, curve), seed)
         with one_torch_thread():
-            if self.model is None:
-                self.model = self.build(learning_env)
-            else:
+            if self.model is not None and self.model.n_envs == learning_env.num_envs:
                 self.model.set_env(learning_env)
+            else:
+                parameters, values = self.state()
+                self.model = self.build(learning_env, parameters, values["users"])
             self.model.learn(steps, reset_num_timesteps=False)
 
-    def build(self, env: Any) -> Any:
-        """Return an untrained model, with as many users an update as ``n_envs`` slots would give."""
+    def build(self, env: Any, parameters: Arrays, users: int) -> Any:
+        """Return a model with as many users an update as ``n_envs`` slots would give.
+
+        Args:
+            env: of stable-baselines3.
+            parameters: of its policy; none: an untrained one.
+            users: how many the policy has learned from.
+        """
         settings = {name: value for name, value in self.settings.items() if name not in ("n_envs", "net_arch")}
         for name in PER_SLOT & settings.keys():
             settings[name] = max(1, settings[name] * self.settings["n_envs"] // env.num_envs)
         algorithm = getattr(stable_baselines3(self.name), type(self).__name__)
-        return algorithm(
+        model = algorithm(
             "MlpPolicy",
             env,
             gamma=0.0,
@@ -158,6 +179,10 @@ class StableBaseline(LearningAgent):
             policy_kwargs={"net_arch": list(self.settings["net_arch"])},
             **settings,
         )
+        if parameters:
+            give(model.policy, parameters)
+        model.num_timesteps = users
+        return model
 
     def select_action(self, context: Array) -> Any:
         """Return the greedy action of the learnt policy."""
@@ -171,13 +196,18 @@ class StableBaseline(LearningAgent):
             return actions[0] if single else actions
         return int(actions[0]) if single else actions
 
-    def state(self) -> NoReturn:
-        """Refuse: the model has its own file format."""
-        raise TypeError(f"{self.name} is kept by stable-baselines3; call agent.model.save(path).")
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the policy's parameters, none before the first ``learn``; and the generator and the users served."""
+        values = {"rng": self.rng.bit_generator.state, "users": 0 if self.model is None else self.model.num_timesteps}
+        return {} if self.model is None else parameters_of(self.model.policy), values
 
-    def restore(self, arrays: Any, values: Any) -> NoReturn:
-        """Refuse: the model has its own file format."""
-        raise TypeError(f"{self.name} is kept by stable-baselines3; set agent.model to what its load(path) returns.")
+    def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
+        """Build a model around saved parameters; its optimiser and replay buffer are fresh."""
+        self.played, self.model = (None, None), None
+        if arrays:
+            world = stand_in(self.observation_space, self.action_space, self.settings["n_envs"])
+            self.model = self.build(to_sb3(world, None), arrays, values["users"])
+        self.rng.bit_generator.state = values["rng"]
 
 
 class PPO(StableBaseline):
@@ -236,62 +266,32 @@ def one_torch_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def vector_face(env: Any, n_envs: int) -> VectorEnv[Array, Array, Array]:
+def parameters_of(policy: Any) -> Arrays:
+    """Return a copy of a torch module's parameters and buffers, by name."""
+    return {name: tensor.numpy().copy() for name, tensor in policy.state_dict().items()}
+
+
+def give(policy: Any, parameters: Arrays) -> None:
+    """Set a torch module's parameters and buffers."""
+    import torch
+
+    policy.load_state_dict({name: torch.from_numpy(array) for name, array in parameters.items()})
+
+
+def stand_in(observation_space: Space, action_space: Space, n: int) -> Face:
+    """Return a vector environment that has the spaces and serves nobody."""
+    env: Face = VectorEnv()
+    env.num_envs, env.single_observation_space, env.single_action_space = n, observation_space, action_space
+    return env
+
+
+def vector_face(env: Any, n_envs: int) -> Face:
     """Return a vector environment of the same world; of one slot if the environment is wrapped or not ours."""
     if isinstance(env, VectorEnv):
+        mode = env.metadata.get("autoreset_mode")
+        if mode is not AutoresetMode.SAME_STEP:
+            raise ValueError(f"a vector environment must have autoreset_mode=AutoresetMode.SAME_STEP; got {mode}.")
         return env
     if isinstance(env, BanditEnv) and env.spec is not None:
         return gym.make_vec(env.spec, num_envs=n_envs)
     return SyncVectorEnv([lambda: env], autoreset_mode=AutoresetMode.SAME_STEP)
-
-
-def to_sb3(env: VectorEnv[Any, Any, Any], seed: int | None) -> Any:
-    """Return a vector environment as stable-baselines3's VecEnv: flat contexts, and scores for assortments.
-
-    Args:
-        env: a vector environment with same-step autoreset.
-        seed: of its first ``reset``; seeds that stable-baselines3 sets are ignored.
-    """
-    from stable_baselines3.common.vec_env import VecEnv
-
-    n, actions = env.num_envs, env.single_action_space
-    scores = isinstance(actions, Assortments)
-
-    class BanditVecEnv(VecEnv):
-        def __init__(self) -> None:
-            self.env, self.world_seed = env, seed
-            super().__init__(n, flat_space(env.single_observation_space), score_space(actions) if scores else actions)
-
-        def reset(self) -> Array:
-            contexts: Array = env.reset(seed=self.world_seed)[0]
-            self.world_seed = None
-            return contexts.reshape(n, -1)
-
-        def step_async(self, actions_: Array) -> None:
-            self.chosen = top_scores(actions_, actions) if scores else actions_
-
-        def step_wait(self) -> tuple[Array, Array, Array, list[dict[str, Any]]]:
-            contexts, rewards, terminated, truncated, info = env.step(self.chosen)
-            done = terminated | truncated
-            infos: list[dict[str, Any]] = [{} for _ in range(n)]
-            for slot in np.flatnonzero(done):
-                infos[slot]["terminal_observation"] = info["final_obs"][slot].reshape(-1)
-                infos[slot]["TimeLimit.truncated"] = bool(truncated[slot] and not terminated[slot])
-            return contexts.reshape(n, -1), rewards.astype(np.float32), done, infos
-
-        def close(self) -> None:
-            env.close()
-
-        def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-            return [getattr(env, attr_name) for _ in self._get_indices(indices)]
-
-        def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-            setattr(env, attr_name, value)
-
-        def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-            return [getattr(env, method_name)(*args, **kwargs)]
-
-        def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
-            return [False for _ in self._get_indices(indices)]
-
-    return BanditVecEnv()

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import FOREVER, Array, Space, count, one_of
-from privbandit_agents.baselines.labels import Floats, LabelAgent, Labels, check_settings
+from privbandit_agents.agent import Array, Space, count
+from privbandit_agents.baselines.classifier import Floats, LabelAgent, Labels, check_settings
 from privbandit_agents.rows import Rows
 
 
@@ -35,7 +35,6 @@ class Config:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        one_of(("all", "public"), learn_from=self.learn_from)
         if self.max_depth is not None:
             count(max_depth=self.max_depth)
         count(min_samples_leaf=self.min_samples_leaf)
@@ -62,7 +61,6 @@ class TreeClassifier(LabelAgent):
         """Fit the public rows."""
         super().__init__(observation_space, action_space, config, rng, public_data)
         self.tree_seed = int(rng.integers(2**31))
-        self.frozen = config.learn_from == "public"
         self.x = Rows(self.public_data[0].shape[1:], np.float32)  # scikit-learn's own type
         self.y, self.weight = Rows((), np.int64), Rows((), np.float64)
         self.learn(*self.public_data, np.ones(len(self.public_data[1])))
@@ -94,15 +92,6 @@ class TreeClassifier(LabelAgent):
         ).fit(x, y, weight)
         self.tree = classifier.tree_  # the bare tree: a prediction for one user costs a tenth of the classifier's
         self.leaf_labels: Labels = classifier.classes_[self.tree.value[:, 0, :].argmax(axis=1)]
-
-    def update(self, context: Array, action: Any, feedback: Any) -> None:
-        """Learn from users, unless the tree is of the public rows only."""
-        if not self.frozen:
-            super().update(context, action, feedback)
-
-    def frozen_rounds(self) -> int:
-        """Return the number of users up to the next refit."""
-        return FOREVER if self.frozen else super().frozen_rounds()
 
 
 def decision_tree_classifier() -> Any:

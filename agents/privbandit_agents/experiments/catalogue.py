@@ -11,8 +11,8 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 import privbandit_envs  # noqa: F401 (registers the environments)
-from privbandit_agents.registry import AGENTS
-from privbandit_envs._validate import did_you_mean, one_of
+from privbandit_agents.registry import find
+from privbandit_envs._validate import did_you_mean
 from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.stream import load
 
@@ -20,22 +20,16 @@ FACES = ("horizon", "instance_seed")
 DEFAULT_HORIZON = 10_000
 
 
-def import_prefix(name: str) -> str:
-    """Import the package of ``"package:name"`` and return the bare name."""
-    package, _, bare = name.rpartition(":")
-    if package:
-        importlib.import_module(package)
-    return bare
-
-
 @cache
 def env_spec(id: str) -> EnvSpec:
-    """Return the registered environment.
+    """Return the registered environment; ``"package:namespace/Name-v0"`` imports the package first.
 
     Raises:
         ValueError: there is none of this id.
     """
-    bare = import_prefix(id)
+    package, colon, bare = id.rpartition(":")
+    if colon:
+        importlib.import_module(package)
     if bare not in gym.registry:
         raise ValueError(
             f"no environment {bare!r}{did_you_mean(bare, ENV_IDS)}; `privbandit list envs` shows all, "
@@ -77,7 +71,7 @@ def first_line(described: Any) -> str:
 
 def agent_defaults(name: str) -> dict[str, Any]:
     """Return the settings of an agent and their defaults."""
-    entry = AGENTS[one_of(AGENTS, agent=import_prefix(name))]
+    entry = find(name)
     fields = dataclasses.fields(entry.load().Config)
     return {f.name: default_of(f) for f in fields} | dict(entry.defaults)
 

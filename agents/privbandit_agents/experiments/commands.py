@@ -97,7 +97,7 @@ def run(
     ] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Folder of the results.  [default: runs/...]")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes.  [default: one per core]")] = None,
-    checkpoints: Annotated[int | None, typer.Option(help="Points of a regret curve.  [default: 200]")] = None,
+    checkpoints: Annotated[int | None, typer.Option(help="How many points a regret curve has.  [default: 200]")] = None,
 ) -> None:
     """Run agents in environments, or a bundled experiment; finished trials are not run again."""
     from privbandit_agents.experiments.plan import named_plan, override, pairs_plan
@@ -135,9 +135,9 @@ def execute(trials: Sequence["Trial"], folder: Path, jobs: int | None) -> int:
     outcomes, failures = run_trials(trials, folder, jobs, err)
     if outcomes:
         summary = summarise(outcomes)
+        out.print(*rich_tables(summary))
         write_table(summary, folder)
         draw_regret(outcomes, folder / "regret.png")
-        out.print(*rich_tables(summary))
         print(f"figure: {folder / 'regret.png'}\ntable: {folder / 'table.md'}, {folder / 'table.csv'}")
         print(f"events: tensorboard --logdir {shlex.quote(str(folder / 'tensorboard'))}")
     for failure in failures:

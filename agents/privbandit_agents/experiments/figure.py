@@ -176,7 +176,8 @@ def scale(axis: Axes, horizon: int, curves: Sequence[Curve], logarithmic: bool) 
 def label_ends(axis: Axes, horizon: int, curves: Sequence[Curve], styles: dict[str, dict[str, Any]]) -> None:
     """Write each label beside the end of its line, moved apart where lines end close to each other."""
     to_height = axis.transData + axis.transAxes.inverted()
-    ends = sorted((float(to_height.transform((horizon, curve.mean[-1]))[1]), curve) for curve in curves)
+    ends = [(float(to_height.transform((horizon, curve.mean[-1]))[1]), curve) for curve in curves]
+    ends.sort(key=lambda end: end[0])
     heights = spread([end for end, _ in ends], GAP)
     for height, (end, curve) in zip(heights, ends, strict=True):
         color = styles[curve.label]["color"]

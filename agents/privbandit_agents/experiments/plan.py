@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import gymnasium as gym
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError
 from pydantic_core import ErrorDetails
 
 from privbandit_agents import registry
-from privbandit_agents.experiments.catalogue import agent_defaults, env_defaults, import_prefix
+from privbandit_agents.experiments.catalogue import agent_defaults, env_defaults
 from privbandit_agents.experiments.settings import from_yaml
 from privbandit_agents.experiments.trial import Trial
 from privbandit_agents.experiments.usage import UsageError, usage_errors
+from privbandit_envs import BanditEnv
 from privbandit_envs._validate import did_you_mean, one_of
 
 
@@ -25,6 +26,13 @@ def seed_list(value: Any) -> Any:
     if value < 1:
         raise ValueError(f"must be an integer >= 1 or a list of seeds; got {value}")
     return list(range(value))
+
+
+def distinct(seeds: list[int]) -> list[int]:
+    """Return the seeds if no two are the same."""
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"each seed must be given once; got {seeds}")
+    return seeds
 
 
 Positive = Annotated[StrictInt, Field(ge=1)]
@@ -56,12 +64,12 @@ class AgentEntry(BaseModel):
 
 
 class Block(BaseModel):
-    """Environments x agents x seeds."""
+    """Environments x agents x seeds; ``checkpoints`` is how many points the regret curve of a trial has."""
 
     model_config = ConfigDict(extra="forbid")
     envs: Annotated[list[EnvEntry], Field(min_length=1)]
     agents: Annotated[list[AgentEntry], Field(min_length=1)]
-    seeds: Annotated[list[Seed], Field(min_length=1), BeforeValidator(seed_list)] = [0]
+    seeds: Annotated[list[Seed], Field(min_length=1), BeforeValidator(seed_list), AfterValidator(distinct)] = [0]
     horizon: Positive | None = None
     checkpoints: Positive = 200
 
@@ -157,6 +165,7 @@ def block_trials(block: Block, part: int, source: str) -> Iterator[Trial]:
             kwargs = changed(entry.kwargs, env_defaults(entry.id))
             horizon = horizon_of(entry.id, kwargs, block.horizon)
             env = Trial(entry.id, "uniform", horizon, env_kwargs=kwargs).make_env()
+            check_bandit(env)
         for j, agent in enumerate(block.agents):
             with usage_errors(f"{source}: parts[{part}].agents[{j}]" if source else agent.name):
                 config = checked_config(agent, entry.id, env)
@@ -164,6 +173,17 @@ def block_trials(block: Block, part: int, source: str) -> Iterator[Trial]:
                 trial.make_agent(env)
             yield from (replace(trial, seed=seed) for seed in block.seeds)
         env.close()
+
+
+def check_bandit(env: gym.Env[Any, Any]) -> None:
+    """Raise if an environment that is not a BanditEnv does not report what agents and curves need."""
+    if isinstance(env.unwrapped, BanditEnv):
+        return
+    env.reset(seed=0)
+    info = env.step(env.action_space.sample())[4]
+    missing = [repr(key) for key in ("feedback", "regret") if key not in info]
+    if missing:
+        raise ValueError(f"not a bandit: the info of a step has no {' and no '.join(missing)}.")
 
 
 def horizon_of(id: str, kwargs: dict[str, Any], asked: int | None) -> int:
@@ -180,11 +200,10 @@ def checked_config(agent: AgentEntry, env_id: str, env: gym.Env[Any, Any]) -> di
     """Return the settings that are not defaults, or raise if they are wrong or the agent cannot play."""
     if "seed" in agent.config:
         raise ValueError("an agent's seed is derived from the trial's; give seeds instead.")
-    name = import_prefix(agent.name)
-    defaults = agent_defaults(name)
-    registry.settings_of(name, agent.config)
-    if not registry.can_play(name, env):
-        needs = registry.AGENTS[name].load().plays(*registry.spaces_of(env)) or "environments with public data"
+    defaults = agent_defaults(agent.name)
+    registry.settings_of(agent.name, agent.config)
+    if not registry.can_play(agent.name, env):
+        needs = registry.find(agent.name).load().plays(*registry.spaces_of(env)) or "environments with public data"
         raise ValueError(f"cannot play {env_id}; it plays {needs}.")
     return changed(agent.config, defaults)
 
@@ -219,7 +238,10 @@ def assign(blocks: list[dict[str, Any]], assignment: str) -> None:
         raise UsageError(f"--set takes env.key=value, agent.key=value or <agent>.key=value; got {assignment!r}.")
     with usage_errors(f"--set {name}"):
         value = from_yaml(text)
-        entries = [entry for block in blocks for entry in block["envs" if target == "env" else "agents"]]
+        kind, identity = ("env", "id") if target == "env" else ("agent", "name")
+        if key == identity:
+            raise ValueError(f"{key!r} says which {kind} it is and is no setting; choose with --{kind}.")
+        entries = [entry for block in blocks for entry in block[f"{kind}s"]]
         if target not in ("env", "agent"):
             one_of(dict.fromkeys(entry["name"] for entry in entries), agent=target)
             chosen = [entry for entry in entries if entry["name"] == target]

@@ -1,5 +1,6 @@
 """Many trials, in parallel."""
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -60,7 +61,7 @@ def attempts(trials: Sequence[Trial], folder: Path, jobs: int) -> Iterator[Outco
     left = {trial.name: trial for trial in trials}
     with parallel_config("loky", inner_max_num_threads=1):
         ends = Parallel(n_jobs=min(jobs, len(trials)), return_as="generator_unordered")(
-            delayed(attempt)(trial, folder) for trial in trials
+            delayed(attempt)(trial, folder, os.getpid()) for trial in trials
         )
     try:
         for end in ends:
@@ -71,13 +72,20 @@ def attempts(trials: Sequence[Trial], folder: Path, jobs: int) -> Iterator[Outco
         yield from (Failure(trial, why) for trial in left.values())
 
 
-def attempt(trial: Trial, folder: Path) -> Outcome | Failure:
-    """Run one trial; return the failure if it raises."""
+def attempt(trial: Trial, folder: Path, parent: int) -> Outcome | Failure:
+    """Run one trial; return the failure if it raises. A worker gives up at a checkpoint if its parent is gone."""
+    leave_if_orphaned(parent)
     try:
-        return run_trial(trial, folder)
+        return run_trial(trial, folder, lambda _: leave_if_orphaned(parent))
     except Exception as error:
         text = " ".join(str(error).split())
         return Failure(trial, text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}")
+
+
+def leave_if_orphaned(parent: int) -> None:
+    """End this process at once if it is a worker whose parent was killed: nobody waits for what it computes."""
+    if parent not in (os.getpid(), os.getppid()):
+        os._exit(1)
 
 
 class Bar:

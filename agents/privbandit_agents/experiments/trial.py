@@ -14,11 +14,12 @@ from threadpoolctl import threadpool_limits
 from privbandit_agents import registry
 from privbandit_agents.agent import Agent
 from privbandit_agents.experiments import store
-from privbandit_agents.experiments.catalogue import env_defaults, import_prefix
+from privbandit_agents.experiments.catalogue import env_defaults
 from privbandit_agents.experiments.labels import as_text, folder_name, short, with_settings
 from privbandit_agents.experiments.provenance import provenance
 from privbandit_agents.play import Result, play
-from privbandit_envs._validate import at_least, count
+from privbandit_envs._validate import count
+from privbandit_envs._validate import seed as checked_seed
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints
 
 AGENT_STREAM = 2**20
@@ -36,7 +37,7 @@ class Trial:
         seed: of the environment; the agent's own seed is derived from it.
         env_kwargs: keyword arguments of the environment.
         config: settings of the agent.
-        checkpoints: at how many evenly spaced numbers of users the sums are kept.
+        checkpoints: how many there are, evenly spaced; ``Result.checkpoints`` has the numbers of users they stand for.
     """
 
     env: str
@@ -49,11 +50,12 @@ class Trial:
 
     def __post_init__(self) -> None:
         """Check the ranges, and bring the settings into plain JSON."""
-        count(horizon=self.horizon)
-        at_least(0, seed=self.seed)
-        count(checkpoints=self.checkpoints)
-        object.__setattr__(self, "env_kwargs", plain(self.env_kwargs))
-        object.__setattr__(self, "config", plain(self.config))
+        seed = checked_seed(seed=self.seed)
+        if seed is None:
+            raise ValueError("seed must be an integer >= 0; got None.")
+        checked = {"horizon": count(horizon=self.horizon), "seed": seed, "checkpoints": count(checkpoints=self.checkpoints)}
+        for name, value in (checked | {"env_kwargs": plain(self.env_kwargs), "config": plain(self.config)}).items():
+            object.__setattr__(self, name, value)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -77,12 +79,12 @@ class Trial:
 
     @property
     def run_name(self) -> str:
-        """Where TensorBoard shows it: ``Linear-v0-dim=30/linucb-alpha=0.5/seed-3``."""
+        """Where TensorBoard shows it: ``Linear-v0-dim=30/linucb-alpha=0.5/seed-3-59c1a0f7``, with the name's start."""
         env_settings = dict(self.env_kwargs)
         if env_defaults(self.env).get("horizon") != self.horizon:
             env_settings["horizon"] = self.horizon
         parts = f"{short(self.env)}-{as_text(env_settings)}", f"{self.agent}-{as_text(self.config)}"
-        return "/".join([*map(folder_name, parts), f"seed-{self.seed}"])
+        return "/".join([*map(folder_name, parts), f"seed-{self.seed}-{self.name[:8]}"])
 
     @property
     def agent_seed(self) -> int:
@@ -94,11 +96,11 @@ class Trial:
         kwargs = dict(self.env_kwargs)
         if "horizon" in env_defaults(self.env):
             kwargs.setdefault("horizon", self.horizon)
-        return gym.make(import_prefix(self.env), **kwargs)
+        return gym.make(self.env, **kwargs)
 
     def make_agent(self, env: gym.Env[Any, Any]) -> Agent:
         """Build the agent for its environment."""
-        return registry.make(import_prefix(self.agent), env, seed=self.agent_seed, **self.config)
+        return registry.make(self.agent, env, seed=self.agent_seed, **self.config)
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,10 @@ class MomentAgent(LocalAgent):
         """Randomize packed records (n, D) with the devices' noise."""
         raise NotImplementedError
 
+    def decode(self, report: Array) -> Array:
+        """Return unbiased estimates of the packed records, shape (n, D)."""
+        return report
+
     def bonus(self, users: int, added: float) -> float:
         """Return the width of the confidence bonus."""
         return 0.0
@@ -114,9 +118,9 @@ class MomentAgent(LocalAgent):
 
     def absorb(self, report: Array) -> None:
         """Add up reports in order; change the policy when it is time."""
-        done = 0
-        while done < len(report):
-            part = report[done : done + self.frozen_rounds()]
+        decoded, done = self.decode(report), 0
+        while done < len(decoded):
+            part = decoded[done : done + self.frozen_rounds()]
             self.ledger.spend(self.cost, group=self.users, groups=len(part))
             self.total = np.add.reduce(np.concatenate([self.total[None], part]), axis=0)
             self.users += len(part)

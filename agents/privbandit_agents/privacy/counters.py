@@ -158,10 +158,10 @@ class SquareRootToeplitz(Counter):
     """R = C = square root of A: the Toeplitz matrix with r_0 = 1, r_k = r_{k-1} (1 - 1/(2k)).
 
     The noise after t terms is sum_k r_k Z_{t-k}, worked out for many steps at once by Fourier transforms, so
-    that a step costs O(d log T) on average. Memory: the 2 T d numbers at most of the past and prepared noise.
-    With a bandwidth, r_k = 0 from k = bandwidth on, and the memory is about 3 bandwidth d numbers; but the
-    encoder R^-1 A then grows like sqrt(T / bandwidth), so that the noise does not pay unless the bandwidth is
-    a fair part of T. ``BufferedToeplitz`` bounds the memory at almost no loss.
+    that a step costs O(d log T) on average. Memory: the past and prepared noise, at most 2 T d numbers. With a
+    bandwidth, r_k = 0 from k = bandwidth on, and the memory is at most 2 max(bandwidth, 256) d numbers; but the
+    encoder R^-1 A then grows like sqrt(T / bandwidth), so that a bandwidth of T / 100 is no better than the tree.
+    ``BufferedToeplitz`` bounds the memory at almost no loss.
 
     *Formal guarantees.* As ``Counter``. The column norm is that of the encoder R^-1 A of the R in use:
     sqrt(sum r_k^2) without a bandwidth; with one, the norm of the solution c of R c = (1, ..., 1).

@@ -35,7 +35,7 @@ def stationary_point(
         if size <= tau:
             return point
         step = newton_step(gradient, hessian)
-        for fraction in 0.5 ** np.arange(50):
+        for fraction in 0.5 ** np.arange(30):
             moved = point - fraction * step
             gradient, hessian = derivatives(moved)
             reached = math.hypot(*gradient)

@@ -187,30 +187,32 @@ def calibrate(
     if method != "dimension-free":
         raise ValueError(f"method must be 'dimension-free' or 'published'; got {method!r}.")
 
-    def size(log_Delta: float) -> float:
-        Delta = math.exp(log_Delta)
-        return math.hypot(least_sigma(rho, Delta, user) * math.sqrt(user.dim), Delta)
+    least = user.lipschitz * math.sqrt(2 / rho)  # 2 u^2 = rho: nothing is left for the curvature
 
-    grid = math.log(user.curvature * math.sqrt(user.weight / rho)) + np.arange(-14, 8, 0.5)
-    best = int(np.argmin([size(x) for x in grid]))
-    around = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    Delta = math.exp(minimize_scalar(size, bounds=around, method="bounded", options={"xatol": 1e-8}).x)
-    return least_sigma(rho, Delta, user), Delta
+    def pair(log_slack: float) -> tuple[float, float]:
+        sigma = least * math.sqrt(1 + math.exp(log_slack))
+        return sigma, least_Delta(rho, sigma, user)
+
+    def size(log_slack: float) -> float:
+        sigma, Delta = pair(log_slack)
+        return math.hypot(sigma * math.sqrt(user.dim), Delta)
+
+    near = min(range(-25, 26), key=size)
+    return pair(minimize_scalar(size, bounds=(near - 1, near + 1), method="bounded", options={"xatol": 1e-6}).x)
 
 
-def least_sigma(rho: float, Delta: float, user: UserLoss) -> float:
-    """Return the smallest sigma of which the minimiser is rho-zCDP; infinity if the curvature alone costs rho."""
-    if certified_rho(math.inf, Delta, user) >= rho:
-        return math.inf
+def least_Delta(rho: float, sigma: float, user: UserLoss) -> float:  # noqa: N802 (the paper's capital)
+    """Return the smallest Delta of which the minimiser is rho-zCDP, for a sigma whose 2 u^2 < rho."""
 
-    def excess(log_sigma: float) -> float:
-        return certified_rho(math.exp(log_sigma), Delta, user) - rho
+    def excess(log_Delta: float) -> float:
+        return certified_rho(sigma, math.exp(log_Delta), user) - rho
 
-    low = high = math.log(user.lipschitz * math.sqrt(2 / rho))  # 2 u^2 = rho
+    low = high = math.log(user.curvature)
     while excess(high) > 0:
-        high += 1
-    root = brentq(excess, low, high, xtol=1e-12) if low < high else low
-    return math.exp(root) * (1 + 1e-9)  # never a rounding error below
+        high += 2
+    while excess(low) <= 0:
+        low -= 2
+    return math.exp(brentq(excess, low, high, xtol=1e-12)) * (1 + 1e-9)  # never a rounding error below
 
 
 def published(rho: float, user: UserLoss, split: float, eta: float) -> tuple[float, float]:
@@ -260,7 +262,7 @@ class ObjectivePerturbation:
         user: UserLoss,
         *,
         method: Method = "dimension-free",
-        tau: float = 1e-8,
+        tau: float | None = None,
         output_share: float = 1e-4,
     ) -> Self:
         """Return the mechanism that costs rho in all, of which a small share for the output noise.
@@ -271,12 +273,14 @@ class ObjectivePerturbation:
             rho: > 0.
             user: the bounds of one user's loss.
             method: as in the function ``calibrate``.
-            tau: bound on the norm of the gradient at the result, > 0.
+            tau: bound on the norm of the gradient at the result, > 0; by default 1e-8 (L + sigma sqrt(d)), which
+                is above the rounding and far below the noise.
             output_share: rho_output / rho, in (0, 1).
         """
         rho_output = failure(output_share=output_share) * budget(rho=rho)
         sigma, Delta = calibrate(rho * (1 - output_share), user, method=method)
-        output_sigma = positive(tau=tau) / Delta * math.sqrt(2 / rho_output) if Delta else 0.0
+        tau = positive(tau=1e-8 * (user.lipschitz + sigma * math.sqrt(user.dim)) if tau is None else tau)
+        output_sigma = tau / Delta * math.sqrt(2 / rho_output) if Delta else 0.0
         return cls(sigma, Delta, user.dim, rho, tau, output_sigma)
 
     @property

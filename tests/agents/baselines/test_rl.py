@@ -1,17 +1,20 @@
 import dataclasses
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import make, play, save
+from privbandit_agents import load, make, play, save
 from privbandit_agents.baselines import rl
+from privbandit_agents.baselines.sb3_adapter import to_sb3
 from privbandit_agents.registry import can_play
+from privbandit_agents.testing import same_parts, same_state
 from stable_baselines3.common.env_checker import check_env
 
-from privbandit_envs import Assortments
+from privbandit_envs import Assortments, BanditEnv, BanditVectorEnv
 from privbandit_envs.wrappers import FlattenContext, RecordVectorRegret, RegretCurve, ScoreAction
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -60,7 +63,7 @@ def test_the_world_is_that_of_the_seed(n_envs: int) -> None:
     env = gym.make(LINEAR, horizon=60)
     env.reset(seed=5)
     users = env.unwrapped.upcoming(60)  # type: ignore[attr-defined]
-    adapter = rl.to_sb3(rl.vector_face(env, n_envs), 5)
+    adapter = to_sb3(rl.vector_face(env, n_envs), 5)
     seen = [adapter.reset()]
     while len(seen) * n_envs < 60:
         seen.append(adapter.step(np.zeros(n_envs, int))[0])
@@ -69,7 +72,7 @@ def test_the_world_is_that_of_the_seed(n_envs: int) -> None:
 
 def test_a_second_reset_brings_new_users_of_the_same_world() -> None:
     vector: Any = rl.vector_face(gym.make(LINEAR), 2)
-    adapter = rl.to_sb3(vector, 5)
+    adapter = to_sb3(vector, 5)
     first, world = adapter.reset(), vector.problem
     assert not np.array_equal(first, adapter.reset()) and vector.problem is world
 
@@ -78,7 +81,7 @@ def test_seeds_set_by_the_library_do_not_change_the_world() -> None:
     env = gym.make(LINEAR)
     contexts = []
     for library_seed in (1, 2):
-        adapter = rl.to_sb3(rl.vector_face(env, 2), 5)
+        adapter = to_sb3(rl.vector_face(env, 2), 5)
         adapter.seed(library_seed)
         contexts.append(adapter.reset())
     assert np.array_equal(*contexts)
@@ -90,7 +93,7 @@ def test_an_episode_ends_in_the_vector_face_as_the_library_expects(wrapped: bool
     env = gym.Wrapper(env) if wrapped else env
     slots = 1 if wrapped else 2
     users = RecordVectorRegret(rl.vector_face(env, 2), [8])
-    adapter = rl.to_sb3(users, 0)
+    adapter = to_sb3(users, 0)
     adapter.reset()
     steps = [adapter.step(np.zeros(slots, int)) for _ in range(8 // slots)]
     last = 4 // slots - 1
@@ -214,28 +217,84 @@ def test_dqn_plays_arms_alone() -> None:
         make("dqn", env)
 
 
-def test_what_the_agent_does_not_do_is_said(name: str, tmp_path: Any) -> None:
+def test_what_the_agent_does_not_do_is_said(name: str) -> None:
     env = gym.make(CLASSIFICATION)
     agent = small(name, env)
     context, _ = env.reset(seed=0)
     with pytest.raises(RuntimeError, match=f"{name} has no policy yet"):
         agent.select_action(context)
-    with pytest.raises(TypeError, match=rf"{name} is kept by stable-baselines3; call agent\.model\.save"):
-        save(agent, tmp_path / "agent.npz")
     with pytest.raises(TypeError, match=f"{name} learns inside learn"):
         agent.update(context, 0, 1.0)
 
 
-def test_the_model_file_keeps_the_policy(name: str, tmp_path: Any) -> None:
-    env: Any = gym.make(CLASSIFICATION)
+@pytest.mark.parametrize("env_id", [LINEAR, ASSORTMENT])
+def test_a_saved_agent_acts_the_same_and_can_go_on_learning(name: str, env_id: str, tmp_path: Path) -> None:
+    if name == "dqn" and env_id == ASSORTMENT:
+        pytest.skip("dqn plays arms alone")
+    env: Any = gym.make(env_id)
     agent = small(name, env)
     agent.learn(env, 100, seed=0)
-    agent.model.save(tmp_path / "model.zip")
-    copy = small(name, env)
-    copy.model = type(agent.model).load(tmp_path / "model.zip")
+    save(agent, tmp_path / "agent.npz")
+    copy = load(tmp_path / "agent.npz", env)
+    assert isinstance(copy, rl.StableBaseline)
     env.reset(seed=2)
-    contexts = env.unwrapped.upcoming(50)
-    assert np.array_equal(agent.select_action(contexts), copy.select_action(contexts))
+    contexts = env.unwrapped.upcoming(200)
+    actions = agent.select_action(contexts)
+    assert np.array_equal(actions, copy.select_action(contexts)) and len(np.unique(actions, axis=0)) > 1
+    assert same_state(agent, copy)
+    before = copy.model.num_timesteps
+    copy.learn(env, 100, seed=1)
+    assert before == agent.model.num_timesteps and copy.model.num_timesteps >= before + 100
+    assert not same_parts((copy.state()[0], {}), (agent.state()[0], {}))
+
+
+def test_an_agent_saved_before_it_learned_learns_as_it_would_have(name: str, tmp_path: Path) -> None:
+    env = gym.make(CLASSIFICATION, horizon=300)
+    agent = small(name, env, seed=5)
+    assert agent.state()[0] == {}
+    save(agent, tmp_path / "agent.npz")
+    first, again = (play(env, one, seed=1) for one in (agent, load(tmp_path / "agent.npz", env)))
+    assert np.array_equal(first.reward, again.reward)
+
+
+def test_another_number_of_slots_goes_on_with_the_same_policy(name: str) -> None:
+    env = gym.make(CLASSIFICATION)
+    agent = small(name, env, learning_rate=1e-12)
+    agent.learn(env, 64, seed=0)
+    before, users = agent.state()[0], agent.model.num_timesteps
+    agent.learn(gym.Wrapper(env), 64, seed=0)
+    assert agent.model.n_envs == 1 and agent.model.num_timesteps >= users + 64
+    for key, array in agent.state()[0].items():
+        np.testing.assert_allclose(array, before[key], atol=1e-6)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_learning_on_without_a_seed_brings_new_users_of_the_same_world(
+    name: str, wrapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[tuple[Any, Any]] = []
+    family: Any = BanditEnv if wrapped else BanditVectorEnv
+    reset = family.reset
+
+    def recorded(self: Any, **kwargs: Any) -> Any:
+        contexts, info = reset(self, **kwargs)
+        shown.append((self.problem, contexts))
+        return contexts, info
+
+    monkeypatch.setattr(family, "reset", recorded)
+    env: Any = gym.make(LINEAR)
+    env = gym.Wrapper(env) if wrapped else env
+    agent = small(name, env)
+    for _ in range(3):
+        agent.learn(env, 32)
+    assert len(shown) == 3 and len({id(world) for world, _ in shown}) == 1
+    assert not any(np.array_equal(shown[i][1], shown[j][1]) for i, j in ((0, 1), (0, 2), (1, 2)))
+
+
+def test_vector_environments_must_reset_in_the_same_step(name: str) -> None:
+    env = gym.make_vec(CLASSIFICATION, num_envs=2, vectorization_mode="sync")
+    with pytest.raises(ValueError, match=r"must have autoreset_mode=AutoresetMode\.SAME_STEP; got .*NEXT_STEP\.$"):
+        small(name, env).learn(env, 10)
 
 
 @pytest.mark.parametrize("missing", ["stable_baselines3", "yaml"])

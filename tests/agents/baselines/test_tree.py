@@ -109,7 +109,6 @@ def test_missing_scikit_learn_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"learn_from": "al"}, r"learn_from must be one of all, public; got 'al' \(did you mean 'all'\?\)"),
         ({"max_depth": 0}, "max_depth must be an integer >= 1; got 0"),
         ({"min_samples_leaf": 0}, "min_samples_leaf must be an integer >= 1; got 0"),
         ({"exploration": -1}, r"exploration must lie in \[0, 1\]; got -1"),

@@ -65,6 +65,14 @@ def test_a_rerun_replaces_the_events(tmp_path: Path) -> None:
     assert len(read_events(folder).Scalars("regret/cumulative")) == 10
 
 
+def test_trials_that_look_alike_have_events_of_their_own(tmp_path: Path) -> None:
+    twins = [Trial("privbandit/Linear-v0", "uniform", 50, checkpoints=points) for points in (5, 10)]
+    for trial in twins:
+        run_trial(trial, tmp_path)
+    points = [len(read_events(tmp_path / "tensorboard" / trial.run_name).Scalars("reward/mean")) for trial in twins]
+    assert points == [5, 10]
+
+
 def test_the_ledger_says_what_was_spent(tmp_path: Path) -> None:
     spent = iter([0.25, 0.5])
     agent: Any = SimpleNamespace(ledger=SimpleNamespace(spent_epsilon=lambda: next(spent)))

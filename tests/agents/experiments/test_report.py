@@ -79,6 +79,12 @@ def test_the_figure_is_written_and_shows_something(tmp_path: Path) -> None:
     assert (0x77, 0x77, 0x77) in colours and (0x00, 0x72, 0xB2) in colours
 
 
+def test_agents_of_equal_regret_are_both_drawn(tmp_path: Path) -> None:
+    for regret in ([1, 2], [0, 0]):
+        draw_regret([outcome(agent, 0, regret) for agent in ("greedy", "linucb", "uniform")], tmp_path / "tie.png")
+        assert (tmp_path / "tie.png").stat().st_size > 10_000
+
+
 def test_a_curve_is_the_mean_over_seeds() -> None:
     curve = curve_of(HAND[2:])
     assert curve.label == "linucb alpha=0.5" and curve.seeds == 3

@@ -1,6 +1,8 @@
 """Trials: identity, repeatability, resuming, and worlds of other packages."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from joblib.externals.loky import get_reusable_executor
+from privbandit_agents import save
 from privbandit_agents.experiments import Outcome, Trial, run_trial
 from privbandit_agents.experiments.runner import run_trials
 from privbandit_agents.experiments.store import canonical, path_of
@@ -93,9 +96,18 @@ def test_numpy_settings_are_plain_json() -> None:
     assert json.loads(canonical(trial.spec)) == trial.spec
 
 
-@pytest.mark.parametrize(("field", "value"), [("horizon", 0), ("horizon", -1), ("seed", -1), ("checkpoints", 0)])
-def test_values_out_of_range_are_named(field: str, value: int) -> None:
-    with pytest.raises(ValueError, match=rf"^{field} must be .*; got {value}\.$"):
+def test_numpy_integers_name_the_same_trial() -> None:
+    numbers = {name: np.int64(getattr(LINUCB, name)) for name in ("horizon", "seed", "checkpoints")}
+    assert Trial(**{**LINUCB.spec, **numbers}).name == LINUCB.name
+
+
+OUT_OF_RANGE = [("horizon", 0), ("horizon", -1), ("horizon", 2.5), ("checkpoints", 0)]
+OUT_OF_RANGE += [("seed", -1), ("seed", 1.5), ("seed", None), ("seed", "one"), ("seed", True)]
+
+
+@pytest.mark.parametrize(("field", "value"), OUT_OF_RANGE)
+def test_values_out_of_range_are_named(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^{field} must be an integer >= [01]; got {value!r}\.$"):
         Trial(**{**LINUCB.spec, field: value})
 
 
@@ -109,10 +121,11 @@ def test_the_environment_has_the_trials_horizon() -> None:
 
 
 def test_run_names_say_what_is_not_default() -> None:
-    assert LINUCB.run_name == "Linear-v0-dim=6-n_arms=3-horizon=400/linucb-alpha=0.5/seed-3"
-    assert Trial("privbandit/Linear-v0", "uniform", 10_000).run_name == "Linear-v0/uniform/seed-0"
+    folders = "Linear-v0-dim=6-n_arms=3-horizon=400/linucb-alpha=0.5"
+    assert LINUCB.run_name == f"{folders}/seed-3-{LINUCB.name[:8]}"
+    assert Trial("privbandit/Linear-v0", "uniform", 10_000).run_name.startswith("Linear-v0/uniform/seed-0-")
     path = Trial("privbandit/Classification-v0", "uniform", 10_000, 0, {"source": "/data/my file.csv"}).run_name
-    assert path == "Classification-v0-source=-data-my-file.csv/uniform/seed-0"
+    assert path.startswith("Classification-v0-source=-data-my-file.csv/uniform/seed-0-")
 
 
 def test_a_finished_trial_is_read_back_not_run(tmp_path: Path) -> None:
@@ -153,6 +166,15 @@ def test_environments_and_agents_of_other_packages(tmp_path: Path, outside: str)
     outcome = run_trial(trial, tmp_path)
     assert outcome.result.regret[-1] == 100 and outcome.result.reward[-1] == -100
     assert trial.run_name.startswith("Coin-v0-cost=2-horizon=50/")
+
+
+def test_an_agent_of_another_package_is_saved_with_the_package(tmp_path: Path, outside: str) -> None:
+    trial = Trial(f"{outside}:outside/Coin-v0", f"{outside}:stubborn", 50)
+    save(trial.make_agent(trial.make_env()), tmp_path / "agent.npz")
+    load = f"load('agent.npz', gym.make('{trial.env}')).config.arm"
+    code = f"import gymnasium as gym; from privbandit_agents import load; print({load})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == "1\n", done.stderr
 
 
 def test_trials_that_fail_do_not_stop_the_others(tmp_path: Path, outside: str) -> None:

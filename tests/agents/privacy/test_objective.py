@@ -59,7 +59,8 @@ def test_the_dimension_free_table(dim: int, rho: float, old: tuple[float, float]
 def test_the_published_table(dim: int, rho: float, old: tuple[float, float], new: tuple[float, float]) -> None:
     user = UserLoss(dim, lipschitz=2, curvature=1, trace=1, rank=min(dim, 9))
     sigma, Delta = calibrate(rho, user, method="published")
-    assert (Delta, sigma) == (pytest.approx(old[0], rel=0.012), pytest.approx(old[1], rel=0.005))
+    assert Delta == pytest.approx(old[0], rel=0.012)
+    assert sigma == pytest.approx(old[1], rel=0.005)
     assert certified_rho(sigma, Delta, user) < rho / 20  # the statement holds, with much to spare
 
 
@@ -82,10 +83,8 @@ def test_the_budget_is_met_and_used_up(rho: float, user: UserLoss) -> None:
     assert rho * (1 - 1e-6) <= certified_rho(sigma, Delta, user) <= rho
     size = math.hypot(sigma * math.sqrt(user.dim), Delta)
     for factor in (0.9, 0.97, 1.03, 1.1):  # no neighbour of the same rho is smaller
-        other = math.exp(np.log(Delta * factor))
-        if certified_rho(math.inf, other, user) < rho:
-            room = math.sqrt(max(size**2 * (1 - 1e-4) - other**2, 1e-300) / user.dim)
-            assert certified_rho(room, other, user) > rho
+        room = math.sqrt(max(size**2 * (1 - 1e-4) - (Delta * factor) ** 2, 1e-300) / user.dim)
+        assert certified_rho(room, Delta * factor, user) > rho
 
 
 @pytest.mark.parametrize("user", USERS)
@@ -111,7 +110,7 @@ def test_condition_9_the_slope_at_order_one_is_not_a_zcdp_constant() -> None:
     assert wrong == pytest.approx(0.0495, abs=5e-5)
     assert 0.0875 < certified_rho(sigma, Delta, user) < 0.0899
     assert renyi_bound(1 + 1e-6, sigma, Delta, user) == pytest.approx(wrong, rel=0.01)
-    assert renyi_bound(1 + 0.99 * Delta, sigma, Delta, user) > 1.5 * (1 + 0.99 * Delta) * wrong
+    assert renyi_bound(1 + Delta, sigma, Delta, user) > 1.7 * (1 + Delta) * wrong
 
 
 def test_curvature_is_second_order_and_vanishes_for_linear_losses() -> None:
@@ -131,9 +130,9 @@ def test_infinite_budget_means_no_perturbation(method: Any) -> None:
 @pytest.mark.parametrize("rho", [1e-9, 1000.0, 1e6])
 def test_extreme_budgets_are_usable(method: Any, rho: float) -> None:
     mechanism = ObjectivePerturbation.calibrate(rho, MNL(5, 10), method=method)
-    assert 0 < mechanism.output_sigma < 1e-2
-    x = features(rng(), 50, 4, 5)
-    assert np.isfinite(mechanism.minimise(choice_loss(x, np.zeros(50, int)), rng())).all()
+    assert 0 < mechanism.output_sigma < max(0.3 * mechanism.sigma / mechanism.Delta, 1e-2)
+    loss = choice_loss(features(rng(), 50, 4, 5), np.zeros(50, int))
+    assert all(np.isfinite(mechanism.minimise(loss, rng(seed))).all() for seed in range(20))
 
 
 @pytest.mark.parametrize("rho", [0, -1, math.nan])
@@ -163,18 +162,62 @@ def test_bad_arguments_are_refused(call: Callable[[], Any], message: str) -> Non
         call()
 
 
+# The cost of the curvature, against the eigenvalues themselves
+
+
+def psi_of(J: np.ndarray, order: float) -> float:
+    eigenvalues, s = np.linalg.eigvals(J).real, order - 1
+    return float((-np.log1p(eigenvalues) - np.log1p(-s * eigenvalues) / s).sum())
+
+
+def semidefinite(generator: np.random.Generator, user: UserLoss) -> np.ndarray:
+    """A random Hessian within the bounds, on their border for the most part."""
+    rank = int(generator.integers(1, user.directions + 1))
+    directions = np.linalg.qr(generator.standard_normal((user.dim, user.dim)))[0][:, :rank]
+    values = user.curvature * generator.choice([1.0, generator.random()], rank)
+    values *= min(1, user.trace / values.sum())
+    return np.asarray((directions * values) @ directions.T)
+
+
+@settings(max_examples=300, deadline=None)
+@given(seed=st.integers(0, 2**32), dim=st.integers(1, 5), trace=st.sampled_from([1.0, 1.7, 3.0, math.inf]))
+def test_no_pair_of_hessians_exceeds_the_cost_of_the_curvature(seed: int, dim: int, trace: float) -> None:
+    generator = rng(seed)
+    user = UserLoss(dim, 1.0, 1.0, trace, rank=int(generator.integers(1, dim + 1)))
+    Delta = float(generator.choice([0.7, 1.5, 5.0, 30.0]))
+    H, H_ = semidefinite(generator, user), semidefinite(generator, user)
+    F = Delta * np.eye(dim) + generator.choice([0.0, 0.1]) * semidefinite(generator, UserLoss(dim, 1.0, 1.0))
+    J = (H_ - H) @ np.linalg.inv(F + H)
+    for share in (0.01, 0.5, 0.99):
+        top = 1 + share * Delta
+        cost = curvature_cost(top, 1 / Delta, user)
+        for order in np.linspace(1 + 0.001 * Delta, top, 7):
+            assert psi_of(J, order) / order <= cost * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("Delta", [1.5, 5.0, 30.0])
+def test_orthogonal_hessians_attain_the_cost_of_the_curvature(Delta: float, share: float) -> None:
+    one, other, order = np.diag([1.0, 0.0, 0.0]), np.diag([0.0, 1.0, 0.0]), 1 + share * Delta
+    J = (other - one) @ np.linalg.inv(Delta * np.eye(3) + one)
+    for user in (UserLoss(3, 1.0, 1.0, rank=1), UserLoss(2, 1.0, 1.0, trace=1.0)):
+        assert psi_of(J[: user.dim, : user.dim], order) / order == pytest.approx(curvature_cost(order, 1 / Delta, user))
+    alone = np.array([[1 / Delta]])
+    assert psi_of(alone, order) / order == pytest.approx(curvature_cost(order, 1 / Delta, UserLoss(1, 1.0, 1.0)))
+
+
 # The multinomial-logit loss of many users
 
 
 def features(generator: np.random.Generator, users: int, items: int, dim: int) -> np.ndarray:
     x = generator.standard_normal((users, items, dim))
-    return x / np.maximum(1, np.linalg.norm(x, axis=-1, keepdims=True))
+    x /= np.maximum(1, np.linalg.norm(x, axis=-1, keepdims=True))
+    return x
 
 
 def choice_loss(x: np.ndarray, bought: np.ndarray) -> Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]:
     """Negative log-likelihood of n choices (0: nothing), features of shape (n, K, d); points a of shape (..., d)."""
-    zero = np.zeros((len(x), 1, x.shape[-1]))
-    offered = np.concatenate([zero, x], axis=1)  # the outside option has feature 0
+    offered = np.concatenate([np.zeros((len(x), 1, x.shape[-1])), x], axis=1)  # the outside option has feature 0
     chosen = offered[np.arange(len(x)), bought]
 
     def derivatives(a: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -184,7 +227,8 @@ def choice_loss(x: np.ndarray, bought: np.ndarray) -> Callable[[np.ndarray], tup
         second = np.einsum("...nk,nkd,nke->...de", p, offered, offered)
         hessian = second - np.einsum("...nd,...ne->...de", mean, mean)
         value = -np.take_along_axis(log_p, bought[:, None], axis=-1).sum() if a.ndim == 1 else math.nan
-        return float(value), (mean - chosen).sum(axis=-2), hessian
+        gradient: np.ndarray = (mean - chosen).sum(axis=-2)
+        return float(value), gradient, hessian
 
     return derivatives
 
@@ -195,7 +239,7 @@ def test_one_choice_keeps_its_bounds(seed: int, dim: int, items: int, size: floa
     generator, user = rng(seed), MNL(dim, items)
     x = features(generator, 1, items, dim)
     _, gradient, hessian = choice_loss(x, generator.integers(0, items + 1, 1))(size * generator.standard_normal(dim))
-    assert np.linalg.norm(gradient) <= user.lipschitz
+    assert np.linalg.norm(gradient) <= user.lipschitz * (1 + 1e-12)
     assert np.trace(hessian) <= user.trace * (1 + 1e-12)
     assert np.linalg.matrix_rank(hessian, tol=1e-9) <= user.directions
 
@@ -234,10 +278,10 @@ Sigmoids = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def sigmoids(generator: np.random.Generator, lipschitz: float, curvature: float, spread: float) -> Sigmoids:
-    """Weights, centres and widths of a random monotone gradient within the bounds."""
+    """Weights, centres and widths of a random monotone gradient within the bounds; no width below spread / 50."""
     n = int(generator.integers(1, 4))
     weights = generator.dirichlet(np.ones(n)) * lipschitz * generator.choice([1.0, generator.random()])
-    widths = np.maximum(weights * n / curvature, 1e-9 * lipschitz) * generator.choice([1.0, 1 + 3 * generator.random()])
+    widths = np.maximum(weights * n / curvature, spread / 50) * generator.choice([1.0, 1 + 3 * generator.random()])
     return weights, spread * generator.standard_normal(n), widths
 
 
@@ -254,6 +298,9 @@ def scalar_case(seed: int) -> tuple[float, list[float]]:
     kappa, u = 10 ** generator.uniform(-1.5, 0), 10 ** generator.uniform(-1.5, 0.3)
     sigma, Delta = user.lipschitz / u, user.curvature / kappa
     ours, theirs, shared = (sigmoids(generator, 1, user.curvature, sigma / Delta) for _ in range(3))
+    apart = float(generator.choice([0.0, 4.0, 20.0])) * sigma / Delta  # far apart, the gradients are opposite
+    ours[1][:] -= apart
+    theirs[1][:] += apart
     shift = generator.choice([-1.0, 0.0, 1.0]) * 1.5 * sigma
     top = 1 + float(generator.choice([0.5, 0.95, 3.0])) / kappa
     orders = [order for order in (1.1, 2.0, top) if order < 40]
@@ -269,23 +316,23 @@ def scalar_case(seed: int) -> tuple[float, list[float]]:
     return max(ratios), [divergence(log_p, log_q, order, cell) / (order * rho) for order in orders]
 
 
-def check_scalar_cases(seeds: range) -> None:
+def check_scalar_cases(seeds: range, tight: float) -> None:
     worst = []
     for seed in seeds:
         ratio, of_rho = scalar_case(seed)
         assert ratio <= 1 + 1e-6, seed
         assert max(of_rho) <= 1 + 1e-6, seed
         worst.append(ratio)
-    assert max(worst) > 0.9  # the bound is not loose either
+    assert max(worst) > tight
 
 
 def test_condition_9_no_scalar_loss_violates_the_bound() -> None:
-    check_scalar_cases(range(60))
+    check_scalar_cases(range(60), tight=0.9)
 
 
 @pytest.mark.slow
 def test_condition_9_no_scalar_loss_violates_the_bound_in_many_cases() -> None:
-    check_scalar_cases(range(60, 2000))
+    check_scalar_cases(range(60, 2000), tight=0.98)
 
 
 def planar_case(seed: int) -> float:
@@ -307,7 +354,8 @@ def planar_case(seed: int) -> float:
         log_det = np.linalg.slogdet(hessian + Delta * np.eye(2))[1]
         log_density_of.append(log_density(-(gradient + Delta * a), log_det, sigma))
     cell = (axis[1] - axis[0]) ** 2
-    return max(divergence(*log_density_of, order, cell) / renyi_bound(order, sigma, Delta, user) for order in orders)
+    ours, theirs = log_density_of
+    return max(divergence(ours, theirs, order, cell) / renyi_bound(order, sigma, Delta, user) for order in orders)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -321,19 +369,116 @@ def test_condition_9_no_choice_model_violates_the_bound_in_many_cases() -> None:
 
 
 def test_the_gradient_extreme_user_attains_the_bound() -> None:
-    """Everybody buys -1, so that the estimate is far out; the target buys +1 or -1."""
-    user, sigma, Delta, others = MNL(1, 2), 10.0, 20.0, 1000
-    a = np.linspace(-60, -40, 20_001)
-    p_plus, p_minus = (np.exp(sign * a - np.logaddexp(0, np.logaddexp(a, -a))) for sign in (1, -1))
-    mean = p_plus - p_minus
-    variance = p_plus + p_minus - mean**2
-    curvature = np.log((others + 1) * variance + Delta)
+    """Near 0, the gradient of one user is close to L and that of the other to -L."""
+    user, sigma, Delta = UserLoss(1, lipschitz=1.0, curvature=1.0), 3.0, 20.0
+    a = np.linspace(-6, 6, 60_001)
     log_p, log_q = (
-        log_density(-(others * (mean + 1) + mean - chosen - 1000 + Delta * (a + 0.0) + 2000)[:, None], curvature, sigma)
-        for chosen in (1, -1)
+        log_density(-(gradient + Delta * a)[:, None], np.log(curvature + Delta), sigma)
+        for gradient, curvature in (evaluate((np.ones(1), np.array([far]), np.ones(1)), a) for far in (-12.0, 12.0))
     )
-    rho = certified_rho(sigma, 2000.0, MNL(1, 2))
-    for order in (1.5, 3.0):
+    for order in (1.5, 3.0, 10.0):
         exact = divergence(log_p, log_q, order, a[1] - a[0])
-        assert 0.99 <= exact / renyi_bound(order, sigma, 2000.0, user) <= 1
-        assert exact <= order * rho
+        assert 0.99 <= exact / renyi_bound(order, sigma, Delta, user) <= 1
+        assert exact <= order * certified_rho(sigma, Delta, user)
+
+
+# Minimisation
+
+
+def quadratic(centre: np.ndarray) -> Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]:
+    return lambda a: (0.0, a - centre, np.eye(len(a)))
+
+
+def sampled(rho: float, user: UserLoss, loss: Any, n: int) -> np.ndarray:
+    mechanism, generator = ObjectivePerturbation.calibrate(rho, user), rng()
+    return np.array([mechanism.minimise(loss, generator) for _ in range(n)])
+
+
+@pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (2 / 3, False), (3 / 2, False)])
+def test_right_scale_accepted_two_thirds_and_three_halves_rejected(factor: float, accepted: bool) -> None:
+    user, rho = MNL(2, 3), 0.5
+    claimed = ObjectivePerturbation.calibrate(rho, user)
+    drawn = ObjectivePerturbation(factor * claimed.sigma, claimed.Delta, 2, rho, claimed.tau, claimed.output_sigma)
+    centre, generator = np.array([1.0, -2.0]), rng()
+    results = np.array([drawn.minimise(quadratic(centre), generator) for _ in range(2000)])
+    noise = centre - (1 + claimed.Delta) * results  # the minimiser is (centre - b) / (1 + Delta)
+    assert (stats.kstest(noise.ravel() / claimed.sigma, "norm").pvalue > 1e-4) == accepted
+    assert abs(np.mean(noise[:, 0] * noise[:, 1])) / drawn.sigma**2 < 5 / math.sqrt(2000)
+
+
+def test_the_minimiser_of_choices_has_the_exact_law() -> None:
+    x, bought, user, rho = features(rng(1), 8, 3, 1), rng(2).integers(0, 4, 8), MNL(1, 3), 1.0
+    loss, mechanism = choice_loss(x, bought), ObjectivePerturbation.calibrate(rho, user)
+
+    def cdf(a: np.ndarray) -> np.ndarray:  # the gradient grows with a, so that a* <= a iff -b <= gradient(a)
+        gradient = loss(a[:, None])[1][:, 0] + mechanism.Delta * a
+        return np.asarray(stats.norm.cdf(gradient / mechanism.sigma))
+
+    assert stats.kstest(sampled(rho, user, loss, 2000)[:, 0], cdf).pvalue > 1e-4
+
+
+def test_the_output_noise_is_the_one_of_the_composition() -> None:
+    mechanism = ObjectivePerturbation.calibrate(0.01, MNL(5, 10), tau=1e-3, output_share=0.1)
+    shift = 2 * mechanism.tau / mechanism.Delta
+    assert shift**2 / (2 * mechanism.output_sigma**2) == pytest.approx(0.001)
+    assert certified_rho(mechanism.sigma, mechanism.Delta, MNL(5, 10)) <= 0.009
+    assert mechanism.cost.rho == 0.01
+    still = ObjectivePerturbation(0.0, 1.0, 1, 1.0, 1e-8, 0.3)
+    generator = rng()
+    released = np.array([still.minimise(quadratic(np.zeros(1)), generator) for _ in range(2000)])
+    assert stats.kstest(released[:, 0] / 0.3, "norm").pvalue > 1e-4
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32), size=st.floats(1e-3, 1e3), Delta=st.floats(1e-3, 1e3), sigma=st.floats(0, 1e3))
+def test_condition_9_the_gradient_is_certified(seed: int, size: float, Delta: float, sigma: float) -> None:
+    generator, tau = rng(seed), 1e-8
+    x = size * features(generator, 30, 4, 3)
+    loss = choice_loss(x, generator.integers(0, 5, 30))
+    mechanism = ObjectivePerturbation(sigma, Delta, 3, 1.0, tau, 0.0)
+    a = mechanism.minimise(loss, rng(seed), start=10 * generator.standard_normal(3))
+    b = sigma * rng(seed).standard_normal(3)
+    assert np.linalg.norm(loss(a)[1] + Delta * a + b) <= tau
+
+
+def test_without_budget_limit_it_is_the_plain_minimiser() -> None:
+    mechanism = ObjectivePerturbation.calibrate(math.inf, MNL(2, 3))
+    np.testing.assert_allclose(mechanism.minimise(quadratic(np.array([3.0, 4.0])), rng()), [3, 4])
+
+
+def undefined(a: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    return math.nan, np.full_like(a, math.nan), np.eye(len(a))
+
+
+def infinite(a: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    return math.inf, np.full_like(a, math.inf), np.eye(len(a))
+
+
+def without_minimum(a: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    return 0.0, expit(a) + 1, np.diag(expit(a) * (1 - expit(a)))
+
+
+def flat(a: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    return 0.0, np.ones_like(a), np.zeros((len(a), len(a)))
+
+
+def lying(a: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    return 0.0, a + 5, -np.eye(len(a))
+
+
+@pytest.mark.parametrize("loss", [undefined, infinite, without_minimum, flat, lying])
+def test_condition_9_nothing_uncertified_is_returned(loss: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"must fall to tau = 1e-08, but stays at"):
+        ObjectivePerturbation(0.0, 0.0, 2, math.inf, 1e-8, 0.0).minimise(loss, rng())
+
+
+def test_condition_9_a_tolerance_below_rounding_is_an_error() -> None:
+    x = features(rng(), 200, 4, 3)
+    with pytest.raises(RuntimeError, match="raise tau"):
+        ObjectivePerturbation(10.0, 10.0, 3, 1.0, 1e-30, 0.0).minimise(choice_loss(x, np.ones(200, int)), rng())
+
+
+def test_the_same_generator_gives_the_same_release() -> None:
+    mechanism = ObjectivePerturbation.calibrate(0.1, MNL(3, 4))
+    loss = choice_loss(features(rng(), 20, 4, 3), np.ones(20, int))
+    np.testing.assert_array_equal(mechanism.minimise(loss, rng(5)), mechanism.minimise(loss, rng(5)))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import Agent, Array, Space, above, fraction, many, n_arms, plays_labels
+from privbandit_agents.agent import FOREVER, Agent, Array, Space, above, fraction, many, n_arms, one_of, plays_labels
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -17,6 +17,10 @@ EXPLORATION = 0.05
 
 class Settings(Protocol):
     """What a LabelAgent reads of its Config."""
+
+    @property
+    def learn_from(self) -> str:
+        """``"all"``: public rows and users; ``"public"``: public rows only."""
 
     @property
     def exploration(self) -> float | None:
@@ -29,6 +33,7 @@ class Settings(Protocol):
 
 def check_settings(config: Settings) -> None:
     """Raise ValueError for a value out of range."""
+    one_of(("all", "public"), learn_from=config.learn_from)
     if config.exploration is not None:
         fraction(exploration=config.exploration)
     above(1, refit=config.refit)
@@ -42,12 +47,12 @@ class LabelAgent(Agent):
     probability with which it was given, so that the counted labels are unbiased.
 
     The predictions change when the data have grown by the factor ``refit``, so users in between can be served
-    together.
+    together. An agent that learns from the public data alone never changes them.
 
     Args:
         observation_space: of one user.
         action_space: of one user.
-        config: settings with ``exploration`` and ``refit``.
+        config: settings with ``learn_from``, ``exploration`` and ``refit``.
         rng: the agent's own randomness.
         public_data: features (n, d) and labels (n,).
     """
@@ -100,17 +105,33 @@ class LabelAgent(Agent):
         return labels if context.ndim == 2 else int(labels[0])
 
     def update(self, context: Array, action: Any, feedback: Any) -> None:
-        """Learn from the users who revealed their label; refit when it is time."""
-        contexts, answers, right = self.rows(context), np.atleast_1d(action), np.atleast_1d(feedback) > 0.5
+        """Learn from the users, refitting when it is time, unless only public data count.
+
+        Raises:
+            ValueError: feedback that is not finite.
+        """
+        if self.config.learn_from == "public":
+            return
+        contexts, answers, rewards = self.rows(context), np.atleast_1d(action), np.atleast_1d(feedback)
+        if not (finite := np.isfinite(rewards)).all():
+            raise ValueError(f"feedback must be finite; got {rewards[~finite][0]}.")
+        right, done = rewards > 0.5, 0
+        while done < len(right):
+            users = slice(done, done + self.frozen_rounds())
+            self.learn_answers(contexts[users], answers[users], right[users])
+            done += len(right[users])
+            self.users += len(right[users])
+            if self.users == self.next_fit:
+                self.fit()
+                self.next_fit = self.schedule()
+
+    def learn_answers(self, contexts: Array, answers: Labels, right: NDArray[np.bool_]) -> None:
+        """Learn from the users who revealed their label."""
         if self.n_labels == 2:
             self.learn(contexts, np.where(right, answers, 1 - answers), np.ones(len(answers)))
         elif right.any():
             contexts, answers = contexts[right], answers[right]
             self.learn(contexts, answers, 1 / self.propensity(contexts, answers))
-        self.users += len(right)
-        if self.users >= self.next_fit:
-            self.fit()
-            self.next_fit = self.schedule()
 
     def propensity(self, contexts: Array, answers: Labels) -> Floats:
         """Return the probability of every answer under the policy that gave it."""
@@ -120,7 +141,7 @@ class LabelAgent(Agent):
 
     def frozen_rounds(self) -> int:
         """Return the number of users up to the next refit."""
-        return self.next_fit - self.users
+        return FOREVER if self.config.learn_from == "public" else self.next_fit - self.users
 
     def schedule(self) -> int:
         """Return the number of users at which to refit next."""

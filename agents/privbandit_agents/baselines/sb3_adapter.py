@@ -1,0 +1,61 @@
+"""Gymnasium's vector environments behind the interface of stable-baselines3's."""
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from privbandit_agents.agent import Array, Assortments
+from privbandit_envs.wrappers import flat_space, score_space, top_scores
+
+
+def to_sb3(env: VectorEnv[Any, Any, Any], seed: int | None) -> Any:
+    """Return a vector environment as stable-baselines3's VecEnv: flat contexts, and scores for assortments.
+
+    Args:
+        env: a vector environment with same-step autoreset.
+        seed: of its first ``reset``; seeds that stable-baselines3 sets are ignored.
+    """
+    from stable_baselines3.common.vec_env import VecEnv
+
+    n, actions = env.num_envs, env.single_action_space
+    scores = isinstance(actions, Assortments)
+
+    class BanditVecEnv(VecEnv):
+        def __init__(self) -> None:
+            self.env, self.world_seed = env, seed
+            super().__init__(n, flat_space(env.single_observation_space), score_space(actions) if scores else actions)
+
+        def reset(self) -> Array:
+            contexts: Array = env.reset(seed=self.world_seed)[0]
+            self.world_seed = None
+            return contexts.reshape(n, -1)
+
+        def step_async(self, actions_: Array) -> None:
+            self.chosen = top_scores(actions_, actions) if scores else actions_
+
+        def step_wait(self) -> tuple[Array, Array, Array, list[dict[str, Any]]]:
+            contexts, rewards, terminated, truncated, info = env.step(self.chosen)
+            done = terminated | truncated
+            infos: list[dict[str, Any]] = [{} for _ in range(n)]
+            for slot in np.flatnonzero(done):
+                infos[slot]["terminal_observation"] = info["final_obs"][slot].reshape(-1)
+                infos[slot]["TimeLimit.truncated"] = bool(truncated[slot] and not terminated[slot])
+            return contexts.reshape(n, -1), rewards.astype(np.float32), done, infos
+
+        def close(self) -> None:
+            env.close()
+
+        def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+            return [getattr(env, attr_name) for _ in self._get_indices(indices)]
+
+        def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+            setattr(env, attr_name, value)
+
+        def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+            return [getattr(env, method_name)(*args, **kwargs)]
+
+        def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+            return [False for _ in self._get_indices(indices)]
+
+    return BanditVecEnv()

@@ -1,0 +1,93 @@
+"""Locally private greedy play on ridge regression: the simplest strong baseline under pure local privacy.
+
+The statistics are those of Zheng et al., "Locally Differentially Private (Contextual) Bandits Learning", NeurIPS 2020;
+the release is that of John Duchi, Michael Jordan and Martin Wainwright, "Minimax Optimal Procedures for Locally Private
+Estimation", JASA 2018 (the l2-ball mechanism).
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.agent import Array, Guarantee, Ledger, Space, above, at_least, one_of, positive
+from privbandit_agents.local.ldp_linucb import MomentAgent
+from privbandit_agents.privacy.ledger import pure
+from privbandit_agents.privacy.local import LaplaceOneHot
+from privbandit_agents.privacy.moments import NORM, packed_size
+from privbandit_agents.privacy.randomizer import LocalRandomizer
+from privbandit_agents.privacy.sphere import Hemisphere
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of LDP-greedy.
+
+    Attributes:
+        epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
+        release: ``"hemisphere"`` or ``"laplace"``.
+        shift: ridge in units of the noise's spectral norm, >= 0.
+        ridge: least ridge, > 0.
+        growth: the policy changes when the number of users has grown by this factor, > 1.
+    """
+
+    epsilon: float = 1.0
+    release: str = "hemisphere"
+    shift: float = 1.0
+    ridge: float = 1.0
+    growth: float = 1.05
+
+    def __post_init__(self) -> None:
+        """Check the ranges; epsilon is checked by the randomizer."""
+        one_of(("hemisphere", "laplace"), release=self.release)
+        at_least(0, shift=self.shift)
+        positive(ridge=self.ridge)
+        above(1, growth=self.growth)
+
+
+class LDPGreedy(MomentAgent):
+    """Every user reports (y x, w svec(x x')) by one private direction; the server plays the arm with the best estimate.
+
+    *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
+    randomizer whose likelihood ratio is at most e^epsilon for any two inputs. Records are clipped to |x| <= 1, |y| <= 1
+    on the device; those that are not finite count as (0, 0).
+    """
+
+    Config = Config
+    fixed: ClassVar[frozenset[str]] = MomentAgent.fixed | {"randomizer"}
+
+    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+        """Calibrate the devices."""
+        super().__init__(observation_space, action_space, config, rng)
+        self.randomizer = randomizer(config.release, config.epsilon, self.dim)
+        self.sigma = self.randomizer.variance(own=True) ** 0.5
+        self.cost = pure(config.epsilon)
+        self.ledger = Ledger(epsilon=config.epsilon)
+        self.guarantee = Guarantee(
+            notion="local",
+            epsilon=config.epsilon,
+            delta=0.0,
+            protects="context, action and reward of every user, from the server on",
+            reference="docs/privacy.md, local randomizers",
+        )
+
+    def report(self, packed: Array) -> Array:
+        """Randomize on the device."""
+        return self.randomizer.randomize(np.zeros(len(packed), dtype=int), packed, self.rng)
+
+    def decode(self, report: Array) -> Array:
+        """Return unbiased estimates of the packed records."""
+        return self.randomizer.estimate(report)[:, 0]
+
+
+def randomizer(release: str, epsilon: float, dim: int) -> LocalRandomizer:
+    """Return the randomizer of packed records: norm at most sqrt(3/2), l1 norm at most what ``l1_bound`` says."""
+    if release == "hemisphere":
+        return Hemisphere(epsilon, 1, packed_size(dim), radius=NORM)
+    return LaplaceOneHot(epsilon, 1, packed_size(dim), bound=l1_bound(dim))
+
+
+def l1_bound(dim: int) -> float:
+    """Return the largest l1 norm of a packed record: sqrt(d) + w (1 + sqrt(2) (d - 1) / 2), at x = 1/sqrt(d)."""
+    return float(dim**0.5 + 0.5**0.5 * (1 + 2**0.5 * (dim - 1) / 2))

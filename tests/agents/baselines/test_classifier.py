@@ -1,0 +1,61 @@
+"""What the classifiers share: the order of users, feedback that makes no sense, and public data alone."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents import make, play
+from privbandit_agents.agent import FOREVER
+from privbandit_agents.testing import same_state, without_generators
+
+CLASSIFIERS = ("tree-all", "histogram")
+
+
+def env(horizon: int = 600, **kwargs: Any) -> Any:
+    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
+
+
+@pytest.mark.parametrize("source", ["lpct-synthetic", "digits"])
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_group_of_users_across_refits_is_those_users_in_order(name: str, source: str) -> None:
+    world = env(source=source)
+    together, alone = (make(name, world, seed=0) for _ in range(2))
+    world.reset(seed=0)
+    contexts = world.upcoming(400)
+    truth = world.serve(np.zeros(400, int)).optimal_action
+    answers = np.where(np.arange(400) % 3 == 0, 0, truth)
+    right = (answers == truth).astype(float)
+    assert together.frozen_rounds() < 100
+    together.update(contexts, answers, right)
+    for user in zip(contexts, answers, right, strict=True):
+        alone.update(*user)
+    assert same_state(together, alone)
+
+
+@pytest.mark.parametrize("feedback", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_feedback_must_be_finite(name: str, feedback: float) -> None:
+    world = env()
+    agent, untouched = make(name, world, seed=0), make(name, world, seed=0)
+    contexts = np.stack([world.reset(seed=0)[0]] * 3)
+    for context, action, bad in ((contexts[0], 0, feedback), (contexts, np.zeros(3, int), np.array([1, feedback, 0]))):
+        with pytest.raises(ValueError, match=rf"^feedback must be finite; got {feedback}\.$"):
+            agent.update(context, action, bad)
+    assert same_state(agent, untouched)
+
+
+@pytest.mark.parametrize("name", ["tree-public", "histogram"])
+def test_public_data_alone_leave_the_agent_as_it_is(name: str) -> None:
+    world = env(source="digits")
+    agent, untouched = (make(name, world, seed=0, learn_from="public") for _ in range(2))
+    assert agent.frozen_rounds() == FOREVER
+    play(world, agent, seed=0)
+    (arrays, values), (arrays_before, values_before) = without_generators(agent), without_generators(untouched)
+    assert values == values_before and all(np.array_equal(arrays[key], arrays_before[key]) for key in arrays_before)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_what_to_learn_from_is_checked(name: str) -> None:
+    with pytest.raises(ValueError, match=r"learn_from must be one of all, public; got 'al' \(did you mean 'all'\?\)"):
+        make(name, env(), learn_from="al")

@@ -24,11 +24,11 @@ from privbandit_agents.agent import (
     positive,
 )
 from privbandit_agents.privacy.accounting import epsilon_to_rho
-from privbandit_agents.privacy.counters import BinaryTree, SquareRootToeplitz
+from privbandit_agents.privacy.counters import BinaryTree, BufferedToeplitz, SquareRootToeplitz
 from privbandit_agents.privacy.ledger import zcdp
 from privbandit_agents.privacy.moments import SENSITIVITY, optimistic_scorer, pack, packed_size, perturbed_ridge
 
-COUNTERS = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz}
+COUNTERS = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Config:
         delta: of (epsilon, delta), in (0, 1).
         rho: zCDP budget instead of epsilon.
         horizon: number of users T, fixed in advance; default: the environment's.
-        counter: ``"toeplitz"`` or ``"tree"``.
+        counter: ``"tree"``; ``"toeplitz"``, with a third of its noise and memory that grows with the horizon; or
+            ``"buffered"``, within 1 % of that in memory that grows with its logarithm.
         bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
         shift: ridge in units of the noise's spectral norm, >= 0.
         ridge: least ridge, > 0.
@@ -51,7 +52,7 @@ class Config:
     delta: float = 1e-5
     rho: float | None = None
     horizon: int | None = None
-    counter: str = "toeplitz"
+    counter: str = "buffered"
     bonus_scale: float = 0.1
     shift: float = 1.0
     ridge: float = 1.0

@@ -322,11 +322,14 @@ def counter_game(
 
 
 def objective_perturbation(request: Request) -> Game:
-    """A user of an MNL problem in one dimension who buys the only item with feature 1, or the other way round."""
-    user = UserLoss.multinomial_logit(1, 2)
+    """A user of an MNL problem in one dimension: the only item of feature 1 among 100 is bought, or all is mirrored.
+
+    Near 0 the two gradients are then almost 2 L apart.
+    """
+    user = UserLoss.multinomial_logit(1, 101)
     method = "published" if request.published else "dimension-free"
     mechanism = ObjectivePerturbation.calibrate(request.rho, user, method=method)  # type: ignore[arg-type]
-    features = np.array([1.0, -1.0])
+    features = np.append(1.0, -np.ones(100))
 
     def loss_of(world: int) -> Callable[[Floats], tuple[float, Floats, Floats]]:
         x = features if world == 0 else -features  # item 0 is bought
@@ -344,7 +347,7 @@ def objective_perturbation(request: Request) -> Game:
         return np.array([mechanism.minimise(loss, rng)[0] for _ in range(runs)])
 
     claim = Claim(request.epsilon, request.delta)
-    return Target("objective-perturbation", "feature 1 bought, or feature -1", claim, sample, ("minimiser",))
+    return Target("objective-perturbation", "feature 1 bought among 100 of -1, and its mirror image", claim, sample, ("minimiser",))
 
 
 TARGETS: dict[str, Callable[[Request], Game]] = {

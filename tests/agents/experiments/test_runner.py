@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from privbandit_agents.experiments import load_results
+from privbandit_agents.experiments import Trial
+from privbandit_agents.experiments.runner import run_trials
+from privbandit_agents.registry import AGENTS
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -28,13 +30,12 @@ class Slow(LinUCB):
 
 register_agent("slow", "slow_agents:Slow")
 """
-RUN = ["run", "--env", "privbandit/Linear-v0", "--agent", "slow_agents:slow", "--horizon", "600", "--seeds", "4"]
-
-
-def start(folder: Path, out: str) -> subprocess.Popen[bytes]:
-    arguments = [*RUN, "--jobs", "2", "--out", out]
-    code = f"import sys; from privbandit_agents.cli import main; sys.argv[1:] = {arguments}; main()"
-    return subprocess.Popen([sys.executable, "-c", code], cwd=folder, stdout=subprocess.DEVNULL)
+RUN = """
+from privbandit_agents.experiments import Trial
+from privbandit_agents.experiments.runner import run_trials
+run_trials([Trial(*spec) for spec in SPECS], "killed", jobs=2)
+"""
+SPECS = [("privbandit/Linear-v0", "slow_agents:slow", 600, seed) for seed in range(4)]
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
@@ -55,18 +56,25 @@ def gone(path: Path) -> bool:
     return True
 
 
-def test_workers_of_a_killed_run_end_and_a_rerun_completes_it(tmp_path: Path) -> None:
+def test_workers_of_a_killed_run_end_and_a_rerun_completes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "slow_agents.py").write_text(SLOW)
     (tmp_path / "slow").touch()
-    killed = start(tmp_path, "killed")
-    started = wait_until(lambda: len(list(tmp_path.glob("killed/tensorboard/*/*/*/events.*"))) >= 2, 30)
+    killed = subprocess.Popen([sys.executable, "-c", RUN.replace("SPECS", str(SPECS))], cwd=tmp_path)
+    assert wait_until(lambda: len(list(tmp_path.glob("killed/tensorboard/*/*/*/events.*"))) >= 2, 30)
     locks = list(tmp_path.glob("*.lock"))
-    assert started and len(locks) == 3 and not any(gone(lock) for lock in locks), "two workers beside the parent"
+    assert len(locks) >= 2 and not any(gone(lock) for lock in locks), "two workers play"
     killed.kill()
     killed.wait()
-    assert wait_until(lambda: all(gone(lock) for lock in locks), 1), "a worker computes on"
-    assert len(list(tmp_path.glob("killed/trials/*.json"))) < 4
+    assert wait_until(lambda: all(gone(lock) for lock in locks), 1), "a worker plays on"
+    finished = {path.name for path in tmp_path.glob("killed/trials/*.json")}
+    assert len(finished) < 4
+
     (tmp_path / "slow").unlink()
-    assert [start(tmp_path, out).wait() for out in ("killed", "whole")] == [0, 0]
-    frames = [load_results(tmp_path / out).sort("seed", "checkpoint") for out in ("killed", "whole")]
-    assert frames[0].height == 4 * 200 and np.array_equal(*(frame["regret"].to_numpy() for frame in frames))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        runs = [run_trials([Trial(*spec) for spec in SPECS], tmp_path / out, jobs=1) for out in ("killed", "whole")]
+    finally:
+        AGENTS.pop("slow", None)
+    assert [len(outcomes) for outcomes, _ in runs] == [4, 4]
+    for resumed, whole in zip(runs[0][0], runs[1][0], strict=True):
+        np.testing.assert_array_equal(resumed.result.regret, whole.result.regret)

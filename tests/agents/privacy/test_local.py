@@ -75,7 +75,7 @@ def rebuild(r: LocalRandomizer, epsilon: float) -> LocalRandomizer:
     settings = {"size": r.size} if isinstance(r, SubsetSelection | SignedSubset) else {}
     if isinstance(r, KaryRandomizedResponse | SubsetSelection):
         return type(r)(epsilon, r.cells, allow_inactive=r.allow_inactive, **settings)
-    return type(r)(epsilon, r.cells, **settings)  # type: ignore[call-arg]
+    return type(r)(epsilon, r.cells, **settings)
 
 
 def counts(reports: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ USERS = 10_000
 TARGET = 100.0
 CASES: dict[str, LocalRandomizer] = {
     "Laplace, 256 cells": LaplaceOneHot(1.0, 256),
-    "k-ary randomized response, 512 cells": KaryRandomizedResponse(1.0, 512),
+    "k-ary randomized response, 1024 cells": KaryRandomizedResponse(1.0, 1024),
     "unary encoding, 512 cells": UnaryEncoding(1.0, 512),
     "signed subset of all 256 cells": SignedSubset(1.0, 256),
     "bin-cap sign of a number, 256 cells": BinCapSign(1.0, 256, 1),

@@ -17,7 +17,7 @@ from privbandit_agents.privacy.audit import Claim, Game
 from privbandit_agents.privacy.moments import pack
 from privbandit_agents.privacy.targets import CALIBRATIONS, DELTAS, PUBLISHED, TARGETS, Request
 from privbandit_agents.registry import AGENTS, field_names, find, make
-from privbandit_envs._validate import one_of
+from privbandit_envs._validate import one_of, positive
 
 Floats = NDArray[np.float64]
 ROUNDS = 16
@@ -29,7 +29,7 @@ def game(name: str, epsilon: float, delta: float | None = None, calibration: str
 
     Args:
         name: a mechanism of ``TARGETS`` or a private agent.
-        epsilon: budget, > 0.
+        epsilon: budget, > 0 and finite.
         delta: of (epsilon, delta), where the target has one; default: its paper's, or 1e-5.
         calibration: ``"correct"`` or ``"published"``.
 
@@ -37,6 +37,7 @@ def game(name: str, epsilon: float, delta: float | None = None, calibration: str
         ValueError: an unknown target, or one without a published calibration.
     """
     one_of((*TARGETS, *private_agents()), target=name)
+    positive(epsilon=epsilon)
     published = one_of(CALIBRATIONS, calibration=calibration) == "published"
     delta = DELTAS.get(name, 1e-5) if delta is None else delta
     if name in TARGETS:

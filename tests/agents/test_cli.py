@@ -90,7 +90,10 @@ def test_more_seeds_later_run_only_the_new_ones(tmp_path: Path) -> None:
         (["--agent", "uniform", "--jobs", "0"], "jobs must be an integer >= 1; got 0."),
         (["--agent", "uniform", "--set", "env.dmi=5"], "did you mean 'dim'?"),
         (["--agent", "uniform", "--seeds", "[1, 1]"], "seeds: each seed must be given once; got [1, 1]."),
-        (["--agent", "uniform", "--env", "CartPole-v1", "--horizon", "9"], "CartPole-v1: not a bandit: the info of a step has no 'feedback'"),
+        (
+            ["--agent", "uniform", "--env", "CartPole-v1", "--horizon", "9"],
+            "CartPole-v1: not a bandit: the info of a step has no 'feedback'",
+        ),
         (["--agent", "uniform", "--set", "env.theta=abc"], "theta must be 20 finite numbers; got 'abc'."),
         (["--agent", "uniform", "--set", "env.instance_seed=x"], "instance_seed must be an integer >= 0; got 'x'."),
         (["--agent", "linucb", "--set", "linucb.name=greedy"], "'name' says which agent it is and is no setting"),

@@ -1,5 +1,6 @@
 """``privbandit audit``: what was claimed, what was found, and a picture of the two."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from rich.table import Table
 from scipy.stats import norm
 
 from privbandit_agents.audits import game, private_agents
-from privbandit_agents.privacy.audit import Claim, Verdict, audit
+from privbandit_agents.privacy.audit import Claim, Verdict, audit, pilot_runs
 from privbandit_agents.privacy.targets import TARGETS
 from privbandit_agents.state import atomic
 
@@ -34,8 +35,11 @@ def run_audit(
     runs = runs or default_runs(name)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task(f"auditing {name}", total=2 * runs)
-        verdict = audit(played, runs, default_rng(seed), confidence, lambda done: progress.update(task, completed=done))
+        task = progress.add_task(f"auditing {name}", total=2 * (runs + pilot_runs(runs)))
+        show = partial(progress.update, task)
+        verdict = audit(
+            played, runs, default_rng(seed), confidence, on_progress=lambda done: show(completed=done)
+        )
     return verdict, played.pair
 
 

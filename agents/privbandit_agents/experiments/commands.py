@@ -118,6 +118,30 @@ def run(
     raise typer.Exit(execute(trials, folder, jobs))
 
 
+@app.command("audit")
+def audit_target(
+    name: Annotated[str, typer.Argument(help="A mechanism or a private agent.")],
+    epsilon: Annotated[float, typer.Option(help="Claimed epsilon.")] = 1.0,
+    delta: Annotated[float | None, typer.Option(help="Claimed delta, where there is one.  [default: 1e-5]")] = None,
+    runs: Annotated[int | None, typer.Option(help="Fresh runs of each world.  [default: by target]")] = None,
+    calibration: Annotated[str, typer.Option(help="correct or published.")] = "correct",
+    seed: Annotated[int, typer.Option(help="Seed of the audit.")] = 0,
+    confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.95,
+    folder: Annotated[Path, typer.Option("--out", help="Folder of the picture.")] = Path("runs/audit"),
+) -> None:
+    """Bound a target's epsilon from below; exit 1 if the claim is refuted."""
+    with usage_errors("audit"):
+        from privbandit_agents.experiments.audit_report import draw_trade_off, run_audit, verdict_table
+
+        verdict, pair = run_audit(name, epsilon, delta, runs, calibration, seed, confidence, err)
+    check_writable(folder)
+    picture = folder / f"{name}-{calibration}.png"
+    draw_trade_off(verdict, picture)
+    out.print(verdict_table(verdict, pair, calibration))
+    print(f"picture: {picture}")
+    raise typer.Exit(1 if verdict.refuted else 0)
+
+
 def check_writable(folder: Path) -> None:
     """Raise a UsageError if nothing can be written to a folder, which is made if need be."""
     with usage_errors("--out"):

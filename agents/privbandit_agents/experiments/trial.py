@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,12 @@ class Trial:
         seed = checked_seed(seed=self.seed)
         if seed is None:
             raise ValueError("seed must be an integer >= 0; got None.")
-        checked = {"horizon": count(horizon=self.horizon), "seed": seed, "checkpoints": count(checkpoints=self.checkpoints)}
-        for name, value in (checked | {"env_kwargs": plain(self.env_kwargs), "config": plain(self.config)}).items():
-            object.__setattr__(self, name, value)
+        keep = partial(object.__setattr__, self)
+        keep("horizon", count(horizon=self.horizon))
+        keep("seed", seed)
+        keep("env_kwargs", plain(self.env_kwargs))
+        keep("config", plain(self.config))
+        keep("checkpoints", count(checkpoints=self.checkpoints))
 
     @property
     def spec(self) -> dict[str, Any]:

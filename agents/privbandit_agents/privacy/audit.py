@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import beta, binom, norm
 
-from privbandit_agents.privacy._validate import count
+from privbandit_agents.privacy._validate import count, failure
 from privbandit_agents.privacy.accounting import gaussian_epsilon, gaussian_mu
 
 Floats = NDArray[np.float64]
@@ -124,9 +124,10 @@ def audit(
     runs: int,
     rng: Generator,
     confidence: float = 0.95,
+    pilot: int | None = None,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Verdict:
-    """Audit a game: half of ``runs`` (of each world) choose an event, the other half bound epsilon by it.
+    """Audit a game: pilot runs choose an event, fresh runs bound epsilon by it.
 
     *Formal guarantees.* The event is fixed before the fresh runs, so one pair of Clopper-Pearson bounds, each at
     (1 - confidence) / 2, covers both rates: the lower bound exceeds the true epsilon with probability at most
@@ -134,22 +135,29 @@ def audit(
 
     Args:
         game: the worlds.
-        runs: of each world, >= 20.
+        runs: fresh runs of each world, >= 20.
         rng: of everything.
         confidence: in (0, 1).
-        on_progress: called with the number of runs done, of both worlds.
+        pilot: pilot runs of each world; default: ``pilot_runs(runs)``.
+        on_progress: called with the number of runs done, of both worlds and both kinds.
     """
     if count(runs=runs) < 20:
         raise ValueError(f"runs must be >= 20; got {runs}.")
-    pilot = runs // 2
+    failure(confidence=confidence)
+    pilot = pilot_runs(runs) if pilot is None else count(pilot=pilot)
     event = choose(game, sample(game, pilot, rng, on_progress, 0), 1 - confidence)
-    fresh = sample(game, runs - pilot, rng, on_progress, 2 * pilot)
-    bound, rho = bound_of(game.claim, *event.rates(fresh), runs - pilot, 1 - confidence)
+    fresh = sample(game, runs, rng, on_progress, 2 * pilot)
+    bound, rho = bound_of(game.claim, *event.rates(fresh), runs, 1 - confidence)
     words = f"{game.statistics[event.statistic]} {'>=' if event.sign > 0 else '<='} {event.sign * event.threshold:.4g}"
     return Verdict(
         game.name, game.claim, bound, rho, confidence, f"{words}, likelier in world {event.likely}",
-        runs - pilot, trade_off(event, fresh),
+        runs, trade_off(event, fresh),
     )  # fmt: skip
+
+
+def pilot_runs(runs: int) -> int:
+    """Return how many pilot runs of each world go with so many fresh ones: 2000, fewer or a quarter."""
+    return max(runs // 4, min(runs, 2000))
 
 
 def sample(
@@ -176,8 +184,8 @@ def sample(
 def choose(game: Game, pilot: tuple[Floats, Floats], alpha: float) -> Event:
     """Return the event with the best bound on the pilot runs.
 
-    The bound is taken at a twentieth of alpha, since the best of many thresholds is a lucky one; for Gaussian claims,
-    where every threshold tells the same, the tails with few hits are left out.
+    The bound is taken at a twentieth of alpha, since the best of many thresholds is a lucky one. For Gaussian claims
+    every threshold tells the same in the limit; those between the two worlds need the fewest runs.
     """
     best, chosen = -math.inf, Event(0, 1, 0.0, 0)
     runs = len(pilot[0])
@@ -190,8 +198,8 @@ def choose(game: Game, pilot: tuple[Floats, Floats], alpha: float) -> Event:
             for likely in (0, 1):
                 scores = score(game.claim, hits[likely], hits[1 - likely], runs, alpha / 20)
                 if game.claim.rho is not None:
-                    middle = (hits[likely] > runs / 20) & (hits[1 - likely] < runs - runs / 20)
-                    scores = np.where(middle, scores, -np.inf)
+                    between = np.abs(hits[0] + hits[1] - runs) <= runs / 10
+                    scores = np.where(between, scores, -np.inf)
                 k = int(scores.argmax())
                 if scores[k] > best:
                     best, chosen = float(scores[k]), Event(statistic, sign, float(cuts[k]), likely)

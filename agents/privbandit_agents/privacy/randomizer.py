@@ -131,7 +131,7 @@ class LocalRandomizer(ABC):
             raise ValueError(f"cells must be n integers; got shape {own.shape} of {own.dtype}.")
         if own.size and not lowest <= own.min() <= own.max() < self.cells:
             raise ValueError(f"cells must be {lowest}, ..., {self.cells - 1}; got {own.min()} to {own.max()}.")
-        return own.astype(np.intp), self._clip(values, len(own))
+        return own.astype(np.intp, copy=False), self._clip(values, len(own))
 
     def _clip(self, values: Array | None, n: int) -> Floats:
         if self.categorical != (values is None):

@@ -20,7 +20,7 @@ from privbandit_agents.baselines.linucb import LinUCB
 from privbandit_agents.registry import register_agent
 
 here = pathlib.Path(__file__).parent
-lock = open(here / f"{os.getpid()}.lock", "w")  # held until the process is gone
+lock = os.open(here / f"{os.getpid()}.lock", os.O_CREAT | os.O_WRONLY)  # held until the process is gone
 fcntl.flock(lock, fcntl.LOCK_EX)
 
 class Slow(LinUCB):
@@ -60,14 +60,15 @@ def test_workers_of_a_killed_run_end_and_a_rerun_completes_it(tmp_path: Path, mo
     (tmp_path / "slow_agents.py").write_text(SLOW)
     (tmp_path / "slow").touch()
     killed = subprocess.Popen([sys.executable, "-c", RUN.replace("SPECS", str(SPECS))], cwd=tmp_path)
-    assert wait_until(lambda: len(list(tmp_path.glob("killed/tensorboard/*/*/*/events.*"))) >= 2, 30)
-    locks = list(tmp_path.glob("*.lock"))
-    assert len(locks) >= 2 and not any(gone(lock) for lock in locks), "two workers play"
-    killed.kill()
-    killed.wait()
+    try:
+        assert wait_until(lambda: len(list(tmp_path.glob("killed/tensorboard/*/*/*/events.*"))) >= 2, 30)
+        locks = list(tmp_path.glob("*.lock"))
+        assert len(locks) >= 2 and not any(gone(lock) for lock in locks), "two workers play"
+    finally:
+        killed.kill()
+        killed.wait()
     assert wait_until(lambda: all(gone(lock) for lock in locks), 1), "a worker plays on"
-    finished = {path.name for path in tmp_path.glob("killed/trials/*.json")}
-    assert len(finished) < 4
+    assert len(list(tmp_path.glob("killed/trials/*.json"))) < 4
 
     (tmp_path / "slow").unlink()
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -101,7 +101,7 @@ def test_numpy_integers_name_the_same_trial() -> None:
     assert Trial(**{**LINUCB.spec, **numbers}).name == LINUCB.name
 
 
-OUT_OF_RANGE = [("horizon", 0), ("horizon", -1), ("horizon", 2.5), ("checkpoints", 0)]
+OUT_OF_RANGE: list[tuple[str, Any]] = [("horizon", 0), ("horizon", -1), ("horizon", 2.5), ("checkpoints", 0)]
 OUT_OF_RANGE += [("seed", -1), ("seed", 1.5), ("seed", None), ("seed", "one"), ("seed", True)]
 
 
@@ -169,7 +169,7 @@ def test_environments_and_agents_of_other_packages(tmp_path: Path, outside: str)
 
 
 def test_an_agent_of_another_package_is_saved_with_the_package(tmp_path: Path, outside: str) -> None:
-    trial = Trial(f"{outside}:outside/Coin-v0", f"{outside}:stubborn", 50)
+    trial = Trial("privbandit/Linear-v0", f"{outside}:stubborn", 50)
     save(trial.make_agent(trial.make_env()), tmp_path / "agent.npz")
     load = f"load('agent.npz', gym.make('{trial.env}')).config.arm"
     code = f"import gymnasium as gym; from privbandit_agents import load; print({load})"

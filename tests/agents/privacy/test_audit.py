@@ -1,0 +1,203 @@
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from privbandit_agents.audits import game, private_agents
+from privbandit_agents.privacy.audit import (
+    Claim,
+    Game,
+    audit,
+    clopper_pearson,
+    largest_loss,
+    one_run_bound,
+    search_sensitivity,
+)
+from privbandit_agents.privacy.mechanisms import Gaussian, Laplace, wishart
+from privbandit_agents.privacy.targets import PUBLISHED, TARGETS
+
+LOCAL = ("grr", "oue", "subset", "signed-subset", "bin-cap", "hemisphere", "lplr-update", "lplr-ci", "lpct-report")
+ADDITIVE = ("laplace", "k-norm", "wishart-difference")
+CONCENTRATED = ("gaussian", "tree", "toeplitz", "private-cov", "gumbel-topk")
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+class Shifted(Game):
+    """Laplace or Gaussian noise on 0 or on a shift."""
+
+    name, pair = "shifted", "0 and the shift"
+
+    def __init__(self, claim: Claim, scale: float, shift: float = 1.0, gaussian: bool = False) -> None:
+        self.claim, self.scale, self.shift, self.gaussian = claim, scale, shift, gaussian
+
+    def play(self, world: int, runs: int, rng: np.random.Generator) -> Any:
+        noise = rng.standard_normal((runs, 1)) if self.gaussian else rng.laplace(size=(runs, 1))
+        return self.shift * world + self.scale * noise
+
+
+def test_clopper_pearson_is_the_exact_interval() -> None:
+    for hits, runs in ((0, 20), (3, 50), (50, 50), (1, 1)):
+        low, high = clopper_pearson(hits, runs, 0.05)
+        expected = binomtest(hits, runs).proportion_ci(0.95, method="exact")
+        assert low == pytest.approx(expected.low) and high == pytest.approx(expected.high)
+
+
+@pytest.mark.parametrize("claim", [Claim(1e-9), Claim(1e-9, 1e-6), Claim(1e-9, 1e-6, 1e-18)])
+def test_identical_worlds_refute_nothing(claim: Claim) -> None:
+    """At 95 % confidence at most 5 of 100 may; a claim of next to nothing is refuted by any bound above 0."""
+    gaussian = claim.rho is not None
+    refuted = sum(audit(Shifted(claim, 1.0, 0.0, gaussian), 500, rng(seed)).refuted for seed in range(100))
+    assert refuted <= 5
+
+
+@pytest.mark.parametrize(
+    ("played", "runs"),
+    [
+        (Shifted(Claim(1.0), 0.5), 140),  # Laplace, scale 2x too small
+        (Shifted(Claim.gaussian(1, 0.01), 1 / (2 * math.sqrt(2 * Claim.gaussian(1, 0.01).rho)), gaussian=True), 226),  # type: ignore[operator]
+        (Shifted(Claim.gaussian(1, 1e-5), 1 / (2 * math.sqrt(2 * Claim.gaussian(1, 1e-5).rho)), gaussian=True), 794),  # type: ignore[operator]
+    ],
+    ids=["laplace", "gaussian-0.01", "gaussian-1e-5"],
+)
+def test_halved_noise_is_caught(played: Game, runs: int) -> None:
+    """At 90 % power; of 100 audits fewer than 80 succeed with probability 0.002 then."""
+    assert sum(audit(played, runs, rng(seed), pilot=2000).refuted for seed in range(100)) >= 80
+
+
+def test_a_bound_is_valid_and_close() -> None:
+    bounds = [audit(Shifted(Claim(1.0), 1.0), 4000, rng(seed)).lower_bound for seed in range(60)]
+    assert sum(bound > 1 for bound in bounds) <= 6 and np.median(bounds) > 0.75
+    gaussian = [audit(Shifted(Claim(1.0, 1e-5, 0.5), 1.0, gaussian=True), 4000, rng(seed)) for seed in range(60)]
+    assert sum(verdict.refuted for verdict in gaussian) <= 6
+    assert np.median([verdict.rho_bound for verdict in gaussian]) > 0.4  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("name", LOCAL + ADDITIVE)
+def test_pure_mechanisms_keep_their_claim_and_are_tight(name: str) -> None:
+    floor = 0.85 if name in LOCAL or name == "laplace" else 0.8
+    bounds = [audit(game(name, 1.0), 100_000, rng(seed), pilot=100_000).lower_bound for seed in range(2)]
+    assert all(floor <= bound <= 1.0 for bound in bounds), bounds
+
+
+@pytest.mark.parametrize("name", [*CONCENTRATED, "fliphat-peeling", "lplr-wishart"])
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_other_mechanisms_keep_their_claim(name: str, epsilon: float) -> None:
+    verdicts = [audit(game(name, epsilon), 3000, rng(seed)) for seed in range(3)]
+    assert not any(verdict.refuted for verdict in verdicts)
+
+
+def test_objective_perturbation_keeps_its_claim() -> None:
+    verdict = audit(game("objective-perturbation", 4.0), 2000, rng())
+    assert not verdict.refuted and verdict.lower_bound > 0
+
+
+@pytest.mark.parametrize("name", ["lplr-update", "lplr-ci", "lplr-wishart", "fliphat-peeling", "private-cov"])
+@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+def test_published_calibrations_are_refuted(name: str, epsilon: float) -> None:
+    runs = 4000 if name == "fliphat-peeling" else 20_000
+    assert all(audit(game(name, epsilon, calibration="published"), runs, rng(seed)).refuted for seed in range(3))
+
+
+@pytest.mark.parametrize("name", ["lpct-report", "objective-perturbation"])
+def test_published_calibrations_that_hold_are_not_refuted(name: str) -> None:
+    runs = 20_000 if name == "lpct-report" else 1000
+    assert not any(audit(game(name, 1.0, calibration="published"), runs, rng(seed)).refuted for seed in range(3))
+
+
+@pytest.mark.parametrize("name", ["ldp-linucb", "ldp-greedy", "jdp-linucb"])
+def test_private_agents_keep_their_claim(name: str) -> None:
+    runs = 100 if name.startswith("jdp") else 20_000
+    verdict = audit(game(name, 4.0), runs, rng(), pilot=runs)
+    assert not verdict.refuted
+    if name != "jdp-linucb":
+        assert verdict.lower_bound > 0.6 * 4
+
+
+def test_an_agent_with_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    from privbandit_agents.local import ldp_linucb
+
+    original = Gaussian.from_epsilon
+
+    def halved(epsilon: float, delta: float, sensitivity: float) -> Gaussian:
+        right = original(epsilon, delta, sensitivity)
+        return Gaussian(right.sigma / 2, right.rho)
+
+    monkeypatch.setattr(ldp_linucb.Gaussian, "from_epsilon", halved)
+    assert audit(game("ldp-linucb", 2.0), 4000, rng()).refuted
+
+
+def test_every_private_agent_and_mechanism_is_a_target() -> None:
+    assert {"ldp-linucb", "ldp-greedy", "jdp-linucb"} <= set(private_agents())
+    assert set(PUBLISHED) <= set(TARGETS) and set(LOCAL) | set(ADDITIVE) | set(CONCENTRATED) <= set(TARGETS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("laplase", 1.0), "did you mean 'laplace'?"),
+        (("laplace", 1.0, None, "published"), "laplace has no published calibration"),
+        (("jdp-linucb", 1.0, None, "published"), "jdp-linucb has no published calibration"),
+        (("laplace", -1.0), "epsilon must be > 0; got -1.0"),
+        (("laplace", math.inf), "epsilon must be a finite number; got inf"),
+        (("gaussian", 1.0, 2.0), "delta must lie in (0, 1); got 2.0"),
+    ],
+)
+def test_bad_requests_get_one_sentence(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        game(*arguments)
+    assert message in str(error.value)
+
+
+def test_one_run_bounds_are_valid_and_useful() -> None:
+    epsilon, guesses = 1.5, 1000
+    right = rng(1).binomial(guesses, 1 / (1 + math.exp(-epsilon)), size=200)
+    bounds = [one_run_bound(guesses, int(r)) for r in right]
+    assert sum(bound > epsilon for bound in bounds) <= 16  # 5 % of 200, three standard errors
+    assert np.median(bounds) > 1.3
+    assert one_run_bound(100, 50) == 0 and one_run_bound(100, 100) > 3
+    assert one_run_bound(1000, 850, delta=1e-6) < one_run_bound(1000, 850)
+    with pytest.raises(ValueError, match="right must lie in"):
+        one_run_bound(10, 11)
+
+
+def test_one_run_audits_a_counter() -> None:
+    """Canaries in coordinates of their own, in or out by a coin; the last release is thresholded."""
+    from privbandit_agents.privacy.counters import BinaryTree
+
+    generator, canaries = rng(2), 512
+    included = generator.random(canaries) < 0.5
+    for shrink, caught in ((1.0, False), (4.0, True)):
+        rho = 0.5
+        counter = BinaryTree(canaries, canaries, 1.0, rho * shrink**2, generator)
+        for canary in range(canaries):
+            released = counter.add(np.eye(canaries)[canary] * included[canary])
+        guessed = np.abs(released - 0.5) > np.quantile(np.abs(released - 0.5), 0.7)
+        right = int(((released > 0.5) == included)[guessed].sum())
+        claimed = 1.2  # epsilon of rho = 0.5 at delta = 0.1
+        assert (one_run_bound(int(guessed.sum()), right) > claimed) == caught
+
+
+def test_sensitivity_searches_find_what_is_there() -> None:
+    pairs = [(np.array([1.0, 0]), np.array([-1.0, 0]))]
+    found = search_sensitivity(lambda x: x, lambda g: g.uniform(-1, 1, 2) / 2, pairs, 2.0, rng())
+    assert found.attained == found.observed == 2.0 and not found.exceeded
+    assert search_sensitivity(lambda x: 2 * x, lambda g: g.uniform(-1, 1, 2), pairs, 2.0, rng()).exceeded
+
+
+def test_losses_are_bounded_for_laplace_noise_and_infinite_for_a_wishart_matrix() -> None:
+    mechanism = Laplace.calibrate(0.7, 1.0)
+    values = np.zeros(1), np.ones(1)
+    samples = [mechanism.release(np.tile(value, (500, 1)), rng()) for value in values]
+    assert largest_loss(lambda s, w: mechanism.log_density(s, values[w]), samples) == pytest.approx(0.7)
+
+    def log_wishart(z: Any, world: int) -> Any:
+        noise = z - world * np.diag([1.0, 0.0])
+        inside = np.linalg.eigvalsh(noise)[:, 0] >= 0
+        return np.where(inside, -np.trace(noise, axis1=1, axis2=2) / 2, -math.inf)
+
+    assert largest_loss(log_wishart, [wishart(rng(), 2, 3, 1.0, (200,))]) == math.inf

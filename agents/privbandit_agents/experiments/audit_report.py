@@ -37,9 +37,7 @@ def run_audit(
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(f"auditing {name}", total=2 * (runs + pilot_runs(runs)))
         show = partial(progress.update, task)
-        verdict = audit(
-            played, runs, default_rng(seed), confidence, on_progress=lambda done: show(completed=done)
-        )
+        verdict = audit(played, runs, default_rng(seed), confidence, on_progress=lambda done: show(completed=done))
     return verdict, played.pair
 
 

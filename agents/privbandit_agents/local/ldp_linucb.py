@@ -42,6 +42,7 @@ class Config:
     Attributes:
         epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
         delta: of the report, in (0, 1).
+        noise: ``"numpy"``, or ``"secure"`` (OpenDP; slow and unseeded).
         calibration: ``"correct"`` (analytic Gaussian at sensitivity 2) or ``"published"``
             (sigma = 6 sqrt(2 ln(2.5 / delta)) / epsilon on every entry).
         bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
@@ -52,6 +53,7 @@ class Config:
 
     epsilon: float = 1.0
     delta: float = 1e-5
+    noise: str = "numpy"
     calibration: str = "correct"
     bonus_scale: float = 0.1
     shift: float = 1.0
@@ -157,12 +159,12 @@ class LDPLinUCB(MomentAgent):
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
         """Calibrate the devices."""
         super().__init__(observation_space, action_space, config, rng)
-        correct = Gaussian.from_epsilon(config.epsilon, config.delta, SENSITIVITY)
+        correct = Gaussian.from_epsilon(config.epsilon, config.delta, SENSITIVITY, config.noise)
         proven = config.calibration == "correct"
         if not proven:
             warnings.warn("ldp-linucb: the published calibration is kept for comparison only.", stacklevel=4)
         published = 6 * math.sqrt(2 * math.log(2.5 / config.delta)) / config.epsilon
-        self.mechanism = correct if proven else Gaussian(published, math.inf)
+        self.mechanism = correct if proven else Gaussian(published, math.inf, config.noise)
         self.sigma = self.mechanism.sigma
         self.cost = approximate(config.epsilon, config.delta)
         self.ledger = Ledger(epsilon=config.epsilon, delta=config.delta)

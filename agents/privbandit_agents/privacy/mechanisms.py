@@ -18,6 +18,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from privbandit_agents.privacy import secure
 from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting import gaussian_mu
 from privbandit_agents.privacy.ledger import Cost, pure, zcdp
@@ -43,15 +44,18 @@ class Laplace:
     Attributes:
         scale: b >= 0.
         epsilon: what it was calibrated to.
+        noise: ``"numpy"``, or ``"secure"`` (OpenDP; slow and unseeded).
     """
 
     scale: float
     epsilon: float
+    noise: str = "numpy"
 
     @classmethod
-    def calibrate(cls, epsilon: float, l1_sensitivity: float) -> Self:
+    def calibrate(cls, epsilon: float, l1_sensitivity: float, noise: str = "numpy") -> Self:
         """Return the mechanism that is epsilon-DP for an l1 sensitivity."""
-        return cls(positive(l1_sensitivity=l1_sensitivity) / budget(epsilon=epsilon), epsilon)
+        scale = positive(l1_sensitivity=l1_sensitivity) / budget(epsilon=epsilon)
+        return cls(scale, epsilon, secure.check(noise))
 
     @property
     def cost(self) -> Cost:
@@ -61,6 +65,8 @@ class Laplace:
     def release(self, value: Any, rng: Generator) -> Floats:
         """Return the value with noise."""
         exact = finite(value)
+        if self.noise == "secure":
+            return secure.laplace(exact, self.scale)
         return exact + self.scale * rng.laplace(size=exact.shape)
 
     def log_density(self, outputs: Floats, value: Any) -> Floats:
@@ -78,21 +84,24 @@ class Gaussian:
     Attributes:
         sigma: standard deviation >= 0.
         rho: what one release costs in zCDP.
+        noise: ``"numpy"``, or ``"secure"`` (OpenDP; slow and unseeded).
     """
 
     sigma: float
     rho: float
+    noise: str = "numpy"
 
     @classmethod
-    def from_rho(cls, rho: float, l2_sensitivity: float) -> Self:
+    def from_rho(cls, rho: float, l2_sensitivity: float, noise: str = "numpy") -> Self:
         """Return the mechanism that is rho-zCDP for an l2 sensitivity."""
-        return cls(positive(l2_sensitivity=l2_sensitivity) / math.sqrt(2 * budget(rho=rho)), rho)
+        sigma = positive(l2_sensitivity=l2_sensitivity) / math.sqrt(2 * budget(rho=rho))
+        return cls(sigma, rho, secure.check(noise))
 
     @classmethod
-    def from_epsilon(cls, epsilon: float, delta: float, l2_sensitivity: float) -> Self:
+    def from_epsilon(cls, epsilon: float, delta: float, l2_sensitivity: float, noise: str = "numpy") -> Self:
         """Return the mechanism that is (epsilon, delta)-DP for an l2 sensitivity, with the least noise (analytic)."""
         mu = gaussian_mu(epsilon, failure(delta=delta))
-        return cls(positive(l2_sensitivity=l2_sensitivity) / mu, mu**2 / 2)
+        return cls(positive(l2_sensitivity=l2_sensitivity) / mu, mu**2 / 2, secure.check(noise))
 
     @property
     def cost(self) -> Cost:
@@ -102,6 +111,8 @@ class Gaussian:
     def release(self, value: Any, rng: Generator) -> Floats:
         """Return the value with noise."""
         exact = finite(value)
+        if self.noise == "secure":
+            return secure.gaussian(exact, self.sigma)
         return exact + self.sigma * rng.standard_normal(exact.shape)
 
     def log_density(self, outputs: Floats, value: Any) -> Floats:

@@ -179,11 +179,10 @@ class Tilt:
     The density of a report is (e^epsilon 1_G + 1_{not G}) / Z with Z = e^epsilon f + 1 - f. The event G
     depends on the input, its base probability f does not.
 
-    *Formal guarantees.* Every density lies in [1/Z, e^epsilon/Z], so any two inputs have likelihood ratios of
-        at most e^epsilon, and e^epsilon is reached where one agrees and the other does not. Randomising the
-        input first only mixes such densities, and a mixture stays in the interval. The base measure itself
-        has density 1, and 1 <= Z <= e^epsilon puts it in the interval: a draw from it is safe to send for an
-        inactive user.
+    *Formal guarantees.* Every density lies in [1/Z, e^epsilon/Z], so any two inputs have likelihood ratios of at
+    most e^epsilon, and e^epsilon is reached where one agrees and the other does not. Randomising the input first
+    only mixes such densities, and a mixture stays in the interval. The base measure itself has density 1, and
+    1 <= Z <= e^epsilon puts it in the interval: a draw from it is safe to send for an inactive user.
 
     Attributes:
         epsilon: > 0.

@@ -123,7 +123,7 @@ def test_an_agent_with_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch)
 
     original = Gaussian.from_epsilon
 
-    def halved(epsilon: float, delta: float, sensitivity: float) -> Gaussian:
+    def halved(epsilon: float, delta: float, sensitivity: float, noise: str) -> Gaussian:
         right = original(epsilon, delta, sensitivity)
         return Gaussian(right.sigma / 2, right.rho)
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from privbandit_agents.privacy import secure
 from privbandit_agents.privacy.mechanisms import (
     Gaussian,
     GumbelTopK,
@@ -197,3 +198,36 @@ def test_large_budgets_and_wide_inputs_stay_finite() -> None:
     for epsilon in (1e-3, 1000.0):
         released = Laplace.calibrate(epsilon, 1.0).release(np.full(5, 1e38), rng())
         assert np.isfinite(released).all()
+
+
+SECURE_N = 4000
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "law"),
+    [
+        (Laplace.calibrate(0.5, 2.0, "secure"), stats.laplace(scale=4)),
+        (Gaussian.from_rho(0.08, 2.0, "secure"), stats.norm(scale=5)),
+    ],
+    ids=["laplace", "gaussian"],
+)
+def test_secure_noise_has_the_same_law(mechanism: Any, law: Any) -> None:
+    """OpenDP cannot be seeded: each acceptance fails by chance once in 10^6 runs; 3/2 and 2/3 are still rejected."""
+    drawn = mechanism.release(np.zeros((SECURE_N, 1)), rng())[:, 0]
+    assert stats.kstest(drawn, law.cdf).pvalue > 1e-6
+    for wrong in (2 / 3, 3 / 2):
+        assert stats.kstest(wrong * drawn, law.cdf).pvalue < 1e-6
+    assert mechanism.release(np.ones((2, 3)), rng()).shape == (2, 3)
+
+
+def test_secure_randomized_response_has_the_same_law() -> None:
+    drawn = secure.randomized_response(np.full(SECURE_N, 2), 4, 0.6)
+    counts = np.bincount(drawn, minlength=4)
+    assert stats.chisquare(counts, SECURE_N * np.array([0.4 / 3, 0.4 / 3, 0.6, 0.4 / 3])).pvalue > 1e-6
+    assert stats.chisquare(counts, SECURE_N * np.array([0.2, 0.2, 0.4, 0.2])).pvalue < 1e-6
+
+
+def test_unknown_noise_is_refused_and_an_infinite_budget_needs_none() -> None:
+    with pytest.raises(ValueError, match="noise must be one of numpy, secure; got 'safe'"):
+        Laplace.calibrate(1.0, 1.0, "safe")
+    assert Gaussian.from_rho(math.inf, 1.0, "secure").release([1.0], rng()).tolist() == [1.0]

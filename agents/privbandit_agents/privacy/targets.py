@@ -347,7 +347,13 @@ def objective_perturbation(request: Request) -> Game:
         return np.array([mechanism.minimise(loss, rng)[0] for _ in range(runs)])
 
     claim = Claim(request.epsilon, request.delta)
-    return Target("objective-perturbation", "feature 1 bought among 100 of -1, and its mirror image", claim, sample, ("minimiser",))
+    return Target(
+        "objective-perturbation",
+        "feature 1 bought among 100 of -1, and its mirror image",
+        claim,
+        sample,
+        ("minimiser",),
+    )
 
 
 TARGETS: dict[str, Callable[[Request], Game]] = {

@@ -1,0 +1,89 @@
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privbandit_agents.local.ldp_greedy import l1_bound
+from privbandit_agents.privacy.audit import search_sensitivity
+from privbandit_agents.privacy.moments import (
+    NORM,
+    SENSITIVITY,
+    noise_of_gram,
+    optimistic_scorer,
+    pack,
+    packed_size,
+    perturbed_ridge,
+    sanitise,
+    unpack,
+)
+
+WILD = st.sampled_from([0.0, 1.0, -1.0, 0.3, 1e38, -1e38, 1e308, math.inf, -math.inf, math.nan])
+
+
+def record(features: Any, reward: float) -> np.ndarray:
+    return pack(np.asarray(features, float)[None], np.array([reward]))[0]
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 7])
+def test_the_sensitivity_is_attained_on_the_named_pair_and_never_exceeded(dim: int) -> None:
+    def draw(rng: np.random.Generator) -> Any:
+        x = rng.standard_normal(dim) * rng.choice([0.1, 1, 10])
+        return (x / np.linalg.norm(x) if rng.random() < 0.5 else x), rng.choice([-1.0, 1.0, 0.3, 5.0])
+
+    unit = np.eye(dim)[0]
+    named = [((unit, 1.0), (unit, -1.0)), ((unit, 1.0), (-unit, 1.0))]
+    found = search_sensitivity(lambda r: record(*r), draw, named, SENSITIVITY, np.random.default_rng(0))
+    assert found.attained == pytest.approx(SENSITIVITY) and not found.exceeded
+
+
+def test_a_larger_weight_would_break_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privbandit_agents.privacy.moments.WEIGHT", 1.0)
+    one, other = np.array([1.0, 0.0]), np.array([0.5, math.sqrt(0.75)])
+    assert np.linalg.norm(record(one, 1.0) - record(other, -1.0)) > SENSITIVITY
+
+
+@settings(max_examples=100)
+@given(st.lists(WILD, min_size=3, max_size=3), WILD, st.lists(WILD, min_size=3, max_size=3), WILD)
+def test_any_input_whatever_is_within_the_bounds(x: list[float], y: float, other: list[float], z: float) -> None:
+    one, two = record(x, y), record(other, z)
+    assert np.isfinite(one).all()
+    assert np.linalg.norm(one) <= NORM * (1 + 1e-12) and np.linalg.norm(one - two) <= SENSITIVITY * (1 + 1e-12)
+    assert np.abs(one).sum() <= l1_bound(3) * (1 + 1e-12)
+
+
+def test_records_are_clipped_and_bad_ones_count_as_zero() -> None:
+    x, y = sanitise([[3.0, 4.0], [math.nan, 0.0], [0.1, 0.0]], [7.0, 1.0, math.inf])
+    assert x.tolist() == [[0.6, 0.8], [0, 0], [0, 0]] and y.tolist() == [1, 0, 0]
+
+
+def test_unpacking_gives_the_sums_back() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.uniform(-0.5, 0.5, (40, 3)), rng.uniform(-1, 1, 40)
+    total = pack(x, y).sum(axis=0)
+    assert total.shape == (packed_size(3),)
+    gram, moment = unpack(total, 3)
+    assert np.allclose(gram, x.T @ x) and np.allclose(moment, x.T @ y)
+
+
+def test_noise_on_packed_sums_is_the_gaussian_orthogonal_ensemble() -> None:
+    rng = np.random.default_rng(2)
+    grams = np.array([unpack(3.0 * rng.standard_normal(packed_size(4)), 4)[0] for _ in range(8000)])
+    assert grams[:, 0, 1].std() == pytest.approx(noise_of_gram(3.0), rel=0.03)
+    assert grams[:, 0, 0].std() == pytest.approx(math.sqrt(2) * noise_of_gram(3.0), rel=0.03)
+
+
+def test_the_ridge_is_exact_without_noise_and_positive_definite_with_any() -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.uniform(-0.5, 0.5, (40, 3)), rng.uniform(-1, 1, 40)
+    a, theta, added = perturbed_ridge(pack(x, y).sum(axis=0), 3, 0.0, 0.7, 1.0)
+    assert (
+        added == 0.7 and np.allclose(a, x.T @ x + 0.7 * np.eye(3)) and np.allclose(theta, np.linalg.solve(a, x.T @ y))
+    )
+    for _ in range(50):
+        a, theta, _ = perturbed_ridge(100 * rng.standard_normal(packed_size(3)), 3, 1.0, 0.7, 1.0)
+        assert np.linalg.eigvalsh(a).min() >= 0.7 * (1 - 1e-9) and np.isfinite(theta).all()
+        probe, scorer = rng.standard_normal(3), optimistic_scorer(a, theta, 2.0)
+        assert np.linalg.norm(probe @ scorer[:, :-1]) == pytest.approx(2 * math.sqrt(probe @ np.linalg.solve(a, probe)))

@@ -12,8 +12,9 @@ def gaussians(rng: Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> N
 
     float32 comes from the Box-Muller transform in whole-array operations, three times as fast as the ziggurat of
     ``rng.standard_normal``, whose branches cannot be vectorised. A uniform is (k + 1/2) / 2^32 rounded to 24 bits, so
-    no value is 0 or exceeds sqrt(66 ln 2) = 6.76 (which has probability 1.4e-11). The last bit may differ between kinds of processors, as in
-    any vectorised elementary function. For simulation only: privacy noise is never drawn here.
+    no value is 0 or exceeds sqrt(66 ln 2) = 6.76 (which has probability 1.4e-11). The last bit may differ between
+    kinds of processors, as in any vectorised elementary function. For simulation only: privacy noise is never drawn
+    here.
 
     Args:
         rng: source of randomness.

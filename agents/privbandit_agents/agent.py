@@ -24,8 +24,8 @@ __all__ = [
     "Assortments",
     "CentralAgent",
     "Guarantee",
-    "Ledger",
     "LearningAgent",
+    "Ledger",
     "LocalAgent",
     "Space",
     "Stateful",
@@ -84,8 +84,9 @@ class NoSettings:
 class Agent(Stateful, ABC):
     """An agent for contextual bandits; leading axes of contexts, actions and feedback are users.
 
-    A subclass names its ``Config`` (a frozen dataclass beside it, if it has settings), checks in ``plays`` what it can play, and
-    implements ``select_action`` and ``update``. All of its attributes but the ones in ``fixed`` are its state.
+    A subclass names its ``Config`` (a frozen dataclass beside it, if it has settings), checks in ``plays`` what it can
+    play, and implements ``select_action`` and ``update``. All of its attributes but the ones in ``fixed`` are its
+    state.
 
     Args:
         observation_space: of one user.
@@ -141,6 +142,8 @@ class LocalAgent(Agent):
     ``ledger`` holds the declared budget; every report is entered in it, under its user.
     """
 
+    gaussian: ClassVar[bool] = False
+    """Whether a report is a Gaussian mechanism, so that an audit may use the whole trade-off curve."""
     ledger: Ledger
 
     @final
@@ -161,9 +164,12 @@ class CentralAgent(Agent, Generic[Release]):
     """An agent with a trusted curator: raw data stay in ``curate``, actions read ``release`` and nothing else learned.
 
     By the billboard lemma the agent is jointly private if the sequence of releases is private.
-    ``ledger`` holds the declared budget; a release is entered before it is made.
+    ``ledger`` holds the declared budget; a release is entered before it is made. The object itself, and its saved
+    state, hold raw data: they belong to the curator.
     """
 
+    gaussian: ClassVar[bool] = False
+    """Whether the releases are a Gaussian mechanism, so that an audit may use the whole trade-off curve."""
     ledger: Ledger
     release: Release
 

@@ -74,7 +74,10 @@ class AgentGame(Game):
         self.env = gym.make("privbandit/Linear-v0", n_arms=2, dim=2, horizon=ROUNDS)
         guarantee = self.agent(0).guarantee
         assert guarantee.epsilon is not None
-        self.claim = Claim(guarantee.epsilon, guarantee.delta or 0.0, guarantee.rho)
+        delta = guarantee.delta or 0.0
+        agent_class = find(name).load()
+        gaussian = issubclass(agent_class, LocalAgent | CentralAgent) and agent_class.gaussian
+        self.claim = Claim(guarantee.epsilon, delta, guarantee.rho if gaussian else None)
 
     def agent(self, seed: int) -> Any:
         """Return a fresh agent."""
@@ -89,7 +92,7 @@ class LocalGame(AgentGame):
     def __init__(self, name: str, config: dict[str, Any]) -> None:
         """Find the direction in which the reports of the two worlds differ most."""
         super().__init__(name, config)
-        if self.claim.delta:
+        if getattr(find(name).load(), "gaussian", False):
             self.claim = Claim.gaussian(self.claim.epsilon, self.claim.delta)
         means = [self.reports(world, PILOTS, np.random.default_rng(7 + world)).mean(axis=0) for world in (0, 1)]
         self.direction = means[0] - means[1]
@@ -131,7 +134,7 @@ class JointGame(AgentGame):
         self.target = np.tile(np.eye(2)[0], (2, 1)).astype(np.float32)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Play runs of a few rounds; the target is the first user, the others report what pins the second coordinate."""
+        """Play runs of a few rounds; the target is the first user, the others pin the second coordinate."""
         out = np.zeros((runs, ROUNDS + 1))
         for run in range(runs):
             agent = self.agent(int(rng.integers(2**31)))

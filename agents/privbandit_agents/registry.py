@@ -36,6 +36,8 @@ class Entry:
         return loaded
 
 
+AGENT_STREAM = 7_777_777
+"""Keeps an agent's generator, and what is spawned from it, apart from those of a world with the same seed."""
 BASELINES = "privbandit_agents.baselines"
 AGENTS: dict[str, Entry] = {
     "uniform": Entry(f"{BASELINES}.uniform:Uniform", "an action at random, always"),
@@ -108,7 +110,8 @@ def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> Agen
     extra = {"public_data": public_data(env)} if agent_class.uses_public_data else {}
     if extra and extra["public_data"] is None:
         raise ValueError(f"{name} learns from public data; the environment has public_data = None.")
-    agent = agent_class(*spaces, settings, np.random.default_rng(seed), **extra)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(AGENT_STREAM,)))
+    agent = agent_class(*spaces, settings, rng, **extra)
     agent.name = name
     return agent
 
@@ -156,10 +159,14 @@ def plays(agent: Agent) -> str:
 
 
 def save(agent: Agent, path: str | Path) -> None:
-    """Write an agent between two rounds to one ``.npz`` file, without pickle, whole or not at all."""
+    """Write an agent between two rounds to one ``.npz`` file, without pickle, whole or not at all.
+
+    The file of a private agent is as secret as its users' records: it holds the state of the noise generators, and of a
+    jointly private agent the curator's exact sums. It is made readable by its owner alone.
+    """
     arrays, values = agent.state()
     header = {"agent": agent.name, "config": dataclasses.asdict(agent.config), "plays": plays(agent)}
-    state.write(path, arrays, {"header": header, "state": values})
+    state.write(path, arrays, {"header": header, "state": values}, secret=agent.guarantee.notion != "none")
 
 
 def load(path: str | Path, env: Any) -> Agent:

@@ -93,10 +93,10 @@ def inside(name: str, flat: dict[str, Any]) -> dict[str, Any]:
     return {key[len(name) + 1 :]: value for key, value in flat.items() if key.startswith(f"{name}.")}
 
 
-def write(path: str | Path, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-    """Write one ``.npz`` file, whole or not at all."""
+def write(path: str | Path, arrays: Arrays, values: dict[str, Any], secret: bool = False) -> None:
+    """Write one ``.npz`` file, whole or not at all; a secret one is readable by its owner alone."""
     text = np.array(json.dumps(values))
-    with atomic(Path(path), "wb") as file:
+    with atomic(Path(path), "wb", 0o600 if secret else 0o666) as file:
         np.savez(file, **{JSON_KEY: text}, **arrays)  # type: ignore[arg-type]
 
 
@@ -108,7 +108,7 @@ def read(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
 
 
 @contextmanager
-def atomic(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
+def atomic(path: Path, mode: str = "w", permissions: int = 0o666) -> Iterator[IO[Any]]:
     """Open a temporary file beside ``path`` and rename it onto ``path`` if the block succeeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -117,7 +117,7 @@ def atomic(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~UMASK)
+        os.chmod(temporary, permissions & ~UMASK)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

@@ -3,10 +3,10 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-
 from privbandit_agents import AGENTS
 from privbandit_agents.registry import can_play
 from privbandit_agents.testing import HORIZON, LEARNER_CHECKS, checks_for
+
 from privbandit_envs import ENV_IDS, register
 
 SMALL = "conformance/SparseLinear-v0"  # second moments of 400 features are no test of anything but patience

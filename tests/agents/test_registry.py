@@ -85,6 +85,27 @@ def test_a_saved_agent_fits_the_environment_it_was_saved_for(tmp_path: Path) -> 
         Outer().restore({}, {"extra": 1})
 
 
+def test_an_agents_noise_is_no_stream_of_a_world_with_the_same_seed() -> None:
+    """Neither the agent's generator nor its first children draw what the world's three generators draw."""
+    for seed in range(5):
+        env = gym.make(LINEAR, dim=4)
+        env.reset(seed=seed)
+        agent = make("jdp-linucb", env, seed=seed)
+        world = [np.random.default_rng(child).standard_normal(3) for child in np.random.SeedSequence(seed).spawn(3)]
+        noise = [agent.rng, *agent.rng.spawn(3), agent.counter.rng]  # type: ignore[attr-defined]
+        drawn = [generator.standard_normal(3) for generator in noise]
+        assert not any(np.allclose(one, other) for one in world for other in drawn)
+
+
+def test_the_file_of_a_private_agent_is_its_owners_alone(tmp_path: Path) -> None:
+    env = gym.make(LINEAR, dim=4)
+    for name, mode in (("jdp-linucb", 0o600), ("ldp-greedy", 0o600)):
+        save(make(name, env), tmp_path / name)
+        assert (tmp_path / name).stat().st_mode & 0o777 == mode
+    save(make("linucb", env), tmp_path / "open")
+    assert (tmp_path / "open").stat().st_mode & 0o077 != 0
+
+
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
 def test_a_full_disk_leaves_nothing(failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from privbandit_agents.audits import game, private_agents
 from privbandit_agents.privacy.audit import Claim, Verdict, audit, pilot_runs
-from privbandit_agents.privacy.targets import TARGETS
+from privbandit_agents.privacy.targets import RUNS, TARGETS
 from privbandit_agents.state import atomic
 
 CLAIM, FOUND = "#0072b2", "#d55e00"
@@ -44,7 +44,7 @@ def run_audit(
 def default_runs(name: str) -> int:
     """Return how many runs of each world an audit has by default."""
     if name in TARGETS:
-        return 20_000
+        return RUNS.get(name, 20_000)
     return 1000 if name in private_agents() and name.startswith("jdp") else 20_000
 
 
@@ -69,7 +69,7 @@ def claim_text(claim: Claim) -> str:
 def bound_text(verdict: Verdict) -> str:
     """Return what was found in words."""
     text = f"epsilon >= {verdict.lower_bound:.4g}"
-    return text if verdict.rho_bound is None else f"{text} (rho >= {verdict.rho_bound:.4g})"
+    return text if verdict.rho_bound is None else f"{text} (rho >= {verdict.rho_bound:.4g}, the noise being Gaussian)"
 
 
 def claimed_power(claim: Claim, false: NDArray[np.float64]) -> NDArray[np.float64]:

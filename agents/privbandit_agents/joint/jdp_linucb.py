@@ -26,7 +26,7 @@ from privbandit_agents.agent import (
 from privbandit_agents.privacy.accounting import epsilon_to_rho
 from privbandit_agents.privacy.counters import BinaryTree, BufferedToeplitz, SquareRootToeplitz
 from privbandit_agents.privacy.ledger import zcdp
-from privbandit_agents.privacy.moments import SENSITIVITY, optimistic_scorer, pack, packed_size, perturbed_ridge
+from privbandit_agents.privacy.moments import SENSITIVITY, optimistic_scorer, pack, packed_size, perturbed_ridge, played
 
 COUNTERS = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}
 
@@ -83,6 +83,7 @@ class JDPLinUCB(CentralAgent[Array]):
     """
 
     Config = Config
+    gaussian = True
     fixed: ClassVar[frozenset[str]] = CentralAgent.fixed | {"guarantee"}
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
@@ -122,10 +123,9 @@ class JDPLinUCB(CentralAgent[Array]):
 
     def curate(self, context: Array, action: Any, feedback: Any) -> Array | None:
         """Count every user's packed record; release a regression when it is time."""
-        arms = np.atleast_1d(action)
-        contexts = np.asarray(context).reshape(len(arms), *(self.observation_space.shape or ()))
+        contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
         scorer = None
-        for packed in pack(contexts[np.arange(len(arms)), arms], np.atleast_1d(feedback)):
+        for packed in pack(played(contexts, action), np.atleast_1d(feedback)):
             noisy = self.counter.add(packed)
             self.users += 1
             if self.users == self.refit_at:

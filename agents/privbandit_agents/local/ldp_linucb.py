@@ -24,6 +24,7 @@ from privbandit_agents.agent import (
     plays_arms,
     positive,
 )
+from privbandit_agents.privacy.accounting import gaussian_epsilon
 from privbandit_agents.privacy.ledger import Cost, approximate
 from privbandit_agents.privacy.mechanisms import Gaussian
 from privbandit_agents.privacy.moments import (
@@ -32,6 +33,7 @@ from privbandit_agents.privacy.moments import (
     pack,
     packed_size,
     perturbed_ridge,
+    played,
 )
 
 
@@ -44,7 +46,8 @@ class Config:
         delta: of the report, in (0, 1).
         noise: ``"numpy"``, or ``"secure"`` (OpenDP; slow and unseeded).
         calibration: ``"correct"`` (analytic Gaussian at sensitivity 2) or ``"published"``
-            (sigma = 6 sqrt(2 ln(2.5 / delta)) / epsilon on every entry).
+            (sigma = 6 sqrt(2 ln(2.5 / delta)) / epsilon on every packed coordinate: the entries of y x and those of
+            x x' off the diagonal have sigma, those on it sqrt(2) sigma). What it really spends is in the ledger.
         bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
         shift: ridge in units of the noise's spectral norm, >= 0.
         ridge: least ridge, > 0.
@@ -114,9 +117,8 @@ class MomentAgent(LocalAgent):
 
     def randomize(self, context: Array, action: Any, feedback: Any) -> Array:
         """Return the reports of one user or of n users, shape (n, D): one release each, whatever the record."""
-        arms = np.atleast_1d(action)
-        contexts = np.asarray(context).reshape(len(arms), *(self.observation_space.shape or ()))
-        return self.report(pack(contexts[np.arange(len(arms)), arms], np.atleast_1d(feedback)))
+        contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
+        return self.report(pack(played(contexts, action), np.atleast_1d(feedback)))
 
     def absorb(self, report: Array) -> None:
         """Add up reports in order; change the policy when it is time."""
@@ -144,9 +146,9 @@ class MomentAgent(LocalAgent):
 class LDPLinUCB(MomentAgent):
     """Every user reports (y x, x x') with Gaussian noise; the server plays LinUCB on the shifted ridge regression.
 
-    *Formal guarantees.* (epsilon, delta)-local DP under replacement of a user's whole record: the report is the Gaussian
-    mechanism on a vector of l2 sensitivity 2 (``pack``), calibrated exactly. One report a user, hence no composition.
-    Records are clipped to |x| <= 1, |y| <= 1 on the device; those that are not finite count as (0, 0).
+    *Formal guarantees.* (epsilon, delta)-local DP under replacement of a user's whole record: the report is the
+    Gaussian mechanism on a vector of l2 sensitivity 2 (``pack``), calibrated exactly. One report a user, hence no
+    composition. Records are clipped to |x| <= 1, |y| <= 1 on the device; those that are not finite count as (0, 0).
 
     Deviations:
         One joint report calibrated by the analytic Gaussian, w^2 = 1/2, in place of two classical ones of
@@ -155,6 +157,7 @@ class LDPLinUCB(MomentAgent):
     """
 
     Config = Config
+    gaussian = True
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
         """Calibrate the devices."""
@@ -166,8 +169,9 @@ class LDPLinUCB(MomentAgent):
         published = 6 * math.sqrt(2 * math.log(2.5 / config.delta)) / config.epsilon
         self.mechanism = correct if proven else Gaussian(published, math.inf, config.noise)
         self.sigma = self.mechanism.sigma
-        self.cost = approximate(config.epsilon, config.delta)
-        self.ledger = Ledger(epsilon=config.epsilon, delta=config.delta)
+        real = config.epsilon if proven else gaussian_epsilon(config.delta, SENSITIVITY / published)
+        self.cost = approximate(max(real, 1e-12), config.delta)
+        self.ledger = Ledger(epsilon=config.epsilon if proven else math.inf, delta=config.delta)
         self.guarantee = Guarantee(
             notion="local",
             epsilon=config.epsilon,
@@ -182,7 +186,7 @@ class LDPLinUCB(MomentAgent):
         return self.mechanism.release(packed, self.rng)
 
     def bonus(self, users: int, added: float) -> float:
-        """Return c (|noise of the moment| / sqrt(lambda) + sqrt(lambda) + sqrt(d ln(1 + t))), the width of Theorem 3."""
+        """Return c (|noise of the moment| / sqrt(lambda) + sqrt(lambda) + sqrt(d ln(1 + t)))."""
         noise = self.sigma * math.sqrt(self.dim * users)
         theory = noise / math.sqrt(added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + users))
         return float(self.config.bonus_scale * theory)

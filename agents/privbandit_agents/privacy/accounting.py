@@ -105,4 +105,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     while gaussian_delta(epsilon, high) < delta:
         high *= 2
     root = float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-12, high, xtol=1e-15, rtol=1e-14))
-    return root * (1 - 1e-9)
+    root *= 1 - 1e-9
+    while gaussian_delta(epsilon, root) > delta:  # cancellation, at epsilons far below any use
+        root /= 2
+    return root

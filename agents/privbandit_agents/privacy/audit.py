@@ -33,7 +33,8 @@ THRESHOLDS = 400
 class Claim:
     """What a mechanism promises: (epsilon, delta)-DP, or zCDP of Gaussian type if ``rho`` is given.
 
-    A claim of Gaussian type, that no test beats the one of two unit Gaussians at distance mu = sqrt(2 rho), is audited
+    zCDP alone is no claim of Gaussian type: only a mechanism that adds Gaussian noise may be audited so. Such a claim,
+    that no test beats the one of two unit Gaussians at distance mu = sqrt(2 rho), is audited
     by the whole trade-off curve instead of one likelihood ratio; it needs far fewer runs.
 
     Attributes:
@@ -94,9 +95,10 @@ class Verdict:
     Attributes:
         name: of the target.
         claim: what was claimed.
-        lower_bound: of epsilon (at the claim's delta), with the stated confidence; 0 if nothing was found.
+        lower_bound: of epsilon (at the claim's delta); 0 if nothing was found. For Gaussian claims it is the epsilon of
+            the Gaussian mechanism with ``rho_bound``, and says nothing of mechanisms that are not Gaussian.
         rho_bound: of rho, for Gaussian claims; else None.
-        confidence: probability that the true epsilon is at least the lower bound.
+        confidence: at most 1 - confidence of all audits give a bound above the truth.
         event: the event, in words.
         runs: fresh runs of each world.
         curve: false and true positive rates over all thresholds of the chosen statistic, shape (2, n), for plots.
@@ -251,9 +253,10 @@ def trade_off(event: Event, worlds: tuple[Floats, Floats]) -> Floats:
 def one_run_bound(guesses: int, right: int, confidence: float = 0.95, delta: float = 0.0, canaries: int = 0) -> float:
     """Return a lower bound of epsilon from one run with canaries, each put in or left out by a fair coin.
 
-    *Formal guarantees.* Under epsilon-DP (add or remove one canary) the number of right guesses is stochastically
-    dominated by Bin(guesses, e^eps / (1 + e^eps)); delta adds at most 2 canaries delta to the probability of any
-    event of the guesses. The bound exceeds the true epsilon with probability at most 1 - confidence.
+    *Formal guarantees.* Under epsilon-DP (add or remove one canary) the number W of right guesses is stochastically
+    dominated by Bin(guesses, q), q = e^eps / (1 + e^eps); under (epsilon, delta)-DP the probability of v or more is at
+    most P[Bin >= v] + 2 canaries delta max over i of P[v - i <= Bin < v] / i. The bound exceeds the true epsilon with
+    probability at most 1 - confidence.
 
     Args:
         guesses: number of canaries for which a guess was made.
@@ -264,13 +267,21 @@ def one_run_bound(guesses: int, right: int, confidence: float = 0.95, delta: flo
     """
     if not 0 <= right <= count(guesses=guesses):
         raise ValueError(f"right must lie in 0, ..., {guesses}; got {right}.")
-    slack = 1 - confidence - 2 * delta * max(canaries, guesses)
+    failure(confidence=confidence)
+    below = np.arange(1, right + 1)
+
+    def p_value(epsilon: float) -> float:
+        chance = expit(epsilon)
+        near = np.cumsum(binom.pmf(right - below, guesses, chance)) / below
+        extra = 2 * max(canaries, guesses) * delta * float(near.max(initial=0.0))
+        return float(binom.sf(right - 1, guesses, chance)) + extra
+
     low, high = 0.0, 60.0
-    if slack <= 0 or binom.sf(right - 1, guesses, 0.5) > slack:
+    if p_value(0.0) > 1 - confidence:
         return 0.0
     for _ in range(80):
         middle = (low + high) / 2
-        low, high = (middle, high) if binom.sf(right - 1, guesses, expit(middle)) <= slack else (low, middle)
+        low, high = (middle, high) if p_value(middle) <= 1 - confidence else (low, middle)
     return low
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from privbandit_agents.privacy import secure
 from privbandit_agents.privacy._validate import count
 from privbandit_agents.privacy.randomizer import Array, Floats, Ints, LocalRandomizer, Tilt, gaussian
 
@@ -52,16 +53,20 @@ class KaryRandomizedResponse(Categories):
         epsilon: > 0, or infinity.
         cells: m.
         allow_inactive: whether there may be users without a cell.
+        noise: ``"numpy"``, or ``"secure"`` (OpenDP; slow and unseeded).
     """
 
-    def __init__(self, epsilon: float, cells: int, allow_inactive: bool = True) -> None:
+    def __init__(self, epsilon: float, cells: int, allow_inactive: bool = True, noise: str = "numpy") -> None:
         """Work out the probabilities."""
         super().__init__(epsilon, cells, allow_inactive)
+        self.noise = secure.check(noise)
         self.tilt = Tilt(self.epsilon, 1 / self.categories)
         self.truth = float(self.tilt.contrast) / self.categories  # p - q: answer truly, otherwise uniformly
         self.lie = float(self.tilt.low) / self.categories  # q
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
+        if self.noise == "secure":
+            return secure.randomized_response(self._category(own), self.categories, self.truth + self.lie)
         truth, answer = rng.random((len(own), 2)).T
         return np.where(truth < self.truth, self._category(own), (answer * self.categories).astype(np.intp))
 

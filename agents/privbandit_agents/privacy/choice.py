@@ -21,14 +21,15 @@ def clipped_derivatives(
     User i was offered K items with the given features and bought one of them, or nothing, under the multinomial-logit
     model with parameter theta; the utility of buying nothing is 0.
 
-    *Formal guarantees.* For any input whatever, every gradient has l2 norm at most ``gradient_norm``, and every Hessian is
-    positive semidefinite with trace and Frobenius norm at most ``trace``. Replacing one user's whole record therefore
-    moves the sum of gradients by at most 2 gradient_norm, and the sum of Hessians by at most sqrt(2) trace in Frobenius
-    norm, since positive semidefinite matrices have non-negative inner products. Features that are not finite make the
-    whole record count as one of zeros; features are scaled into the ball of ``radius`` first; an item that does not
-    exist counts as none. The Hessian is computed in centred form, sum of p_k (x_k - m)(x_k - m)' with the outside
-    option x_0 = 0 among the k and m the mean, so that it is positive semidefinite by construction; the weights subtract
-    the largest utility, the outside option's included, so that none overflows. theta must be public: a release.
+    *Formal guarantees.* For any input whatever, every gradient has l2 norm at most ``gradient_norm``, and every
+    Hessian is positive semidefinite with trace and Frobenius norm at most ``trace``. Replacing one user's whole record
+    therefore moves the sum of gradients by at most 2 gradient_norm, and the sum of Hessians by at most sqrt(2) trace
+    in Frobenius norm, since positive semidefinite matrices have non-negative inner products. Features that are not
+    finite make the whole record count as one of zeros; features are scaled into the ball of ``radius`` first; an item
+    that does not exist counts as none. The Hessian is computed in centred form, sum of p_k (x_k - m)(x_k - m)' with
+    the outside option x_0 = 0 among the k and m the mean, so that it is positive semidefinite by construction; the
+    weights subtract the largest utility, the outside option's included, so that none overflows. theta must be public:
+    a release.
 
     Args:
         features: shape (n, K, d).

@@ -32,6 +32,11 @@ class Cost:
     epsilon: float = 0.0
     delta: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Refuse what would give budget back."""
+        if not all(value >= 0 for value in vars_of(self)):
+            raise ValueError(f"a cost must be >= 0 in every component; got {self}.")
+
     def __add__(self, other: "Cost") -> "Cost":
         """Sequential composition: both releases are about the same user."""
         return Cost(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -115,6 +120,8 @@ class Ledger:
             PrivacyBudgetExceeded: the total would exceed the budget; nothing is recorded.
             ValueError: a group that was closed before.
         """
+        if group is None and groups != 1:
+            raise ValueError(f"groups must be numbered; got groups={groups} without group.")
         everyone, opened, closed = self._costs()
         if group is None:
             everyone = everyone + cost

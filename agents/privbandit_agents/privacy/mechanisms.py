@@ -1,8 +1,8 @@
 """Central mechanisms: noise for a trusted curator.
 
 Cynthia Dwork and Aaron Roth, "The Algorithmic Foundations of Differential Privacy", 2014; Moritz Hardt and Kunal
-Talwar, "On the Geometry of Differential Privacy", STOC 2010 (K-norm); David Durfee and Ryan Rogers, "Practical Differentially
-Private Top-k Selection with Pay-what-you-get Composition", NeurIPS 2019 (one-shot Gumbel selection).
+Talwar, "On the Geometry of Differential Privacy", STOC 2010 (K-norm); David Durfee and Ryan Rogers, "Practical
+Differentially Private Top-k Selection with Pay-what-you-get Composition", NeurIPS 2019 (one-shot Gumbel selection).
 
 Every mechanism is a frozen value that knows its noise; ``release`` draws it from the generator passed in. A scale of 0
 (infinite budget) releases the exact value. Values are summed and noised in float64; a value that is not finite is
@@ -30,7 +30,7 @@ def finite(value: Any) -> Floats:
     """Return the value as a float64 array; raise ValueError if an entry is not finite."""
     array = np.asarray(value, dtype=np.float64)
     if not np.isfinite(array).all():
-        raise ValueError(f"a released value must be finite; got {value!r}.")
+        raise ValueError("a released value must be finite; got NaN or infinity (not shown: it may be raw data).")
     return array
 
 
@@ -51,11 +51,15 @@ class Laplace:
     epsilon: float
     noise: str = "numpy"
 
+    def __post_init__(self) -> None:
+        """Check the source of noise."""
+        secure.check(self.noise)
+
     @classmethod
     def calibrate(cls, epsilon: float, l1_sensitivity: float, noise: str = "numpy") -> Self:
         """Return the mechanism that is epsilon-DP for an l1 sensitivity."""
         scale = positive(l1_sensitivity=l1_sensitivity) / budget(epsilon=epsilon)
-        return cls(scale, epsilon, secure.check(noise))
+        return cls(scale, epsilon, noise)
 
     @property
     def cost(self) -> Cost:
@@ -91,17 +95,21 @@ class Gaussian:
     rho: float
     noise: str = "numpy"
 
+    def __post_init__(self) -> None:
+        """Check the source of noise."""
+        secure.check(self.noise)
+
     @classmethod
     def from_rho(cls, rho: float, l2_sensitivity: float, noise: str = "numpy") -> Self:
         """Return the mechanism that is rho-zCDP for an l2 sensitivity."""
         sigma = positive(l2_sensitivity=l2_sensitivity) / math.sqrt(2 * budget(rho=rho))
-        return cls(sigma, rho, secure.check(noise))
+        return cls(sigma, rho, noise)
 
     @classmethod
     def from_epsilon(cls, epsilon: float, delta: float, l2_sensitivity: float, noise: str = "numpy") -> Self:
         """Return the mechanism that is (epsilon, delta)-DP for an l2 sensitivity, with the least noise (analytic)."""
         mu = gaussian_mu(epsilon, failure(delta=delta))
-        return cls(positive(l2_sensitivity=l2_sensitivity) / mu, mu**2 / 2, secure.check(noise))
+        return cls(positive(l2_sensitivity=l2_sensitivity) / mu, mu**2 / 2, noise)
 
     @property
     def cost(self) -> Cost:
@@ -127,7 +135,8 @@ class KNorm:
     """Noise of density proportional to exp(-|x|_2 / scale): a Gamma(d) radius in a uniform direction.
 
     *Formal guarantees.* Pure: epsilon = l2 sensitivity / scale, since the log density is Lipschitz in the l2 norm. Per
-    coordinate the variance is (d + 1) scale^2; Laplace noise for the same l2 bound needs 2 d scale^2.
+    coordinate the variance is (d + 1) scale^2; over several vectors the sensitivity is the sum of theirs; Laplace
+    noise for the same l2 bound needs 2 d scale^2.
 
     Attributes:
         scale: >= 0.
@@ -204,6 +213,8 @@ class WishartDifference:
     def release(self, value: Any, rng: Generator) -> Floats:
         """Return symmetric matrices, shape (..., d, d), with noise on each."""
         exact = finite(value)
+        if exact.shape[-2:] != (self.dim, self.dim):
+            raise ValueError(f"matrices must have shape (..., {self.dim}, {self.dim}); got {exact.shape}.")
         return exact + self.noise(rng, exact.shape[:-2])
 
     def variance(self) -> tuple[float, float]:
@@ -269,8 +280,8 @@ class LaplacePeeling:
     Dwork, Su and Zhang, "Differentially Private False Discovery Rate Control", 2021; the scale is the user's.
 
     *Formal guarantees.* With sup-norm sensitivity D and x = D / scale: each round is 2x-DP and each released value
-    x-DP, so pure 3 k x and, counted in zCDP, 2.5 k x^2. Whether (epsilon, delta) follows is a matter of the scale that the
-    caller derives; ``published_scale`` is the published one, 2 D sqrt(3 k log(1/delta)) / epsilon.
+    x-DP, so pure 3 k x and, counted in zCDP, 2.5 k x^2. Whether (epsilon, delta) follows is a matter of the scale that
+    the caller derives; ``published_scale`` is the published one, 2 D sqrt(3 k log(1/delta)) / epsilon.
 
     Attributes:
         k: number of coordinates.

@@ -1,4 +1,4 @@
-"""The statistics of linear regression as one vector of bounded norm: clipped, packed, and what they are sensitive to."""
+"""The statistics of linear regression as one vector of bounded norm: clipped, packed, and how sensitive."""
 
 import math
 from typing import Any
@@ -32,6 +32,19 @@ def sanitise(features: Any, reward: Any) -> tuple[Floats, Floats]:
     x = np.clip(np.where(bad[..., None], 0.0, x), -LIMIT, LIMIT)
     y = np.clip(np.where(bad, 0.0, y), -1.0, 1.0)
     return x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1.0), y
+
+
+def played(contexts: Any, arms: Any) -> Floats:
+    """Return the features of the played arms, shape (n, d); zeros where an arm does not exist.
+
+    Args:
+        contexts: shape (n, K, d).
+        arms: shape (n,), or one number for n = 1.
+    """
+    x, chosen = np.asarray(contexts, dtype=np.float64), np.atleast_1d(arms)
+    exists = (chosen >= 0) & (chosen < x.shape[1]) & (chosen == np.floor(chosen))
+    rows = x[np.arange(len(x)), np.where(exists, chosen, 0).astype(np.intp)]
+    return np.where(exists[:, None], rows, 0.0)
 
 
 def pack(features: Any, reward: Any) -> Floats:
@@ -73,8 +86,8 @@ def perturbed_ridge(packed: Floats, dim: int, sigma: float, ridge: float, shift:
     """Return (A, theta, lambda) with A = Gram + lambda I and theta = A^-1 moment, from a noisy sum of packed records.
 
     lambda = ridge + shift 2 sqrt(d) s, where s is the noise of an off-diagonal Gram entry; 2 sqrt(d) s is close to the
-    spectral norm of the noise, so shift >= 1 makes A positive definite in all likelihood. Should an eigenvalue fall
-    below ridge all the same, it is raised to it. Post-processing: reads the noisy sum and public constants only.
+    spectral norm of the noise, so that shift = 1 covers it in about nine of ten cases. An eigenvalue that falls below
+    ridge all the same is raised to it. Post-processing: reads the noisy sum and public constants only.
 
     Args:
         packed: the noisy sum, shape (d + d (d + 1) / 2,).

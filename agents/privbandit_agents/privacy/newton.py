@@ -45,7 +45,7 @@ def stationary_point(
             break
         point, size = moved, reached
     raise RuntimeError(
-        f"the norm of the gradient must fall to tau = {tau:g}, but stays at {size:g}; "
+        f"the norm of the gradient must fall to tau = {tau:g}, but stays above it; "
         "check that the loss is convex and finite, or raise tau."
     )
 

@@ -14,6 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from privbandit_agents.privacy._validate import failure, positive
 from privbandit_agents.privacy.accounting import epsilon_to_rho
 from privbandit_agents.privacy.audit import Claim, Game
 from privbandit_agents.privacy.counters import BinaryTree, Counter, SquareRootToeplitz, svec
@@ -70,6 +71,16 @@ class Request:
         """The zCDP budget of (epsilon, delta)."""
         return epsilon_to_rho(self.epsilon, self.delta)
 
+    def __post_init__(self) -> None:
+        """Check the budget."""
+        positive(epsilon=self.epsilon)
+        failure(delta=self.delta)
+
+    def at_most_one(self, name: str) -> None:
+        """Refuse a published calibration beyond the epsilons that its paper defines."""
+        if self.epsilon > 1:
+            raise ValueError(f"{name}: the paper defines epsilon in (0, 1]; got {self.epsilon:g}.")
+
     @property
     def concentrated(self) -> Claim:
         """The claim of a zCDP mechanism of Gaussian type."""
@@ -120,14 +131,24 @@ def k_norm(request: Request) -> Game:
 
 
 def gumbel_top_k(request: Request) -> Game:
-    """All coordinates shifted by the sensitivity; their moduli, and so the selection, stay alike."""
-    mechanism = GumbelTopK.calibrate(request.rho, 5, 2.0)
+    """Half of the coordinates one sensitivity up, half down, or the other way round: choice and values both tell."""
+    k, half = 5, 5
+    mechanism = GumbelTopK.calibrate(request.rho, k, 2.0)
+    side = np.repeat([1.0, -1.0], half)
 
     def sample(world: int, runs: int, rng: Generator) -> Floats:
-        exact = np.full(20, 1.0 - 2.0 * world)
-        return np.array([mechanism.release(exact, rng)[1].sum() for _ in range(runs)])
+        exact = 10.0 + side * (1 - 2 * world)
+        out = np.zeros((runs, 2))
+        for run in range(runs):
+            chosen, values = mechanism.release(exact, rng)
+            out[run] = side[chosen].sum(), ((values - 10.0) * side[chosen]).sum()
+        return np.column_stack([out, out[:, 0] / mechanism.beta + out[:, 1] / mechanism.sigma**2])
 
-    return Target("gumbel-topk", "(1, ..., 1) and (-1, ..., -1)", request.concentrated, sample, ("sum of values",))
+    claim = Claim(request.epsilon, request.delta)
+    names = ("chosen from the first half", "signed sum of values", "both")
+    return Target(
+        "gumbel-topk", "the first half of 10 coordinates 11, the rest 9, or the reverse", claim, sample, names
+    )
 
 
 def wishart_difference(request: Request) -> Game:
@@ -140,6 +161,7 @@ def lplr_wishart(request: Request) -> Game:
     """LPLR's matrix release: a unit row in one of two bins."""
     if not request.published:
         return wishart_difference(request)
+    request.at_most_one("lplr-wishart")
     v = 4.5 / request.epsilon  # 3 W_d(d + 1, 1.5 / alpha)
     return matrix_game("lplr-wishart", Claim(request.epsilon), lambda n, rng: wishart(rng, 2, 3, v, (n, 2)))
 
@@ -201,11 +223,12 @@ def lplr_update(request: Request) -> Game:
         inputs = (0, packed), (1, packed)
         mechanism = BinCapSign(request.epsilon, 2, len(packed))
         return randomizer_game("lplr-update", mechanism, inputs, "bins 0 and 1, the same record")
+    request.at_most_one("lplr-update")
     d, alpha = 2, request.epsilon
     scale = np.array([3 / alpha] + d * [3 * math.sqrt(d) / alpha])
     record = np.array([1.0] + d * [1 / math.sqrt(d)])
-    pair = "bins 0 and 1, the same record; count and moment, which the paper claims are alpha/3 each"
-    return laplace_blocks("lplr-update", Claim(2 * alpha / 3), scale, record, pair)
+    pair = "bins 0 and 1, the same record; count and moment only"
+    return laplace_blocks("lplr-update", Claim(alpha), scale, record, pair)
 
 
 def lplr_ci(request: Request) -> Game:
@@ -213,6 +236,7 @@ def lplr_ci(request: Request) -> Game:
     if not request.published:
         inputs = (0, [1.0]), (1, [1.0])
         return randomizer_game("lplr-ci", LaplaceOneHot(request.epsilon, 2), inputs, "active bins 0 and 1, width 1")
+    request.at_most_one("lplr-ci")
     scale, record = np.array([1 / request.epsilon]), np.ones(1)
     return laplace_blocks("lplr-ci", Claim(request.epsilon), scale, record, "active bins 0 and 1, width 1")
 
@@ -238,8 +262,12 @@ def laplace_blocks(name: str, claim: Claim, scale: Floats, record: Floats, pair:
 
 
 def fliphat_peeling(request: Request) -> Game:
-    """One step of N-IHT (M = 1) from theta = .999 C e1, with one user whose features are flipped off the support."""
-    d, s, n, x_max, b_max, eta, noise = 10, 10, 100, 2.0, 1.0, 0.01, 0.1
+    """One iteration of N-IHT (M = 1) from theta = .999 C e1: gradient step, peeling, projection on the l1 ball.
+
+    One user's features are flipped in all coordinates but the first. s = d, so that the selection is trivial; the step
+    is small, as the theorem allows, so that the projection has nothing to do.
+    """
+    d, n, x_max, b_max, eta, noise = 10, 100, 2.0, 1.0, 1e-6, 0.1
     reward_bound = x_max * b_max + noise * math.sqrt(2 * math.log(n))
     theta = 0.999 * b_max * np.eye(d)[0]
     flipped = np.full(d, -x_max)
@@ -247,30 +275,43 @@ def fliphat_peeling(request: Request) -> Game:
     steps = [theta + 2 * eta / n * x * (reward_bound - x @ theta) for x in (straight, flipped)]
     if request.published:
         sensitivity = eta * (reward_bound + x_max * b_max) / n  # the paper's eta B / n
-        scale = LaplacePeeling.published_scale(request.epsilon, request.delta, s, sensitivity)
-        peeling = LaplacePeeling(s, scale, sensitivity)
+        scale = LaplacePeeling.published_scale(request.epsilon, request.delta, d, sensitivity)
+        mechanism: LaplacePeeling | GumbelTopK = LaplacePeeling(d, scale, sensitivity)
     else:
         scale = 4 * eta * x_max * (reward_bound + x_max * b_max) / n
-        selection = GumbelTopK.calibrate(request.rho, s, scale)
+        mechanism = GumbelTopK.calibrate(request.rho, d, scale)
 
     def sample(world: int, runs: int, rng: Generator) -> Floats:
-        mechanism = peeling if request.published else selection
         out = np.zeros((runs, d))
         for run in range(runs):
             chosen, values = mechanism.release(steps[world], rng)
             out[run, chosen] = values
-        nearer = np.abs(out - steps[1]) - np.abs(out - steps[0])
-        return np.stack([nearer.sum(axis=1) / scale, (out * (steps[0] - steps[1])).sum(axis=1)], axis=1)
+            out[run] = project_on_l1_ball(out[run], b_max)
+        nearer = (np.abs(out - steps[1]) - np.abs(out - steps[0])) / scale
+        along = (out - theta) @ (steps[0] - steps[1]) / scale**2
+        return np.stack([nearer.sum(axis=1), along], axis=1)
 
-    claim = Claim(request.epsilon, request.delta)
-    return Target(
-        "fliphat-peeling", "a user's features off the support, and their negatives", claim, sample,
-        ("Laplace log-likelihood ratio", "projection on the difference"),
-    )  # fmt: skip
+    pair = "a user's features, and their negatives in all coordinates but the first"
+    names = ("Laplace log-likelihood ratio", "projection on the difference")
+    return Target("fliphat-peeling", pair, Claim(request.epsilon, request.delta), sample, names)
+
+
+def project_on_l1_ball(vector: Floats, radius: float) -> Floats:
+    """Return the nearest point of l1 norm at most the radius."""
+    modulus = np.abs(vector)
+    if modulus.sum() <= radius:
+        return vector
+    ordered = np.sort(modulus)[::-1]
+    excess = (np.cumsum(ordered) - radius) / np.arange(1, len(vector) + 1)
+    threshold = excess[np.flatnonzero(ordered > excess)[-1]]
+    return np.asarray(np.sign(vector) * np.maximum(modulus - threshold, 0.0))
 
 
 def private_cov(request: Request) -> Game:
-    """PrivateCov: the first user is offered K items with features e1, or K items with features e2."""
+    """PrivateCov: the first user is offered K items with features e1, or K items with features e2.
+
+    The paper's noise has the same variance off the diagonal as on it; here it is half, which this pair does not see.
+    """
     capacity, levels = 10, 6
     records = [capacity * svec(np.diag(np.eye(2)[item])) for item in (0, 1)]
     sensitivity = math.sqrt(2 * capacity) if request.published else math.sqrt(2) * capacity
@@ -388,5 +429,7 @@ PUBLISHED = (
     "objective-perturbation",
 )
 """Targets with a published calibration beside the correct one."""
-DELTAS = {"fliphat-peeling": 0.01}
-"""The delta of a target's paper, where it is not 1e-5."""
+RUNS = {"lplr-update": 200_000, "objective-perturbation": 5000, "fliphat-peeling": 5000, "gumbel-topk": 5000}
+"""Fresh runs of each world by default, where it is not 20 000."""
+DELTAS = {"fliphat-peeling": 0.01, "gumbel-topk": 0.01}
+"""The default delta, where it is not 1e-5."""

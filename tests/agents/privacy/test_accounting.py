@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
-
 from privbandit_agents.privacy.accounting import (
     bounded_range_to_rho,
     epsilon_to_rho,
@@ -15,6 +13,7 @@ from privbandit_agents.privacy.accounting import (
     pure_to_rho,
     rho_to_epsilon,
 )
+from scipy.stats import norm
 
 EPSILONS = st.floats(1e-3, 1000)
 DELTAS = st.floats(1e-12, 0.5)
@@ -70,6 +69,11 @@ def test_gaussian_delta_by_the_definition() -> None:
         direct = norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
         assert gaussian_delta(epsilon, mu) == pytest.approx(direct, rel=1e-10)
     assert 1 / gaussian_mu(1, 1e-5) == pytest.approx(3.7306, abs=1e-4)
+
+
+def test_absurd_parameters_never_overspend() -> None:
+    for epsilon, delta in ((1e-10, 1e-9), (1e-10, 1e-15), (1e-6, 1e-300), (1e-10, 1e-300)):
+        assert gaussian_delta(epsilon, gaussian_mu(epsilon, delta)) <= delta
 
 
 def test_infinite_and_large_budgets_are_valid() -> None:

@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import approx_fprime
-
 from privbandit_agents.privacy.audit import search_sensitivity
 from privbandit_agents.privacy.choice import clipped_derivatives, sensitivities
 from privbandit_agents.privacy.counters import svec
+from scipy.optimize import approx_fprime
 
 WILD = st.sampled_from([0.0, 1.0, -3.0, 27.0, 1e38, -1e308, math.inf, math.nan])
 BOUNDS = {"radius": 1.0, "gradient_norm": 0.8, "trace": 0.3}
@@ -44,7 +43,7 @@ def test_any_input_whatever_is_within_the_bounds(values: list[float], item: floa
 
 
 def test_large_norms_do_not_break_the_form() -> None:
-    """The difference form E[xx'] - mm' loses positive semidefiniteness from norms of about 27 on; the centred one not."""
+    """The difference form E[xx'] - mm' is indefinite from norms of about 27 on; the centred one is not."""
     rng = np.random.default_rng(1)
     x = 40 * rng.standard_normal((500, 5, 3))
     _, hessian = clipped_derivatives(x, np.zeros(500), rng.standard_normal(3), radius=1e6, gradient_norm=1.0, trace=1.0)

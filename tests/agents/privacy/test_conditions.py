@@ -6,7 +6,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-
 from privbandit_agents import make
 from privbandit_agents.audits import private_agents
 from privbandit_agents.privacy.accounting import bounded_range_to_rho
@@ -159,3 +158,12 @@ def test_12_disjoint_episodes_cost_the_largest_and_everything_inside_one_adds() 
     for _ in range(3):
         returning.spend(pure(1.0))
     assert returning.spent_epsilon() == 3.0
+
+
+def test_the_published_linucb_enters_what_it_really_spends() -> None:
+    for epsilon, more in ((1.0, False), (1000.0, True)):
+        with pytest.warns(UserWarning, match="published"):
+            agent = make("ldp-linucb", linear(), seed=0, epsilon=epsilon, calibration="published")
+        agent.update(np.full((2, 3), 0.1), 0, 1.0)
+        assert not agent.guarantee.proven
+        assert (agent.ledger.spent_epsilon(1e-5) > epsilon) == more  # type: ignore[attr-defined]

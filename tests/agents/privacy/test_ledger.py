@@ -3,7 +3,6 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from privbandit_agents.privacy.accounting import epsilon_to_rho, rho_to_epsilon
 from privbandit_agents.privacy.ledger import Cost, Ledger, PrivacyBudgetExceeded, approximate, pure, zcdp
 from privbandit_agents.state import restore_into, state_of
@@ -24,7 +23,7 @@ def test_releases_about_disjoint_users_cost_the_largest() -> None:
     for group, rho in enumerate((0.2, 0.5, 0.1)):
         ledger.spend(zcdp(rho), group=group)
     assert ledger.spent().as_rho() == 0.5
-    with pytest.raises(PrivacyBudgetExceeded, match="rho = 0.6"):
+    with pytest.raises(PrivacyBudgetExceeded, match=r"rho = 0\.6"):
         ledger.spend(zcdp(0.1))
     with pytest.raises(PrivacyBudgetExceeded):
         ledger.spend(zcdp(0.45), group=2)
@@ -101,10 +100,18 @@ def test_large_and_infinite_budgets_are_valid(epsilon: float) -> None:
 def test_bad_declarations_are_refused() -> None:
     for bad in ({}, {"epsilon": 1.0, "rho": 1.0}, {"epsilon": -1.0}, {"epsilon": 1.0, "delta": 1.0}, {"rho": math.nan}):
         with pytest.raises(ValueError, match="got"):
-            Ledger(**bad)  # type: ignore[arg-type]
-    for cost in (lambda: pure(0), lambda: zcdp(-1), lambda: approximate(1, 0)):
+            Ledger(**bad)
+    for kind, parameters in ((pure, (0,)), (zcdp, (-1,)), (approximate, (1, 0))):
         with pytest.raises(ValueError, match="got"):
-            cost()
+            kind(*parameters)
+
+
+def test_costs_cannot_give_budget_back() -> None:
+    for bad in ({"pure": -5.0}, {"rho": -1e-9}, {"delta": math.nan}):
+        with pytest.raises(ValueError, match="a cost must be >= 0"):
+            Cost(**bad)
+    with pytest.raises(ValueError, match="groups must be numbered"):
+        Ledger(epsilon=1.0).spend(pure(0.5), groups=4)
 
 
 def test_a_ledger_is_saved_and_restored() -> None:

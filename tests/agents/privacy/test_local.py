@@ -74,7 +74,7 @@ def test_densities_sum_to_one_and_are_the_law_of_the_reports(r: LocalRandomizer,
 def rebuild(r: LocalRandomizer, epsilon: float) -> LocalRandomizer:
     settings = {"size": r.size} if isinstance(r, SubsetSelection | SignedSubset) else {}
     if isinstance(r, KaryRandomizedResponse | SubsetSelection):
-        return type(r)(epsilon, r.cells, allow_inactive=r.allow_inactive, **settings)
+        return type(r)(epsilon, r.cells, allow_inactive=r.allow_inactive, **settings)  # type: ignore[arg-type]
     return type(r)(epsilon, r.cells, **settings)
 
 

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
-
 from privbandit_agents.privacy import secure
 from privbandit_agents.privacy.mechanisms import (
     Gaussian,
@@ -18,6 +16,7 @@ from privbandit_agents.privacy.mechanisms import (
     WishartDifference,
     wishart,
 )
+from scipy import stats
 
 N = 40_000  # a KS test of this size rejects a scale that is off by 5 %
 ALPHA = 1e-5
@@ -28,7 +27,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def draws(mechanism: Any, dim: int = 1) -> np.ndarray:
-    return mechanism.release(np.zeros((N, dim)), rng())
+    return np.asarray(mechanism.release(np.zeros((N, dim)), rng()))
 
 
 LAWS: list[tuple[str, Callable[[float], np.ndarray], Any]] = [
@@ -114,6 +113,32 @@ def test_gumbel_selection_is_the_exponential_mechanism() -> None:
     assert stats.chisquare(counts, 20_000 * law / law.sum()).pvalue > ALPHA
     wrong = np.exp(np.abs(values) / (1.5 * beta))
     assert stats.chisquare(counts, 20_000 * wrong / wrong.sum()).pvalue < ALPHA
+
+
+def test_selection_probabilities_stay_within_the_bounded_range() -> None:
+    """Exactly: the log-ratios of the k = 1 selection law over neighbours lie in an interval of length 2 D / beta."""
+    generator, beta, sensitivity = rng(11), 0.9, 0.4
+    for _ in range(200):
+        values = generator.standard_normal(6)
+        shift = generator.choice([-sensitivity, sensitivity], 6)
+        laws = [np.exp(np.abs(v) / beta) for v in (values, values + shift)]
+        ratios = np.log((laws[0] / laws[0].sum()) / (laws[1] / laws[1].sum()))
+        assert np.ptp(ratios) <= 2 * sensitivity / beta + 1e-12
+    up = np.array([sensitivity, -sensitivity])
+    laws = [np.exp(np.abs(v) / beta) for v in (5 + np.zeros(2), 5 + up)]
+    ratios = np.log((laws[0] / laws[0].sum()) / (laws[1] / laws[1].sum()))
+    assert np.ptp(ratios) == pytest.approx(2 * sensitivity / beta)
+
+
+def test_a_matrix_must_have_the_mechanisms_size() -> None:
+    with pytest.raises(ValueError, match="matrices must have shape"):
+        WishartDifference.calibrate(1.0, 1).release(np.eye(2), rng())
+
+
+def test_errors_do_not_show_raw_values() -> None:
+    with pytest.raises(ValueError) as error:
+        Laplace(1.0, 1.0).release([0.123456, math.nan], rng())
+    assert "0.123" not in str(error.value)
 
 
 def test_gumbel_top_k_accounts_for_both_of_its_halves() -> None:
@@ -229,5 +254,5 @@ def test_secure_randomized_response_has_the_same_law() -> None:
 
 def test_unknown_noise_is_refused_and_an_infinite_budget_needs_none() -> None:
     with pytest.raises(ValueError, match="noise must be one of numpy, secure; got 'safe'"):
-        Laplace.calibrate(1.0, 1.0, "safe")
+        Laplace(1.0, 1.0, "safe")
     assert Gaussian.from_rho(math.inf, 1.0, "secure").release([1.0], rng()).tolist() == [1.0]

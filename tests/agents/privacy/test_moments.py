@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from privbandit_agents.local.ldp_greedy import l1_bound
 from privbandit_agents.privacy.audit import search_sensitivity
 from privbandit_agents.privacy.moments import (
@@ -16,6 +15,7 @@ from privbandit_agents.privacy.moments import (
     pack,
     packed_size,
     perturbed_ridge,
+    played,
     sanitise,
     unpack,
 )
@@ -24,7 +24,7 @@ WILD = st.sampled_from([0.0, 1.0, -1.0, 0.3, 1e38, -1e38, 1e308, math.inf, -math
 
 
 def record(features: Any, reward: float) -> np.ndarray:
-    return pack(np.asarray(features, float)[None], np.array([reward]))[0]
+    return np.asarray(pack(np.asarray(features, float)[None], np.array([reward]))[0])
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 7])
@@ -57,6 +57,13 @@ def test_any_input_whatever_is_within_the_bounds(x: list[float], y: float, other
 def test_records_are_clipped_and_bad_ones_count_as_zero() -> None:
     x, y = sanitise([[3.0, 4.0], [math.nan, 0.0], [0.1, 0.0]], [7.0, 1.0, math.inf])
     assert x.tolist() == [[0.6, 0.8], [0, 0], [0, 0]] and y.tolist() == [1, 0, 0]
+
+
+def test_arms_that_do_not_exist_have_no_features() -> None:
+    contexts = np.arange(12.0).reshape(2, 3, 2)
+    assert played(contexts, [1, 2]).tolist() == [[2, 3], [10, 11]]
+    for bad in (-1, 3, 7, 0.5, math.nan):
+        assert played(contexts[:1], bad).tolist() == [[0, 0]]
 
 
 def test_unpacking_gives_the_sums_back() -> None:

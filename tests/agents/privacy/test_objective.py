@@ -468,7 +468,7 @@ def lying(a: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("loss", [undefined, infinite, without_minimum, flat, lying])
 def test_condition_9_nothing_uncertified_is_returned(loss: Any) -> None:
-    with pytest.raises(RuntimeError, match=r"must fall to tau = 1e-08, but stays at"):
+    with pytest.raises(RuntimeError, match=r"must fall to tau = 1e-08, but stays above it"):
         ObjectivePerturbation(0.0, 0.0, 2, math.inf, 1e-8, 0.0).minimise(loss, rng())
 
 

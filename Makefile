@@ -25,7 +25,7 @@ $(VENV)/.dev: $(VENV)/.run
 	$(PIP) -e ".[bench,rl,data,accounting,secure,notebooks,dev]"
 	@touch $@
 
-demo: $(VENV)/.run  ## play thirteen agents on four bandit families (about two minutes)
+demo: $(VENV)/.run  ## play sixteen agents on four bandit families (about two minutes)
 	$(BIN)/privbandit run demo
 
 test: $(VENV)/.dev  ## run the tests
@@ -43,9 +43,11 @@ format: $(VENV)/.dev  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.run  ## measure speed (as ratios to drawing the contexts) and quality of play
+bench: $(VENV)/.run  ## measure speed (as ratios), quality of play and noise of the counters
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/quality.py
+	$(BIN)/python benchmarks/privacy.py
+	$(BIN)/python benchmarks/privacy_counters.py
 
 clean:  ## remove what was made
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -96,8 +96,9 @@ def play_blocks(env: BanditEnv, agent: Agent, horizon: int, curve: RegretCurve, 
     largest = max(64, CHUNK_BYTES // context.nbytes)
     left = horizon
     while left:
-        frozen = min(agent.frozen_rounds(), left, largest)
-        if frozen > 1:
+        frozen = agent.frozen_rounds()
+        if frozen > 1 and left > 1:
+            frozen = min(frozen, left, largest)
             contexts = env.upcoming(frozen)
             actions = agent.select_action(contexts)
             served = env.serve(actions)

@@ -39,7 +39,7 @@ class LinUCB(RidgeAgent):
     def choose(self, features: Array, scored: Array) -> Array:
         """Return argmax of estimate plus bonus."""
         squared_width = np.vecdot(scored[..., :-1], features)
-        np.maximum(squared_width, 0, out=squared_width)  # rounding
+        np.abs(squared_width, out=squared_width)  # rounding may leave a little less than 0
         bound = np.sqrt(squared_width, out=squared_width)
         bound *= self.config.alpha
         bound += scored[..., -1]

@@ -12,6 +12,7 @@ from scipy.linalg.blas import dger, sger
 from privbandit_agents.agent import Agent, Space, Stateful, n_arms, plays_arms
 
 Array = NDArray[Any]
+NOTHING: tuple[Any, Array, Array] = (None, np.empty(0), np.empty(0))
 
 
 class Ridge(Stateful):
@@ -97,7 +98,7 @@ class RidgeAgent(Agent):
 
     def forget(self) -> None:
         """Forget the last scores: they belong to the regression as it was."""
-        self.last = (None, np.empty(0), np.empty(0))
+        self.last = NOTHING
 
     def restored(self) -> None:
         """Forget scores of another regression."""

@@ -53,7 +53,7 @@ def verdict_table(verdict: Verdict, pair: str, calibration: str) -> Table:
     table = Table(title=f"{verdict.name}, {calibration} calibration", show_header=False, title_justify="left")
     table.add_row("worlds", pair)
     table.add_row("claimed", claim_text(verdict.claim))
-    table.add_row(f"lower bound ({verdict.confidence:.0%} confidence)", bound_text(verdict))
+    table.add_row(f"lower bound ({100 * verdict.confidence:g} % confidence)", bound_text(verdict))
     table.add_row("event", verdict.event)
     table.add_row("fresh runs of each world", f"{verdict.runs:,}")
     table.add_row("verdict", "REFUTED" if verdict.refuted else "not refuted (which proves nothing)")

@@ -126,7 +126,7 @@ def audit_target(
     runs: Annotated[int | None, typer.Option(help="Fresh runs of each world.  [default: by target]")] = None,
     calibration: Annotated[str, typer.Option(help="correct or published.")] = "correct",
     seed: Annotated[int, typer.Option(help="Seed of the audit.")] = 0,
-    confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.999,
     folder: Annotated[Path, typer.Option("--out", help="Folder of the picture.")] = Path("runs/audit"),
 ) -> None:
     """Bound a target's epsilon from below; exit 1 if the claim is refuted."""

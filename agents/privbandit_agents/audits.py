@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from privbandit_agents.agent import CentralAgent, LocalAgent
 from privbandit_agents.privacy.audit import Claim, Game
+from privbandit_agents.privacy.games import Request
 from privbandit_agents.privacy.moments import pack
-from privbandit_agents.privacy.targets import CALIBRATIONS, DELTAS, PUBLISHED, TARGETS, Request
+from privbandit_agents.privacy.targets import CALIBRATIONS, DELTAS, PUBLISHED, TARGETS
 from privbandit_agents.registry import AGENTS, field_names, find, make
 from privbandit_envs._validate import one_of, positive
 

@@ -26,7 +26,15 @@ from privbandit_agents.agent import (
 from privbandit_agents.privacy.accounting import epsilon_to_rho
 from privbandit_agents.privacy.counters import BinaryTree, BufferedToeplitz, SquareRootToeplitz
 from privbandit_agents.privacy.ledger import zcdp
-from privbandit_agents.privacy.moments import SENSITIVITY, optimistic_scorer, pack, packed_size, perturbed_ridge, played
+from privbandit_agents.privacy.moments import (
+    SENSITIVITY,
+    best_arm,
+    optimistic_scorer,
+    pack,
+    packed_size,
+    perturbed_ridge,
+    played,
+)
 
 COUNTERS = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}
 
@@ -117,9 +125,7 @@ class JDPLinUCB(CentralAgent[Array]):
 
     def select_action(self, context: Array) -> Any:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""
-        scored = context @ self.release
-        width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
-        return (scored[..., -1] + width).argmax(axis=-1)
+        return best_arm(context, self.release)
 
     def curate(self, context: Array, action: Any, feedback: Any) -> Array | None:
         """Count every user's packed record; release a regression when it is time."""

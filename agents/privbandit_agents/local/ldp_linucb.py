@@ -29,6 +29,7 @@ from privbandit_agents.privacy.ledger import Cost, approximate
 from privbandit_agents.privacy.mechanisms import Gaussian
 from privbandit_agents.privacy.moments import (
     SENSITIVITY,
+    best_arm,
     optimistic_scorer,
     pack,
     packed_size,
@@ -111,9 +112,7 @@ class MomentAgent(LocalAgent):
 
     def select_action(self, context: Array) -> Any:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""
-        scored = context @ self.scorer
-        width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
-        return (scored[..., -1] + width).argmax(axis=-1)
+        return best_arm(context, self.scorer)
 
     def randomize(self, context: Array, action: Any, feedback: Any) -> Array:
         """Return the reports of one user or of n users, shape (n, D): one release each, whatever the record."""

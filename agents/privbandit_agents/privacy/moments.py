@@ -103,6 +103,13 @@ def perturbed_ridge(packed: Floats, dim: int, sigma: float, ridge: float, shift:
     return (vectors * values) @ vectors.T, vectors @ (vectors.T @ moment / values), added
 
 
+def best_arm(contexts: Any, scorer: Floats) -> Any:
+    """Return argmax of x . theta + width |x|_(A^-1) over the arms, given an ``optimistic_scorer``."""
+    scored = contexts @ scorer
+    width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
+    return (scored[..., -1] + width).argmax(axis=-1)
+
+
 def optimistic_scorer(a: Floats, theta: Floats, width: float) -> Floats:
     """Return [width A^(-1/2) | theta], shape (d, d + 1): x times it gives the bonus vector and the estimate."""
     root = np.linalg.inv(np.linalg.cholesky(a)).T

@@ -1,8 +1,10 @@
 import math
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
+from privbandit_agents import make, play
 from privbandit_agents.audits import game, private_agents
 from privbandit_agents.privacy.accounting import gaussian_epsilon
 from privbandit_agents.privacy.audit import (
@@ -14,7 +16,7 @@ from privbandit_agents.privacy.audit import (
     one_run_bound,
     search_sensitivity,
 )
-from privbandit_agents.privacy.counters import BinaryTree, BufferedToeplitz
+from privbandit_agents.privacy.counters import BinaryTree, BufferedToeplitz, svec
 from privbandit_agents.privacy.mechanisms import Gaussian, GumbelTopK, Laplace, wishart
 from privbandit_agents.privacy.targets import PUBLISHED, RUNS, TARGETS, project_on_l1_ball
 from privbandit_agents.registry import find
@@ -255,3 +257,45 @@ def test_losses_are_bounded_for_laplace_noise_and_infinite_for_a_wishart_matrix(
         return np.where(inside, -np.trace(noise, axis1=1, axis2=2) / 2, -math.inf)
 
     assert largest_loss(log_wishart, [wishart(rng(), 2, 3, 1.0, (200,))]) == math.inf
+
+
+@pytest.mark.parametrize("capacity", [1, 4, 10])
+def test_the_gram_matrix_of_an_assortment_has_sensitivity_root_two_k(capacity: int) -> None:
+    """Attained by K copies of e1 against K copies of e2, which the published sqrt(2 K) is not."""
+
+    def gram(items: Any) -> Any:
+        return svec(items.T @ items)
+
+    def draw(generator: np.random.Generator) -> Any:
+        items = generator.standard_normal((capacity, 3))
+        return items / np.linalg.norm(items, axis=1, keepdims=True)
+
+    named = [tuple(np.tile(np.eye(3)[axis], (capacity, 1)) for axis in (0, 1))]
+    found = search_sensitivity(gram, draw, named, math.sqrt(2) * capacity, rng())  # type: ignore[arg-type]
+    assert found.attained == pytest.approx(math.sqrt(2) * capacity) and not found.exceeded
+    assert capacity == 1 or found.attained > math.sqrt(2 * capacity) * (1 + 1e-9)
+
+
+def test_a_step_of_hard_thresholding_has_four_times_x_max_the_published_sensitivity() -> None:
+    x_max, reward, radius, d = 2.0, 3.0, 1.0, 6
+    theta = radius * np.eye(d)[0]
+
+    def step(record: Any) -> Any:
+        return 2 * record[0] * (record[1] - record[0] @ theta)
+
+    def draw(generator: np.random.Generator) -> Any:
+        return generator.uniform(-x_max, x_max, d), generator.uniform(-reward, reward)
+
+    straight = np.where(np.arange(d) == 0, -x_max, x_max)
+    declared = 4 * x_max * (reward + x_max * radius)
+    pair = (straight, reward), (np.full(d, -x_max), reward)
+    found = search_sensitivity(step, draw, [pair], declared, rng(), order=math.inf)
+    assert found.attained == pytest.approx(declared) and not found.exceeded
+    published = reward + x_max * radius  # B, for b_max = C
+    assert found.attained / published == pytest.approx(4 * x_max)
+
+
+def test_secure_noise_plays() -> None:
+    env = gym.make("privbandit/Linear-v0", n_arms=2, dim=2, horizon=5)
+    agent = make("ldp-linucb", env, noise="secure")
+    assert len(play(env, agent, seed=0).regret) == 5 and agent.ledger.spent_epsilon() == 1.0  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ Learning", NeurIPS 2020, Algorithm 1 (LDP-OFUL, linear case).
 
 import math
 import warnings
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -98,9 +99,9 @@ class MomentAgent(LocalAgent):
         """Arms with features each."""
         return plays_arms(observation_space, action_space, per_arm=True)
 
+    @abstractmethod
     def report(self, packed: Array) -> Array:
         """Randomize packed records (n, D) with the devices' noise."""
-        raise NotImplementedError
 
     def decode(self, report: Array) -> Array:
         """Return unbiased estimates of the packed records, shape (n, D)."""

@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format bench clean
+.PHONY: help demo test test-slow check format bench bench-sweeps clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -22,7 +22,7 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
-	$(PIP) -e ".[bench,rl,data,accounting,secure,notebooks,dev]"
+	$(PIP) -e ".[bench,rl,data,cluster,accounting,secure,notebooks,dev]"
 	@touch $@
 
 demo: $(VENV)/.run  ## play sixteen agents on four bandit families (about two minutes)
@@ -46,8 +46,12 @@ format: $(VENV)/.dev  ## format the code
 bench: $(VENV)/.run  ## measure speed (as ratios), quality of play and noise of the counters
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/quality.py
+	$(BIN)/python benchmarks/sparse.py
 	$(BIN)/python benchmarks/privacy.py
 	$(BIN)/python benchmarks/privacy_counters.py
+
+bench-sweeps: $(VENV)/.dev  ## measure what sweeps cost beyond their trials, and what kills cost (about fifteen minutes)
+	$(BIN)/python benchmarks/sweeps.py
 
 clean:  ## remove what was made
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

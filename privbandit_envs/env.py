@@ -8,7 +8,7 @@ from gymnasium.error import ResetNeeded
 from privbandit_envs._validate import count
 from privbandit_envs._validate import seed as checked_seed
 from privbandit_envs.problem import Array, Problem, Served
-from privbandit_envs.stream import UserStream, World
+from privbandit_envs.stream import Bookmark, UserStream, World
 
 
 class BanditEnv(gym.Env[Array, Any]):
@@ -52,7 +52,7 @@ class BanditEnv(gym.Env[Array, Any]):
         self.observation_space, self.action_space = self._world.observation_space, self._world.action_space
         self.render_mode = render_mode
         self._stream: UserStream | None = None
-        self._left = 0
+        self._seed = self._left = 0
         self._last = ""
 
     @property
@@ -74,7 +74,8 @@ class BanditEnv(gym.Env[Array, Any]):
         """Start an episode: a new world if a seed is given (or none was drawn yet), else new users of the same one."""
         super().reset(seed=checked_seed(seed=seed))
         if self._stream is None or seed is not None:
-            self._stream = self._world.stream(int(self.np_random.integers(2**63)) if seed is None else seed)
+            self._seed = int(self.np_random.integers(2**63)) if seed is None else seed
+            self._stream = self._world.stream(self._seed)
         else:
             self._stream.skip(1)
         self._left = self.horizon
@@ -103,6 +104,20 @@ class BanditEnv(gym.Env[Array, Any]):
         served = self._opened().serve(actions)
         self._left -= len(actions)
         return served
+
+    def bookmark(self) -> Bookmark:
+        """Return the place of the next user, as JSON values."""
+        return {"seed": self._seed, "left": self._left, "stream": self._opened().bookmark()}
+
+    def go_to(self, bookmark: Bookmark) -> Array:
+        """Go to the place that an environment with the same arguments returned; return the next user's context.
+
+        What follows is what followed there, bit for bit, and the users before it are not drawn again.
+        """
+        self._seed, self._left = bookmark["seed"], bookmark["left"]
+        self._stream = self._world.stream(self._seed)
+        self._stream.go_to(bookmark["stream"])
+        return self._stream.context()
 
     def render(self) -> str | None:
         """Return the current round as text (``render_mode="ansi"``)."""

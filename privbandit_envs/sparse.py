@@ -21,7 +21,7 @@ class SparseLinearProblem(ArmProblem):
     clipped to [-8, 8]. The mean reward of arm a is x_a . beta for a hidden beta with s* nonzero entries at random
     positions.
 
-    Setting of Chakraborty, Roy and Tewari, "FLIPHAT: Joint Differential Privacy for High Dimensional Sparse Linear
+    Setting of Chakraborty, Roy and Basu, "FLIPHAT: Joint Differential Privacy for High Dimensional Sparse Linear
     Bandits", section 6; the paper leaves beta open.
 
     Args:

@@ -13,6 +13,8 @@ from privbandit_envs._validate import count, did_you_mean, seed
 from privbandit_envs.problem import Array, Problem, Rounds, Served
 
 BLOCK_BYTES = 2**19
+Bookmark = dict[str, Any]
+"""A place in a stream of users, as JSON values."""
 
 
 class World:
@@ -74,6 +76,7 @@ class UserStream:
         self._contexts, self._outcomes = contexts, outcomes
         self._drawn = self._row = 0
         self._blocks: deque[Rounds] = deque()
+        self._starts: deque[tuple[Any, Any]] = deque()
         self._draw()
         self._now = self._blocks[0]
 
@@ -124,14 +127,47 @@ class UserStream:
     def _turn(self) -> None:
         self._row -= self.block
         self._blocks.popleft()
+        self._starts.popleft()
         if not self._blocks:
             self._draw()
         self._now = self._blocks[0]
 
+    def bookmark(self) -> Bookmark:
+        """Return the place of the next user; ``go_to`` finds it in a stream of the same world and seed."""
+        first = self._drawn - len(self._blocks) * self.block
+        places = {"start": self._starts[0], "now": self._states()}
+        generators = {name: [as_json(state) for state in states] for name, states in places.items()}
+        return {"first": first, "blocks": len(self._blocks), "row": self._row, **generators}
+
+    def go_to(self, bookmark: Bookmark) -> None:
+        """Go to a place: draw its blocks again, then set the generators to where they were."""
+        self._give(bookmark["start"])
+        self._blocks.clear()
+        self._starts.clear()
+        self._drawn, self._row = bookmark["first"], bookmark["row"]
+        for _ in range(bookmark["blocks"]):
+            self._draw()
+        self._give(bookmark["now"])
+        self._now = self._blocks[0]
+
+    def _states(self) -> tuple[Any, Any]:
+        return self._contexts.bit_generator.state, self._outcomes.bit_generator.state
+
+    def _give(self, states: list[dict[str, Any]]) -> None:
+        for generator, state in zip((self._contexts, self._outcomes), states, strict=True):
+            words = np.array(state["state"]["state"], dtype=np.uint64)
+            generator.bit_generator.state = {**state, "state": {"state": words}}
+
     def _draw(self) -> None:
+        self._starts.append(self._states())
         users = self.problem.users(self._drawn, self.block, self._contexts)
         self._blocks.append(self.problem.rounds(users, self._outcomes))
         self._drawn += self.block
+
+
+def as_json(state: Any) -> dict[str, Any]:
+    """Return the state of an SFC64 generator as JSON values."""
+    return {**state, "state": {"state": state["state"]["state"].tolist()}}
 
 
 def block_size(observations: gym.Space[Any], actions: gym.Space[Any]) -> int:

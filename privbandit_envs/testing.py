@@ -5,6 +5,7 @@ one test a check.
 """
 
 import importlib.util
+import json
 import pickle
 import re
 import warnings
@@ -134,6 +135,26 @@ def check_pickle(env_id: str, **kwargs: Any) -> None:
         assert np.array_equal(context, context_2) and reward == reward_2, "the pickled copy went another way"
 
 
+def check_bookmark(env_id: str, **kwargs: Any) -> None:
+    """A fresh environment goes on from a bookmark, single or vector, wherever it was taken."""
+    kwargs = {**kwargs, "horizon": 3000}
+    actions = sample_actions(env_id, kwargs)
+    for served, shown in ((0, 1), (40, 1), (700, 1), (701, 900), (1, 700)):
+        env, other = make(env_id, **kwargs), make(env_id, **kwargs)
+        env.reset(seed=11)
+        env.serve(actions[np.arange(served) % len(actions)])
+        context = env.upcoming(shown)[0]
+        assert np.array_equal(context, other.go_to(json.loads(json.dumps(env.bookmark())))), "go_to went elsewhere"
+        assert env.rounds_left == other.rounds_left == 3000 - served, "go_to lost the rounds left"
+        after = [(one.upcoming(900), one.serve(actions[np.arange(900) % len(actions)])) for one in (env, other)]
+        assert same(*after), "a bookmarked environment went another way"
+    slots, twin = (gym.make_vec(env_id, num_envs=6, **kwargs) for _ in range(2))
+    slots.reset(seed=12)
+    slots.step(actions[:6])
+    assert np.array_equal(slots.step(actions[6:12])[0], twin.unwrapped.go_to(slots.unwrapped.bookmark()))  # type: ignore[attr-defined]
+    assert np.array_equal(slots.step(actions[:6])[1], twin.step(actions[:6])[1]), "a vector environment went elsewhere"
+
+
 def check_episode(env_id: str, **kwargs: Any) -> None:
     """An episode is one horizon, truncated and never terminated; then reset() keeps the world and brings new users."""
     env = make(env_id, **{**kwargs, "horizon": 20})
@@ -216,6 +237,7 @@ CHECKS: tuple[Callable[..., None], ...] = (
     check_regret,
     check_rewards,
     check_pickle,
+    check_bookmark,
     check_episode,
     check_contexts,
     check_actions,

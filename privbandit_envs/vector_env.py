@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from privbandit_envs._validate import count
 from privbandit_envs._validate import seed as checked_seed
 from privbandit_envs.problem import Array, Problem, Served
-from privbandit_envs.stream import UserStream, World
+from privbandit_envs.stream import Bookmark, UserStream, World
 
 INFO = ("feedback", "regret", "expected_reward", "optimal_action")
 
@@ -53,7 +53,7 @@ class BanditVectorEnv(VectorEnv[Array, Array, Array]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._stream: UserStream | None = None
-        self._left = 0
+        self._seed = self._left = 0
 
     @property
     def problem(self) -> Problem:
@@ -73,11 +73,25 @@ class BanditVectorEnv(VectorEnv[Array, Array, Array]):
             raise TypeError(f"seed must be one integer, since all slots share one world; got {seed!r}.")
         super().reset(seed=checked_seed(seed=seed))
         if self._stream is None or seed is not None:
-            self._stream = self._world.stream(int(self.np_random.integers(2**63)) if seed is None else seed)
+            self._seed = int(self.np_random.integers(2**63)) if seed is None else seed
+            self._stream = self._world.stream(self._seed)
         else:
             self._stream.skip(self.num_envs)
         self._left = self.horizon
         return self._stream.upcoming(self.num_envs), {}
+
+    def bookmark(self) -> Bookmark:
+        """Return the place of the next users, as JSON values."""
+        if self._stream is None:
+            raise ResetNeeded("No world yet; call reset() first.")
+        return {"seed": self._seed, "left": self._left, "stream": self._stream.bookmark()}
+
+    def go_to(self, bookmark: Bookmark) -> Array:
+        """Go to the place that an environment with the same arguments returned; return the next users' contexts."""
+        self._seed, self._left = bookmark["seed"], bookmark["left"]
+        self._stream = self._world.stream(self._seed)
+        self._stream.go_to(bookmark["stream"])
+        return self._stream.upcoming(self.num_envs)
 
     def step(self, actions: Array) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """Serve ``num_envs`` users; return the contexts of the next ones."""

@@ -56,6 +56,19 @@ class RegretCurve:
             self._mark(float(regrets[self._next - start]), float(rewards[self._next - start]))
         self.total_regret, self.total_reward = float(regrets[-1]), float(rewards[-1])
 
+    def state(self) -> dict[str, Any]:
+        """Return the sums so far as JSON values."""
+        sums = {"total_regret": self.total_regret, "total_reward": self.total_reward}
+        kept = {name: getattr(self, name)[: self.passed].tolist() for name in ("regret", "reward")}
+        return {**sums, **kept, "users": self.users, "passed": self.passed}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from the sums of a curve with the same checkpoints."""
+        self.total_regret, self.total_reward = state["total_regret"], state["total_reward"]
+        self.users, self.passed = state["users"], state["passed"]
+        self.regret[: self.passed], self.reward[: self.passed] = state["regret"], state["reward"]
+        self._next = int(self.checkpoints[self.passed]) if self.passed < len(self.checkpoints) else -1
+
     def _mark(self, regret: float, reward: float) -> None:
         self.regret[self.passed], self.reward[self.passed] = regret, reward
         self.passed += 1

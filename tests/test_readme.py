@@ -7,10 +7,15 @@ from pathlib import Path
 
 import gymnasium as gym
 import pytest
+from privbandit_agents.experiments.experiment import parse_experiment
+from privbandit_agents.experiments.plan import read_plan
+from privbandit_agents.experiments.reproduce import prepare, prepared
+from privbandit_agents.experiments.settings import from_yaml
 from privbandit_agents.testing import check_agent
 
 from privbandit_envs.testing import check_bandit_env
 
+SWEEPS = (Path(__file__).parents[1] / "docs" / "sweeps.md").read_text()
 TEXT = (Path(__file__).parents[1] / "README.md").read_text()
 BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 
@@ -58,3 +63,25 @@ def test_the_examples_play_from_the_command_line(modules: Path) -> None:
     done = subprocess.run(command, cwd=modules, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "follow-leader" in done.stdout and len(list((modules / "out" / "trials").iterdir())) == 6
+
+
+def test_the_examples_of_sweeps_can_be_run(tmp_path: Path) -> None:
+    plan, including, experiment, _ = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)
+    for name, text in {"linear": plan, "more": including, "mine": experiment}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    assert len(read_plan(tmp_path / "linear.yaml").trials("linear.yaml")) == 7 * 20
+    assert len(read_plan(tmp_path / "more.yaml").trials("more.yaml")) == 7 * 5 + 2
+    study = prepare(str(tmp_path / "mine.yaml"))
+    assert len(study.trials) == 6 * 30 and len(study.measures) == 1 and len(study.figures) == 2
+
+
+@pytest.mark.filterwarnings("ignore:fliphat")
+def test_the_example_of_variants_can_be_drawn() -> None:
+    content = from_yaml(re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)[-1])
+    fliphat = {"name": "fliphat", "grid": {"calibration": ["published", "correct"], "epsilon": [1, 2]}}
+    sweep = {"envs": [{"id": "privbandit/SparseLinear-v0"}], "agents": [{"name": "uniform"}, fliphat]}
+    content |= {"title": "t", "about": "a", "sweep": sweep, "scales": {"smoke": {}}}
+    study = prepared(parse_experiment(content, "x.yaml"), "x", "smoke")
+    panels = study.figures[0][1]
+    assert [panel.title for panel in panels] == ["as published", "correct"]
+    assert all(len(panel.series) == 3 for panel in panels) and len(panels[1].references) == 1

@@ -18,6 +18,7 @@ ALGORITHMS = [*(AGENTS / "local").glob("*.py"), *(AGENTS / "joint").glob("*.py")
 NUMBERS = {"numpy", "scipy"}
 OPTIONAL = {
     "rl.py": {"stable_baselines3", "torch", "yaml", "gymnasium"},
+    "rl_state.py": {"torch"},
     "sb3_adapter.py": {"stable_baselines3", "gymnasium"},
     "tree.py": {"sklearn"},
 }
@@ -54,7 +55,7 @@ def test_an_algorithm_imports_agent_privacy_and_numbers(path: Path) -> None:
     ours = {name for name in imports(path) if name.startswith("privbandit_")}
     allowed = ("privbandit_agents.agent", "privbandit_agents.privacy", "privbandit_agents.rows")
     siblings = f"privbandit_agents.{path.parent.name}."
-    if path.name not in ("rl.py", "sb3_adapter.py"):
+    if path.name not in ("rl.py", "rl_state.py", "sb3_adapter.py"):
         assert all(name.startswith((*allowed, siblings)) or name in PUBLIC_MATHS for name in ours), ours
     optional = OPTIONAL.get(path.name, set())
     assert third_party(imports(path)) - {"privbandit_agents", "privbandit_envs"} <= NUMBERS | optional
@@ -93,7 +94,7 @@ def test_importing_the_package_pulls_nothing_heavy() -> None:
         "polars",
         "matplotlib",
         "typer",
-        "tensorboardX",
+        "tensorboard",
         "pydantic",
         "joblib",
     }

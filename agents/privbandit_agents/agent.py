@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, final
 
 import gymnasium as gym
 import numpy as np
@@ -16,6 +16,9 @@ from privbandit_agents.state import Stateful
 from privbandit_envs._validate import above, at_least, count, fraction, one_of, positive
 from privbandit_envs.spaces import Assortments, top_k
 from privbandit_envs.wrappers import RegretCurve
+
+if TYPE_CHECKING:
+    from privbandit_agents.snapshots import Snapshots
 
 __all__ = [
     "FOREVER",
@@ -189,8 +192,18 @@ class LearningAgent(Agent):
     """An agent that owns its loop, as reinforcement-learning libraries do; it is measured by RecordRegret."""
 
     @abstractmethod
-    def learn(self, env: Any, steps: int, curve: RegretCurve | None = None, seed: int | None = None) -> None:
-        """Play and learn for ``steps`` users, recording them in ``curve``."""
+    def learn(
+        self,
+        env: Any,
+        steps: int,
+        curve: RegretCurve | None = None,
+        seed: int | None = None,
+        snapshots: "Snapshots | None" = None,
+    ) -> None:
+        """Play and learn for ``steps`` users, recording them in ``curve``.
+
+        An agent that can go on from the middle resumes from ``snapshots`` and offers its state to them.
+        """
 
     def update(self, context: Array, action: Any, feedback: Any) -> None:
         """Refuse: the agent learns in ``learn`` alone."""

@@ -13,6 +13,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.agent import CentralAgent, LocalAgent
+from privbandit_agents.audit_sparse import SETTINGS as SPARSE
+from privbandit_agents.audit_sparse import SparseGame
 from privbandit_agents.privacy.audit import Claim, Game
 from privbandit_agents.privacy.games import Request
 from privbandit_agents.privacy.moments import pack
@@ -55,11 +57,15 @@ def private_agents() -> list[str]:
 
 def agent_game(name: str, epsilon: float, delta: float, calibration: str) -> Game:
     """Return the game of a private agent that plays arms with features."""
-    wanted = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "bonus_scale": 0.0, "growth": 1.001}
+    wanted = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "bonus_scale": 0.0}
     known = field_names(find(name).load().Config)
     if calibration == "published" and "calibration" not in known:
         raise ValueError(f"{name} has no published calibration.")
     config = {key: value for key, value in wanted.items() if key in known}
+    if name in SPARSE:
+        return SparseGame(name, config)
+    if "growth" in known:
+        config["growth"] = 1.001
     kind = LocalGame if issubclass(find(name).load(), LocalAgent) else JointGame
     return kind(name, config)
 

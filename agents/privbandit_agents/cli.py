@@ -3,7 +3,19 @@
 import os
 import sys
 
-BENCH = ("joblib", "matplotlib", "polars", "pydantic", "rich", "tensorboardX", "threadpoolctl", "typer", "yaml")
+BENCH = (
+    "crc32c",
+    "filelock",
+    "joblib",
+    "matplotlib",
+    "polars",
+    "pydantic",
+    "rich",
+    "tensorboard",
+    "threadpoolctl",
+    "typer",
+    "yaml",
+)
 """What the command needs beyond the core of the package: the extra ``bench``."""
 
 
@@ -23,3 +35,7 @@ def main() -> None:
             raise
         print(f"privbandit needs {package}: run pip install 'privbandit[bench]'.", file=sys.stderr)
         sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

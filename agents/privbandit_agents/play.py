@@ -10,6 +10,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from privbandit_agents.agent import Agent, LearningAgent
+from privbandit_agents.snapshots import Snapshots
 from privbandit_envs import BanditEnv
 from privbandit_envs._validate import count
 from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
@@ -25,7 +26,7 @@ class Result:
         checkpoints: numbers of users served, shape (c,).
         regret: cumulative pseudo-regret at the checkpoints, shape (c,).
         reward: cumulative reward at the checkpoints, shape (c,).
-        seconds: wall-clock time of the run.
+        seconds: wall-clock time of the run, over all the processes it took.
     """
 
     checkpoints: NDArray[np.int64]
@@ -42,6 +43,7 @@ def play(
     *,
     checkpoints: Sequence[int] | NDArray[Any] | None = None,
     on_checkpoint: Callable[[RegretCurve], None] | None = None,
+    snapshots: Snapshots | None = None,
 ) -> Result:
     """Let an agent play an environment for ``horizon`` users.
 
@@ -56,6 +58,8 @@ def play(
         seed: of the environment's ``reset``.
         checkpoints: where to keep the sums; default: 200 evenly spaced.
         on_checkpoint: called with the curve so far at every checkpoint.
+        snapshots: keeps the state of the run, and goes on from it if it has one; for environments of
+            ``privbandit_envs``, others start anew.
 
     Raises:
         ValueError: a horizon beyond the environment's, or checkpoints beyond the horizon.
@@ -68,12 +72,13 @@ def play(
         raise TypeError(f"{agent.name} plays one environment; make it with gym.make, it serves users in blocks.")
     started = time.perf_counter()
     if isinstance(agent, LearningAgent):
-        agent.learn(env, horizon, curve, seed)
+        agent.learn(env, horizon, curve, seed, **({} if snapshots is None else {"snapshots": snapshots}))
     elif isinstance(env, BanditEnv):
-        play_blocks(env, agent, horizon, curve, seed)
+        play_blocks(env, agent, horizon, curve, seed, snapshots)
     else:
         play_steps(env, agent, horizon, curve, seed)
-    return Result(curve.checkpoints, curve.regret, curve.reward, time.perf_counter() - started)
+    seconds = time.perf_counter() - started + (snapshots.seconds_before if snapshots else 0.0)
+    return Result(curve.checkpoints, curve.regret, curve.reward, seconds)
 
 
 def play_steps(env: Any, agent: Agent, horizon: int, curve: RegretCurve, seed: int | None) -> None:
@@ -87,14 +92,23 @@ def play_steps(env: Any, agent: Agent, horizon: int, curve: RegretCurve, seed: i
         context = env.reset()[0] if terminated or truncated else following
 
 
-def play_blocks(env: BanditEnv, agent: Agent, horizon: int, curve: RegretCurve, seed: int | None) -> None:
+def play_blocks(
+    env: BanditEnv,
+    agent: Agent,
+    horizon: int,
+    curve: RegretCurve,
+    seed: int | None,
+    snapshots: Snapshots | None,
+) -> None:
     """Serve users one at a time while the policy may change, and in blocks while it is frozen."""
     if horizon > env.horizon:
         raise ValueError(f"horizon must be at most the environment's {env.horizon}; got {horizon}.")
-    context, _ = env.reset(seed=seed)
+    context = snapshots.resume(env, agent, curve) if snapshots else None
+    if context is None:
+        context, _ = env.reset(seed=seed)
     recorded = RecordRegret(env, curve)
     largest = max(64, CHUNK_BYTES // context.nbytes)
-    left = horizon
+    left = horizon - curve.users
     while left:
         frozen = agent.frozen_rounds()
         if frozen > 1 and left > 1:
@@ -113,3 +127,5 @@ def play_blocks(env: BanditEnv, agent: Agent, horizon: int, curve: RegretCurve, 
             agent.update(context, action, info["feedback"])
             context = following
             left -= 1
+        if snapshots is not None:
+            snapshots.offer(env, agent, curve)

@@ -57,6 +57,12 @@ AGENTS: dict[str, Entry] = {
     "jdp-linucb": Entry(
         "privbandit_agents.joint.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
     ),
+    "fliphat": Entry(
+        "privbandit_agents.joint.fliphat:FLIPHAT", "sparse bandits under joint privacy (Chakraborty, Roy and Basu 2024)"
+    ),
+    "clipped-iht": Entry(
+        "privbandit_agents.joint.clipped_iht:ClippedIHT", "sparse bandits by clipped contributions, jointly private"
+    ),
     "ppo": Entry(f"{BASELINES}.rl:PPO", "proximal policy optimisation (stable-baselines3)"),
     "a2c": Entry(f"{BASELINES}.rl:A2C", "advantage actor-critic (stable-baselines3)"),
     "dqn": Entry(f"{BASELINES}.rl:DQN", "deep Q-network (stable-baselines3)"),

@@ -102,21 +102,31 @@ def write(path: str | Path, arrays: Arrays, values: dict[str, Any], secret: bool
 
 def read(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read what ``write`` wrote."""
-    with np.load(path, allow_pickle=False) as file:
+    with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files if name != JSON_KEY}
         return arrays, json.loads(str(file[JSON_KEY]))
 
 
+def remove_leftovers(path: Path) -> None:
+    """Delete the temporary files of processes that were killed while ``atomic`` wrote a path."""
+    for left in path.parent.glob(f".{path.name}.*"):
+        left.unlink(missing_ok=True)
+
+
 @contextmanager
-def atomic(path: Path, mode: str = "w", permissions: int = 0o666) -> Iterator[IO[Any]]:
-    """Open a temporary file beside ``path`` and rename it onto ``path`` if the block succeeds."""
+def atomic(path: Path, mode: str = "w", permissions: int = 0o666, sync: bool = True) -> Iterator[IO[Any]]:
+    """Open a temporary file beside ``path`` and rename it onto ``path`` if the block succeeds.
+
+    Without ``sync`` a power failure may leave a damaged file: for files whose damage is noticed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, mode) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         os.chmod(temporary, permissions & ~UMASK)
         os.replace(temporary, path)
     except BaseException:

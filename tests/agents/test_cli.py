@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from joblib.externals.loky import get_reusable_executor
 from privbandit_agents.experiments import load_results
 from privbandit_agents.experiments.commands import app
 from privbandit_agents.registry import AGENTS
@@ -145,6 +146,7 @@ def test_the_table_is_shown_before_the_figure_is_drawn(tmp_path: Path, monkeypat
 def test_a_failing_trial_is_named_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "failing_agents.py").write_text(FAILING)
     monkeypatch.syspath_prepend(str(tmp_path))
+    get_reusable_executor().shutdown(wait=True)  # workers of an earlier test do not know this folder
     agents = ["--agent", "failing_agents:failing", "--agent", "uniform"]
     try:
         shown = invoke(*LINEAR, *agents, "--horizon", "20", "--jobs", "1", "--out", str(tmp_path / "x"))
@@ -185,6 +187,105 @@ def test_a_missing_extra_is_named(missing: str) -> None:
 
 
 def test_importing_the_agents_stays_cheap() -> None:
-    heavy = "{'torch', 'typer', 'polars', 'matplotlib', 'tensorboardX', 'pydantic', 'joblib', 'rich'}"
+    heavy = "{'torch', 'typer', 'polars', 'matplotlib', 'tensorboard', 'pydantic', 'joblib', 'rich'}"
     done = python(f"import sys, privbandit_agents, privbandit_agents.cli; print({heavy} & set(sys.modules))")
     assert done.stdout.strip() == "set()", done.stderr
+
+
+SWEEP = """
+envs: [{id: privbandit/Linear-v0, grid: {dim: [3, 4]}}]
+agents: [{name: uniform}, {name: linucb}]
+seeds: 2
+horizon: 60
+"""
+
+
+def test_a_sweep_writes_results_figure_and_board(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(SWEEP)
+    out = tmp_path / "out"
+    shown = invoke("sweep", str(tmp_path / "plan.yaml"), "--out", str(out), "--jobs", "1", "--set", "linucb.alpha=2")
+    assert shown.exit_code == 0, shown.stderr
+    assert load_results(out).filter(agent="linucb")["config"].unique().to_list() == ['{"alpha":2}']
+    assert len(list((out / "trials").iterdir())) == 8 and (out / "regret.png").exists() and (out / "table.md").exists()
+    assert len(list((out / "tensorboard" / "overview").glob("events.*"))) == 1
+
+
+def test_shards_make_the_whole(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(SWEEP)
+    command = ["sweep", str(tmp_path / "plan.yaml"), "--out", str(tmp_path / "out"), "--jobs", "1", "--shard"]
+    first = invoke(*command, "1/3")
+    assert first.exit_code == 0 and "5 trials of other shards are missing: privbandit report" in first.stderr
+    assert invoke(*command, "2/3").exit_code == 0
+    last = invoke(*command, "3/3")
+    assert last.exit_code == 0 and "missing" not in last.stderr
+    assert len(list((tmp_path / "out" / "trials").iterdir())) == 8
+    table = (tmp_path / "out" / "table.md").read_text()
+    (tmp_path / "out" / "table.md").unlink()
+    assert invoke("report", str(tmp_path / "out")).exit_code == 0
+    kept = [line.rpartition("|")[0].rpartition("|")[0] for line in table.splitlines()]  # without the speeds
+    again = (tmp_path / "out" / "table.md").read_text().splitlines()
+    assert sorted(line.rpartition("|")[0].rpartition("|")[0] for line in again) == sorted(kept)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--shard", "3"], "--shard must be i/n with 1 <= i <= n, such as 2/8; got '3'."),
+        (["--shard", "4/3"], "--shard must be i/n with 1 <= i <= n, such as 2/8; got '4/3'."),
+        (["--engine", "daks"], "engine must be one of loky, dask; got 'daks' (did you mean 'dask'?)"),
+        (["--address", "tcp://a:1"], "--address is for --engine dask; got --engine loky."),
+        (["--save-every", "0"], "save_every must be > 0; got 0"),
+        (["--jobs", "0"], "jobs must be an integer >= 1; got 0."),
+    ],
+)
+def test_bad_usage_of_sweep_is_one_sentence(tmp_path: Path, arguments: list[str], expected: str) -> None:
+    (tmp_path / "plan.yaml").write_text(SWEEP)
+    shown = invoke("sweep", str(tmp_path / "plan.yaml"), "--out", str(tmp_path / "x"), *arguments)
+    assert shown.exit_code == 2 and expected in shown.stderr and shown.stderr.count("\n") == 1
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*is corrupt")
+def test_a_report_of_nothing_is_bad_usage(tmp_path: Path) -> None:
+    shown = invoke("report", str(tmp_path))
+    assert shown.exit_code == 2 and f"no results in {tmp_path}" in shown.stderr
+    (tmp_path / "trials").mkdir()
+    (tmp_path / "trials" / "0123456789abcdef.json").touch()
+    shown = invoke("report", str(tmp_path))
+    assert shown.exit_code == 2 and f"no results in {tmp_path} that can be read" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("seeds: [9999999999999999999]", "seeds[0]: input should be less than 9223372036854775808"),
+        ("horizon: 100000000000000000000", "horizon: input should be less than or equal to 1000000000000000"),
+        ("checkpoints: 100000000", "checkpoints: input should be less than or equal to 1000000"),
+        ("envs: [{id: privbandit/Linear-v0, dim: 1:30}]", "dim must be an integer >= 1; got '1:30'."),
+        ("envs: [{id: privbandit/Linear-v0, dim: 2020-01-01}]", "dim must be an integer >= 1; got '2020-01-01'."),
+        ("envs: [{id: privbandit/Linear-v0, dim: 1000000000000}]", "envs[0]: "),
+        ("envs: [{id: privbandit/Linear-v0, theta: &t [*t]}]", "plan.yaml"),
+        ("agents: [{name: 'broken_agents:x'}]", "agents[0]: SyntaxError: "),
+    ],
+)
+def test_nonsense_in_a_sweep_is_one_sentence(
+    tmp_path: Path, text: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_agents.py").write_text("def (")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    key = text.partition(":")[0]
+    kept = [line for line in SWEEP.strip().splitlines() if not line.startswith(key)]
+    (tmp_path / "plan.yaml").write_text("\n".join([*kept, text]))
+    shown = invoke("sweep", str(tmp_path / "plan.yaml"), "--out", str(tmp_path / "x"))
+    assert shown.exit_code == 2 and expected in shown.stderr and shown.stderr.count("\n") == 1, shown.stderr
+
+
+def test_results_of_several_versions_are_told(tmp_path: Path) -> None:
+    from privbandit_agents.experiments import store
+
+    invoke(*LINEAR, "--agent", "uniform", "--horizon", "20", "--seeds", "2", "--jobs", "1", "--out", str(tmp_path))
+    path = min((tmp_path / "trials").iterdir())
+    payload = store.read_result(path)
+    store.write_result(tmp_path, {**payload, "provenance": {**payload["provenance"], "commit": "0" * 40}})
+    shown = invoke("report", str(tmp_path))
+    assert shown.exit_code == 0 and "these are results of 2 versions of the code (000000" in shown.stderr

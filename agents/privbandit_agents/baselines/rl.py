@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -19,11 +19,16 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.random import Generator
 
 from privbandit_agents.agent import Array, Assortments, LearningAgent, Space, count, plays_assortments, positive
+from privbandit_agents.baselines.rl_state import Arrays, Luck, give, give_state, model_state, parameters_of
 from privbandit_agents.baselines.sb3_adapter import to_sb3
-from privbandit_agents.state import Arrays
+from privbandit_agents.state import inside
 from privbandit_envs import BanditEnv
 from privbandit_envs.wrappers import RecordVectorRegret, RegretCurve, top_scores
 
+if TYPE_CHECKING:
+    from privbandit_agents.snapshots import Snapshots
+
+COUNTS = {"n_envs", "n_steps", "batch_size", "n_epochs", "buffer_size", "train_freq", "gradient_steps"}
 PER_SLOT = {"n_steps", "train_freq"}
 Face = VectorEnv[Array, Array, Array]
 
@@ -44,10 +49,13 @@ class Config:
 
     def __post_init__(self) -> None:
         """Check the ranges; the rest is checked by stable-baselines3."""
-        if self.n_envs is not None:
-            count(n_envs=self.n_envs)
+        for name in COUNTS & {field.name for field in dataclasses.fields(self)}:
+            if getattr(self, name) is not None:
+                count(**{name: getattr(self, name)})
         if self.learning_rate is not None:
             positive(learning_rate=self.learning_rate)
+        if not isinstance(self.net_arch, list | tuple | None):
+            raise ValueError(f"net_arch must be a list of widths; got {self.net_arch!r}.")
         for width in self.net_arch or ():
             count(net_arch=width)
 
@@ -107,10 +115,9 @@ class StableBaseline(LearningAgent):
     Assortments are played by one score in [-1, 1] for every item: the K largest are offered. ``model`` is the
     algorithm itself once ``learn`` has been called.
 
-    The state is the policy's parameters: a saved and loaded agent selects the same actions, and can go on learning
-    with a fresh optimiser (and, for DQN, a fresh replay buffer).
-
-    stable-baselines3 seeds the global generators of numpy and torch from the agent's own.
+    The state is all that learning goes on from: networks, optimiser, replay buffer (of DQN), and the states of the
+    generators of numpy and torch that stable-baselines3 uses. They are global ones; the agent brings its own, seeded
+    from its ``rng``, and puts back what was there.
     """
 
     Config: ClassVar[type[Any]] = Config
@@ -121,6 +128,7 @@ class StableBaseline(LearningAgent):
         stable_baselines3(self.name)
         self.settings = hyperparameters(type(self).__name__, dataclasses.asdict(config))
         self.model: Any = None
+        self.luck = Luck()
         self.played: tuple[Any, Face | None] = None, None
 
     @classmethod
@@ -130,7 +138,14 @@ class StableBaseline(LearningAgent):
         playable = arms or not plays_assortments(observation_space, action_space)
         return "" if playable and isinstance(observation_space, Box) else "arms or assortments with real contexts"
 
-    def learn(self, env: Any, steps: int, curve: RegretCurve | None = None, seed: int | None = None) -> None:
+    def learn(
+        self,
+        env: Any,
+        steps: int,
+        curve: RegretCurve | None = None,
+        seed: int | None = None,
+        snapshots: "Snapshots | None" = None,
+    ) -> None:
         """Play and learn for ``steps`` users, rounded up to whole updates; again, to go on learning.
 
         Args:
@@ -140,23 +155,53 @@ class StableBaseline(LearningAgent):
             curve: counts every user served in learning.
             seed: of the world and its users; default: the environment's own, and where the last call had the same
                 environment, new users of the world it had.
+            snapshots: keeps the state between two updates, and goes on from it if it has one.
 
         Raises:
             ValueError: a vector environment without same-step autoreset.
         """
+        users, seed = self.users_of(env, seed)
+        counted = RegretCurve([steps]) if curve is None else curve
+        resumed = snapshots is not None and snapshots.resume(users, self, counted) is not None
+        self.played = env, users
+        recorded = users if curve is None else RecordVectorRegret(users, curve)
+        with one_torch_thread(), self.luck.mine():
+            self.attach(to_sb3(recorded, None if resumed else seed), resumed)
+            between = None if snapshots is None else self.between_updates(snapshots, users, counted)
+            self.model.learn(steps - counted.users, callback=between, reset_num_timesteps=False)
+
+    def users_of(self, env: Any, seed: int | None) -> tuple[Face, int | None]:
+        """Return the vector environment that is played, and the seed of its next reset."""
         last, users = self.played
-        if users is None or last is not env:
-            users = vector_face(env, self.settings["n_envs"])
-            seed = env.np_random_seed if seed is None else seed
-            self.played = env, users
-        learning_env = to_sb3(users if curve is None else RecordVectorRegret(users, curve), seed)
-        with one_torch_thread():
-            if self.model is not None and self.model.n_envs == learning_env.num_envs:
-                self.model.set_env(learning_env)
-            else:
-                parameters, values = self.state()
-                self.model = self.build(learning_env, parameters, values["users"])
-            self.model.learn(steps, reset_num_timesteps=False)
+        if users is not None and last is env:
+            return users, seed
+        return vector_face(env, self.settings["n_envs"]), env.np_random_seed if seed is None else seed
+
+    def attach(self, learning_env: Any, resumed: bool) -> None:
+        """Let the model play an environment; build it first if there is none for so many slots."""
+        if self.model is not None and self.model.n_envs == learning_env.num_envs:
+            self.model.set_env(learning_env, force_reset=not resumed)
+            return
+        users, parameters = 0, {}
+        if self.model is not None:
+            users, parameters = self.model.num_timesteps, parameters_of(self.model.policy)
+        self.model = self.build(learning_env, parameters, users)
+
+    def between_updates(self, snapshots: "Snapshots", users: Face, curve: RegretCurve) -> Any:
+        """Return a callback of stable-baselines3 that offers the state to ``snapshots`` between two updates."""
+        from stable_baselines3.common.callbacks import BaseCallback
+
+        agent = self
+
+        class Offer(BaseCallback):
+            def _on_rollout_start(self) -> None:
+                agent.luck.keep()
+                snapshots.offer(users, agent, curve)
+
+            def _on_step(self) -> bool:
+                return True
+
+        return Offer()
 
     def build(self, env: Any, parameters: Arrays, users: int) -> Any:
         """Return a model with as many users an update as ``n_envs`` slots would give.
@@ -197,16 +242,26 @@ class StableBaseline(LearningAgent):
         return int(actions[0]) if single else actions
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the policy's parameters, none before the first ``learn``; and the generator and the users served."""
-        values = {"rng": self.rng.bit_generator.state, "users": 0 if self.model is None else self.model.num_timesteps}
-        return {} if self.model is None else parameters_of(self.model.policy), values
+        """Return the state of the model, none before the first ``learn``, and of the generators."""
+        values = {"rng": self.rng.bit_generator.state}
+        if self.model is None:
+            return {}, values
+        arrays, values["model"] = model_state(self.model)
+        values["slots"] = self.model.n_envs
+        if self.luck.kept is not None:
+            words, values["luck"] = self.luck.kept
+            arrays |= {f"luck.{name}": array for name, array in words.items()}
+        return arrays, values
 
     def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
-        """Build a model around saved parameters; its optimiser and replay buffer are fresh."""
-        self.played, self.model = (None, None), None
+        """Build a model and bring it to a saved place."""
+        self.played, self.model, self.luck = (None, None), None, Luck()
         if arrays:
-            world = stand_in(self.observation_space, self.action_space, self.settings["n_envs"])
-            self.model = self.build(to_sb3(world, None), arrays, values["users"])
+            world = stand_in(self.observation_space, self.action_space, values["slots"])
+            with self.luck.mine():
+                self.model = self.build(to_sb3(world, None), {}, 0)
+            give_state(self.model, arrays, values["model"])
+            self.luck.kept = (inside("luck", arrays), values["luck"]) if "luck" in values else None
         self.rng.bit_generator.state = values["rng"]
 
 
@@ -264,18 +319,6 @@ def one_torch_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def parameters_of(policy: Any) -> Arrays:
-    """Return a copy of a torch module's parameters and buffers, by name."""
-    return {name: tensor.numpy().copy() for name, tensor in policy.state_dict().items()}
-
-
-def give(policy: Any, parameters: Arrays) -> None:
-    """Set a torch module's parameters and buffers."""
-    import torch
-
-    policy.load_state_dict({name: torch.from_numpy(array) for name, array in parameters.items()})
 
 
 def stand_in(observation_space: Space, action_space: Space, n: int) -> Face:

@@ -12,9 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from scipy.stats import norm
 
-from privbandit_agents.audits import game, private_agents
+from privbandit_agents.audits import game
 from privbandit_agents.privacy.audit import Claim, Verdict, audit, pilot_runs
-from privbandit_agents.privacy.targets import RUNS, TARGETS
+from privbandit_agents.privacy.targets import RUNS
 from privbandit_agents.state import atomic
 
 CLAIM, FOUND = "#0072b2", "#d55e00"
@@ -43,9 +43,7 @@ def run_audit(
 
 def default_runs(name: str) -> int:
     """Return how many runs of each world an audit has by default."""
-    if name in TARGETS:
-        return RUNS.get(name, 20_000)
-    return 1000 if name in private_agents() and name.startswith("jdp") else 20_000
+    return RUNS.get(name, 20_000)
 
 
 def verdict_table(verdict: Verdict, pair: str, calibration: str) -> Table:

@@ -38,6 +38,7 @@ def env_spec(id: str) -> EnvSpec:
     return gym.spec(bare)
 
 
+@cache
 def env_defaults(id: str) -> dict[str, Any]:
     """Return the keyword arguments of an environment and their defaults."""
     spec = env_spec(id)

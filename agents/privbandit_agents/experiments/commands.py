@@ -2,7 +2,9 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -13,13 +15,14 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from privbandit_agents.experiments.labels import short
-from privbandit_agents.experiments.listing import agent_lines, env_lines
+from privbandit_agents.experiments.listing import agent_lines, env_lines, experiment_lines
 from privbandit_agents.experiments.settings import from_yaml
 from privbandit_agents.experiments.usage import UsageError, usage_errors
-from privbandit_envs._validate import count, one_of
+from privbandit_envs._validate import count, one_of, positive
 
 if TYPE_CHECKING:
-    from privbandit_agents.experiments.trial import Trial
+    from privbandit_agents.experiments.engine import Engine
+    from privbandit_agents.experiments.trial import Outcome, Trial
 
 out = Console(width=None if sys.stdout.isatty() else 120)
 err = Console(stderr=True)
@@ -69,37 +72,47 @@ def command(
     ] = False,
 ) -> None:
     """Benchmark contextual bandits, private and not."""
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # loky renews a worker that has grown
+    warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
 
 
 @app.command("list")
 def list_all(
-    what: Annotated[str, typer.Argument(help="envs, agents or all.")] = "all",
+    what: Annotated[str, typer.Argument(help="envs, agents, experiments or all.")] = "all",
 ) -> None:
-    """Show the environments and the agents, with their settings and defaults."""
+    """Show the environments and the agents, with their settings and defaults, and the experiments."""
+    lines = {"envs": env_lines, "agents": agent_lines, "experiments": experiment_lines}
     with usage_errors("list"):
-        one_of(("envs", "agents", "all"), what=what)
-    lines = {"envs": env_lines, "agents": agent_lines}
+        one_of((*lines, "all"), what=what)
     for kind in lines if what == "all" else [what]:
         for line in lines[kind]():
             out.print(line)
 
 
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="env.KEY=VALUE, agent.KEY=VALUE (all that have it) or AGENT.KEY=VALUE; may repeat."),
+]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder of the results.  [default: runs/...]")]
+Jobs = Annotated[int | None, typer.Option(help="Processes.  [default: one per core]")]
+Kind = Annotated[str, typer.Option("--engine", help="loky (this machine) or dask (a cluster).")]
+Address = Annotated[str | None, typer.Option(help="Of a Dask scheduler.  [default: a cluster on this machine]")]
+SaveEvery = Annotated[float, typer.Option(help="Seconds between two snapshots of a running trial.")]
+
+
 @app.command()
 def run(
-    experiment: Annotated[str | None, typer.Argument(help="A bundled experiment: demo.")] = None,
+    experiment: Annotated[str | None, typer.Argument(help="A bundled sweep: demo.")] = None,
     env: Annotated[list[str] | None, typer.Option(help="Environment id; may repeat.")] = None,
     agent: Annotated[list[str] | None, typer.Option(help="Agent; may repeat.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Users per trial.  [default: the environment's]")] = None,
     seeds: Annotated[str | None, typer.Option(help="How many seeds, or a list: 10, [3, 5].  [default: 1]")] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="env.KEY=VALUE, agent.KEY=VALUE (all that have it) or AGENT.KEY=VALUE; may repeat."),
-    ] = None,
-    folder: Annotated[Path | None, typer.Option("--out", help="Folder of the results.  [default: runs/...]")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes.  [default: one per core]")] = None,
+    assignments: Assignments = None,
+    folder: Out = None,
+    jobs: Jobs = None,
     checkpoints: Annotated[int | None, typer.Option(help="How many points a regret curve has.  [default: 200]")] = None,
 ) -> None:
-    """Run agents in environments, or a bundled experiment; finished trials are not run again."""
+    """Run agents in environments, or a bundled sweep; finished trials are not run again."""
     from privbandit_agents.experiments.plan import named_plan, override, pairs_plan
 
     if experiment is not None:
@@ -110,12 +123,99 @@ def run(
         plan = pairs_plan(env or [], agent or [])
     with usage_errors("--seeds"):
         chosen = None if seeds is None else from_yaml(seeds)
-    with usage_errors("--jobs"):
-        jobs = None if jobs is None else count(jobs=jobs)
+    engine = engine_of("loky", jobs, None, 60.0)
     trials = override(plan, assignments or [], horizon=horizon, seeds=chosen, checkpoints=checkpoints).trials()
     folder = folder or Path("runs") / (experiment or short(trials[0].env))
     check_writable(folder)
-    raise typer.Exit(execute(trials, folder, jobs))
+    raise typer.Exit(execute(trials, folder, engine))
+
+
+@app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(help="YAML: envs, agents, seeds; see the README.")],
+    folder: Out = None,
+    kind: Kind = "loky",
+    address: Address = None,
+    jobs: Jobs = None,
+    shard: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts of the trials.")] = None,
+    assignments: Assignments = None,
+    save_every: SaveEvery = 60.0,
+) -> None:
+    """Run all trials of a file; killed and started again, it goes on where it was."""
+    from privbandit_agents.experiments.plan import override, read_plan
+
+    plan = read_plan(file)
+    trials = override(plan, assignments).trials(file.name) if assignments else plan.trials(file.name)
+    engine = engine_of(kind, jobs, address, save_every)
+    mine = trials if shard is None else part_of(trials, shard)
+    folder = folder or Path("runs") / file.stem
+    check_writable(folder)
+    raise typer.Exit(execute(mine, folder, engine, trials))
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help="An experiment (privbandit list experiments), or a YAML file of yours.")],
+    scale: Annotated[str, typer.Option(help="paper (decides) or smoke (does it run?).")] = "paper",
+    folder: Out = None,
+    kind: Kind = "loky",
+    address: Address = None,
+    jobs: Jobs = None,
+    save_every: SaveEvery = 60.0,
+) -> None:
+    """Run an experiment, draw its figures, check its statements; exit 1 if one comes out against expectation."""
+    from privbandit_agents.experiments.reproduce import carry_out, prepare
+
+    engine = engine_of(kind, jobs, address, save_every)
+    study = prepare(name, scale)
+    folder = folder or study.folder
+    check_writable(folder)
+    with stoppable():
+        raise typer.Exit(carry_out(study, folder, engine, out, err))
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run or a sweep.")],
+) -> None:
+    """Draw the figure and the table of all results in a folder."""
+    from privbandit_agents.experiments.report import show
+    from privbandit_agents.experiments.results import load_payloads
+    from privbandit_agents.experiments.trial import Outcome
+
+    with usage_errors("report"):
+        outcomes = [Outcome.of(payload) for payload in load_payloads(folder)]
+    raise typer.Exit(show(outcomes, folder, out, err))
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """End with exit code 130 and one sentence when the user stops what is running."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        print(str(error) or "stopped.", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+def engine_of(kind: str, jobs: int | None, address: str | None, save_every: float) -> "Engine":
+    """Return the engine that the options name."""
+    from privbandit_agents.experiments.engine import Engine
+
+    with usage_errors("--jobs"):
+        jobs = None if jobs is None else count(jobs=jobs)
+    with usage_errors("--save-every"):
+        positive(save_every=save_every)
+    with usage_errors("--engine"):
+        return Engine(kind, jobs, address, save_every=save_every)
+
+
+def part_of(trials: Sequence["Trial"], shard: str) -> Sequence["Trial"]:
+    """Return the trials of a shard ``i/n``: every n-th from the i-th on."""
+    i, slash, n = shard.partition("/")
+    if not (slash and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n)):
+        raise UsageError(f"--shard must be i/n with 1 <= i <= n, such as 2/8; got {shard!r}.")
+    return trials[int(i) - 1 :: int(n)]
 
 
 @app.command("audit")
@@ -150,20 +250,41 @@ def check_writable(folder: Path) -> None:
             pass
 
 
-def execute(trials: Sequence["Trial"], folder: Path, jobs: int | None) -> int:
-    """Run trials, show what they gave, and return the exit code."""
-    from privbandit_agents.experiments.figure import draw_regret
-    from privbandit_agents.experiments.report import rich_tables, summarise, write_table
-    from privbandit_agents.experiments.runner import run_trials
+def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", plan: Sequence["Trial"] | None = None) -> int:
+    """Run trials, show what they gave, and return the exit code.
 
-    outcomes, failures = run_trials(trials, folder, jobs, err)
-    if outcomes:
-        summary = summarise(outcomes)
-        out.print(*rich_tables(summary))
-        write_table(summary, folder)
-        draw_regret(outcomes, folder / "regret.png")
-        print(f"figure: {folder / 'regret.png'}\ntable: {folder / 'table.md'}, {folder / 'table.csv'}")
-        print(f"events: tensorboard --logdir {shlex.quote(str(folder / 'tensorboard'))}")
+    Args:
+        trials: what to run.
+        folder: of the results.
+        engine: where to run.
+        plan: all trials, if ``trials`` are a shard of them.
+    """
+    from privbandit_agents.experiments.board import write_overview
+    from privbandit_agents.experiments.engine import run_trials
+    from privbandit_agents.experiments.report import show
+
+    plan = plan or trials
+    with usage_errors("--out"):
+        write_overview(folder / "tensorboard", [trial.spec for trial in plan], [])
+    with stoppable():
+        outcomes, failures = run_trials(trials, folder, console=err, engine=engine)
+    shown = finished_of(plan, folder) if len(plan) > len(trials) else outcomes
+    code = show(shown, folder, out, err) if shown else 0
+    if len(shown) < len(plan) - len(failures):
+        print(
+            f"{len(plan) - len(failures) - len(shown)} trials of other shards are missing: privbandit report "
+            f"{shlex.quote(str(folder))} draws all that is there.",
+            file=sys.stderr,
+        )
     for failure in failures:
         print(failure, file=sys.stderr)
-    return 1 if failures else 0
+    return 1 if failures else code
+
+
+def finished_of(trials: Sequence["Trial"], folder: Path) -> "list[Outcome]":
+    """Return the outcomes of the trials that are finished."""
+    from privbandit_agents.experiments.store import finished
+    from privbandit_agents.experiments.trial import Outcome
+
+    known = (finished(folder, trial.name, trial.settings) for trial in trials)
+    return [Outcome.of(payload) for payload in known if payload is not None]

@@ -1,10 +1,11 @@
 """The regret figure: a panel per environment, mean and 95 % band over seeds."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import matplotlib
 import numpy as np
@@ -41,6 +42,17 @@ STYLE: Any = {
 }
 
 
+class Labelled(Protocol):
+    """A line: the agent that plays, the line's name, and how many seeds it is the mean of."""
+
+    @property
+    def agent(self) -> str: ...  # noqa: D102
+    @property
+    def label(self) -> str: ...  # noqa: D102
+    @property
+    def seeds(self) -> int: ...  # noqa: D102
+
+
 @dataclass(frozen=True)
 class Curve:
     """The mean regret of one agent in one environment.
@@ -71,18 +83,30 @@ def draw_regret(outcomes: Sequence[Outcome], path: str | Path) -> None:
     """
     panels = panels_of(outcomes)
     styles = styles_of(list(panels.values()))
-    columns = min(len(panels), 2)
-    rows = math.ceil(len(panels) / columns)
+    with picture(path, len(panels)) as (figure, axes):
+        for axis, ((env, horizon), curves) in zip(axes, panels.items(), strict=True):
+            draw_panel(axis, short(env).replace("(", " (", 1), horizon, curves, styles)
+        write_caption(figure, caption(panels.values()))
+
+
+@contextmanager
+def picture(path: str | Path, panels: int) -> Iterator[tuple[Figure, list[Axes]]]:
+    """Yield an empty figure with this many panels, in two columns; write it as a PNG when all is drawn."""
+    columns = min(panels, 2)
+    rows = math.ceil(panels / columns)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.6 * columns, 3.7 * rows), layout="constrained", dpi=160)
         axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for axis, ((env, horizon), curves) in zip(axes, panels.items(), strict=False):
-            draw_panel(axis, short(env).replace("(", " (", 1), horizon, curves, styles)
-        for spare in axes[len(panels) :]:
+        for spare in axes[panels:]:
             spare.remove()
-        figure.supxlabel(caption(panels.values()), fontsize=9, color="#555555", x=0.99, ha="right")
+        yield figure, axes[:panels]
         with atomic(Path(path), "wb") as file:
             figure.savefig(file, format="png")
+
+
+def write_caption(figure: Figure, text: str) -> None:
+    """Write a line below the panels."""
+    figure.supxlabel(text, fontsize=9, color="#555555", x=0.99, ha="right")
 
 
 def panels_of(outcomes: Sequence[Outcome]) -> dict[tuple[str, int], list[Curve]]:
@@ -107,7 +131,7 @@ def curve_of(runs: Sequence[Outcome]) -> Curve:
     return Curve(trial.agent, label, users, regret.mean(axis=0), interval_factor(len(runs)) * deviation, len(runs))
 
 
-def styles_of(panels: Sequence[Sequence[Curve]]) -> dict[str, dict[str, Any]]:
+def styles_of(panels: Sequence[Sequence[Labelled]]) -> dict[str, dict[str, Any]]:
     """Return the line style of every label: the same in all panels, and no colour twice in one if it can be helped.
 
     The labels with the most neighbours choose first; the zoo's order breaks ties.
@@ -131,12 +155,12 @@ def styles_of(panels: Sequence[Sequence[Curve]]) -> dict[str, dict[str, Any]]:
     return styles
 
 
-def caption(panels: Iterable[Sequence[Curve]]) -> str:
-    """Return what lines and bands are."""
+def caption(panels: Iterable[Sequence[Labelled]], shown: str = "band") -> str:
+    """Return what lines and bands (or what else is shown) are."""
     seeds = sorted({curve.seeds for curves in panels for curve in curves})
     if seeds == [1]:
         return "one seed"
-    return f"mean and 95 % band over {'-'.join(str(n) for n in {seeds[0]: 0, seeds[-1]: 0})} seeds"
+    return f"mean and 95 % {shown} over {'-'.join(str(n) for n in {seeds[0]: 0, seeds[-1]: 0})} seeds"
 
 
 def draw_panel(
@@ -175,15 +199,29 @@ def scale(axis: Axes, horizon: int, curves: Sequence[Curve], logarithmic: bool) 
 
 def label_ends(axis: Axes, horizon: int, curves: Sequence[Curve], styles: dict[str, dict[str, Any]]) -> None:
     """Write each label beside the end of its line, moved apart where lines end close to each other."""
-    to_height = axis.transData + axis.transAxes.inverted()
-    ends = [(float(to_height.transform((horizon, curve.mean[-1]))[1]), curve) for curve in curves]
-    ends.sort(key=lambda end: end[0])
-    heights = spread([end for end, _ in ends], GAP)
-    for height, (end, curve) in zip(heights, ends, strict=True):
-        color = styles[curve.label]["color"]
+    label_points(axis, [Label(horizon, curve.mean[-1], curve.label, styles[curve.label]["color"]) for curve in curves])
+
+
+class Label(NamedTuple):
+    """A text and the point (x, y) of a panel that it names."""
+
+    x: float
+    y: float
+    text: str
+    color: str
+
+
+def label_points(axis: Axes, labels: Sequence[Label]) -> None:
+    """Write labels to the right of a panel, tied to their points."""
+    to_axes = axis.transData + axis.transAxes.inverted()
+    points = to_axes.transform([(label.x, label.y) for label in labels])
+    order = points[:, 1].argsort(kind="stable")
+    heights = spread([float(points[i, 1]) for i in order], GAP)
+    for i, height in zip(order, heights, strict=True):
+        color = labels[i].color
         axis.annotate(
-            curve.label,
-            xy=(1.0, end),
+            labels[i].text,
+            xy=points[i],
             xytext=(1.04, height),
             xycoords="axes fraction",
             textcoords="axes fraction",

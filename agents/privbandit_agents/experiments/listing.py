@@ -40,6 +40,18 @@ def agent_facts(name: str, envs: Mapping[str, gym.Env[Any, Any]]) -> dict[str, s
         return {"missing": missing_module(error)}
 
 
+def experiment_lines() -> Lines:
+    """Yield the shipped experiments with what they show and how many figures and statements they have."""
+    from privbandit_agents.experiments.experiment import library, read_experiment
+
+    yield Text("Experiments\n", style="bold underline")
+    for name, path in library().items():
+        experiment = read_experiment(path)
+        checked = f"{len(experiment.figures)} figures, {len(experiment.statements)} statements"
+        about = " ".join(experiment.about.split())
+        yield from item(name, experiment.title, {"about": about, "has": checked, "run": f"privbandit reproduce {name}"})
+
+
 def item(name: str, summary: str, facts: Mapping[str, str]) -> Lines:
     """Yield one entry of a list."""
     yield Text(name, style="bold cyan")

@@ -3,11 +3,21 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.resources import files
+from itertools import chain, product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import gymnasium as gym
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from privbandit_agents import registry
@@ -35,32 +45,42 @@ def distinct(seeds: list[int]) -> list[int]:
     return seeds
 
 
-Positive = Annotated[StrictInt, Field(ge=1)]
-Seed = Annotated[StrictInt, Field(ge=0)]
+Positive = Annotated[StrictInt, Field(ge=1, le=10**15)]
+Points = Annotated[StrictInt, Field(ge=1, le=10**6)]
+Seed = Annotated[StrictInt, Field(ge=0, lt=2**63)]
 
 
-class EnvEntry(BaseModel):
+class Entry(BaseModel):
+    """Something with settings beside its name; ``grid`` has lists of values for some, of which all combinations are."""
+
+    model_config = ConfigDict(extra="allow")
+    grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
+
+    @model_validator(mode="after")
+    def said_once(self) -> Self:
+        """Raise if a setting is both in the grid and beside it."""
+        twice = sorted(self.grid.keys() & (self.model_extra or {}).keys())
+        if twice:
+            raise ValueError(f"{twice[0]} must be given once; got it in the grid and beside it")
+        return self
+
+    @property
+    def points(self) -> list[dict[str, Any]]:
+        """The settings, one dict for each combination of the grid."""
+        combinations = product(*self.grid.values())
+        return [{**(self.model_extra or {}), **dict(zip(self.grid, values, strict=True))} for values in combinations]
+
+
+class EnvEntry(Entry):
     """An environment: its id, and keyword arguments beside it."""
 
-    model_config = ConfigDict(extra="allow")
     id: str
 
-    @property
-    def kwargs(self) -> dict[str, Any]:
-        """The keyword arguments."""
-        return self.model_extra or {}
 
-
-class AgentEntry(BaseModel):
+class AgentEntry(Entry):
     """An agent: its name, and settings beside it."""
 
-    model_config = ConfigDict(extra="allow")
     name: str
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings."""
-        return self.model_extra or {}
 
 
 class Block(BaseModel):
@@ -71,7 +91,7 @@ class Block(BaseModel):
     agents: Annotated[list[AgentEntry], Field(min_length=1)]
     seeds: Annotated[list[Seed], Field(min_length=1), BeforeValidator(seed_list), AfterValidator(distinct)] = [0]
     horizon: Positive | None = None
-    checkpoints: Positive = 200
+    checkpoints: Points = 200
 
 
 class Plan(BaseModel):
@@ -102,7 +122,8 @@ def bundled() -> dict[str, Path]:
 def named_plan(name: str) -> Plan:
     """Return a bundled experiment."""
     with usage_errors("run"):
-        return read_plan(bundled()[one_of(bundled(), experiment=name)])
+        path = bundled()[one_of(bundled(), experiment=name)]
+    return read_plan(path)
 
 
 def pairs_plan(envs: list[str], agents: list[str]) -> Plan:
@@ -115,15 +136,48 @@ def pairs_plan(envs: list[str], agents: list[str]) -> Plan:
 def read_plan(path: str | Path) -> Plan:
     """Read a YAML file: one block, or a list of blocks under ``parts``.
 
+    A block ``include: other.yaml`` stands for the blocks of that file, which lies beside this one; the other keys of
+    the block replace theirs.
+
     Raises:
         UsageError: it cannot be read, or is not a plan; the message names the place and the nearest valid key.
     """
-    path = Path(path)
+    return parse_plan(included(Path(path)), Path(path).name)
+
+
+def included(path: Path, within: tuple[Path, ...] = ()) -> Any:
+    """Return what a YAML file says, with its includes in place.
+
+    Args:
+        path: of the file.
+        within: the files that include it, the outermost first.
+    """
+    path = path.resolve()
+    if path in within:
+        raise UsageError(f"{path.name} includes itself: {' -> '.join(file.name for file in (*within, path))}.")
     try:
         content = from_yaml(path.read_text())
     except (OSError, ValueError) as error:
         raise UsageError(f"{path.name} cannot be read: {error}") from None
-    return parse_plan(content, path.name)
+    blocks = content.get("parts", [content]) if isinstance(content, dict) else None
+    if not isinstance(blocks, list) or not any(isinstance(block, dict) and "include" in block for block in blocks):
+        return content
+    return {**content, "parts": list(chain.from_iterable(resolved(block, path, within) for block in blocks))}
+
+
+def resolved(block: Any, path: Path, within: tuple[Path, ...]) -> list[Any]:
+    """Return the blocks that a block stands for."""
+    if not isinstance(block, dict) or "include" not in block:
+        return [block]
+    other = block["include"]
+    if not isinstance(other, str):
+        raise UsageError(f"{path.name}: include: the name of a YAML file is needed; got {other!r}.")
+    content = included(path.parent / other, (*within, path))
+    inner = content["parts"] if isinstance(content, dict) and "parts" in content else [content]
+    if not isinstance(inner, list):
+        raise UsageError(f"{other}: parts must be a list of blocks; got {inner!r}.")
+    changes = {key: value for key, value in block.items() if key != "include"}
+    return [{**one, **changes} if isinstance(one, dict) else one for one in inner]
 
 
 def parse_plan(content: Any, source: str = "") -> Plan:
@@ -160,17 +214,20 @@ def place_of(location: tuple[int | str, ...]) -> str:
 
 def block_trials(block: Block, part: int, source: str) -> Iterator[Trial]:
     """Yield the trials of a block, checked: environments x agents x seeds."""
-    for i, entry in enumerate(block.envs):
-        with usage_errors(f"{source}: parts[{part}].envs[{i}]" if source else entry.id):
-            kwargs = changed(entry.kwargs, env_defaults(entry.id))
-            horizon = horizon_of(entry.id, kwargs, block.horizon)
-            env = Trial(entry.id, "uniform", horizon, env_kwargs=kwargs).make_env()
+    envs = [(i, entry.id, given) for i, entry in enumerate(block.envs) for given in entry.points]
+    agents = [(j, entry.name, given) for j, entry in enumerate(block.agents) for given in entry.points]
+    for i, env_id, given in envs:
+        with usage_errors(f"{source}: parts[{part}].envs[{i}]" if source else env_id):
+            kwargs = changed(given, env_defaults(env_id))
+            horizon = horizon_of(env_id, kwargs, block.horizon)
+            env = Trial(env_id, "uniform", horizon, env_kwargs=kwargs).make_env()
             check_bandit(env)
-        for j, agent in enumerate(block.agents):
-            with usage_errors(f"{source}: parts[{part}].agents[{j}]" if source else agent.name):
-                config = checked_config(agent, entry.id, env)
-                trial = Trial(entry.id, agent.name, horizon, 0, kwargs, config, block.checkpoints)
+        for j, name, settings in agents:
+            with usage_errors(f"{source}: parts[{part}].agents[{j}]" if source else name):
+                config = checked_config(name, settings, env_id, env)
+                trial = Trial(env_id, name, horizon, 0, kwargs, config, block.checkpoints)
                 trial.make_agent(env)
+                assert trial.name  # the settings are JSON
             yield from (replace(trial, seed=seed) for seed in block.seeds)
         env.close()
 
@@ -196,16 +253,16 @@ def horizon_of(id: str, kwargs: dict[str, Any], asked: int | None) -> int:
     return int(horizon)
 
 
-def checked_config(agent: AgentEntry, env_id: str, env: gym.Env[Any, Any]) -> dict[str, Any]:
+def checked_config(name: str, given: dict[str, Any], env_id: str, env: gym.Env[Any, Any]) -> dict[str, Any]:
     """Return the settings that are not defaults, or raise if they are wrong or the agent cannot play."""
-    if "seed" in agent.config:
+    if "seed" in given:
         raise ValueError("an agent's seed is derived from the trial's; give seeds instead.")
-    defaults = agent_defaults(agent.name)
-    registry.settings_of(agent.name, agent.config)
-    if not registry.can_play(agent.name, env):
-        needs = registry.find(agent.name).load().plays(*registry.spaces_of(env)) or "environments with public data"
+    defaults = agent_defaults(name)
+    registry.settings_of(name, given)
+    if not registry.can_play(name, env):
+        needs = registry.find(name).load().plays(*registry.spaces_of(env)) or "environments with public data"
         raise ValueError(f"cannot play {env_id}; it plays {needs}.")
-    return changed(agent.config, defaults)
+    return changed(given, defaults)
 
 
 def changed(given: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
@@ -249,6 +306,7 @@ def assign(blocks: list[dict[str, Any]], assignment: str) -> None:
             chosen = having(entries, key, target)
         for entry in chosen:
             entry[key] = value
+            entry["grid"] = {name: values for name, values in entry["grid"].items() if name != key}
 
 
 def having(entries: list[dict[str, Any]], key: str, kind: str) -> list[dict[str, Any]]:

@@ -10,16 +10,16 @@ from pathlib import Path
 
 def provenance() -> dict[str, str | None]:
     """Return the versions that ran, the git commit if the package is a checkout, the host and the date."""
-    return {
-        **{name: version(name) for name in ("privbandit", "numpy", "gymnasium")},
-        "python": platform.python_version(),
-        "commit": commit(),
-        "host": platform.node(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    return {**code(), "host": platform.node(), "date": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
 @cache
+def code() -> dict[str, str | None]:
+    """Return the versions that this process runs."""
+    versions: dict[str, str | None] = {name: version(name) for name in ("privbandit", "numpy", "gymnasium")}
+    return {**versions, "python": platform.python_version(), "commit": commit()}
+
+
 def commit() -> str | None:
     """Return the commit of this source tree, with ``-dirty`` if it was edited; None if git does not track it."""
     here = Path(__file__)

@@ -2,18 +2,20 @@
 
 import json
 import math
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from scipy.stats import t as student
 
 from privbandit_agents.experiments.labels import short, with_settings
-from privbandit_agents.experiments.store import as_frame
+from privbandit_agents.experiments.results import as_frame
 from privbandit_agents.experiments.trial import Outcome
 from privbandit_agents.state import atomic
 
@@ -98,8 +100,12 @@ def rich_tables(summary: pl.DataFrame) -> list[Table]:
 
 def markdown(summary: pl.DataFrame) -> str:
     """Return a summary as a Markdown table."""
-    words = as_words(summary)
-    rule = ["---" if column in LEFT else "---:" for column in words.columns]
+    return markdown_table(as_words(summary), left=LEFT)
+
+
+def markdown_table(words: pl.DataFrame, left: Sequence[str]) -> str:
+    """Return a table of text as Markdown; columns named in ``left`` are aligned to the left."""
+    rule = ["---" if column in left else "---:" for column in words.columns]
     lines = [words.columns, rule, *(row for row in words.iter_rows())]
     return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
 
@@ -110,3 +116,27 @@ def write_table(summary: pl.DataFrame, folder: Path) -> None:
         file.write(summary.write_csv())
     with atomic(folder / "table.md") as file:
         file.write(markdown(summary))
+
+
+def show(outcomes: Sequence[Outcome], folder: Path, out: Console, err: Console) -> int:
+    """Print the table, and write table, figure and the board's overview; return the exit code."""
+    from privbandit_agents.experiments.board import write_overview
+    from privbandit_agents.experiments.figure import draw_regret
+
+    summary = summarise(outcomes)
+    out.print(*rich_tables(summary))
+    figure, board = folder / "regret.png", folder / "tensorboard"
+    try:
+        write_table(summary, folder)
+        draw_regret(outcomes, figure)
+        write_overview(board, [outcome.trial.spec for outcome in outcomes], [figure])
+    except OSError as error:
+        err.print(f"the table and the figure could not be written: {error}", highlight=False, soft_wrap=True)
+        return 1
+    versions = sorted({str(o.provenance["commit"] or o.provenance["privbandit"]) for o in outcomes})
+    if len(versions) > 1:
+        note = f"note: these are results of {len(versions)} versions of the code ({', '.join(versions)});"
+        err.print(f"{note} another --out keeps them apart.", highlight=False, soft_wrap=True)
+    print(f"figure: {figure}\ntable: {folder / 'table.md'}, {folder / 'table.csv'}")
+    print(f"events: tensorboard --logdir {shlex.quote(str(board))}")
+    return 0

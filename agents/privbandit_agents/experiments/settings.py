@@ -18,11 +18,16 @@ class Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"),
-    list("-+.0123456789"),
-)
+NUMBERS = {
+    "int": r"^[-+]?(\d+|0x[0-9a-fA-F]+|0o[0-7]+)$",
+    "float": r"^[-+]?((\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][-+]?\d+)?|\.(inf|Inf|INF))$|^\.(nan|NaN|NAN)$",
+}
+Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] not in (*NUMBERS, "timestamp")]
+    for first, resolvers in Loader.yaml_implicit_resolvers.items()
+}
+for _name, _pattern in NUMBERS.items():
+    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(_pattern), list("-+.0123456789"))
 
 
 def from_yaml(text: str) -> Any:
@@ -36,5 +41,7 @@ def from_yaml(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ValueError(f"{error.problem}{line}.") from None
+    except RecursionError:
+        raise ValueError("it is nested too deep, or in itself.") from None
     except yaml.YAMLError as error:
         raise ValueError(f"not YAML: {' '.join(str(error).split())}.") from None

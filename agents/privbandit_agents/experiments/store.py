@@ -2,22 +2,27 @@
 
 import hashlib
 import json
+import os
 import warnings
-from collections.abc import Iterable, Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from privbandit_agents.experiments.labels import with_settings
+import numpy as np
+from pydantic_core import from_json
+
 from privbandit_agents.state import atomic
 
-if TYPE_CHECKING:
-    import polars as pl
-
-SCHEMA = 1
-COLUMNS = ("env", "agent", "config", "seed", "checkpoint", "regret", "reward", "seconds")
+SCHEMA = 2
+SERIES = {"checkpoints": "<i8", "regret": "<f8", "reward": "<f8"}
+"""The series of a result and their types; in the file each is the base64 of its bytes."""
+CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+PARTS = {"trial", "settings", *SERIES, "seconds", "provenance"}
 
 Payload = dict[str, Any]
-"""``trial`` (the spec), ``checkpoints``, ``regret``, ``reward``, ``seconds`` and ``provenance``."""
+"""``trial`` (the spec), ``settings`` (with defaults), ``checkpoints``, ``regret``, ``reward``, ``seconds``,
+``provenance``."""
 
 
 class CorruptResultError(ValueError):
@@ -26,7 +31,7 @@ class CorruptResultError(ValueError):
 
 def canonical(value: Any) -> str:
     """Return the one JSON text of a value: keys sorted, no spaces."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return CANONICAL.encode(value)
 
 
 def name_of(spec: Mapping[str, Any]) -> str:
@@ -40,9 +45,15 @@ def path_of(folder: str | Path, name: str) -> Path:
 
 
 def encode(payload: Payload) -> bytes:
-    """Return the bytes of a result file: schema version, checksum of the payload, payload."""
-    checksum = hashlib.sha256(canonical(payload).encode()).hexdigest()
-    return f"{canonical({'schema': SCHEMA, 'checksum': checksum, 'payload': payload})}\n".encode()
+    """Return the bytes of a result file: a line with schema version and checksum, and the payload in a second line."""
+    packed = {key: b64encode(np.array(payload[key], dtype=kind).tobytes()).decode() for key, kind in SERIES.items()}
+    body = canonical({**payload, **packed}).encode()
+    return b"%b\n%b\n" % (header_of(body), body)
+
+
+def header_of(body: bytes) -> bytes:
+    """Return the first line of a result file, in canonical JSON."""
+    return b'{"checksum":"%b","schema":%d}' % (hashlib.sha256(body).hexdigest().encode(), SCHEMA)
 
 
 def write_result(folder: str | Path, payload: Payload) -> Path:
@@ -52,98 +63,103 @@ def write_result(folder: str | Path, payload: Payload) -> Path:
         Its path, ``<folder>/trials/<name>.json``.
     """
     path = path_of(folder, name_of(payload["trial"]))
-    with atomic(path, "wb") as file:
+    with atomic(path, "wb", sync=False) as file:
         file.write(encode(payload))
     return path
 
 
-def read_result(path: str | Path) -> Payload:
+def read_result(path: str | Path, arrays: bool = False) -> Payload:
     """Read a result file.
 
-    The file must be, byte for byte, the canonical text of what it holds, under the name of its trial.
+    The file must be, byte for byte, what was written, under the name of its trial.
+
+    Args:
+        path: of the file.
+        arrays: return the series as arrays; default: as lists.
 
     Raises:
         CorruptResultError: it is not, or another version wrote it.
         FileNotFoundError: there is none.
     """
     path = Path(path)
-    raw = path.read_bytes()
     try:
-        document = json.loads(raw)
-        schema, payload = document["schema"], document["payload"]
-        intact = encode(payload) == raw and name_of(payload["trial"]) == path.stem
+        header, _, rest = path.read_bytes().partition(b"\n")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise CorruptResultError(f"{path} cannot be read ({error}); delete it and run the trial again.") from error
+    body = rest[:-1]
+    if header == header_of(body) and rest.endswith(b"\n"):
+        payload = payload_of(body)
+        if payload is not None and name_of(payload["trial"]) == path.stem:
+            return payload if arrays else {**payload, **{key: payload[key].tolist() for key in SERIES}}
+        raise CorruptResultError(f"{path} is not the result of its trial; delete it and run the trial again.")
+    if schema_of(header) not in (SCHEMA, None):
+        raise CorruptResultError(f"{path} has schema {schema_of(header)!r}, not {SCHEMA}: another version wrote it.")
+    raise CorruptResultError(f"{path} is corrupt: its checksum does not match; delete it and run the trial again.")
+
+
+def payload_of(body: bytes) -> Payload | None:
+    """Return a payload if it has the parts of a whole result: three series of one length, up to the horizon."""
+    try:
+        payload: Payload = from_json(body)
+        payload |= {key: np.frombuffer(b64decode(payload[key], validate=True), kind) for key, kind in SERIES.items()}
+        users = payload["checkpoints"]
+        whole = users[-1] == payload["trial"]["horizon"] and all(len(payload[key]) == len(users) for key in SERIES)
+        parts = payload.keys() == PARTS and all(isinstance(payload[key], dict) for key in ("settings", "provenance"))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return None
+    return payload if whole and parts else None
+
+
+def schema_of(header: bytes) -> Any:
+    """Return the schema version that a first line names, or None."""
+    try:
+        return json.loads(header)["schema"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        schema, intact = SCHEMA, False
-    if schema != SCHEMA:
-        raise CorruptResultError(f"{path} has schema {schema!r}, not {SCHEMA}: another version of privbandit wrote it.")
-    if not intact:
-        raise CorruptResultError(f"{path} is corrupt: its checksum does not match; delete it and run the trial again.")
-    return dict(payload)
+        return None
 
 
-def finished(folder: str | Path, name: str) -> Payload | None:
-    """Return the result of a trial that was run before, or None; a corrupt file is set aside as ``.corrupt``."""
+def finished(folder: str | Path, name: str, settings: Mapping[str, Any]) -> Payload | None:
+    """Return the result of a trial that was run before, or None.
+
+    A file that is corrupt, or whose trial had other settings behind the same spec because a default has changed since,
+    is set aside as ``.corrupt`` or ``.stale``.
+    """
     path = path_of(folder, name)
     try:
-        return read_result(path)
+        payload = read_result(path)
     except FileNotFoundError:
         return None
     except CorruptResultError as error:
-        aside = path.replace(path.with_name(f"{path.name}.corrupt"))
-        warnings.warn(f"{error} It was set aside as {aside.name}; the trial runs again.", stacklevel=2)
+        set_aside(path, "corrupt", str(error))
         return None
+    if payload["settings"] == settings:
+        return payload
+    change = changed_setting(payload["settings"], settings)
+    set_aside(path, "stale", f"{path} was run with other defaults ({change}).")
+    return None
 
 
-def load_results(folder: str | Path) -> "pl.DataFrame":
-    """Load every result of a folder; a corrupt file is left out with a warning.
-
-    Args:
-        folder: the ``--out`` folder of a run.
-
-    Returns:
-        One row per trial and checkpoint. ``env`` is the id with the keyword arguments that are not defaults,
-        ``config`` the canonical JSON of the agent's settings, ``checkpoint`` the number of users served, ``regret`` and
-        ``reward`` cumulative, ``seconds`` the whole trial's.
-
-    Raises:
-        FileNotFoundError: the folder has no results.
-    """
-    paths = sorted((Path(folder) / "trials").glob("*.json"))
-    if not paths:
-        raise FileNotFoundError(f"no results in {folder}; `privbandit run --out {folder} ...` writes them.")
-    return as_frame(readable(paths)).select(COLUMNS)
+def set_aside(path: Path, kind: str, why: str) -> None:
+    """Rename a result that does not count, with a warning; another process may have done so already."""
+    aside = path.with_name(f"{path.name}.{kind}")
+    number = 1
+    while os.path.lexists(aside):
+        number += 1
+        aside = path.with_name(f"{path.name}.{kind}-{number}")
+    try:
+        path.replace(aside)
+    except FileNotFoundError:
+        return
+    warnings.warn(f"{why} It was set aside as {aside.name}; the trial runs again.", stacklevel=3)
 
 
-def readable(paths: Iterable[Path]) -> Iterable[Payload]:
-    """Yield the results in the files that are not corrupt."""
-    for path in paths:
-        try:
-            yield read_result(path)
-        except CorruptResultError as error:
-            warnings.warn(str(error), stacklevel=3)
-
-
-def as_frame(payloads: Iterable[Payload]) -> "pl.DataFrame":
-    """Return results as a table: ``COLUMNS`` and ``horizon``, one row per trial and checkpoint."""
-    import polars as pl
-
-    text, number, real = pl.String, pl.Int64, pl.Float64
-    types = dict(zip((*COLUMNS, "horizon"), (text, text, text, number, number, real, real, real, number), strict=True))
-    frames = [pl.DataFrame(columns_of(payload), schema=types) for payload in payloads]
-    return pl.concat(frames) if frames else pl.DataFrame(schema=types)
-
-
-def columns_of(payload: Payload) -> dict[str, list[Any]]:
-    """Return one trial's part of the table, column by column."""
-    trial = payload["trial"]
-    rows = len(payload["checkpoints"])
-    constant = {
-        "env": with_settings(trial["env"], trial["env_kwargs"]),
-        "agent": trial["agent"],
-        "config": canonical(trial["config"]),
-        "seed": trial["seed"],
-        "seconds": payload["seconds"],
-        "horizon": trial["horizon"],
-    }
-    varying = {"checkpoint": payload["checkpoints"], "regret": payload["regret"], "reward": payload["reward"]}
-    return {name: [value] * rows for name, value in constant.items()} | varying
+def changed_setting(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return the first setting that differs, in words."""
+    for side in ("env", "agent"):
+        for key in sorted({*old[side], *new[side]}):
+            was, now = old[side].get(key), new[side].get(key)
+            if was != now:
+                return f"{side}.{key} was {was!r} and is {now!r}"
+    return "other settings"

@@ -1,30 +1,39 @@
 """A trial: one agent, one environment, one seed."""
 
 import dataclasses
+import sys
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.random import SeedSequence
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from privbandit_agents import registry
 from privbandit_agents.agent import Agent
 from privbandit_agents.experiments import store
-from privbandit_agents.experiments.catalogue import env_defaults
+from privbandit_agents.experiments.catalogue import agent_defaults, env_defaults
+from privbandit_agents.experiments.claims import claim, started, unfinished
 from privbandit_agents.experiments.labels import as_text, folder_name, short, with_settings
-from privbandit_agents.experiments.provenance import provenance
+from privbandit_agents.experiments.provenance import code, provenance
 from privbandit_agents.play import Result, play
+from privbandit_agents.snapshots import Snapshots
+from privbandit_agents.state import remove_leftovers
 from privbandit_envs._validate import count
 from privbandit_envs._validate import seed as checked_seed
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints
 
 AGENT_STREAM = 2**20
 """Spawn key of the agent's seed; environments use small ones."""
+SAVE_EVERY = 60.0
+"""Seconds between two snapshots of a running trial."""
+UNPROVEN = ".*published calibration is kept for comparison"
+"""What agents without a proof warn of: once where trials are planned, not again in every worker."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,15 @@ class Trial:
         """The trial as JSON values."""
         return dataclasses.asdict(self)
 
-    @property
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """All settings, the defaults included, as JSON values: by them a result is known to be of today's trial."""
+        env, agent = env_defaults(self.env), agent_defaults(self.agent)
+        if "horizon" in env:
+            env = {**env, "horizon": self.horizon}
+        return {"env": described({**env, **self.env_kwargs}), "agent": described({**agent, **self.config})}
+
+    @cached_property
     def name(self) -> str:
         """The hash of the canonical JSON, 16 hex digits."""
         return store.name_of(self.spec)
@@ -126,6 +143,7 @@ class Outcome:
         """The outcome as JSON values."""
         return {
             "trial": self.trial.spec,
+            "settings": self.trial.settings,
             "checkpoints": self.result.checkpoints.tolist(),
             "regret": self.result.regret.tolist(),
             "reward": self.result.reward.tolist(),
@@ -141,42 +159,100 @@ class Outcome:
         return cls(Trial(**payload["trial"]), result, payload["provenance"])
 
 
-def run_trial(trial: Trial, folder: str | Path, on_checkpoint: Callable[[RegretCurve], None] | None = None) -> Outcome:
-    """Run a trial, or read its result back if the folder has it.
+def run_trial(
+    trial: Trial,
+    folder: str | Path,
+    on_checkpoint: Callable[[RegretCurve], None] | None = None,
+    *,
+    save_every: float = SAVE_EVERY,
+    wait: bool = True,
+) -> Outcome:
+    """Run a trial, or read its result back if the folder has it, or go on where a killed process left it.
 
     Args:
         trial: what to run.
-        folder: gets ``trials/<name>.json`` and ``tensorboard/<run name>/``.
+        folder: gets ``trials/<name>.json`` and ``tensorboard/<run name>/``; while the trial runs,
+            ``unfinished/<name>.npz`` has its last snapshot.
         on_checkpoint: called with the curve so far at every checkpoint.
+        save_every: seconds between two snapshots.
+        wait: for another process that is running the same trial, and take its result.
+
+    Raises:
+        BusyError: another process is running the trial and ``wait`` is False.
     """
-    known = store.finished(folder, trial.name)
+    known = store.finished(folder, trial.name, trial.settings)
     if known is not None:
         return Outcome.of(known)
-    with threadpool_limits(1):
-        result = played(trial, Path(folder) / "tensorboard" / trial.run_name, on_checkpoint)
-    outcome = Outcome(trial, result, provenance())
-    store.write_result(folder, outcome.payload)
-    return outcome
+    again = started(folder, trial.name)
+    with claim(folder, trial.name, wait):
+        known = store.finished(folder, trial.name, trial.settings)  # another process may have held the claim
+        if known is not None:
+            return Outcome.of(known)
+        if again:
+            for path in (unfinished(folder, trial.name, "npz"), store.path_of(folder, trial.name)):
+                remove_leftovers(path)
+        return finish(trial, Path(folder), on_checkpoint, save_every)
 
 
-def played(trial: Trial, events: Path, on_checkpoint: Callable[[RegretCurve], None] | None) -> Result:
-    """Play a trial, with TensorBoard events in ``events``."""
-    from privbandit_agents.experiments.board import Board  # tensorboardX imports torch where it is installed
+def finish(
+    trial: Trial, folder: Path, on_checkpoint: Callable[[RegretCurve], None] | None, save_every: float
+) -> Outcome:
+    """Run a claimed trial to its end, and store its result."""
+    from privbandit_agents.experiments.board import Board  # a third of a second
 
     env = trial.make_env()
-    agent = trial.make_agent(env)
-    with Board(events, agent) as board:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", UNPROVEN)
+        agent = trial.make_agent(env)
+    with thread_pools(len(sys.modules)).limit(limits=1), Board(folder / "tensorboard" / trial.run_name, agent) as board:
 
         def watch(curve: RegretCurve) -> None:
             board.write(curve)
             if on_checkpoint is not None:
                 on_checkpoint(curve)
 
+        snapshots = Snapshots(unfinished(folder, trial.name, "npz"), label(trial), save_every, board)
         checkpoints = even_checkpoints(trial.horizon, trial.checkpoints)
-        result = play(env, agent, trial.horizon, trial.seed, checkpoints=checkpoints, on_checkpoint=watch)
-        board.finish(trial.spec, float(result.regret[-1]))
+        result = play(
+            env,
+            agent,
+            trial.horizon,
+            trial.seed,
+            checkpoints=checkpoints,
+            on_checkpoint=watch,
+            snapshots=snapshots,
+        )
+        board.finish(trial.spec, trial.settings, float(result.regret[-1]))
     env.close()
-    return result
+    outcome = Outcome(trial, result, provenance())
+    store.write_result(folder, outcome.payload)
+    snapshots.remove()
+    return outcome
+
+
+def label(trial: Trial) -> str:
+    """Return what a snapshot must have been written by: the same trial, settings and code."""
+    return store.canonical({"trial": trial.name, "settings": trial.settings, "code": code()})
+
+
+@lru_cache(maxsize=1)
+def thread_pools(modules: int) -> ThreadpoolController:
+    """Return the thread pools of this process; found anew when modules were imported since, which takes a while."""
+    return ThreadpoolController()
+
+
+def described(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as JSON values; what JSON does not know, by its type."""
+    return {key: plain(value) if is_plain(value) else f"<{type(value).__name__}>" for key, value in settings.items()}
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether ``plain`` turns a value into JSON."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and is_plain(inner) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str | np.ndarray | np.generic)
 
 
 def plain(value: Any) -> Any:

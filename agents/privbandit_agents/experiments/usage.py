@@ -5,7 +5,12 @@ from contextlib import contextmanager
 
 from gymnasium.error import Error as GymnasiumError
 
-EXTRAS = {"sklearn": "data", "stable_baselines3": "rl", "torch": "rl"}
+EXTRAS = {"dask": "cluster", "distributed": "cluster", "sklearn": "data", "stable_baselines3": "rl", "torch": "rl"}
+
+PLAIN = (ValueError, TypeError, OSError, GymnasiumError)
+"""What our own checks raise, in sentences."""
+BAD = (*PLAIN, AttributeError, LookupError, MemoryError, OverflowError, RuntimeError, SyntaxError)
+"""What other people's code raises when it is given a bad value."""
 
 
 class UsageError(ValueError):
@@ -21,8 +26,9 @@ def usage_errors(place: str) -> Iterator[None]:
         raise
     except ImportError as error:
         raise UsageError(f"{place}: {missing_module(error)}") from error
-    except (ValueError, TypeError, OSError, GymnasiumError) as error:
-        raise UsageError(f"{place}: {error}") from error
+    except BAD as error:
+        kind = "" if isinstance(error, PLAIN) else f"{type(error).__name__}: "
+        raise UsageError(f"{place}: {kind}{error}") from error
 
 
 def missing_module(error: ImportError) -> str:

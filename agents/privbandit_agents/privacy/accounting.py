@@ -7,6 +7,7 @@ Cesar and Ryan Rogers, "Bounding, Concentrating, and Truncating", ALT 2021 (boun
 """
 
 import math
+from functools import lru_cache
 
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr
@@ -24,6 +25,7 @@ def bounded_range_to_rho(epsilon: float) -> float:
     return budget(epsilon=epsilon) ** 2 / 8
 
 
+@lru_cache(maxsize=4096)
 def rho_to_epsilon(rho: float, delta: float) -> float:
     """Return the smallest epsilon of the tight conversion: rho-zCDP implies (epsilon, delta)-DP.
 
@@ -49,6 +51,7 @@ def rho_to_epsilon(rho: float, delta: float) -> float:
     return max(float(found.fun), 0.0)
 
 
+@lru_cache(maxsize=1024)
 def epsilon_to_rho(epsilon: float, delta: float) -> float:
     """Return the largest rho whose tight conversion is at most epsilon.
 

@@ -235,42 +235,65 @@ def wishart(rng: Generator, dim: int, degrees: int, v: float, size: tuple[int, .
 class GumbelTopK:
     """Select the k coordinates of largest modulus by one Gumbel vector; release them with Gaussian noise.
 
+    Coordinates that are public already (the support of an earlier release) need no selection: up to ``kept`` of them
+    are released beside the k new ones, at the price of their Gaussian noise alone.
+
     *Formal guarantees.* zCDP. With sup-norm sensitivity D the top k of |v| + beta Gumbel is exactly k rounds of the
-    exponential mechanism, each of bounded range 2 D / beta, hence (2 D / beta)^2 / 8-zCDP. The k released values carry
-    fresh Gaussian noise on the signed originals: k D^2 / (2 sigma^2). Together rho = (k D^2 / 2)(1/beta^2 + 1/sigma^2).
-    The Gumbel scores themselves are never released. k, beta and sigma must not depend on the data.
+    exponential mechanism, each of bounded range 2 D / beta, hence (2 D / beta)^2 / 8-zCDP; so it is among the
+    coordinates outside a public set. The released values carry fresh Gaussian noise on the signed originals:
+    (k + kept) D^2 / (2 sigma^2). Together rho = (D^2 / 2)(k / beta^2 + (k + kept) / sigma^2). The Gumbel scores
+    themselves are never released. k, kept, beta, sigma and the public coordinates must not depend on the data but
+    through earlier releases.
 
     Attributes:
-        k: number of coordinates.
+        k: number of coordinates to select, >= 0.
         beta: scale of the Gumbel noise, >= 0.
         sigma: standard deviation of the Gaussian noise, >= 0.
         rho: what one release costs.
+        kept: number of coordinates released without selection, at most.
     """
 
     k: int
     beta: float
     sigma: float
     rho: float
+    kept: int = 0
 
     @classmethod
-    def calibrate(cls, rho: float, k: int, sup_sensitivity: float, selection: float = 0.5) -> Self:
-        """Return the mechanism that is rho-zCDP; ``selection`` is the share of rho spent on choosing."""
-        scale = positive(sup_sensitivity=sup_sensitivity) * math.sqrt(count(k=k) / (2 * budget(rho=rho)))
-        share = failure(selection=selection)
-        return cls(k, scale / math.sqrt(share), scale / math.sqrt(1 - share), rho)
+    def calibrate(cls, rho: float, k: int, sup_sensitivity: float, selection: float = 0.5, kept: int = 0) -> Self:
+        """Return the mechanism that is rho-zCDP; ``selection`` is the share of rho spent on choosing, if k > 0."""
+        if not k >= 0 or not kept >= 0 or k + kept < 1:
+            raise ValueError(f"k and kept must be >= 0 and not both 0; got {k} and {kept}.")
+        unit = positive(sup_sensitivity=sup_sensitivity) / math.sqrt(2 * budget(rho=rho))
+        share = failure(selection=selection) if k else 0.0
+        beta = unit * math.sqrt(k / share) if k else 0.0
+        return cls(k, beta, unit * math.sqrt((k + kept) / (1 - share)), rho, kept)
 
     @property
     def cost(self) -> Cost:
         """What one release costs."""
         return zcdp(self.rho)
 
-    def release(self, value: Any, rng: Generator) -> tuple[NDArray[np.intp], Floats]:
-        """Return (chosen coordinates, their noisy values), in no particular order."""
+    def release(
+        self, value: Any, rng: Generator, public: NDArray[np.intp] | None = None
+    ) -> tuple[NDArray[np.intp], Floats]:
+        """Return (coordinates, their noisy values): the public ones in rising order, then the chosen in no order.
+
+        Args:
+            value: the exact vector, shape (d,).
+            rng: of the noise.
+            public: coordinates to release without selection, at most ``kept`` different ones.
+        """
         exact = finite(value)
-        k = min(self.k, len(exact))
+        known = np.empty(0, dtype=np.intp) if public is None else np.unique(public)
+        if len(known) > self.kept:
+            raise ValueError(f"at most {self.kept} public coordinates are paid for; got {len(known)}.")
         scores = np.abs(exact) + self.beta * rng.gumbel(size=len(exact))
-        chosen = np.argpartition(-scores, k - 1)[:k]
-        return chosen, exact[chosen] + self.sigma * rng.standard_normal(k)
+        scores[known] = -np.inf
+        k = min(self.k, len(exact) - len(known))
+        chosen = np.argpartition(-scores, k - 1)[:k] if k else np.empty(0, dtype=np.intp)
+        released = np.concatenate([known, chosen])
+        return released, exact[released] + self.sigma * rng.standard_normal(len(released))
 
 
 @dataclass(frozen=True)

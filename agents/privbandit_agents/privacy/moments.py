@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.privacy.counters import smat, svec
 
+Array = NDArray[Any]
 Floats = NDArray[np.float64]
 LIMIT = 1e6
 """Entries of raw records are clipped here before any product, so that nothing can overflow."""
@@ -34,17 +35,37 @@ def sanitise(features: Any, reward: Any) -> tuple[Floats, Floats]:
     return x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1.0), y
 
 
-def played(contexts: Any, arms: Any) -> Floats:
+def together(context: Any, action: Any, feedback: Any, dim: int) -> tuple[Any, Any, Floats]:
+    """Return the records of one user or of many as (n, K, d), (n,) and (n,), or raise before any is taken in.
+
+    A group that is refused half-way and sent again would count its first users twice.
+
+    Raises:
+        ValueError: they are not numbers, or not as many of each.
+    """
+    contexts = np.asarray(context)
+    contexts = contexts[None] if contexts.ndim == 2 else contexts
+    actions, rewards = np.atleast_1d(action), np.atleast_1d(np.asarray(feedback, dtype=np.float64))
+    shapes = contexts.shape, actions.shape, rewards.shape
+    numbers = all(array.dtype.kind in "biuf" for array in (contexts, actions))
+    if not numbers or contexts.ndim != 3 or shapes[0][2] != dim or not shapes[0][:1] == shapes[1] == shapes[2]:
+        raise ValueError(f"records must be n contexts of shape (K, {dim}), n actions, n rewards; got shapes {shapes}.")
+    return contexts, actions, rewards
+
+
+def played(contexts: Any, arms: Any, dtype: Any = np.float64) -> Array:
     """Return the features of the played arms, shape (n, d); zeros where an arm does not exist.
 
     Args:
         contexts: shape (n, K, d).
         arms: shape (n,), or one number for n = 1.
+        dtype: of the result; None: that of the contexts.
     """
-    x, chosen = np.asarray(contexts, dtype=np.float64), np.atleast_1d(arms)
+    x, chosen = np.asarray(contexts), np.atleast_1d(arms)
     exists = (chosen >= 0) & (chosen < x.shape[1]) & (chosen == np.floor(chosen))
-    rows = x[np.arange(len(x)), np.where(exists, chosen, 0).astype(np.intp)]
-    return np.where(exists[:, None], rows, 0.0)
+    rows = x[np.arange(len(x)), np.where(exists, chosen, 0).astype(np.intp)].astype(dtype or x.dtype, copy=False)
+    rows[~exists] = 0
+    return rows
 
 
 def pack(features: Any, reward: Any) -> Floats:

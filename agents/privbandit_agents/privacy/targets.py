@@ -1,6 +1,6 @@
 """What can be audited by name; published calibrations beside the correct ones.
 
-The published calibrations are those of Li, Simchi-Levi and Wang (LPLR), Chakraborty, Roy and Tewari (FLIPHAT), Cho and
+The published calibrations are those of Li, Simchi-Levi and Wang (LPLR), Chakraborty, Roy and Basu (FLIPHAT), Cho and
 Sun (DPMNL) and Ma and Yang (LPCT); ``docs/privacy.md`` says what is wrong with them.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.privacy import games
+from privbandit_agents.privacy import games, peeling
 from privbandit_agents.privacy.audit import Claim, Game
 from privbandit_agents.privacy.counters import BinaryTree, svec
 from privbandit_agents.privacy.games import (
@@ -25,6 +25,7 @@ from privbandit_agents.privacy.games import (
 )
 from privbandit_agents.privacy.local import LaplaceOneHot
 from privbandit_agents.privacy.mechanisms import GumbelTopK, LaplacePeeling, wishart
+from privbandit_agents.privacy.peeling import project_on_l1_ball
 from privbandit_agents.privacy.sphere import BinCapSign, Moments
 
 Floats = NDArray[np.float64]
@@ -97,13 +98,12 @@ def fliphat_peeling(request: Request) -> Game:
     flipped = np.full(d, -x_max)
     straight = np.where(np.arange(d) == 0, -x_max, x_max)
     steps = [theta + 2 * eta / n * x * (reward_bound - x @ theta) for x in (straight, flipped)]
+    scale = peeling.step_sensitivity(eta, x_max, reward_bound, b_max, n)
+    mechanism: LaplacePeeling | GumbelTopK = peeling.concentrated(request.rho, 1, d, scale)
     if request.published:
-        sensitivity = eta * (reward_bound + x_max * b_max) / n  # the paper's eta B / n
-        scale = LaplacePeeling.published_scale(request.epsilon, request.delta, d, sensitivity)
-        mechanism: LaplacePeeling | GumbelTopK = LaplacePeeling(d, scale, sensitivity)
-    else:
-        scale = 4 * eta * x_max * (reward_bound + x_max * b_max) / n
-        mechanism = GumbelTopK.calibrate(request.rho, d, scale)
+        stated = peeling.published_sensitivity(eta, x_max, reward_bound, b_max, n)
+        mechanism = peeling.published(request.epsilon, request.delta, 1, d, scale, stated)
+        scale = mechanism.scale
 
     def sample(world: int, runs: int, rng: Generator) -> Floats:
         out = np.zeros((runs, d))
@@ -118,17 +118,6 @@ def fliphat_peeling(request: Request) -> Game:
     pair = "a user's features, and their negatives in all coordinates but the first"
     names = ("Laplace log-likelihood ratio", "projection on the difference")
     return Target("fliphat-peeling", pair, Claim(request.epsilon, request.delta), sample, names)
-
-
-def project_on_l1_ball(vector: Floats, radius: float) -> Floats:
-    """Return the nearest point of l1 norm at most the radius."""
-    modulus = np.abs(vector)
-    if modulus.sum() <= radius:
-        return vector
-    ordered = np.sort(modulus)[::-1]
-    excess = (np.cumsum(ordered) - radius) / np.arange(1, len(vector) + 1)
-    threshold = excess[np.flatnonzero(ordered > excess)[-1]]
-    return np.asarray(np.sign(vector) * np.maximum(modulus - threshold, 0.0))
 
 
 def private_cov(request: Request) -> Game:
@@ -176,7 +165,15 @@ PUBLISHED = (
     "objective-perturbation",
 )
 """Targets with a published calibration beside the correct one."""
-RUNS = {"lplr-update": 200_000, "objective-perturbation": 5000, "fliphat-peeling": 5000, "gumbel-topk": 5000}
+RUNS = {
+    "lplr-update": 200_000,
+    "objective-perturbation": 5000,
+    "fliphat-peeling": 5000,
+    "gumbel-topk": 5000,
+    "jdp-linucb": 1000,
+    "fliphat": 2000,
+    "clipped-iht": 4000,
+}
 """Fresh runs of each world by default, where it is not 20 000."""
-DELTAS = {"fliphat-peeling": 0.01, "gumbel-topk": 0.01}
-"""The default delta, where it is not 1e-5."""
+DELTAS = {"fliphat-peeling": 0.01, "gumbel-topk": 0.01, "fliphat": 0.01, "clipped-iht": 0.01}
+"""The default delta of mechanisms and agents, where it is not 1e-5."""

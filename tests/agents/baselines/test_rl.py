@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
 from privbandit_agents.baselines import rl
+from privbandit_agents.baselines.rl_state import parameters_of
 from privbandit_agents.baselines.sb3_adapter import to_sb3
 from privbandit_agents.registry import can_play
-from privbandit_agents.testing import same_parts, same_state
+from privbandit_agents.testing import same_state
 from stable_baselines3.common.env_checker import check_env
 
 from privbandit_envs import Assortments, BanditEnv, BanditVectorEnv
@@ -242,10 +243,24 @@ def test_a_saved_agent_acts_the_same_and_can_go_on_learning(name: str, env_id: s
     actions = agent.select_action(contexts)
     assert np.array_equal(actions, copy.select_action(contexts)) and len(np.unique(actions, axis=0)) > 1
     assert same_state(agent, copy)
-    before = copy.model.num_timesteps
-    copy.learn(env, 100, seed=1)
-    assert before == agent.model.num_timesteps and copy.model.num_timesteps >= before + 100
-    assert not same_parts((copy.state()[0], {}), (agent.state()[0], {}))
+    before = agent.model.num_timesteps
+    for one in (copy, agent):
+        one.learn(env, 100, seed=1)
+    assert same_state(agent, copy) and copy.model.num_timesteps >= before + 100
+    agent.learn(env, 100, seed=2)
+    assert not same_state(agent, copy)
+
+
+def test_the_global_generators_are_given_back(name: str) -> None:
+    import torch
+
+    np.random.set_state(np.random.RandomState(3).get_state())  # noqa: NPY002
+    torch.manual_seed(3)
+    before = np.random.get_state()[1].copy(), torch.get_rng_state().numpy().copy()  # type: ignore[index]  # noqa: NPY002
+    env = gym.make(CLASSIFICATION, horizon=300)
+    play(env, small(name, env), seed=0)
+    after = np.random.get_state()[1], torch.get_rng_state().numpy()  # type: ignore[index]  # noqa: NPY002
+    assert all(np.array_equal(*pair) for pair in zip(before, after, strict=True))
 
 
 def test_an_agent_saved_before_it_learned_learns_as_it_would_have(name: str, tmp_path: Path) -> None:
@@ -261,10 +276,10 @@ def test_another_number_of_slots_goes_on_with_the_same_policy(name: str) -> None
     env = gym.make(CLASSIFICATION)
     agent = small(name, env, learning_rate=1e-12)
     agent.learn(env, 64, seed=0)
-    before, users = agent.state()[0], agent.model.num_timesteps
+    before, users = parameters_of(agent.model.policy), agent.model.num_timesteps
     agent.learn(gym.Wrapper(env), 64, seed=0)
     assert agent.model.n_envs == 1 and agent.model.num_timesteps >= users + 64
-    for key, array in agent.state()[0].items():
+    for key, array in parameters_of(agent.model.policy).items():
         np.testing.assert_allclose(array, before[key], atol=1e-6)
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from privbandit_agents.experiments import Trial, run_trial
-from privbandit_agents.experiments.board import Board
+from privbandit_agents.experiments.board import Board, write_overview
 
 from privbandit_envs.wrappers import RegretCurve
 
@@ -79,3 +80,28 @@ def test_the_ledger_says_what_was_spent(tmp_path: Path) -> None:
     with Board(tmp_path, agent) as board:
         RegretCurve([1, 2], board.write).extend(np.ones(2), np.ones(2))
     assert [event.value for event in read_events(tmp_path).Scalars("privacy/epsilon_spent")] == [0.25, 0.5]
+
+
+def test_the_overview_lays_the_board_out(tmp_path: Path) -> None:
+    from tensorboard.plugins.custom_scalar import layout_pb2
+    from tensorboard.plugins.hparams import plugin_data_pb2
+
+    picture = tmp_path / "regret.png"
+    Figure().savefig(picture)
+    trials = [Trial("privbandit/Linear-v0", "linucb", 50, 1, {"dim": 4}, {"alpha": 0.5})]
+    trials += [Trial("privbandit/Linear-v0", "jdp-linucb", 50, 1, {"theta": [0.5]}, {"counter": "tree"})]
+    for _ in range(2):
+        write_overview(tmp_path, [trial.spec for trial in trials], [picture])
+    assert len(list((tmp_path / "overview").iterdir())) == 1
+    events = read_events(tmp_path / "overview")
+    assert events.Images("figures/regret")[0].encoded_image_string == picture.read_bytes()
+    (config,) = events.Tensors("custom_scalars__config__")
+    layout = layout_pb2.Layout.FromString(config.tensor_proto.string_val[0])
+    charts = {chart.title: list(chart.multiline.tag) for chart in layout.category[0].chart}
+    assert charts["epsilon spent"] == ["^privacy/epsilon_spent$"]
+    assert {tag[1:-1] for (tag,) in charts.values()} == TAGS
+    content = events.SummaryMetadata("_hparams_/experiment").plugin_data.content
+    experiment = plugin_data_pb2.HParamsPluginData.FromString(content).experiment
+    types = {info.name: info.type for info in experiment.hparam_infos}
+    assert types["env.dim"] == types["agent.alpha"] == 3 and types["agent.counter"] == types["env.theta"] == 1
+    assert [metric.name.tag for metric in experiment.metric_infos] == ["final/regret"]

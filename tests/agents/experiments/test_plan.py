@@ -54,6 +54,44 @@ def test_parts_are_run_together_at_the_environments_own_horizon(tmp_path: Path) 
     assert {trial.horizon for trial in trials} == {10_000}
 
 
+def test_a_grid_is_all_combinations(tmp_path: Path) -> None:
+    text = GOOD.replace("dim: 5", "grid: {dim: [3, 5], n_arms: [2, 10]}").replace("alpha: 0.5", "grid: {alpha: [1, 2]}")
+    trials = read_plan(write(tmp_path, text)).trials()
+    worlds = [{"dim": 3, "n_arms": 2}, {"dim": 3}, {"dim": 5, "n_arms": 2}, {"dim": 5}]
+    pairs = [(trial.env_kwargs, trial.agent, trial.config) for trial in trials if trial.seed == 2]
+    agents = [("uniform", {}), ("linucb", {}), ("linucb", {"alpha": 2})]
+    assert pairs == [(world, *agent) for world in worlds for agent in agents] and len(trials) == 24
+    pinned = override(read_plan(tmp_path / "plan.yaml"), ["env.dim=4", "linucb.alpha=3"]).trials()
+    assert {trial.env_kwargs["dim"] for trial in pinned} == {4} and len(pinned) == 2 * 2 * 2
+    assert {trial.config.get("alpha") for trial in pinned if trial.agent == "linucb"} == {3}
+
+
+def test_a_file_includes_others(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "base.yaml").write_text(PARTS)
+    text = "parts:\n  - include: inner/base.yaml\n    seeds: [7]\n  - include: plan.yaml\n"
+    (tmp_path / "outer.yaml").write_text(text)
+    write(tmp_path, GOOD)
+    trials = read_plan(tmp_path / "outer.yaml").trials()
+    assert [trial.seed for trial in trials] == [7] * 3 + [2, 4] * 2 and trials[-1].env_kwargs == {"dim": 5}
+
+
+def test_a_bad_include_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("parts: [{include: b.yaml}]")
+    (tmp_path / "b.yaml").write_text("include: a.yaml")
+    with pytest.raises(UsageError, match=r"^a\.yaml includes itself: a\.yaml -> b\.yaml -> a\.yaml\.$"):
+        read_plan(tmp_path / "a.yaml")
+    (tmp_path / "b.yaml").write_text("include: none.yaml")
+    with pytest.raises(UsageError, match=r"^none\.yaml cannot be read: "):
+        read_plan(tmp_path / "a.yaml")
+    (tmp_path / "b.yaml").write_text("include: [c.yaml]")
+    with pytest.raises(UsageError, match=r"^b\.yaml: include: the name of a YAML file is needed; got \['c\.yaml'\]\.$"):
+        read_plan(tmp_path / "a.yaml")
+    (tmp_path / "b.yaml").write_text(GOOD.replace("seeds:", "sedes:"))
+    with pytest.raises(UsageError, match=r"^a\.yaml: parts\[0\]\.sedes is not a known key \(did you mean 'seeds'\?\)"):
+        read_plan(tmp_path / "a.yaml")
+
+
 def test_saying_a_default_changes_nothing(tmp_path: Path) -> None:
     plain = read_plan(write(tmp_path, GOOD)).trials()
     said = GOOD.replace("dim: 5", "dim: 5\n    n_arms: 10").replace("alpha: 0.5", "alpha: 0.5, ridge: 1")
@@ -88,6 +126,14 @@ def test_saying_a_default_changes_nothing(tmp_path: Path) -> None:
         ("dim: 5", "dim: 5\n    horizon: 50", "plan.yaml: parts[0].envs[0]: horizon must be at most the "),
         ("dim: 5", "dim: 5\n    dim: 6", "plan.yaml cannot be read: key 'dim' is given twice in line 3."),
         ("envs:", "envs: [", "plan.yaml cannot be read: "),
+        (
+            "alpha: 0.5",
+            "alpha: 1, grid: {alpha: [1]}",
+            "plan.yaml: agents[1]: alpha must be given once; got it in ",
+        ),
+        ("alpha: 0.5", "grid: {alpha: 1}", "plan.yaml: agents[1].grid.alpha: input should be a valid list; got 1."),
+        ("alpha: 0.5", "grid: {alpha: []}", "plan.yaml: agents[1].grid.alpha: list should have at least 1 item "),
+        ("alpha: 0.5", "grid: {alhpa: [1, 2]}", "plan.yaml: parts[0].agents[1]: linucb has no setting 'alhpa' (did "),
     ],
 )
 def test_a_mistake_is_named_with_its_place(tmp_path: Path, old: str, new: str, expected: str) -> None:
@@ -116,7 +162,7 @@ def test_set_goes_to_those_that_have_the_setting() -> None:
     assert by["privbandit/Linear-v0", "linucb"].config == {"alpha": 0.1, "ridge": 2}
     assert by["privbandit/Linear-v0", "greedy"].config == {"ridge": 2}
     assert by["privbandit/Linear-v0", "uniform"].config == {} and {trial.horizon for trial in by.values()} == {50}
-    assert not plan.parts[0].envs[0].kwargs
+    assert not plan.parts[0].envs[0].model_extra
 
 
 @pytest.mark.parametrize(

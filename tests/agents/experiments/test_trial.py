@@ -13,8 +13,8 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 from privbandit_agents import save
 from privbandit_agents.experiments import Outcome, Trial, run_trial
-from privbandit_agents.experiments.runner import run_trials
-from privbandit_agents.experiments.store import canonical, path_of
+from privbandit_agents.experiments.engine import run_trials
+from privbandit_agents.experiments.store import canonical, path_of, read_result
 from privbandit_agents.registry import AGENTS
 
 LINUCB = Trial("privbandit/Linear-v0", "linucb", 400, 3, {"dim": 6, "n_arms": 3}, {"alpha": 0.5}, checkpoints=40)
@@ -66,7 +66,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def without_circumstances(folder: Path, trial: Trial) -> str:
-    payload = json.loads(path_of(folder, trial.name).read_bytes())["payload"]
+    payload = read_result(path_of(folder, trial.name))
     del payload["seconds"], payload["provenance"]["date"], payload["provenance"]["host"]
     return canonical(payload)
 

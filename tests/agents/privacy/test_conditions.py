@@ -18,6 +18,7 @@ from privbandit_agents.privacy.objective import UserLoss, certified_rho
 from privbandit_agents.privacy.sphere import BinCapSign, Hemisphere
 
 AGENTS = private_agents()
+SPARSE = ("fliphat", "clipped-iht")  # their sums have bounds of their own: tests/agents/joint
 WILD = [math.nan, math.inf, -math.inf, 1e38, -1e308]
 
 
@@ -25,7 +26,7 @@ def linear(**kwargs: Any) -> Any:
     return gym.make("privbandit/Linear-v0", n_arms=2, dim=3, horizon=200, **kwargs)
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", [name for name in AGENTS if name not in SPARSE])
 @pytest.mark.parametrize("wild", WILD)
 def test_1_records_are_sanitised_first(name: str, wild: float) -> None:
     agent = make(name, linear(), seed=0, epsilon=math.inf)

@@ -256,3 +256,24 @@ def test_unknown_noise_is_refused_and_an_infinite_budget_needs_none() -> None:
     with pytest.raises(ValueError, match="noise must be one of numpy, secure; got 'safe'"):
         Laplace(1.0, 1.0, "safe")
     assert Gaussian.from_rho(math.inf, 1.0, "secure").release([1.0], rng()).tolist() == [1.0]
+
+
+def test_public_coordinates_are_released_without_selection() -> None:
+    mechanism, rng = GumbelTopK.calibrate(0.5, 2, 1.0, selection=0.8, kept=3), np.random.default_rng(0)
+    value, public = np.arange(20.0), np.array([9, 0, 4])
+    for _ in range(200):
+        coordinates, _ = mechanism.release(value, rng, public)
+        assert coordinates[:3].tolist() == [0, 4, 9] and len(set(coordinates.tolist())) == 5
+    rho = 0.5 * (2 / mechanism.beta**2 + 5 / mechanism.sigma**2)
+    assert rho == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="at most 3 public coordinates are paid for; got 4"):
+        mechanism.release(value, rng, np.arange(4))
+    with pytest.raises(ValueError, match="k and kept must be >= 0 and not both 0; got 0 and 0"):
+        GumbelTopK.calibrate(0.5, 0, 1.0)
+
+
+def test_without_selection_all_of_the_budget_goes_into_the_values() -> None:
+    mechanism, rng = GumbelTopK.calibrate(0.5, 0, 1.0, kept=4), np.random.default_rng(0)
+    assert mechanism.beta == 0 and mechanism.sigma == pytest.approx(2.0)
+    noise = [mechanism.release(np.zeros(9), rng, np.array([1, 2, 3, 8]))[1] for _ in range(2000)]
+    assert np.std(noise) == pytest.approx(2.0, rel=0.05)

@@ -1,0 +1,102 @@
+"""The audit of sparse joint agents: one user of a batch is replaced, later users' contexts read the estimate.
+
+All other users are the adversary's. Those of the target's batch pin the first coordinate of the estimate far above
+the noise and hold the others at a fifth of it. Those of the next batch are probes: offered cos(phi) e_j against
+sin(phi) e_1, a user plays the first arm if the ratio of the two estimates exceeds tan(phi), so a dozen of them measure
+it by bisection. The target's own action is left out, as joint privacy allows.
+"""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from privbandit_agents.privacy.audit import Claim, Game
+from privbandit_agents.registry import make
+
+Floats = NDArray[np.float64]
+DIM = 11
+BATCH = 256
+"""Users of the target's batch."""
+STEPS = 12
+"""Probes of each coordinate."""
+BASE = 0.2
+"""What the batch's other users hold the coordinates at, relative to the pinned one."""
+LOUD = 1e3
+"""A reward that every clip cuts."""
+SETTINGS: dict[str, dict[str, Any]] = {  # for fliphat one iteration that keeps everything: the values tell all
+    "fliphat": {"s": DIM, "M0": 0.1, "eta": 1e-4, "C": 1.0, "x_max": 8.0, "R": 80.0, "selection": 0.05},
+    "clipped-iht": {"s": DIM, "new": DIM // 2 + 1, "first": BATCH},
+}
+
+
+class SparseGame(Game):
+    """The target's reward is as large as it may be, or as small; its features push half of the coordinates each way."""
+
+    pair = "one user's reward R or -R at features +-x_max"
+    statistics = ("selected from the first half", "signed sum of values", "the same, values clipped", "both")
+
+    def __init__(self, name: str, config: dict[str, Any]) -> None:
+        """Read the claim off the agent's guarantee; prepare the records."""
+        self.name, self.config = name, {**SETTINGS[name], **config}
+        self.env = gym.make("privbandit/SparseLinear-v0", n_arms=2, dim=DIM, horizon=8 * BATCH)
+        agent = self.agent(0)
+        self.claim = Claim(agent.guarantee.epsilon, agent.guarantee.delta or 0.0)
+        limit = agent.config.x_max if name == "fliphat" else agent.clip.feature_limit
+        self.side = np.repeat([1.0, -1.0], DIM // 2)
+        self.others = limit * np.concatenate([[1.0], np.full(DIM - 1, BASE)])
+        self.target = limit * np.concatenate([[0.0], self.side])
+        self.shift = 1 / BATCH  # of a value, relative to the pinned one
+        self.per_selection = selection_weight(agent) if name == "clipped-iht" else 0.0
+
+    def agent(self, seed: int) -> Any:
+        """Return a fresh agent."""
+        return make(self.name, self.env, seed=seed, **self.config)
+
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        """Return the statistics of so many runs."""
+        out = np.zeros((runs, len(self.statistics)))
+        for run in range(runs):
+            agent = self.agent(int(rng.integers(2**31)))
+            self.serve(agent, world)
+            ratios = read(agent)
+            selected = np.abs(ratios) > 1e-3
+            moved = np.where(selected, self.side * (ratios - BASE), 0.0)
+            chosen, values = float(self.side @ selected), float(moved.sum())
+            clipped = float(np.clip(moved, -self.shift, self.shift).sum())
+            out[run] = chosen, values, clipped, values + self.per_selection * chosen
+        return out
+
+    def serve(self, agent: Any, world: int) -> None:
+        """Let silent users go by until a batch of the right size begins; then serve it, the target first."""
+        while agent.frozen_rounds() < BATCH:
+            self.users(agent, np.zeros(DIM), 0.0, agent.frozen_rounds())
+        self.users(agent, self.target, LOUD * (1 - 2 * world), 1)
+        self.users(agent, self.others, LOUD, BATCH - 1)
+
+    def users(self, agent: Any, features: Floats, reward: float, n: int) -> None:
+        """Serve n users with the same record; both arms have the same features."""
+        contexts = np.broadcast_to(features, (n, 2, DIM)).astype(np.float32)
+        agent.update(contexts, np.zeros(n, dtype=int), np.full(n, reward))
+
+
+def read(agent: Any) -> Floats:
+    """Return the ratios of the other coordinates of the estimate to the first, as probe users' actions reveal them."""
+    low, high = np.full(DIM - 1, -np.pi / 2), np.full(DIM - 1, np.pi / 2)
+    probes = np.zeros((DIM - 1, 2, DIM), dtype=np.float32)
+    for _ in range(STEPS):
+        angle = (low + high) / 2
+        probes[:, 0, 1:] = np.diag(np.cos(angle))
+        probes[:, 1, 0] = np.sin(angle)
+        above = np.asarray(agent.select_action(probes)) == 0
+        low, high = np.where(above, angle, low), np.where(above, high, angle)
+    return np.asarray(np.tan((low + high) / 2))
+
+
+def selection_weight(agent: Any) -> float:
+    """Return how much a selection tells beside a value, in units of values: sigma^2 / beta over the pinned sum."""
+    mechanism = agent.clip.mechanism
+    pinned = BATCH * agent.clip.sensitivity / 2
+    return float(mechanism.sigma**2 / mechanism.beta / pinned)

@@ -1,0 +1,237 @@
+"""FLIPHAT: forgetful iterative private hard thresholding.
+
+Sunrit Chakraborty, Saptarshi Roy and Debabrota Basu, "FLIPHAT: Joint Differential Privacy for High Dimensional Sparse
+Linear Bandits", 2024, Algorithms 1 (N-IHT), 2 (FLIPHAT) and 3 (peeling).
+"""
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.agent import (
+    Array,
+    CentralAgent,
+    Guarantee,
+    Ledger,
+    Space,
+    at_least,
+    count,
+    many,
+    n_arms,
+    one_of,
+    plays_arms,
+    positive,
+)
+from privbandit_agents.joint.squared_loss import SquaredLoss
+from privbandit_agents.privacy import peeling
+from privbandit_agents.privacy.accounting import epsilon_to_rho
+from privbandit_agents.privacy.ledger import Cost, approximate, zcdp
+from privbandit_agents.privacy.mechanisms import GumbelTopK, LaplacePeeling
+from privbandit_agents.privacy.moments import played, together
+
+GRAM_ITERATIONS, GRAM_DIM = 6, 1000
+"""The Gram matrix is kept beyond so many iterations, up to this dimension, unless passing over the rows is cheaper."""
+ROW_PASSES = 1 / 20
+"""Iterations over the rows that cost as much as the Gram matrix, for each dimension (measured, float64, one core)."""
+CHUNK = 128
+"""Users taken in at once, so that they stay in cache."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of FLIPHAT; bounds on the world are public knowledge that the agent is given, never reads.
+
+    Attributes:
+        epsilon: privacy budget, > 0; infinity adds no noise. Not used if ``rho`` is given.
+        delta: of (epsilon, delta), in (0, 1).
+        rho: zCDP budget instead of epsilon (composition ``"zcdp"`` alone).
+        s: sparsity guess, the number of coordinates that an iteration keeps.
+        eta: step size of the gradient of the *mean* of (y - x . theta)^2.
+        M0: number of iterations M = M0 log N after an episode of N users, rounded, at least 1.
+        M: the same number of iterations for every episode, instead of M0.
+        C: bound b_max on the l1 norm of beta; iterates are projected there.
+        R: bound on rewards; default: x_max C + sigma sqrt(2 log N) (Proposition 5.5).
+        sigma: scale of the reward's noise, for R.
+        x_max: bound on the features; contexts are clipped to it.
+        calibration: ``"correct"``, or ``"published"``: noise for eta B / n, a quarter of 1/x_max of the sensitivity.
+        composition: of the iterations: ``"zcdp"`` (one Gumbel vector selects, Gaussian noise releases), or ``"basic"``
+            (the paper's epsilon/M and delta/M, Laplace peeling; the published calibration has no other).
+        selection: share of an iteration's rho that goes into selection, in (0, 1); it has to outdo d coordinates.
+    """
+
+    epsilon: float = 1.0
+    delta: float = 0.01
+    rho: float | None = None
+    s: int = 10
+    eta: float = 0.4
+    M0: float = 1.6
+    M: int | None = None
+    C: float = math.sqrt(5)
+    R: float | None = None
+    sigma: float = 0.1
+    x_max: float = 4.0
+    calibration: str = "correct"
+    composition: str = "zcdp"
+    selection: float = 0.75
+
+    def __post_init__(self) -> None:
+        """Check the ranges; budgets are checked by the ledger."""
+        count(s=self.s)
+        positive(eta=self.eta)
+        positive(C=self.C)
+        positive(x_max=self.x_max)
+        if not 0 < self.selection < 1:
+            raise ValueError(f"selection must lie in (0, 1); got {self.selection!r}.")
+        at_least(0, M0=self.M0)
+        at_least(0, sigma=self.sigma)
+        if self.M is not None:
+            count(M=self.M)
+        if self.R is not None:
+            positive(R=self.R)
+        one_of(("correct", "published"), calibration=self.calibration)
+        one_of(("zcdp", "basic"), composition=self.composition)
+        if self.rho is not None and (self.composition, self.calibration) != ("zcdp", "correct"):
+            raise ValueError(f"rho needs calibration correct and composition zcdp; give epsilon instead of {self.rho}.")
+
+    def iterations(self, users: int) -> int:
+        """Return M after an episode of so many users."""
+        return self.M or max(1, round(self.M0 * math.log(users)))
+
+    def bounds(self, users: int) -> tuple[float, float]:
+        """Return x_max and R of an episode of so many users (Proposition 5.5): what is clipped to, and covered."""
+        return self.x_max, self.R or self.x_max * self.C + self.sigma * math.sqrt(2 * math.log(users))
+
+
+class FLIPHAT(CentralAgent[Array]):
+    """Episodes of doubling length; each is played on an estimate from the one before, which is then forgotten.
+
+    *Formal guarantees.* (epsilon, delta)-joint DP (or rho-zCDP) under replacement of a user's whole record, whatever
+    the records: features are clipped to x_max in sup norm and rewards to R by the curator, records that are not finite
+    count as (0, 0), iterates lie in the l1 ball of radius C, so a gradient step has sup-norm sensitivity
+    4 eta x_max (R + x_max C) / n, attained. A user is in one episode, whose bounds are 1, 2, 4, ... whatever the data,
+    so episodes compose in parallel; the M iterations of N-IHT add up in zCDP, or basically. Actions read the released
+    estimate only. With ``calibration="published"`` nothing is guaranteed; the ledger has what is really spent.
+
+    Deviations:
+        The published noise covers eta B / n, which is 4 x_max times less than the sensitivity; correct is
+        4 eta x_max B / n. Contexts are clipped, which the proof needs and Gaussian contexts violate.
+        ``composition="zcdp"`` replaces s Laplace vectors by one Gumbel vector and Gaussian noise on the values, and
+        epsilon/M by rho/M: for the same guarantee a tenth of the noise. ``composition="basic"`` keeps the paper's
+        peeling scale where its lemma is proved and otherwise takes the least that is. The loss is the mean, so that n
+        enters the noise once (the paper's step size of 1e-4 suits a sum, whose noise would have to be n times larger).
+        theta^0 = 0 in every episode; M is rounded.
+    """
+
+    Config = Config
+    fixed: ClassVar[frozenset[str]] = CentralAgent.fixed | {"guarantee", "rho"}
+
+    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+        """Declare the budget and begin episode 0, of one user."""
+        super().__init__(observation_space, action_space, config, rng)
+        assert observation_space.shape is not None
+        self.dim = observation_space.shape[1]
+        self.rho = config.rho or epsilon_to_rho(config.epsilon, config.delta)
+        proven = config.calibration == "correct"
+        if not proven:
+            warnings.warn("fliphat: the published calibration is kept for comparison only.", stacklevel=4)
+        self.ledger = Ledger(epsilon=math.inf if not proven else budget(config), delta=config.delta, rho=config.rho)
+        self.noise = rng.spawn(1)[0]
+        self.guarantee = Guarantee(
+            notion="joint",
+            epsilon=budget(config),
+            delta=None if config.rho else config.delta,
+            rho=self.rho if config.composition == "zcdp" and proven else None,
+            protects="context, action and reward of every user, from all others",
+            proven=proven,
+            reference="docs/privacy.md, noisy iterative hard thresholding",
+        )
+        self.release = np.zeros(self.dim)
+        self.episode, self.users = 0, 0
+        self.loss = self._empty()
+
+    @classmethod
+    def plays(cls, observation_space: Space, action_space: Space) -> str:
+        """Arms with features each."""
+        return plays_arms(observation_space, action_space, per_arm=True)
+
+    def select_action(self, context: Array) -> Any:
+        """Return argmax x . beta (Alg. 2, line 11), an arm at random before the first estimate (line 2)."""
+        support = np.flatnonzero(self.release)
+        if not len(support):
+            return (many(self.rng, context, (0, 0)) * n_arms(self.action_space)).astype(int)[()]
+        with np.errstate(over="ignore", invalid="ignore"):  # of a record that is not finite: its own user's loss
+            scores = np.vecdot(context.take(support, axis=-1), self.release[support].astype(context.dtype))
+        return scores.argmax(axis=-1)
+
+    def curate(self, context: Array, action: Any, feedback: Any) -> Array | None:
+        """Store the played features and the reward (Alg. 2, line 13); estimate when the episode ends (line 8)."""
+        contexts, actions, rewards = together(context, action, feedback, self.dim)
+        estimate, done = None, 0
+        while done < len(contexts):
+            part = slice(done, min(len(contexts), done + min(self.frozen_rounds(), CHUNK)))
+            self.loss.add(played(contexts[part], actions[part], dtype=None), rewards[part])
+            self.users += part.stop - done
+            done = part.stop
+            if self.users == 2 ** (self.episode + 1) - 1:
+                estimate = self._estimate()
+        return estimate
+
+    def frozen_rounds(self) -> int:
+        """Return the number of users left in the episode; it begins with user 2^episode."""
+        return int(2 ** (self.episode + 1)) - 1 - self.users
+
+    def _estimate(self) -> Array:
+        n, config = 2**self.episode, self.config
+        peel, cost = calibrate(config, n, min(config.s, self.dim), self.rho)
+        self.ledger.spend(cost, group=self.episode)
+        beta = n_iht(self.loss, peel, config.iterations(n), config.eta, config.C, self.noise)
+        self.episode += 1
+        self.loss = self._empty()  # forget (line 9)
+        return beta
+
+    def _empty(self) -> SquaredLoss:
+        n, config = 2**self.episode, self.config
+        gram = config.iterations(n) > max(GRAM_ITERATIONS, ROW_PASSES * self.dim) and self.dim <= GRAM_DIM
+        return SquaredLoss(self.dim, self.observation_space.dtype, *config.bounds(n), users=n, gram=gram)
+
+
+def n_iht(
+    loss: SquaredLoss, peel: GumbelTopK | LaplacePeeling, M: int, eta: float, C: float, noise: Generator
+) -> Array:
+    """Run M iterations of noisy iterative hard thresholding (Alg. 1) from theta = 0 and return theta, shape (d,).
+
+    *Formal guarantees.* M adaptive releases of ``peel``, if that covers the sensitivity of a gradient step: |theta|_1
+    is at most C at every step.
+    """
+    gradient = loss.gradient()
+    theta = np.zeros(len(loss.moment))
+    for _ in range(M):
+        kept, values = peel.release(theta - eta * gradient(theta), noise)  # lines 3 and 4
+        theta = np.zeros(len(theta))
+        theta[kept] = peeling.project_on_l1_ball(values, C)  # line 5
+    return theta
+
+
+def calibrate(config: Config, users: int, s: int, rho: float) -> tuple[GumbelTopK | LaplacePeeling, Cost]:
+    """Return the peeling of every iteration after an episode of so many users, and what the M of them cost."""
+    M, n = config.iterations(users), users
+    bounds = config.eta, *config.bounds(n), config.C, n
+    sensitivity = peeling.step_sensitivity(*bounds)
+    if config.calibration == "published":
+        stated = peeling.published_sensitivity(*bounds)
+        peel = peeling.published(config.epsilon, config.delta, M, s, sensitivity, stated)
+        return peel, zcdp(M * peel.cost.rho)
+    if config.composition == "basic":
+        basic = peeling.basic(config.epsilon, config.delta, M, s, sensitivity)
+        return basic, approximate(config.epsilon, config.delta)
+    one = peeling.concentrated(rho, M, s, sensitivity, config.selection)
+    return one, zcdp(M * one.cost.rho)
+
+
+def budget(config: Config) -> float | None:
+    """Return epsilon, or None where rho is the budget."""
+    return None if config.rho else float(config.epsilon)

@@ -1,0 +1,83 @@
+"""The squared loss of an episode's users: clipped at the door, kept in the smaller of two forms."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit_agents.agent import Stateful
+from privbandit_agents.rows import Rows
+
+Floats = NDArray[np.float64]
+FLUSH = 1024
+"""Rows kept before they are added to the Gram matrix."""
+
+
+class SquaredLoss(Stateful):
+    """The mean of (y - x . theta)^2 over users whose features and rewards are clipped as they come in.
+
+    A record with an entry that is not finite counts as (0, 0). Kept are the rows or, for ``gram``, their Gram matrix
+    and moment alone: d^2 numbers however many users, and gradients at d s instead of n d. Sums are in float64.
+
+    Args:
+        dim: d.
+        dtype: of the features kept as rows.
+        x_max: bound on the sup norm of the features.
+        R: bound on the rewards.
+        users: how many will come, to make room for.
+        gram: whether to keep the Gram matrix.
+    """
+
+    def __init__(self, dim: int, dtype: Any, x_max: float, R: float, *, users: int, gram: bool) -> None:
+        """Start without users."""
+        self.x_max, self.R = x_max, R
+        room = min(users, FLUSH) if gram else users
+        self.features, self.rewards = Rows((dim,), dtype, room), Rows((), np.float64, room)
+        self.matrix = np.zeros((dim, dim) if gram else (0, 0))
+        self.moment = np.zeros(dim)
+        self.users = 0
+
+    def add(self, features: Any, reward: Any) -> None:
+        """Take in users, features of shape (n, d) and rewards of shape (n,)."""
+        x, y = np.asarray(features), np.asarray(reward, dtype=np.float64)
+        bad = ~(np.isfinite(x).all(axis=-1) & np.isfinite(y))
+        x = np.clip(x, -self.x_max, self.x_max)
+        x[bad] = 0
+        y = np.clip(np.where(bad, 0.0, y), -self.R, self.R)
+        self.users += len(x)
+        done = 0
+        while done < len(x):
+            n = min(len(x) - done, FLUSH - len(self.features)) if self.matrix.size else len(x)
+            self.features.append(x[done : done + n])
+            self.rewards.append(y[done : done + n])
+            done += n
+            if self.matrix.size and len(self.features) == FLUSH:
+                self._flush()
+
+    def gradient(self) -> Callable[[Floats], Floats]:
+        """Return theta -> -(2/n) sum of x (y - x . theta), shape (d,); it reads the support of theta only."""
+        scale = 2 / self.users
+        if self.matrix.size:
+            self._flush()
+            return lambda theta: scale * (on_support(self.matrix, theta) - self.moment)
+        x, y = self._rows(), self.rewards.view()
+        return lambda theta: scale * ((on_support(x, theta) - y) @ x)
+
+    def _rows(self) -> Floats:
+        x = self.features.view().astype(np.float64)
+        return np.clip(x, -self.x_max, self.x_max, out=x)  # rounding to a shorter type may have gone beyond
+
+    def _flush(self) -> None:
+        x = self._rows()
+        self.matrix += x.T @ x
+        self.moment += self.rewards.view() @ x
+        self.features.clear()
+        self.rewards.clear()
+
+
+def on_support(matrix: Floats, theta: Floats) -> Floats:
+    """Return matrix theta from the columns where theta is not 0."""
+    support = np.flatnonzero(theta)
+    product: Floats = matrix[:, support] @ theta[support]
+    return product

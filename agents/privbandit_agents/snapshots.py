@@ -1,0 +1,94 @@
+"""A run's state in one file, written every now and then, so that a killed run goes on from there."""
+
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from privbandit_agents import state
+from privbandit_agents.agent import Agent, Array
+from privbandit_envs import BanditEnv, BanditVectorEnv
+from privbandit_envs.wrappers import RegretCurve
+
+SHARE = 20
+"""At most one part in SHARE of a run's time goes into snapshots."""
+
+
+class Kept(Protocol):
+    """Something beside the run whose state, JSON values, is kept with it."""
+
+    def state(self) -> Any:
+        """Return the state."""
+
+    def restore(self, values: Any) -> None:
+        """Take it over."""
+
+
+class Snapshots:
+    """Keeps the agent, the place in the stream of users and the regret so far in one ``.npz`` file, without pickle.
+
+    A run that goes on from a snapshot gives what it would have given, bit for bit. The file is as secret as the users'
+    records (see ``privbandit_agents.save``) and readable by its owner alone.
+
+    Args:
+        path: of the file.
+        label: says which run it is, by which code; the snapshot of another one is not used.
+        every: seconds between two snapshots, at least; longer if writing is slow.
+        beside: kept with the run.
+    """
+
+    def __init__(self, path: Path, label: str, every: float = 60.0, beside: Kept | None = None) -> None:
+        """Nothing is read or written yet."""
+        self.path, self.label, self.every, self.beside = path, label, every, beside
+        self.seconds_before = 0.0
+        self._started = self._last = time.perf_counter()
+
+    def resume(self, env: Any, agent: Agent, curve: RegretCurve) -> Array | None:
+        """Bring a run to where its last snapshot was taken.
+
+        Returns:
+            The context (or contexts) to go on with; None if there is no snapshot to use, and nothing was changed.
+
+        Raises:
+            RuntimeError: the agent cannot take its state over; the snapshot is removed.
+        """
+        kept = self._read()
+        if kept is None or not isinstance(env, BanditEnv | BanditVectorEnv):
+            return None
+        arrays, values = kept
+        try:
+            agent.restore(arrays, values["agent"])
+            agent.restored()
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            self.remove()
+            raise RuntimeError(f"snapshot {self.path} does not fit ({error}), so it was removed; run again.") from error
+        curve.restore(values["curve"])
+        if self.beside is not None:
+            self.beside.restore(values["beside"])
+        self.seconds_before = values["seconds"]
+        return env.go_to(values["env"])
+
+    def offer(self, env: Any, agent: Agent, curve: RegretCurve) -> None:
+        """Write a snapshot if the last one is old enough; call it between two rounds."""
+        now = time.perf_counter()
+        if now - self._last >= self.every and isinstance(env, BanditEnv | BanditVectorEnv):
+            self._write(env, agent, curve)
+            self._last = time.perf_counter()
+            self.every = max(self.every, SHARE * (self._last - now))
+
+    def remove(self) -> None:
+        """Delete the file: the run is over."""
+        self.path.unlink(missing_ok=True)
+
+    def _write(self, env: BanditEnv | BanditVectorEnv, agent: Agent, curve: RegretCurve) -> None:
+        arrays, values = agent.state()
+        seconds = self.seconds_before + time.perf_counter() - self._started
+        run = {"label": self.label, "agent": values, "env": env.bookmark(), "curve": curve.state(), "seconds": seconds}
+        beside = None if self.beside is None else self.beside.state()
+        state.write(self.path, arrays, {**run, "beside": beside}, secret=True)
+
+    def _read(self) -> tuple[state.Arrays, dict[str, Any]] | None:
+        try:
+            arrays, values = state.read(self.path)
+            return (arrays, values) if values["label"] == self.label else None
+        except Exception:  # whatever damage does to a file: it is a cache, and the run begins anew
+            return None

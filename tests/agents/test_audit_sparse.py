@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+from privbandit_agents.audit_sparse import SparseGame
+from privbandit_agents.audits import game
+from privbandit_agents.privacy.audit import audit
+from privbandit_agents.privacy.mechanisms import GumbelTopK
+
+AGENTS = ("fliphat", "clipped-iht")
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 5.0])
+def test_sparse_agents_keep_their_claim(name: str, epsilon: float) -> None:
+    """Each of the six may be refuted by chance once in a thousand."""
+    assert not audit(game(name, epsilon), 100, rng(), confidence=0.999, pilot=100).refuted
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0])
+@pytest.mark.filterwarnings("ignore:fliphat")
+def test_the_published_calibration_is_refuted_at_one_iteration(epsilon: float) -> None:
+    assert audit(game("fliphat", epsilon, calibration="published"), 150, rng(), pilot=100).refuted
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:fliphat")
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 5.0])
+def test_audits_at_full_length(epsilon: float) -> None:
+    """At epsilon = 5 a refutation takes some 600 runs at least: the rarer event has probability 1/150."""
+    assert audit(game("fliphat", epsilon, calibration="published"), 2000, rng(1), confidence=0.999).refuted
+    for name in AGENTS:
+        verdict = audit(game(name, epsilon), 4000, rng(1), confidence=0.999)
+        assert not verdict.refuted and (epsilon < 5 or verdict.lower_bound > 0.2 * epsilon)
+
+
+@pytest.mark.parametrize(("name", "kept"), [("fliphat", 10), ("clipped-iht", 5)])
+def test_the_probes_read_the_estimate(name: str, kept: int) -> None:
+    """Without noise the others hold the coordinates at a fifth, and one user of 256 moves each by 1/256."""
+    played = SparseGame(name, {"epsilon": 1e6})
+    first, second = (played.play(world, 3, rng())[:, 1] for world in (0, 1))
+    assert np.allclose(first - second, 2 * kept / 256, rtol=0.1)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_with_a_sixth_of_the_noise_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = GumbelTopK.release
+
+    def quiet(self: GumbelTopK, *args: object) -> object:
+        return original(GumbelTopK(self.k, self.beta / 6, self.sigma / 6, self.rho, self.kept), *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(GumbelTopK, "release", quiet)
+    assert audit(game(name, 1.0), 100, rng(), pilot=100).refuted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "runs"), [("fliphat", 4000), ("clipped-iht", 6000)])
+def test_an_agent_with_half_the_noise_is_caught_at_epsilon_1(
+    name: str, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At epsilon 5 so many runs do not tell: their bounds are 4.5 and 4.2."""
+    original = GumbelTopK.release
+
+    def quiet(self: GumbelTopK, *args: object) -> object:
+        return original(GumbelTopK(self.k, self.beta / 2, self.sigma / 2, self.rho, self.kept), *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(GumbelTopK, "release", quiet)
+    assert audit(game(name, 1.0), runs, rng(), confidence=0.99).refuted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AGENTS)
+def test_two_equal_worlds_are_not_told_apart(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of forty audits at 95 % two are expected to find a bound above 0, eight or more once in three thousand."""
+    played = game(name, 1.0)
+    play = played.play
+    monkeypatch.setattr(type(played), "play", lambda self, world, runs, rng: play(0, runs, rng))
+    bounds = [audit(played, 50, rng(seed), confidence=0.95, pilot=50).lower_bound for seed in range(40)]
+    assert sum(bound > 0 for bound in bounds) < 8

@@ -50,7 +50,7 @@ def cut_at(passed: int) -> Any:
 
 def interrupted(trial: Trial, folder: Path, passed: int) -> None:
     with pytest.raises(CutError):
-        run_trial(trial, folder, cut_at(passed), save_every=1e-3)
+        run_trial(trial, folder, cut_at(passed), save_every=1e-9)
 
 
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.agent)

@@ -19,13 +19,10 @@ from privbandit_agents.agent import (
     above,
     at_least,
     count,
-    many,
     plays_assortments,
     positive,
-    top_k,
 )
-from privbandit_agents.baselines.choice import Choices
-from privbandit_envs.mnl import attraction, best_assortment
+from privbandit_agents.choices import Choices, best_sets, random_sets, together
 
 
 @dataclass(frozen=True)
@@ -68,6 +65,7 @@ class UCBMNL(Agent):
         """Start with exploration."""
         super().__init__(observation_space, action_space, config, rng)
         assert isinstance(action_space, Assortments) and observation_space.shape is not None
+        self.action_space: Assortments = action_space
         self.n_items, self.dim = action_space.n_items, observation_space.shape[1] - 1
         self.capacity = action_space.capacity
         self.choices = Choices(self.capacity, self.dim)
@@ -84,22 +82,16 @@ class UCBMNL(Agent):
 
     def select_action(self, context: Array) -> Array:
         """Return the assortment that is best for the optimistic utilities; a random one while exploring."""
-        shape = self.observation_space.shape
-        assert shape is not None
         if len(self.choices) < self.config.exploration_rounds:
-            return top_k(many(self.rng, context, shape, self.n_items), self.capacity)
+            return random_sets(self.rng, context, self.action_space)
         scored: Array = context[..., :-1] @ self.scorer
         width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
-        weights, revenues = attraction(scored[..., -1] + width), context[..., -1]
-        if context.ndim == len(shape):
-            weights, revenues = weights[None], revenues[None]
-        best = best_assortment(weights, revenues, self.capacity)
-        return best.reshape(*context.shape[:-1])
+        return best_sets(context, scored[..., -1] + width, self.capacity)
 
     def update(self, context: Array, action: Any, feedback: Any) -> None:
         """Keep what was offered and bought; refit when it is time."""
-        contexts = context.reshape(-1, *(self.observation_space.shape or ()))
-        sets, bought, done = np.asarray(action).reshape(len(contexts), -1), np.atleast_1d(feedback), 0
+        contexts, sets, bought = together(context, action, feedback, (self.n_items, self.dim + 1))
+        done = 0
         while done < len(contexts):
             n = min(len(contexts) - done, self.frozen_rounds())
             self.choices.append(*(part[done : done + n] for part in (contexts, sets, bought)))

@@ -2,8 +2,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.baselines.choice import Choices
+from privbandit_agents.agent import Assortments
+from privbandit_agents.choices import Choices, best_sets, lay_out, random_sets, together
 from scipy.optimize import check_grad, minimize
+
+from privbandit_envs.mnl import attraction, best_assortment
 
 
 def choices(n: int = 200, seed: int = 0) -> Choices:
@@ -81,3 +84,67 @@ def test_ucb_mnl_pays_little_more_than_its_exploration() -> None:
     regret = play(env, make("ucb-mnl", env, seed=0), seed=0).regret
     assert regret[-1] < 6 and regret[-1] - regret[99] < 1
     assert play(env, make("uniform", env, seed=0), seed=0).regret[-1] > 30
+
+
+def test_any_record_can_be_laid_out() -> None:
+    contexts = np.arange(4 * 5 * 3, dtype=float).reshape(4, 5, 3)
+    sets = np.array([[1, 1, 1, 0, 1], [0, 0, 1, 0, 0], [0, 0, 0, 0, 0], [0, 1, 0, 1, 0]])
+    laid_out = lay_out(contexts, sets, np.array([4, 0, 2, 3]), 2)  # too large a set, and purchases outside the set
+    assert laid_out.bought.tolist() == [-1, -1, -1, 1]
+    assert laid_out.offered.tolist() == [[True, True], [True, False], [False, False], [True, True]]
+    assert np.array_equal(laid_out.features[1], np.stack([contexts[1, 2, :2], np.zeros(2)]))
+    assert np.array_equal(laid_out.features[3], contexts[3, [1, 3], :2])
+
+
+@pytest.mark.parametrize("odd", ["nan revenue", "other revenues", "nan feature", "negative revenue", "huge"])
+def test_a_user_never_changes_the_sets_of_the_others(odd: str) -> None:
+    rng = np.random.default_rng(3)
+    contexts = rng.standard_normal((6, 9, 4))
+    contexts[..., -1] = np.where(np.arange(6) % 2, 1.0, rng.random((9, 6))).T
+    changed = contexts.copy()
+    row = changed[2]
+    if odd == "nan feature":
+        row[:, 0] = np.nan
+    elif odd == "huge":
+        row[:] = 1e300
+    else:
+        row[:, -1] = {"nan revenue": np.nan, "other revenues": rng.random(9), "negative revenue": -1.0}[odd]
+    others = [0, 1, 3, 4, 5]
+    with np.errstate(all="ignore"):
+        before, after = (best_sets(x, x[..., :-1].sum(axis=-1), 3) for x in (contexts, changed))
+        alone = [best_sets(changed[user], changed[user, :, :-1].sum(axis=-1), 3) for user in range(6)]
+    assert np.array_equal(before[others], after[others]) and np.array_equal(after, alone)
+    assert (after.sum(axis=1) <= 3).all()
+
+
+def test_best_sets_are_the_optimum() -> None:
+    rng = np.random.default_rng(0)
+    contexts, utilities = rng.random((50, 9, 3)), rng.standard_normal((50, 9))
+    expected = best_assortment(attraction(utilities), contexts[..., -1], 3)
+    assert np.array_equal(best_sets(contexts, utilities, 3), expected)
+    contexts[..., -1] = 0.5
+    equal = best_assortment(attraction(utilities), contexts[..., -1], 3)
+    assert np.array_equal(best_sets(contexts, utilities, 3), equal)
+
+
+def test_random_sets_are_full_and_do_not_depend_on_the_grouping() -> None:
+    contexts, space = np.zeros((7, 6, 3)), Assortments(6, 2)
+    group = random_sets(np.random.default_rng(1), contexts, space)
+    rng = np.random.default_rng(1)
+    assert np.array_equal(group, [random_sets(rng, context, space) for context in contexts])
+    assert (group.sum(axis=1) == 2).all()
+
+
+@pytest.mark.parametrize("wrong", ["few purchases", "one set", "text", "other shape"])
+def test_a_group_is_taken_whole_or_not_at_all(wrong: str) -> None:
+    contexts, sets, bought = np.zeros((3, 5, 2)), np.zeros((3, 5), np.int8), np.zeros(3, int)
+    arguments = {
+        "few purchases": (contexts, sets, bought[:2]),
+        "one set": (contexts, sets[0], bought),
+        "text": (contexts, sets, np.array(["a", "b", "c"])),
+        "other shape": (contexts[:, :4], sets, bought),
+    }[wrong]
+    with pytest.raises(ValueError, match=r"^records must be n contexts of shape \(5, 2\)"):
+        together(*arguments, (5, 2))
+    one = together(contexts[0], sets[0], -1, (5, 2))
+    assert [array.shape for array in one] == [(1, 5, 2), (1, 5), (1,)]

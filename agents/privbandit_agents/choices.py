@@ -1,0 +1,166 @@
+"""Users' choices from assortments: offering sets, laying out what was offered, and the likelihood of theta."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from privbandit_agents.agent import Assortments, Stateful, many, top_k
+from privbandit_agents.rows import Rows
+from privbandit_envs.mnl import attraction, best_assortment
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+
+class LaidOut(NamedTuple):
+    """What n users were offered and bought, without the items that were not on offer.
+
+    Attributes:
+        features: of the offered items in order, zeros behind them, shape (n, K, d).
+        offered: whether there is an item, shape (n, K).
+        bought: position of the purchased item, or -1, shape (n,).
+    """
+
+    features: Floats
+    offered: NDArray[np.bool_]
+    bought: NDArray[np.intp]
+
+
+def lay_out(contexts: Array, sets: Array, purchases: Array, capacity: int) -> LaidOut:
+    """Pick out the offered items; every user is laid out alone, whatever the records of the others.
+
+    Any record will do: of a set of more than ``capacity`` items the first ones count, and what is bought outside the
+    set counts as no purchase.
+
+    Args:
+        contexts: shape (n, N, d + 1), the revenue in the last column.
+        sets: 0/1, shape (n, N).
+        purchases: the purchased item, or -1, shape (n,).
+        capacity: largest size K of a set.
+    """
+    order = np.argsort(np.asarray(sets) == 0, axis=1, kind="stable")[:, :capacity]  # the offered items first, in order
+    offered = np.take_along_axis(sets, order, axis=1) != 0
+    features = np.take_along_axis(contexts[..., :-1], order[..., None], axis=1).astype(np.float64)
+    features[~offered] = 0.0
+    hit = offered & (order == np.asarray(purchases)[:, None])
+    return LaidOut(features, offered, np.where(hit.any(axis=1), hit.argmax(axis=1), -1))
+
+
+def together(context: Any, action: Any, feedback: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """Return the records of one user or of many as (n, N, d + 1), (n, N) and (n,), or raise before any is taken in.
+
+    A group that is refused half-way and sent again would count its first users twice.
+
+    Args:
+        context: of one user or of n.
+        action: 0/1, of one user or of n.
+        feedback: the purchased item or -1, of one user or of n.
+        shape: (N, d + 1).
+
+    Raises:
+        ValueError: they are not numbers, or not as many of each.
+    """
+    contexts, sets, bought = np.asarray(context), np.asarray(action), np.atleast_1d(feedback)
+    if contexts.ndim == len(shape):
+        contexts, sets = contexts[None], sets[None]
+    n = len(bought)
+    shapes = contexts.shape, sets.shape, bought.shape
+    numbers = all(array.dtype.kind in "biuf" for array in (contexts, sets, bought))
+    if not numbers or shapes != ((n, *shape), (n, shape[0]), (n,)):
+        expected = f"n contexts of shape {shape}, n sets of {shape[0]} items, n purchases"
+        raise ValueError(f"records must be {expected}; got shapes {shapes}.")
+    return contexts, sets, bought
+
+
+def random_sets(rng: Generator, context: Array, space: Assortments) -> NDArray[np.int8]:
+    """Return a uniformly random set of full capacity for one user or for n, shape (..., N)."""
+    single = context.shape[-2:]
+    return top_k(many(rng, context, single, space.n_items), space.capacity)
+
+
+def best_sets(context: Array, utilities: Array, capacity: int) -> NDArray[np.int8]:
+    """Return the sets of the largest expected revenue for one user or for n, shape (..., N).
+
+    Every user's set depends on that user's context alone. Users whose items all earn the same get the items of the
+    largest utility, the others the exact optimum.
+
+    Args:
+        context: shape (..., N, d + 1), the revenue in the last column.
+        utilities: shape (..., N).
+        capacity: largest size of a set.
+    """
+    n_items = context.shape[-2]
+    revenues, values = context[..., -1].reshape(-1, n_items), utilities.reshape(-1, n_items)
+    alike = (revenues == revenues[:, :1]).all(axis=1) & (revenues[:, 0] > 0)
+    if alike.all():
+        return top_k(values, capacity).reshape(utilities.shape)
+    sets = np.empty(values.shape, np.int8)
+    sets[alike] = top_k(values[alike], capacity)
+    sets[~alike] = best_assortment(attraction(values[~alike]), sound(revenues[~alike]), capacity)
+    return sets.reshape(utilities.shape)
+
+
+def sound(revenues: Array) -> Floats:
+    """Return revenues >= 0 in float64; what is negative or not a number earns nothing."""
+    return np.nan_to_num(np.maximum(revenues.astype(np.float64), 0.0), nan=0.0, posinf=1e6)
+
+
+class Choices(Stateful):
+    """What users were offered and what they bought; smaller sets are padded with items that cannot be bought.
+
+    Args:
+        capacity: largest size K of a set.
+        dim: number of features d.
+    """
+
+    def __init__(self, capacity: int, dim: int) -> None:
+        """Start empty."""
+        self.features = Rows((capacity, dim), np.float64)
+        self.offered = Rows((capacity,), np.bool_)
+        self.bought = Rows((), np.int64)
+
+    def __len__(self) -> int:
+        """Return the number of users."""
+        return len(self.bought)
+
+    def append(self, contexts: Array, sets: Array, purchases: Array) -> None:
+        """Add n users: contexts (n, N, d + 1), 0/1 sets (n, N), purchased items or -1 (n,)."""
+        laid_out = lay_out(contexts, sets, purchases, self.features.array.shape[1])
+        self.features.append(laid_out.features)
+        self.offered.append(laid_out.offered)
+        self.bought.append(laid_out.bought)
+
+    def fit(self, theta: Floats, ridge: float, tolerance: float = 1e-8, steps: int = 50) -> Floats:
+        """Return the maximum-likelihood theta with penalty ridge |theta|^2 / 2, by Newton's method with halving."""
+        loss, gradient, hessian = self.likelihood(theta, ridge)
+        for _ in range(steps):
+            if np.linalg.norm(gradient) <= tolerance * len(self):
+                break
+            step = np.linalg.solve(hessian, gradient)
+            for halving in range(30):
+                moved = theta - step * 0.5**halving
+                following = self.likelihood(moved, ridge)
+                if following[0] <= loss:
+                    break
+            theta, (loss, gradient, hessian) = moved, following
+        return theta
+
+    def likelihood(self, theta: Floats, ridge: float) -> tuple[float, Floats, Floats]:
+        """Return the penalised negative log-likelihood, its gradient (d,) and its Hessian (d, d)."""
+        x, bought = self.features.view(), self.bought.view()
+        n, capacity, dim = x.shape
+        flat = x.reshape(-1, dim)
+        utilities = np.where(self.offered.view(), (flat @ theta).reshape(n, capacity), -np.inf)
+        highest = np.maximum(utilities.max(axis=1), 0.0)  # the utility of buying nothing is 0
+        weights = np.exp(utilities - highest[:, None])
+        total = weights.sum(axis=1) + np.exp(-highest)
+        p = weights / total[:, None]
+        buyers = np.flatnonzero(bought >= 0)
+        chosen = bought[buyers]
+        mean = np.einsum("nk,nkd->nd", p, x)
+        loss = (highest + np.log(total)).sum() - utilities[buyers, chosen].sum() + ridge / 2 * theta @ theta
+        gradient = mean.sum(axis=0) - x[buyers, chosen].sum(axis=0) + ridge * theta
+        hessian = (flat * p.reshape(-1, 1)).T @ flat - mean.T @ mean + ridge * np.eye(dim)
+        return float(loss), gradient, hessian

@@ -3,10 +3,12 @@
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.error import ResetNeeded
 
 from privbandit_envs._validate import count
 from privbandit_envs._validate import seed as checked_seed
+from privbandit_envs.population import Counts, Kinds, Population, Tally
 from privbandit_envs.problem import Array, Problem, Served
 from privbandit_envs.stream import Bookmark, UserStream, World
 
@@ -105,6 +107,32 @@ class BanditEnv(gym.Env[Array, Any]):
         self._left -= len(actions)
         return served
 
+    @property
+    def kinds(self) -> Kinds | None:
+        """The contexts that exist, if users can be served by counts."""
+        population = self._opened().population
+        return population.kinds if population else None
+
+    def draw_counts(self, n: int) -> Counts:
+        """Return how many of n new users have each of the contexts ``kinds``, shape (m,), without serving them."""
+        self._fits(count(n=n))
+        return self._population().draw(n)
+
+    def serve_counts(self, rows: Array, actions: Array, counts: Array) -> Tally:
+        """Serve ``counts[i]`` users with the context ``rows[i]`` by ``actions[i]``; the number of users costs no time.
+
+        These users are others than those of ``upcoming`` and ``step``, of the same law.
+
+        Raises:
+            ResetNeeded: more users than the episode has left.
+            TypeError: the world has no finite set of contexts.
+        """
+        users = int(np.sum(counts))
+        self._fits(users)
+        tally = self._population().serve(rows, actions, counts)
+        self._left -= users
+        return tally
+
     def bookmark(self) -> Bookmark:
         """Return the place of the next user, as JSON values."""
         return {"seed": self._seed, "left": self._left, "stream": self._opened().bookmark()}
@@ -126,6 +154,12 @@ class BanditEnv(gym.Env[Array, Any]):
         played = self.horizon - self._left
         text = f"round {played} of {self.horizon}" + (f": {self._last}" if self._last else "")
         return f"{text}\nnext context:\n{self._opened().context()}"
+
+    def _population(self) -> Population:
+        population = self._opened().population
+        if population is None:
+            raise TypeError("this world has no finite set of contexts; serve its users with step or serve.")
+        return population
 
     def _opened(self) -> UserStream:
         if self._stream is None:

@@ -8,7 +8,8 @@ from numpy.random import Generator
 
 from privbandit_envs._validate import count, fraction, numbers, one_of, positive
 from privbandit_envs.gaussians import gaussians
-from privbandit_envs.problem import ArmProblem, Array, Floats
+from privbandit_envs.population import Kinds
+from privbandit_envs.problem import ArmProblem, Array, Floats, pick
 
 DESIGNS = ("sphere", "case1", "case2", "ill")
 NOISES = ("rademacher", "uniform")
@@ -36,7 +37,8 @@ class LinearProblem(ArmProblem):
         delta: in (0, 1]; default 1/sqrt(horizon).
         theta_norm: norm of theta, in [0, 1].
         noise: ``"rademacher"``: the reward is +1 or -1; ``"uniform"``: uniform around the mean, within [-1, 1].
-        support: if a number, only that many contexts exist (drawn once, then uniformly likely).
+        support: if a number, only that many contexts exist (drawn once, then uniformly likely). With them and
+            Rademacher rewards an agent can be served users by counts, a billion of them in seconds.
         theta: the parameter itself, shape (d,); by default drawn: uniform on the sphere for ``"sphere"``, random
             signs (of the directions in use) for the other designs.
         horizon: rounds an episode; sets the default of delta.
@@ -94,6 +96,18 @@ class LinearProblem(ArmProblem):
             return np.where(u < (1 + means) / 2, 1.0, -1.0)
         noisy: Floats = means + (2 * u - 1) * (1 - np.abs(means))
         return noisy
+
+    def kinds(self) -> Kinds | None:
+        """Return the support, if it is finite and a reward takes finitely many values."""
+        if self._support is None or self.noise != "rademacher":
+            return None
+        m = len(self._support)
+        return Kinds(self._support, np.full(m, 1 / m))
+
+    def outcome_law(self, contexts: Array, actions: Array) -> tuple[Array, Floats]:
+        """Return the rewards +1 and -1 and their probabilities, each of shape (n, 2)."""
+        up = np.clip((1 + pick(self.means(contexts), actions)) / 2, 0, 1)
+        return np.tile([1.0, -1.0], (len(up), 1)), np.stack([up, 1 - up], axis=1)
 
     def _theta(self, norm: float, given: Any, rng: Generator) -> Floats:
         dim = self.observation_space.shape[1]  # type: ignore[index]

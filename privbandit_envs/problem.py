@@ -3,12 +3,15 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from privbandit_envs.population import Kinds
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -83,6 +86,17 @@ class Problem(ABC):
     def rounds(self, users: Array, rng: Generator) -> "Rounds":
         """Prepare a block of users for serving; a family overrides it only to be faster."""
         return Rounds(self, users, rng)
+
+    def kinds(self) -> "Kinds | None":
+        """Return the contexts that exist, if they are finitely many and users are independent draws of them.
+
+        With them and ``outcome_law``, users can be served by counts: see ``privbandit_envs.population``.
+        """
+        return None
+
+    def outcome_law(self, contexts: Array, actions: Array) -> tuple[Array, Floats]:
+        """Return the law of the feedback, which is the reward: (its values, their probabilities), each (n, v)."""
+        raise NotImplementedError(f"{type(self).__name__} serves no users by counts.")
 
 
 class Rounds:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence, default_rng
 
 from privbandit_envs._validate import count, did_you_mean, seed
+from privbandit_envs.population import Population
 from privbandit_envs.problem import Array, Problem, Rounds, Served
 
 BLOCK_BYTES = 2**19
@@ -55,11 +56,14 @@ class World:
 
     def stream(self, world_seed: int) -> "UserStream":
         """Draw a world from the seed and open its stream of users."""
-        instance, contexts, outcomes = SeedSequence(world_seed).spawn(3)
+        instance, contexts, outcomes, *by_counts = SeedSequence(world_seed).spawn(5)
         if self.instance_seed is not None:
             instance = SeedSequence(self.instance_seed).spawn(1)[0]
         problem = self.problem_class(default_rng(instance), **self.config)  # type: ignore[call-arg]
-        return UserStream(problem, Generator(SFC64(contexts)), Generator(SFC64(outcomes)))
+        stream = UserStream(problem, Generator(SFC64(contexts)), Generator(SFC64(outcomes)))
+        if problem.kinds() is not None:
+            stream.population = Population(problem, *(Generator(SFC64(seed)) for seed in by_counts))
+        return stream
 
 
 class UserStream:
@@ -67,7 +71,12 @@ class UserStream:
 
     The size depends on the shape of a context alone, so the users and their outcomes are the same, bit for bit,
     however they are asked for. SFC64 fills Gaussians about 10 % faster than numpy's default generator.
+
+    Attributes:
+        population: the same world's users by counts, where it has finitely many contexts: other users of the same law.
     """
+
+    population: Population | None = None
 
     def __init__(self, problem: Problem, contexts: Generator, outcomes: Generator) -> None:
         """Draw the first block."""
@@ -137,6 +146,8 @@ class UserStream:
         first = self._drawn - len(self._blocks) * self.block
         places = {"start": self._starts[0], "now": self._states()}
         generators = {name: [as_json(state) for state in states] for name, states in places.items()}
+        counted = self.population.state() if self.population else []
+        generators["population"] = [as_json(state) for state in counted]
         return {"first": first, "blocks": len(self._blocks), "row": self._row, **generators}
 
     def go_to(self, bookmark: Bookmark) -> None:
@@ -148,6 +159,8 @@ class UserStream:
         for _ in range(bookmark["blocks"]):
             self._draw()
         self._give(bookmark["now"])
+        if self.population:
+            self.population.restore([from_json(state) for state in bookmark["population"]])
         self._now = self._blocks[0]
 
     def _states(self) -> tuple[Any, Any]:
@@ -155,8 +168,7 @@ class UserStream:
 
     def _give(self, states: list[dict[str, Any]]) -> None:
         for generator, state in zip((self._contexts, self._outcomes), states, strict=True):
-            words = np.array(state["state"]["state"], dtype=np.uint64)
-            generator.bit_generator.state = {**state, "state": {"state": words}}
+            generator.bit_generator.state = from_json(state)
 
     def _draw(self) -> None:
         self._starts.append(self._states())
@@ -168,6 +180,11 @@ class UserStream:
 def as_json(state: Any) -> dict[str, Any]:
     """Return the state of an SFC64 generator as JSON values."""
     return {**state, "state": {"state": state["state"]["state"].tolist()}}
+
+
+def from_json(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the state that ``as_json`` wrote."""
+    return {**state, "state": {"state": np.array(state["state"]["state"], dtype=np.uint64)}}
 
 
 def block_size(observations: gym.Space[Any], actions: gym.Space[Any]) -> int:

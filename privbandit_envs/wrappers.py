@@ -56,6 +56,21 @@ class RegretCurve:
             self._mark(float(regrets[self._next - start]), float(rewards[self._next - start]))
         self.total_regret, self.total_reward = float(regrets[-1]), float(rewards[-1])
 
+    def add_many(self, users: int, regret: float, reward: float) -> None:
+        """Count users by their sums; they must not go beyond the next checkpoint."""
+        if not 0 < users <= self.to_next:
+            raise ValueError(f"users must be 1, ..., {self.to_next}, the next checkpoint; got {users}.")
+        self.total_regret += regret
+        self.total_reward += reward
+        self.users += users
+        if self.users == self._next:
+            self._mark(self.total_regret, self.total_reward)
+
+    @property
+    def to_next(self) -> int:
+        """How many users there are until the next checkpoint; a great many after the last one."""
+        return self._next - self.users if self._next > 0 else 2**62
+
     def state(self) -> dict[str, Any]:
         """Return the sums so far as JSON values."""
         sums = {"total_regret": self.total_regret, "total_reward": self.total_reward}

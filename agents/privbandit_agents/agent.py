@@ -127,6 +127,27 @@ class Agent(Stateful, ABC):
         """Return for how many further users the policy cannot change (>= 1)."""
         return 1
 
+    @property
+    def by_counts(self) -> Literal["", "exact", "normal"]:
+        """Whether the agent takes users by counts; ``"normal"``: it draws sums of reports from their normal limit."""
+        return ""
+
+    def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Any, Array]:
+        """Choose for users by counts: (rows, actions, counts), where ``counts[i]`` users of a row take an action.
+
+        The policy that does not depend on chance gives all users of a context the same action.
+
+        Args:
+            contexts: that exist, shape (m, ...).
+            counts: how many users have each, shape (m,).
+        """
+        rows = np.flatnonzero(counts)
+        return rows, np.asarray(self.select_action(contexts[rows])), counts[rows]
+
+    def update_counts(self, contexts: Array, actions: Any, feedback: Any, counts: Array) -> None:
+        """Learn from users by counts: ``counts[i]`` of them have the same context, action and feedback."""
+        raise TypeError(f"{self.name} learns from users one by one.")
+
     def restored(self) -> None:
         """Rebuild what is derived from the state; called after a load."""
 
@@ -161,6 +182,19 @@ class LocalAgent(Agent):
     @abstractmethod
     def absorb(self, report: Any) -> None:
         """Learn from reports."""
+
+    @final
+    def update_counts(self, contexts: Array, actions: Any, feedback: Any, counts: Array) -> None:
+        """Learn from the sum of the reports of users by counts."""
+        self.absorb_sum(self.randomize_sum(contexts, actions, feedback, counts), int(np.sum(counts)))
+
+    def randomize_sum(self, contexts: Array, actions: Any, feedback: Any, counts: Array) -> Any:
+        """Return the sum of the users' reports, drawn at once: for simulation, by the law of ``randomize``."""
+        raise TypeError(f"{self.name} has no law of summed reports.")
+
+    def absorb_sum(self, total: Any, users: int) -> None:
+        """Learn from the sum of so many users' reports."""
+        raise TypeError(f"{self.name} has no law of summed reports.")
 
 
 class CentralAgent(Agent, Generic[Release]):

@@ -16,6 +16,8 @@ from privbandit_envs._validate import count
 from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
 
 CHUNK_BYTES = 2**22
+FEWEST = 500
+"""Fewer users than this are served one by one: the normal limit of a sum is for more."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,15 @@ class Result:
         regret: cumulative pseudo-regret at the checkpoints, shape (c,).
         reward: cumulative reward at the checkpoints, shape (c,).
         seconds: wall-clock time of the run, over all the processes it took.
+        simulation: ``"users"``, one by one; ``"counts"``: users with the same context were served together, by exact
+            laws; ``"counts, normal"``: sums of 500 reports or more were drawn from their normal limit.
     """
 
     checkpoints: NDArray[np.int64]
     regret: NDArray[np.float64]
     reward: NDArray[np.float64]
     seconds: float
+    simulation: str = "users"
 
 
 def play(
@@ -44,11 +49,13 @@ def play(
     checkpoints: Sequence[int] | NDArray[Any] | None = None,
     on_checkpoint: Callable[[RegretCurve], None] | None = None,
     snapshots: Snapshots | None = None,
+    by_counts: bool = True,
 ) -> Result:
     """Let an agent play an environment for ``horizon`` users.
 
     An unwrapped BanditEnv serves many users at once while the policy is frozen; the trajectory is that of the step
-    loop, bit for bit.
+    loop, bit for bit. A world with finitely many contexts serves them by counts, if the agent can: the time of a run
+    then hardly depends on the number of users, whose law is that of the step loop.
 
     Args:
         env: a Gymnasium environment whose ``info`` has ``feedback`` and ``regret``; a vector environment for agents
@@ -60,6 +67,7 @@ def play(
         on_checkpoint: called with the curve so far at every checkpoint.
         snapshots: keeps the state of the run, and goes on from it if it has one; for environments of
             ``privbandit_envs``, others start anew.
+        by_counts: False serves every user alone, whatever the world.
 
     Raises:
         ValueError: a horizon beyond the environment's, or checkpoints beyond the horizon.
@@ -71,14 +79,16 @@ def play(
     if isinstance(env, VectorEnv) and not isinstance(agent, LearningAgent):
         raise TypeError(f"{agent.name} plays one environment; make it with gym.make, it serves users in blocks.")
     started = time.perf_counter()
+    simulation = "users"
     if isinstance(agent, LearningAgent):
         agent.learn(env, horizon, curve, seed, **({} if snapshots is None else {"snapshots": snapshots}))
     elif isinstance(env, BanditEnv):
-        play_blocks(env, agent, horizon, curve, seed, snapshots)
+        counted = play_blocks(env, agent, horizon, curve, seed, snapshots, by_counts and bool(agent.by_counts))
+        simulation = f"counts{', normal' * (agent.by_counts == 'normal')}" if counted else "users"
     else:
         play_steps(env, agent, horizon, curve, seed)
     seconds = time.perf_counter() - started + (snapshots.seconds_before if snapshots else 0.0)
-    return Result(curve.checkpoints, curve.regret, curve.reward, seconds)
+    return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation)
 
 
 def play_steps(env: Any, agent: Agent, horizon: int, curve: RegretCurve, seed: int | None) -> None:
@@ -99,8 +109,13 @@ def play_blocks(
     curve: RegretCurve,
     seed: int | None,
     snapshots: Snapshots | None,
-) -> None:
-    """Serve users one at a time while the policy may change, and in blocks while it is frozen."""
+    by_counts: bool,
+) -> bool:
+    """Serve users one at a time while the policy may change, in blocks or by counts while it is frozen.
+
+    Returns:
+        Whether users were served by counts.
+    """
     if horizon > env.horizon:
         raise ValueError(f"horizon must be at most the environment's {env.horizon}; got {horizon}.")
     context = snapshots.resume(env, agent, curve) if snapshots else None
@@ -108,11 +123,15 @@ def play_blocks(
         context, _ = env.reset(seed=seed)
     recorded = RecordRegret(env, curve)
     largest = max(64, CHUNK_BYTES // context.nbytes)
+    by_counts = by_counts and env.kinds is not None
     left = horizon - curve.users
     while left:
-        frozen = agent.frozen_rounds()
-        if frozen > 1 and left > 1:
-            frozen = min(frozen, left, largest)
+        frozen = min(agent.frozen_rounds(), left)
+        if by_counts and (many := min(frozen, curve.to_next)) >= FEWEST:
+            serve_counts(env, agent, curve, many)
+            left -= many
+        elif frozen > 1:
+            frozen = min(frozen, curve.to_next if by_counts else frozen, largest)
             contexts = env.upcoming(frozen)
             actions = agent.select_action(contexts)
             served = env.serve(actions)
@@ -129,3 +148,14 @@ def play_blocks(
             left -= 1
         if snapshots is not None:
             snapshots.offer(env, agent, curve)
+    return by_counts and horizon >= FEWEST
+
+
+def serve_counts(env: BanditEnv, agent: Agent, curve: RegretCurve, n: int) -> None:
+    """Serve n users by counts."""
+    assert env.kinds is not None
+    contexts = env.kinds.contexts
+    rows, actions, counts = agent.select_counts(contexts, env.draw_counts(n))
+    tally = env.serve_counts(rows, actions, counts)
+    curve.add_many(n, tally.regret, tally.reward)
+    agent.update_counts(contexts[tally.rows], tally.actions, tally.feedback, tally.counts)

@@ -1,6 +1,8 @@
 """Uniform play: the yardstick of every regret table."""
 
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from privbandit_agents.agent import (
     FOREVER,
@@ -35,6 +37,21 @@ class Uniform(Agent):
         return arms.astype(int) if context.ndim > len(shape) else int(arms)
 
     def update(self, context: Array, action: Any, feedback: Any) -> None:
+        """Learn nothing."""
+
+    @property
+    def by_counts(self) -> Literal["", "exact", "normal"]:
+        """Users of one context and one arm are alike."""
+        return "" if isinstance(self.action_space, Assortments) else "exact"
+
+    def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Array, Array]:
+        """Share the users of every context out among the arms."""
+        arms = n_arms(self.action_space)
+        shared = self.rng.multinomial(counts, np.full(arms, 1 / arms))
+        rows, actions = np.nonzero(shared)
+        return rows, actions, shared[rows, actions]
+
+    def update_counts(self, contexts: Array, actions: Any, feedback: Any, counts: Array) -> None:
         """Learn nothing."""
 
     def frozen_rounds(self) -> int:

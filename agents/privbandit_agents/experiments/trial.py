@@ -148,6 +148,7 @@ class Outcome:
             "regret": self.result.regret.tolist(),
             "reward": self.result.reward.tolist(),
             "seconds": self.result.seconds,
+            "simulation": self.result.simulation,
             "provenance": dict(self.provenance),
         }
 
@@ -155,7 +156,8 @@ class Outcome:
     def of(cls, payload: store.Payload) -> "Outcome":
         """Return the outcome that ``payload`` came from."""
         checkpoints = np.array(payload["checkpoints"], dtype=np.int64)
-        result = Result(checkpoints, np.array(payload["regret"]), np.array(payload["reward"]), payload["seconds"])
+        series = np.array(payload["regret"]), np.array(payload["reward"])
+        result = Result(checkpoints, *series, payload["seconds"], payload.get("simulation", "users"))
         return cls(Trial(**payload["trial"]), result, payload["provenance"])
 
 

@@ -6,7 +6,7 @@ Estimation", JASA 2018 (the l2-ball mechanism).
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -79,6 +79,17 @@ class LDPGreedy(MomentAgent):
     def decode(self, report: Array) -> Array:
         """Return unbiased estimates of the packed records."""
         return self.randomizer.estimate(report)[:, 0]
+
+    @property
+    def by_counts(self) -> Literal["", "exact", "normal"]:
+        """Laplace noise has an exact sum."""
+        return "exact" if self.randomizer.exact_sum else "normal"
+
+    def report_sum(self, packed: Array, counts: Array) -> Array:
+        """Draw the sum of all users' reports at once."""
+        cells = np.zeros(len(packed), dtype=int)
+        total: Array = self.randomizer.approximate_sum(cells, packed, self.rng, counts)[0]
+        return total
 
 
 def randomizer(release: str, epsilon: float, dim: int) -> LocalRandomizer:

@@ -8,7 +8,7 @@ import math
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -132,6 +132,22 @@ class MomentAgent(LocalAgent):
             if self.users == self.refit_at:
                 self._refit()
 
+    @abstractmethod
+    def report_sum(self, packed: Array, counts: Array) -> Array:
+        """Draw the sum of ``decode(report(packed))`` over ``counts[i]`` users of each record, shape (D,)."""
+
+    def randomize_sum(self, contexts: Array, actions: Any, feedback: Any, counts: Array) -> Array:
+        """Return the sum of the users' decoded reports, shape (D,)."""
+        return self.report_sum(pack(played(contexts, actions), feedback), counts)
+
+    def absorb_sum(self, total: Array, users: int) -> None:
+        """Add the sum of reports of users who come before the policy changes."""
+        self.ledger.spend(self.cost, group=self.users, groups=users)
+        self.total = self.total + total
+        self.users += users
+        if self.users == self.refit_at:
+            self._refit()
+
     def frozen_rounds(self) -> int:
         """Return the number of users before the policy changes."""
         return self.refit_at - self.users
@@ -184,6 +200,15 @@ class LDPLinUCB(MomentAgent):
     def report(self, packed: Array) -> Array:
         """Add Gaussian noise."""
         return self.mechanism.release(packed, self.rng)
+
+    @property
+    def by_counts(self) -> Literal["", "exact", "normal"]:
+        """A sum of Gaussians is one."""
+        return "exact" if self.config.noise == "numpy" else ""
+
+    def report_sum(self, packed: Array, counts: Array) -> Array:
+        """Add the noise of all users at once."""
+        return self.mechanism.release_sum(counts @ packed, int(counts.sum()), self.rng)
 
     def bonus(self, users: int, added: float) -> float:
         """Return c (|noise of the moment| / sqrt(lambda) + sqrt(lambda) + sqrt(d ln(1 + t)))."""

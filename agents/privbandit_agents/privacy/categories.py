@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from privbandit_agents.privacy import secure
 from privbandit_agents.privacy._validate import count
-from privbandit_agents.privacy.randomizer import Array, Floats, Ints, LocalRandomizer, Tilt, gaussian
+from privbandit_agents.privacy.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, gaussian
 
 
 class Categories(LocalRandomizer):
@@ -36,6 +36,10 @@ class Categories(LocalRandomizer):
 
     def _category(self, own: Ints) -> Ints:
         return np.where(own < 0, self.cells, own)
+
+    def _by_category(self, crowd: Crowd) -> Ints:
+        inside = crowd.counts()
+        return np.append(inside, crowd.users - inside.sum())[: self.categories]
 
 
 class KaryRandomizedResponse(Categories):
@@ -83,11 +87,11 @@ class KaryRandomizedResponse(Categories):
         others = (self.categories - 1) * self.lie  # 1 - p
         return (others * (1 - others) if own else self.lie * (1 - self.lie)) / self.truth**2
 
-    def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
-        truths = rng.binomial(np.bincount(self._category(own), minlength=self.categories), self.truth)
+    def _draw_sum(self, crowd: Crowd, rng: Generator) -> Floats:
+        truths = rng.binomial(self._by_category(crowd), self.truth)
         uniform = np.full(self.categories, 1 / self.categories)
-        answers = truths + rng.multinomial(len(own) - truths.sum(), uniform)
-        return self._scale(answers[: self.cells], len(own))[:, None]
+        answers = truths + rng.multinomial(crowd.users - truths.sum(), uniform)
+        return self._scale(answers[: self.cells], crowd.users)[:, None]
 
 
 class SubsetSelection(Categories):
@@ -141,14 +145,14 @@ class SubsetSelection(Categories):
         probability = self.p if own else self.q
         return probability * (1 - probability) / self.gap**2
 
-    def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
+    def _draw_sum(self, crowd: Crowd, rng: Generator) -> Floats:
         k, w, p, q = self.categories, self.size, self.p, self.q
-        users = np.bincount(self._category(own), minlength=k)
+        users = self._by_category(crowd)
         both = ((w - 1) * (w - 2) * p + w * (w - 1) * (1 - p)) / max((k - 1) * (k - 2), 1)  # two that are not own
         with_own = p * (w - 1) / (k - 1)
         pairs = users[:, None] + users
-        covariance = (len(own) - pairs) * (both - q * q) + pairs * (with_own - p * q)
-        np.fill_diagonal(covariance, users * p * (1 - p) + (len(own) - users) * q * (1 - q))
+        covariance = (crowd.users - pairs) * (both - q * q) + pairs * (with_own - p * q)
+        np.fill_diagonal(covariance, users * p * (1 - p) + (crowd.users - users) * q * (1 - q))
         cells = slice(self.cells)
         return gaussian(users[cells].astype(float), covariance[cells, cells] / self.gap**2, rng)[:, None]
 

@@ -20,16 +20,7 @@ from privbandit_agents.privacy.categories import (
     chosen_size,
     subsets,
 )
-from privbandit_agents.privacy.randomizer import (
-    Array,
-    Floats,
-    Ints,
-    LocalRandomizer,
-    Tilt,
-    cell_counts,
-    cell_sums,
-    signs,
-)
+from privbandit_agents.privacy.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, signs
 
 __all__ = [
     "KaryRandomizedResponse",
@@ -80,9 +71,9 @@ class LaplaceOneHot(LocalRandomizer):
     def _variance(self, own: bool) -> float:
         return 2 * self.scale**2
 
-    def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
-        gammas = rng.standard_gamma(len(own), size=(2, self.cells, self.dim))
-        return np.asarray(cell_sums(own, z, self.cells) + self.scale * (gammas[0] - gammas[1]))
+    def _draw_sum(self, crowd: Crowd, rng: Generator) -> Floats:
+        gammas = rng.standard_gamma(crowd.users, size=(2, self.cells, self.dim))
+        return np.asarray(crowd.sums() + self.scale * (gammas[0] - gammas[1]))
 
 
 class UnaryEncoding(LocalRandomizer):
@@ -128,8 +119,8 @@ class UnaryEncoding(LocalRandomizer):
         other = 4 * math.exp(-self.epsilon) / math.expm1(-self.epsilon) ** 2
         return other + 1.0 if own else other
 
-    def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
-        inside, n = cell_counts(own, self.cells), len(own)
+    def _draw_sum(self, crowd: Crowd, rng: Generator) -> Floats:
+        inside, n = crowd.counts(), crowd.users
         bits = rng.binomial(inside, 0.5) + rng.binomial(n - inside, self.flip)
         return np.asarray((bits - n * self.flip) / self.gap)[:, None]
 
@@ -199,37 +190,35 @@ class SignedSubset(LocalRandomizer):
     def _variance(self, own: bool) -> float:
         return self.chosen / self.mean**2 - 1 if own else float(self._other_variance(self.size))
 
-    def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
+    def _draw_sum(self, crowd: Crowd, rng: Generator) -> Floats:
         if self.exact_sum:
-            return signed_sum(own, z[:, 0], self.cells, self.tilt, 1.0, rng)[:, None] / self.mean
-        inside, m, active = cell_counts(own, self.cells), self.cells, own >= 0
-        squares = inside * self.chosen - self.mean**2 * cell_sums(own, z**2, m)[:, 0]
-        outside = (active.sum() - inside) * (self.size - self.chosen) / (m - 1)
-        idle = (~active).sum() * self.size / m
+            return signed_sum(crowd, self.tilt, 1.0, rng)[:, None] / self.mean
+        inside, m, active = crowd.counts(), self.cells, int(crowd.counts().sum())
+        squares = inside * self.chosen - self.mean**2 * crowd.sums(crowd.z**2)[:, 0]
+        outside = (active - inside) * (self.size - self.chosen) / (m - 1)
+        idle = (crowd.users - active) * self.size / m
         deviation = np.sqrt(squares + outside + idle) / self.mean
-        return np.asarray(cell_sums(own, z, m) + (deviation * rng.standard_normal(m))[:, None])
+        return np.asarray(crowd.sums() + (deviation * rng.standard_normal(m))[:, None])
 
 
-def signed_sum(own: Ints, z: Floats, cells: int, tilt: Tilt, activity: float, rng: Generator) -> Floats:
+def signed_sum(crowd: Crowd, tilt: Tilt, activity: float, rng: Generator) -> Floats:
     """Draw the sum of n users' signs in every cell, shape (m,), where the signs of a user are independent.
 
     Every cell has a fair sign with probability ``activity``, else 0. The own cell's sign agrees with the
     rounded value with probability ``tilt.agree`` and is otherwise drawn given that it does not agree.
 
     Args:
-        own: shape (n,).
-        z: values in [-1, 1], shape (n,).
-        cells: m.
+        crowd: users with values in [-1, 1], of dimension 1.
         tilt: with chance = activity / 2.
         activity: in (0, 1].
         rng: the noise.
     """
-    up = signs(z, rng.random(len(z))) > 0
+    up = rng.binomial(crowd.number, np.clip((1 + crowd.z[:, 0]) / 2, 0, 1))
     disagree = (1 - tilt.agree) * tilt.chance / (1 - tilt.chance)
     outcomes = (tilt.agree, disagree, max(1 - tilt.agree - disagree, 0.0))
-    total = np.zeros(cells)
-    for chosen, sign in ((up, 1), (~up, -1)):
-        drawn = rng.multinomial(cell_counts(own[chosen], cells), outcomes)
+    total = np.zeros(crowd.cells)
+    for number, sign in ((up, 1), (crowd.number - up, -1)):
+        drawn = rng.multinomial(crowd.tally(number, crowd.own), outcomes)
         total += sign * (drawn[:, 0] - drawn[:, 1])
-    kept = rng.binomial(len(own) - cell_counts(own, cells), activity)
+    kept = rng.binomial(crowd.users - crowd.counts(), activity)
     return np.asarray(total + 2 * rng.binomial(kept, 0.5) - kept)

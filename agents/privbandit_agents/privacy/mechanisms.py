@@ -123,6 +123,11 @@ class Gaussian:
             return secure.gaussian(exact, self.sigma)
         return exact + self.sigma * rng.standard_normal(exact.shape)
 
+    def release_sum(self, total: Any, releases: int, rng: Generator) -> Floats:
+        """Return the sum of so many releases, given the sum of their exact values, by its exact law."""
+        exact = finite(total)
+        return exact + self.sigma * math.sqrt(releases) * rng.standard_normal(exact.shape)
+
     def log_density(self, outputs: Floats, value: Any) -> Floats:
         """Return the log density of outputs (..., d) given the exact value (d,)."""
         squared: Floats = ((outputs - finite(value)) ** 2).sum(axis=-1)

@@ -96,10 +96,16 @@ class LocalRandomizer(ABC):
         """
         return 0.0 if math.isinf(self.epsilon) else self._variance(own)
 
-    def randomize_sum(self, cells: Array, values: Array | None, rng: Generator) -> Floats:
+    def randomize_sum(self, cells: Array, values: Array | None, rng: Generator, counts: Array | None = None) -> Floats:
         """Draw ``estimate(randomize(cells, values, rng)).sum(axis=0)``, shape (m, D), by its exact law.
 
         The inputs are fixed beforehand: none of them reacts to another user's report.
+
+        Args:
+            cells: shape (n,).
+            values: shape (n, D), or None.
+            rng: the noise.
+            counts: how many users have each input, shape (n,); default: one. Their number costs no time.
 
         Raises:
             NotImplementedError: there is no exact law (``exact_sum`` is False).
@@ -109,16 +115,25 @@ class LocalRandomizer(ABC):
                 f"{type(self).__name__} has no exact law of the sum; use approximate_sum for many users, "
                 "or sum estimate(randomize(...))."
             )
-        return self.approximate_sum(cells, values, rng)
+        return self.approximate_sum(cells, values, rng, counts)
 
-    def approximate_sum(self, cells: Array, values: Array | None, rng: Generator) -> Floats:
+    def approximate_sum(
+        self, cells: Array, values: Array | None, rng: Generator, counts: Array | None = None
+    ) -> Floats:
         """Draw the sum of the estimates, shape (m, D), from the Gaussian with its exact mean and covariance.
 
         For simulation with 500 users or more; where there is an exact law (``exact_sum``), it is drawn
         instead.
         """
+        inputs = self._crowd(cells, values, counts)
+        return inputs.sums() if math.isinf(self.epsilon) else self._draw_sum(inputs, rng)
+
+    def _crowd(self, cells: Array, values: Array | None, counts: Array | None) -> "Crowd":
         own, z = self.sanitize(cells, values)
-        return cell_sums(own, z, self.cells) if math.isinf(self.epsilon) else self._draw_sum(own, z, rng)
+        number = np.ones(len(own), np.int64) if counts is None else np.asarray(counts)
+        if number.shape != own.shape or number.dtype.kind not in "iu" or (number < 0).any():
+            raise ValueError(f"counts must be {len(own)} integers >= 0; got {counts!r}.")
+        return Crowd(own, z, number.astype(np.int64), self.cells)
 
     def sanitize(self, cells: Array, values: Array | None) -> tuple[Ints, Floats]:
         """Return cells (n,) and float64 values (n, D), every one of them within the bounds.
@@ -168,7 +183,7 @@ class LocalRandomizer(ABC):
         """Return the variance at a finite epsilon."""
 
     @abstractmethod
-    def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
+    def _draw_sum(self, crowd: "Crowd", rng: Generator) -> Floats:
         """Draw the sum at a finite epsilon: its exact law if ``exact_sum``, else the Gaussian."""
 
 
@@ -221,16 +236,51 @@ class Tilt:
         return density
 
 
-def cell_sums(own: Ints, z: Floats, cells: int) -> Floats:
-    """Return the sum of the values (n, D) of each cell's users, shape (m, D); the cell -1 is left out."""
-    sums = np.zeros((cells + 1, z.shape[1]))
-    np.add.at(sums, own, z)
-    return sums[:-1]
+@dataclass(frozen=True)
+class Crowd:
+    """Users by their inputs: ``number[i]`` of them have the cell ``own[i]`` and the value ``z[i]``.
 
+    Attributes:
+        own: cells, -1 for inactive users, shape (k,).
+        z: values, shape (k, D).
+        number: shape (k,).
+        cells: m.
+    """
 
-def cell_counts(own: Ints, cells: int) -> Ints:
-    """Return the number of users in each cell, shape (m,); the cell -1 is left out."""
-    return np.bincount(own + 1, minlength=cells + 1)[1:]
+    own: Ints
+    z: Floats
+    number: Ints
+    cells: int
+
+    @property
+    def users(self) -> int:
+        """How many there are."""
+        return int(self.number.sum())
+
+    def counts(self, of: Any = slice(None)) -> Ints:
+        """Return the number of users in each cell, shape (m,); the cell -1 is left out."""
+        return self.tally(self.number[of], self.own[of])
+
+    def sums(self, of_values: Floats | None = None) -> Floats:
+        """Return the sum of the values of each cell's users, shape (m, D); the cell -1 is left out."""
+        z = self.z if of_values is None else of_values
+        sums = np.zeros((self.cells + 1, z.shape[1]))
+        np.add.at(sums, self.own, z * self.number[:, None])
+        return sums[:-1]
+
+    def grams(self, vectors: Floats) -> Floats:
+        """Return the sum of v v' over each cell's users, given each input's vector v, shape (m, D, D)."""
+        total = np.zeros((self.cells, vectors.shape[1], vectors.shape[1]))
+        for cell in np.unique(self.own[self.own >= 0]):
+            here = self.own == cell
+            total[cell] = vectors[here].T @ (vectors[here] * self.number[here, None])
+        return total
+
+    def tally(self, number: Ints, cells: Ints) -> Ints:
+        """Return the total of ``number`` in each cell, shape (m,)."""
+        total = np.zeros(self.cells + 1, np.int64)
+        np.add.at(total, cells, number)
+        return total[:-1]
 
 
 def signs(z: Floats, uniforms: Floats) -> Floats:

@@ -10,7 +10,6 @@ Caps over many bins, kept at random, are this project's own.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -22,12 +21,11 @@ from privbandit_agents.privacy.local import signed_sum
 from privbandit_agents.privacy.randomizer import (
     RANGE,
     Array,
+    Crowd,
     Floats,
     Ints,
     LocalRandomizer,
     Tilt,
-    cell_counts,
-    cell_sums,
     gaussian,
     signs,
 )
@@ -114,19 +112,19 @@ class BinCapSign(LocalRandomizer):
         spread = (self.kept if own else self.activity) / self.mean**2
         return (spread - 1 if own else spread) / self.dim
 
-    def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
+    def _draw_sum(self, crowd: Crowd, rng: Generator) -> Floats:
         if self.dim == 1:
-            return signed_sum(own, z[:, 0], self.cells, self.tilt, self.activity, rng)[:, None] / self.mean
-        inside = cell_counts(own, self.cells)
+            return signed_sum(crowd, self.tilt, self.activity, rng)[:, None] / self.mean
+        inside, z = crowd.counts(), crowd.z
         across = (self.kept - self.along) / (self.dim - 1)
-        isotropic = (len(own) - inside) * self.activity / self.dim + inside * across
+        isotropic = (crowd.users - inside) * self.activity / self.dim + inside * across
         norms = np.linalg.norm(z, axis=1, keepdims=True)
         poles = np.divide(z, norms, out=np.zeros_like(z), where=norms > 0)
-        aimless = cell_counts(own[norms[:, 0] == 0], self.cells) / self.dim
-        covariance = (self.along - across) * grams(own, poles, self.cells)
-        covariance -= self.mean**2 * grams(own, z, self.cells)
+        aimless = crowd.counts(norms[:, 0] == 0) / self.dim
+        covariance = (self.along - across) * crowd.grams(poles)
+        covariance -= self.mean**2 * crowd.grams(z)
         covariance += (isotropic + (self.along - across) * aimless)[:, None, None] * np.eye(self.dim)
-        return gaussian(cell_sums(own, z, self.cells), covariance / self.mean**2, rng)
+        return gaussian(crowd.sums(), covariance / self.mean**2, rng)
 
 
 class Hemisphere(LocalRandomizer):
@@ -177,9 +175,9 @@ class Hemisphere(LocalRandomizer):
         anywhere = self.scale**2 / (self.cells * self.dim)
         return anywhere - self.radius**2 / self.dim if own else anywhere
 
-    def _draw_sum(self, own: Ints, z: Floats, rng: Generator) -> Floats:
-        spread = len(own) * self._variance(own=False) * np.eye(self.dim)
-        return gaussian(cell_sums(own, z, self.cells), spread - grams(own, z, self.cells), rng)
+    def _draw_sum(self, crowd: Crowd, rng: Generator) -> Floats:
+        spread = crowd.users * self._variance(own=False) * np.eye(self.dim)
+        return gaussian(crowd.sums(), spread - crowd.grams(crowd.z), rng)
 
 
 @dataclass(frozen=True)
@@ -233,12 +231,3 @@ class Moments:
         w0, w1, w2 = self.weights
         moment, gram = estimates[..., 1 : 1 + self.features], estimates[..., 1 + self.features :]
         return estimates[..., 0] / w0, moment * self.bound / w1, smat(gram / w2)
-
-
-def grams(own: Ints, z: Floats, cells: int) -> Floats:
-    """Return the sum of z z' over each cell's users, shape (m, D, D)."""
-    total = np.zeros((cells, z.shape[1], z.shape[1]))
-    for cell in np.unique(own[own >= 0]):
-        rows: Any = z[own == cell]
-        total[cell] = rows.T @ rows
-    return total

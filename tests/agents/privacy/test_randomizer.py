@@ -201,6 +201,26 @@ def test_sums_exist_where_they_should(name: str) -> None:
     assert ALL[name](math.inf).exact_sum
 
 
+@every
+def test_users_by_counts_are_users(name: str) -> None:
+    """KS at p > 1e-4 against the sum over the same users one by one; a user more or fewer shows in the mean."""
+    r = ALL[name](1.2)
+    cells, values = crowd(r, 6)
+    counts = np.array([200, 0, 7, 300, 1, 92])
+    each = np.repeat(cells, counts), None if values is None else np.repeat(values, counts, axis=0)
+    noise = rng(4)
+    one = np.array([r.approximate_sum(*each, noise) for _ in range(800)])
+    other = np.array([r.approximate_sum(cells, values, noise, counts) for _ in range(800)])
+    contrast = rng(2).standard_normal((r.cells, r.dim))
+    for weights in (np.eye(r.cells)[:1].T, contrast):
+        ours, theirs = ((x * weights).sum(axis=(1, 2)).round(9) for x in (other, one))
+        assert stats.ks_2samp(ours, theirs).pvalue > 1e-4
+    nobody = ALL[name](math.inf).approximate_sum(cells, values, noise, 0 * counts)
+    assert not nobody.any()
+    with pytest.raises(ValueError, match=r"counts must be 6 integers >= 0"):
+        r.approximate_sum(cells, values, noise, counts - 1)
+
+
 def is_sphere(r: LocalRandomizer) -> bool:
     return isinstance(r, BinCapSign | Hemisphere) and r.cells * r.dim > r.cells
 

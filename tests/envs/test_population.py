@@ -1,0 +1,101 @@
+"""Users by counts are the same world's users: laws, books and bookmarks. Error rates below 1e-4 a check."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from scipy import stats
+
+from privbandit_envs.env import BanditEnv
+from privbandit_envs.wrappers import RegretCurve
+
+SMALL = {"n_arms": 3, "dim": 2, "support": 12, "horizon": 10**7}
+
+
+def world(seed: int = 0, **changes: Any) -> BanditEnv:
+    env: Any = gym.make("privbandit/Linear-v0", **{**SMALL, **changes}).unwrapped
+    env.reset(seed=seed)
+    return env  # type: ignore[no-any-return]
+
+
+def arms(env: BanditEnv) -> np.ndarray:
+    assert env.kinds is not None
+    return np.arange(len(env.kinds.contexts)) % 3
+
+
+def test_contexts_come_as_often_as_in_the_stream() -> None:
+    env = world()
+    assert env.kinds is not None
+    counts = env.draw_counts(20_000)
+    stream = env.upcoming(20_000)
+    seen = np.array([(stream == context).all(axis=(1, 2)).sum() for context in env.kinds.contexts])
+    assert counts.sum() == 20_000
+    assert stats.chi2_contingency(np.stack([counts, seen])).pvalue > 1e-4
+    assert stats.chi2_contingency(np.stack([counts * (1 + 0.3 * (np.arange(12) < 6)), seen])).pvalue < 1e-4
+
+
+def test_rewards_have_the_law_of_the_stream() -> None:
+    env = world()
+    assert env.kinds is not None
+    rows = np.arange(12)
+    tally = env.serve_counts(rows, arms(env), np.full(12, 40_000))
+    means = env.problem.expected_reward(env.kinds.contexts, arms(env))
+    for row in rows:
+        here = tally.rows == row
+        assert tally.counts[here].sum() == 40_000 and set(tally.feedback[here]) <= {-1.0, 1.0}
+        assert tally.counts[here] @ tally.feedback[here] / 40_000 == pytest.approx(means[row], abs=0.025)
+    assert tally.reward == tally.counts @ tally.feedback
+
+
+def test_regret_is_the_oracles() -> None:
+    env, twin = world(), world()
+    contexts = twin.upcoming(3000)
+    assert env.kinds is not None
+    rows = np.array([(env.kinds.contexts == context).all(axis=(1, 2)).argmax() for context in contexts])
+    served = twin.serve(arms(env)[rows])
+    tally = env.serve_counts(np.arange(12), arms(env), np.bincount(rows, minlength=12))
+    assert tally.regret == pytest.approx(served.regret.sum())
+
+
+def test_counted_users_leave_the_stream_alone() -> None:
+    env, twin = world(), world()
+    env.serve_counts(np.arange(12), arms(env), env.draw_counts(5000))
+    assert np.array_equal(env.upcoming(100), twin.upcoming(100))
+    assert env.rounds_left == twin.rounds_left - 5000
+
+
+def test_a_bookmark_holds_the_place_among_the_counted() -> None:
+    env = world(seed=3)
+    env.draw_counts(1000)
+    bookmark = env.bookmark()
+    following = env.draw_counts(1000), env.upcoming(5)
+    other = world(seed=9)
+    other.go_to(bookmark)
+    assert np.array_equal(other.draw_counts(1000), following[0]) and np.array_equal(other.upcoming(5), following[1])
+
+
+@pytest.mark.parametrize("changes", [{"support": None}, {"noise": "uniform"}])
+def test_a_world_without_finitely_many_contexts_or_rewards_has_none(changes: dict[str, Any]) -> None:
+    env = world(**changes)
+    assert env.kinds is None
+    with pytest.raises(TypeError, match=r"serve its users with step or serve\.$"):
+        env.draw_counts(5)
+
+
+def test_an_episode_serves_no_more_users_than_it_has() -> None:
+    env = world(horizon=100)
+    with pytest.raises(ResetNeeded, match="100 left"):
+        env.serve_counts(np.array([0]), np.array([1]), np.array([101]))
+
+
+def test_a_curve_counts_many_users_up_to_its_next_checkpoint() -> None:
+    curve = RegretCurve([10, 30])
+    curve.add_many(10, 5.0, 1.0)
+    curve.add(0.5, 1.0)
+    assert curve.to_next == 19
+    with pytest.raises(ValueError, match=r"users must be 1, \.\.\., 19"):
+        curve.add_many(20, 1.0, 1.0)
+    curve.add_many(19, 2.0, 3.0)
+    assert curve.regret.tolist() == [5.0, 7.5] and curve.reward.tolist() == [1.0, 5.0] and curve.to_next > 10**18

@@ -127,6 +127,10 @@ class Agent(Stateful, ABC):
         """Return for how many further users the policy cannot change (>= 1)."""
         return 1
 
+    def predict(self, contexts: Array) -> Array | None:
+        """Return the estimated mean reward of every arm, contexts (m, K, d) to (m, K); None from agents without one."""
+        return None
+
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
         """Whether the agent takes users by counts; ``"normal"``: it draws sums of reports from their normal limit."""

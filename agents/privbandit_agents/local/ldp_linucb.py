@@ -115,6 +115,10 @@ class MomentAgent(LocalAgent):
         """Return argmax of x . theta + bonus |x|_(A^-1)."""
         return best_arm(context, self.scorer)
 
+    def predict(self, contexts: Array) -> Array:
+        """Return x . theta, shape (m, K)."""
+        return np.asarray(contexts @ self.scorer[:, -1])
+
     def randomize(self, context: Array, action: Any, feedback: Any) -> Array:
         """Return the reports of one user or of n users, shape (n, D): one release each, whatever the record."""
         contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))

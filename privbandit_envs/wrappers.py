@@ -24,6 +24,9 @@ class RegretCurve:
     Args:
         checkpoints: increasing numbers of users after which the sums are kept.
         on_checkpoint: called with the curve at every checkpoint.
+
+    Attributes:
+        notes: further numbers at the checkpoints, by name, NaN where none was noted.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class RegretCurve:
         if self.checkpoints.ndim != 1 or not len(self.checkpoints) or (np.diff(self.checkpoints, prepend=0) < 1).any():
             raise ValueError(f"checkpoints must be increasing integers >= 1; got {checkpoints!r}.")
         self.regret, self.reward = np.zeros(len(self.checkpoints)), np.zeros(len(self.checkpoints))
+        self.notes: dict[str, Floats] = {}
         self.total_regret = self.total_reward = 0.0
         self.users = self.passed = 0
         self._next = int(self.checkpoints[0])
@@ -66,6 +70,12 @@ class RegretCurve:
         if self.users == self._next:
             self._mark(self.total_regret, self.total_reward)
 
+    def note(self, **values: float) -> None:
+        """Keep further numbers at the last checkpoint that was passed."""
+        for name, value in values.items():
+            row = self.notes.setdefault(name, np.full(len(self.checkpoints), np.nan))
+            row[self.passed - 1] = value
+
     @property
     def to_next(self) -> int:
         """How many users there are until the next checkpoint; a great many after the last one."""
@@ -75,13 +85,17 @@ class RegretCurve:
         """Return the sums so far as JSON values."""
         sums = {"total_regret": self.total_regret, "total_reward": self.total_reward}
         kept = {name: getattr(self, name)[: self.passed].tolist() for name in ("regret", "reward")}
-        return {**sums, **kept, "users": self.users, "passed": self.passed}
+        notes = {
+            name: [None if np.isnan(value) else value for value in row.tolist()] for name, row in self.notes.items()
+        }
+        return {**sums, **kept, "users": self.users, "passed": self.passed, "notes": notes}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from the sums of a curve with the same checkpoints."""
         self.total_regret, self.total_reward = state["total_regret"], state["total_reward"]
         self.users, self.passed = state["users"], state["passed"]
         self.regret[: self.passed], self.reward[: self.passed] = state["regret"], state["reward"]
+        self.notes = {name: np.array(row, dtype=np.float64) for name, row in state["notes"].items()}
         self._next = int(self.checkpoints[self.passed]) if self.passed < len(self.checkpoints) else -1
 
     def _mark(self, regret: float, reward: float) -> None:

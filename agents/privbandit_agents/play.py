@@ -31,6 +31,9 @@ class Result:
         seconds: wall-clock time of the run, over all the processes it took.
         simulation: ``"users"``, one by one; ``"counts"``: users with the same context were served together, by exact
             laws; ``"counts, normal"``: sums of 500 reports or more were drawn from their normal limit.
+        mad: mean absolute error of the agent's predictions of mean rewards at the checkpoints, over all contexts and
+            arms of a world that has finitely many, shape (c,); None where there are no predictions.
+        mse: their mean squared error, likewise.
     """
 
     checkpoints: NDArray[np.int64]
@@ -38,6 +41,8 @@ class Result:
     reward: NDArray[np.float64]
     seconds: float
     simulation: str = "users"
+    mad: NDArray[np.float64] | None = None
+    mse: NDArray[np.float64] | None = None
 
 
 def play(
@@ -88,7 +93,8 @@ def play(
     else:
         play_steps(env, agent, horizon, curve, seed)
     seconds = time.perf_counter() - started + (snapshots.seconds_before if snapshots else 0.0)
-    return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation)
+    errors = curve.notes.get("mad"), curve.notes.get("mse")
+    return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation, *errors)
 
 
 def play_steps(env: Any, agent: Agent, horizon: int, curve: RegretCurve, seed: int | None) -> None:
@@ -125,6 +131,7 @@ def play_blocks(
     largest = max(64, CHUNK_BYTES // context.nbytes)
     by_counts = by_counts and env.kinds is not None
     left = horizon - curve.users
+    noted = curve.passed
     while left:
         frozen = min(agent.frozen_rounds(), left)
         if by_counts and (many := min(frozen, curve.to_next)) >= FEWEST:
@@ -146,6 +153,9 @@ def play_blocks(
             agent.update(context, action, info["feedback"])
             context = following
             left -= 1
+        if by_counts and curve.passed > noted:
+            note_errors(env, agent, curve)
+            noted = curve.passed
         if snapshots is not None:
             snapshots.offer(env, agent, curve)
     return by_counts and horizon >= FEWEST
@@ -159,3 +169,17 @@ def serve_counts(env: BanditEnv, agent: Agent, curve: RegretCurve, n: int) -> No
     tally = env.serve_counts(rows, actions, counts)
     curve.add_many(n, tally.regret, tally.reward)
     agent.update_counts(contexts[tally.rows], tally.actions, tally.feedback, tally.counts)
+
+
+def note_errors(env: BanditEnv, agent: Agent, curve: RegretCurve) -> None:
+    """Note how far the agent's predictions are from the mean rewards of all contexts and arms."""
+    assert env.kinds is not None
+    predicted = agent.predict(env.kinds.contexts)
+    if predicted is None:
+        return
+    arms = np.arange(predicted.shape[1])
+    contexts = env.kinds.contexts
+    true = np.stack([env.problem.expected_reward(contexts, np.full(len(contexts), arm)) for arm in arms], axis=1)
+    error = env.kinds.probabilities @ np.abs(predicted - true) / len(arms)
+    squared = env.kinds.probabilities @ (predicted - true) ** 2 / len(arms)
+    curve.note(mad=float(error.sum()), mse=float(squared.sum()))

@@ -1,11 +1,15 @@
 """Agents that take users by counts play as if they came one by one; error rates below 1e-3 a check."""
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
+from privbandit_agents.experiments import Trial, run_trial
+from privbandit_agents.experiments.cells import cells_of
+from privbandit_agents.experiments.measured import measured, reading_of
 from privbandit_agents.registry import AGENTS, find
 from scipy import stats
 
@@ -89,3 +93,34 @@ def test_an_agent_that_does_not_count_is_served_one_by_one() -> None:
         make("jdp-linucb", env, seed=0).update_counts(
             np.zeros((1, 3, 2)), np.array([0]), np.array([1.0]), np.array([5])
         )
+
+
+def test_errors_of_predictions_are_those_of_the_estimate() -> None:
+    env = gym.make("privbandit/Linear-v0", n_arms=2, dim=2, support=30, horizon=40_000)
+    agent: Any = make("ldp-greedy", env, seed=0, epsilon=8.0)
+    result = play(env, agent, seed=0, checkpoints=[600, 20_000, 40_000])
+    problem: Any = env.unwrapped.problem  # type: ignore[attr-defined]
+    error = problem.kinds().contexts @ (agent.scorer[:, -1] - problem.theta)
+    assert result.mad is not None and result.mse is not None
+    assert result.mad[-1] == pytest.approx(np.abs(error).mean(), rel=1e-4)
+    assert result.mse[-1] == pytest.approx((error**2).mean(), rel=1e-4)
+    assert result.mad[-1] < result.mad[0]
+    assert play(env, make("uniform", env, seed=0), seed=0).mad is None
+
+
+def test_experiments_read_errors_of_predictions(tmp_path: Path) -> None:
+    world = {"n_arms": 1, "dim": 2, "support": 30}
+    trials = [Trial("privbandit/Linear-v0", "ldp-greedy", 4000, seed, world, checkpoints=4) for seed in (0, 1)]
+    outcomes = [run_trial(trial, tmp_path) for trial in trials]
+    assert [run_trial(trial, tmp_path).result.mad.tolist() for trial in trials] == [  # type: ignore[union-attr]
+        outcome.result.mad.tolist()  # type: ignore[union-attr]
+        for outcome in outcomes
+    ]
+    (cell,) = cells_of(trials)
+    above, below = reading_of(cell, "mad", [cell]).at(np.array([2000.0, 4000.0]), np.array([0, 1]), measured(outcomes))
+    assert above[:, -1].tolist() == [outcome.result.mad[-1] for outcome in outcomes]  # type: ignore[index]
+    assert (below == 1).all()
+    plain = Trial("privbandit/Linear-v0", "uniform", 4000, 0, world, checkpoints=4)
+    (cell,) = cells_of([plain])
+    with pytest.raises(ValueError, match="it predicts no rewards"):
+        reading_of(cell, "mse", [cell]).at(np.array([9.0]), np.array([0]), measured([run_trial(plain, tmp_path)]))

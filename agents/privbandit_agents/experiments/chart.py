@@ -31,6 +31,8 @@ Y_LABELS = {
     "ratio": "regret / regret of uniform",
     "regret_per_round": "regret per user",
     "reward": "reward per user",
+    "mad": "mean absolute error of predictions",
+    "mse": "mean squared error of predictions",
 }
 FIT_AXES = {"xy": "log", "x": "semilog", "": "linear"}
 REFERENCE: dict[str, Any] = {"color": "#222222", "linestyle": (0, (1, 1.6)), "linewidth": 1.2}

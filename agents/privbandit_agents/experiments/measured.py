@@ -12,8 +12,9 @@ from privbandit_agents.experiments.cells import Cell, cell_name
 from privbandit_agents.experiments.statistics import Floats, common_seeds
 from privbandit_agents.experiments.trial import Outcome
 
-Quantity = Literal["regret", "ratio", "regret_per_round", "reward"]
-"""Cumulative regret; that over uniform's in the same environment; regret per user; reward per user."""
+Quantity = Literal["regret", "ratio", "regret_per_round", "reward", "mad", "mse"]
+"""Cumulative regret; that over uniform's in the same environment; regret per user; reward per user; mean absolute and
+mean squared error of the predicted mean rewards."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,16 @@ class Measured:
         users: numbers of users at the checkpoints, shape (c,).
         regret: cumulative, shape (n, c).
         reward: cumulative, shape (n, c).
+        mad: mean absolute error of predictions, shape (n, c); None if the agents predict nothing.
+        mse: their mean squared error, likewise.
     """
 
     seeds: NDArray[np.int64]
     users: NDArray[np.int64]
     regret: Floats
     reward: Floats
+    mad: Floats | None = None
+    mse: Floats | None = None
 
 
 Table = Mapping[str, Measured]
@@ -50,12 +55,13 @@ def stacked(runs: Sequence[Outcome]) -> Measured:
     results = [run.result for run in runs]
     users = reduce(np.intersect1d, [result.checkpoints for result in results])
     kept = [np.isin(result.checkpoints, users) for result in results]
-    return Measured(
-        np.array([run.trial.seed for run in runs], dtype=np.int64),
-        users,
-        np.stack([result.regret[here] for result, here in zip(results, kept, strict=True)]),
-        np.stack([result.reward[here] for result, here in zip(results, kept, strict=True)]),
-    )
+    seeds = np.array([run.trial.seed for run in runs], dtype=np.int64)
+    series = {
+        name: np.stack([getattr(result, name)[here] for result, here in zip(results, kept, strict=True)])
+        for name in ("regret", "reward", "mad", "mse")
+        if all(getattr(result, name) is not None for result in results)
+    }
+    return Measured(seeds, users, **series)
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,9 @@ class Reading:
     def at(self, users: Floats, seeds: NDArray[np.int64], table: Table) -> tuple[Floats, Floats]:
         """Return numerators and denominators after numbers of users, both of shape (seeds, users)."""
         curves = table[self.cell.name]
+        if self.y in ("mad", "mse"):
+            above = between(curves, self.y, users, seeds, self.cell)
+            return above, np.ones(above.shape)
         above = interpolated(curves, "reward" if self.y == "reward" else "regret", users, seeds)
         if self.uniform is not None:
             return above, interpolated(table[self.uniform.name], "regret", users, seeds)
@@ -92,6 +101,21 @@ def interpolated(curves: Measured, name: str, users: Floats, seeds: NDArray[np.i
     rows = getattr(curves, name)[np.searchsorted(curves.seeds, seeds)]
     known = np.concatenate([[0], curves.users])
     return np.stack([np.interp(users, known, np.concatenate([[0.0], row])) for row in rows])
+
+
+def between(curves: Measured, name: str, users: Floats, seeds: NDArray[np.int64], cell: Cell) -> Floats:
+    """Return an error of predictions after numbers of users, linear between checkpoints, shape (seeds, users).
+
+    Raises:
+        ValueError: the agents of the cell predict nothing, or the world has not finitely many contexts.
+    """
+    series = getattr(curves, name)
+    if series is None:
+        raise ValueError(
+            f"{cell.trial.agent_label} has no {name} in {cell.trial.env_label}: it predicts no rewards there."
+        )
+    rows = series[np.searchsorted(curves.seeds, seeds)]
+    return np.stack([np.interp(users, curves.users, row) for row in rows])
 
 
 def beside(cell: Cell, cells: Iterable[Cell]) -> Cell:

@@ -18,11 +18,13 @@ SCHEMA = 2
 SERIES = {"checkpoints": "<i8", "regret": "<f8", "reward": "<f8"}
 """The series of a result and their types; in the file each is the base64 of its bytes."""
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
-PARTS = {"trial", "settings", *SERIES, "seconds", "provenance"}
+ERRORS = {"mad": "<f8", "mse": "<f8"}
+"""Series that some results have beside them."""
+PARTS = {"trial", "settings", *SERIES, "seconds", "simulation", "provenance"}
 
 Payload = dict[str, Any]
 """``trial`` (the spec), ``settings`` (with defaults), ``checkpoints``, ``regret``, ``reward``, ``seconds``,
-``provenance``."""
+``simulation``, ``provenance``; maybe ``mad`` and ``mse``."""
 
 
 class CorruptResultError(ValueError):
@@ -46,9 +48,17 @@ def path_of(folder: str | Path, name: str) -> Path:
 
 def encode(payload: Payload) -> bytes:
     """Return the bytes of a result file: a line with schema version and checksum, and the payload in a second line."""
-    packed = {key: b64encode(np.array(payload[key], dtype=kind).tobytes()).decode() for key, kind in SERIES.items()}
+    packed = {
+        key: b64encode(np.array(payload[key], dtype=kind).tobytes()).decode()
+        for key, kind in series_of(payload).items()
+    }
     body = canonical({**payload, **packed}).encode()
     return b"%b\n%b\n" % (header_of(body), body)
+
+
+def series_of(payload: Payload) -> dict[str, str]:
+    """Return the series that a result has, and their types."""
+    return SERIES | {key: kind for key, kind in ERRORS.items() if key in payload}
 
 
 def header_of(body: bytes) -> bytes:
@@ -92,7 +102,7 @@ def read_result(path: str | Path, arrays: bool = False) -> Payload:
     if header == header_of(body) and rest.endswith(b"\n"):
         payload = payload_of(body)
         if payload is not None and name_of(payload["trial"]) == path.stem:
-            return payload if arrays else {**payload, **{key: payload[key].tolist() for key in SERIES}}
+            return payload if arrays else {**payload, **{key: payload[key].tolist() for key in series_of(payload)}}
         raise CorruptResultError(f"{path} is not the result of its trial; delete it and run the trial again.")
     if schema_of(header) not in (SCHEMA, None):
         raise CorruptResultError(f"{path} has schema {schema_of(header)!r}, not {SCHEMA}: another version wrote it.")
@@ -100,13 +110,16 @@ def read_result(path: str | Path, arrays: bool = False) -> Payload:
 
 
 def payload_of(body: bytes) -> Payload | None:
-    """Return a payload if it has the parts of a whole result: three series of one length, up to the horizon."""
+    """Return a payload if it has the parts of a whole result: series of one length, up to the horizon."""
     try:
         payload: Payload = from_json(body)
-        payload |= {key: np.frombuffer(b64decode(payload[key], validate=True), kind) for key, kind in SERIES.items()}
+        series = series_of(payload)
+        payload |= {key: np.frombuffer(b64decode(payload[key], validate=True), kind) for key, kind in series.items()}
         users = payload["checkpoints"]
-        whole = users[-1] == payload["trial"]["horizon"] and all(len(payload[key]) == len(users) for key in SERIES)
-        parts = payload.keys() == PARTS and all(isinstance(payload[key], dict) for key in ("settings", "provenance"))
+        whole = users[-1] == payload["trial"]["horizon"] and all(len(payload[key]) == len(users) for key in series)
+        parts = payload.keys() - ERRORS.keys() == PARTS and all(
+            isinstance(payload[key], dict) for key in ("settings", "provenance")
+        )
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         return None
     return payload if whole and parts else None

@@ -141,6 +141,7 @@ class Outcome:
     @property
     def payload(self) -> store.Payload:
         """The outcome as JSON values."""
+        errors = {name: getattr(self.result, name) for name in store.ERRORS}
         return {
             "trial": self.trial.spec,
             "settings": self.trial.settings,
@@ -150,6 +151,7 @@ class Outcome:
             "seconds": self.result.seconds,
             "simulation": self.result.simulation,
             "provenance": dict(self.provenance),
+            **{name: series.tolist() for name, series in errors.items() if series is not None},
         }
 
     @classmethod
@@ -157,7 +159,8 @@ class Outcome:
         """Return the outcome that ``payload`` came from."""
         checkpoints = np.array(payload["checkpoints"], dtype=np.int64)
         series = np.array(payload["regret"]), np.array(payload["reward"])
-        result = Result(checkpoints, *series, payload["seconds"], payload.get("simulation", "users"))
+        errors = (np.array(payload[name]) if name in payload else None for name in store.ERRORS)
+        result = Result(checkpoints, *series, payload["seconds"], payload["simulation"], *errors)
         return cls(Trial(**payload["trial"]), result, payload["provenance"])
 
 

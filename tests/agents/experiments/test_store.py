@@ -18,7 +18,13 @@ from privbandit_agents.experiments.store import CorruptResultError, encode, read
 
 def payload(seed: int = 0, **changes: Any) -> results.Payload:
     trial = Trial("privbandit/Linear-v0", "linucb", 20, seed, {"dim": 5}, {"alpha": 0.25}, checkpoints=2)
-    values = {"checkpoints": [10, 20], "regret": [1.5, 2.25e-7], "reward": [3.0, -7.0], "seconds": 0.5}
+    values = {
+        "checkpoints": [10, 20],
+        "regret": [1.5, 2.25e-7],
+        "reward": [3.0, -7.0],
+        "seconds": 0.5,
+        "simulation": "users",
+    }
     return {"trial": trial.spec, "settings": trial.settings, **values, "provenance": {"host": "h"}, **changes}
 
 
@@ -26,6 +32,14 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     path = write_result(tmp_path, payload())
     assert path == tmp_path / "trials" / f"{Trial(**payload()['trial']).name}.json"
     assert read_result(path) == payload()
+
+
+def test_errors_of_predictions_are_kept_where_there_are_some(tmp_path: Path) -> None:
+    with_errors = payload(1, mad=[0.5, 0.25], mse=[0.3, 0.125])
+    assert read_result(write_result(tmp_path, with_errors)) == with_errors
+    short = payload(2, mad=[0.5])
+    with pytest.raises(CorruptResultError, match="not the result of its trial"):
+        read_result(write_result(tmp_path, short))
 
 
 def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:

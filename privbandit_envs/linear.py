@@ -1,5 +1,6 @@
 """Linear contextual bandits: benign, rare-direction and ill-conditioned designs."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from privbandit_envs.problem import ArmProblem, Array, Floats, pick
 
 DESIGNS = ("sphere", "case1", "case2", "ill")
 NOISES = ("rademacher", "uniform")
+MOST_CONTEXTS = 4096
 INSIDE = 1 - 2**-20  # keeps a normalised float32 vector inside the unit ball
 
 
@@ -37,7 +39,8 @@ class LinearProblem(ArmProblem):
         delta: in (0, 1]; default 1/sqrt(horizon).
         theta_norm: norm of theta, in [0, 1].
         noise: ``"rademacher"``: the reward is +1 or -1; ``"uniform"``: uniform around the mean, within [-1, 1].
-        support: if a number, only that many contexts exist (drawn once, then uniformly likely). With them and
+        support: if a number, only that many contexts exist (drawn once, then uniformly likely). ``"all"``: the contexts
+            of a discrete design, listed with their probabilities; the law is the design's. With a finite support and
             Rademacher rewards an agent can be served users by counts, a billion of them in seconds.
         theta: the parameter itself, shape (d,); by default drawn: uniform on the sphere for ``"sphere"``, random
             signs (of the directions in use) for the other designs.
@@ -58,7 +61,7 @@ class LinearProblem(ArmProblem):
         delta: float | None = None,
         theta_norm: float = 0.8,
         noise: str = "rademacher",
-        support: int | None = None,
+        support: int | str | None = None,
         theta: Any = None,
         horizon: int = 10_000,
         dtype: str = "float32",
@@ -74,13 +77,15 @@ class LinearProblem(ArmProblem):
         self.observation_space = Box(-1, 1, shape, self.dtype)
         self.action_space = Discrete(n_arms)
         self.theta = self._theta(fraction(theta_norm=theta_norm), theta, rng)
-        self._support = self._features(count(support=support), rng) if support is not None else None
+        self._support = None if support is None else self._supported(support, rng)
 
     def contexts(self, n: int, rng: Generator) -> Array:
         """Draw features, shape (n, K, d)."""
         if self._support is None:
             return self._features(n, rng)
-        rows: Array = self._support[(rng.random(n) * len(self._support)).astype(int)]
+        cumulative = np.cumsum(self._support.probabilities)
+        cumulative[-1] = 1
+        rows: Array = self._support.contexts[np.searchsorted(cumulative, rng.random(n), side="right")]
         return rows
 
     def means(self, contexts: Array) -> Floats:
@@ -99,10 +104,7 @@ class LinearProblem(ArmProblem):
 
     def kinds(self) -> Kinds | None:
         """Return the support, if it is finite and a reward takes finitely many values."""
-        if self._support is None or self.noise != "rademacher":
-            return None
-        m = len(self._support)
-        return Kinds(self._support, np.full(m, 1 / m))
+        return self._support if self.noise == "rademacher" else None
 
     def outcome_law(self, contexts: Array, actions: Array) -> tuple[Array, Floats]:
         """Return the rewards +1 and -1 and their probabilities, each of shape (n, 2)."""
@@ -123,6 +125,41 @@ class LinearProblem(ArmProblem):
             direction[2:] = 0
         return norm * direction / np.linalg.norm(direction)
 
+    def _supported(self, support: int | str, rng: Generator) -> Kinds:
+        """Return the contexts that exist."""
+        if support != "all":
+            if isinstance(support, str):
+                raise ValueError(f"support must be a number of contexts or 'all'; got {support!r}.")
+            contexts = self._features(count(support=support), rng)
+            return Kinds(contexts, np.full(len(contexts), 1 / len(contexts)))
+        atoms, chances = self._atoms()
+        n_arms = self.observation_space.shape[0]  # type: ignore[index]
+        if len(atoms) ** n_arms > MOST_CONTEXTS:
+            raise ValueError(
+                f"support 'all' has {len(atoms)}^{n_arms} contexts, more than {MOST_CONTEXTS}; give a number of them."
+            )
+        places = np.indices((len(atoms),) * n_arms).reshape(n_arms, -1).T  # every arm's atom, in all combinations
+        return Kinds(atoms[places], chances[places].prod(axis=1))
+
+    def _atoms(self) -> tuple[Array, Floats]:
+        """Return the features that one arm of a discrete design may have, and their probabilities."""
+        dim = self.observation_space.shape[1]  # type: ignore[index]
+        if self.design == "sphere":
+            raise ValueError("support 'all' is for the discrete designs case1, case2 and ill; got design 'sphere'.")
+        if self.design == "case1":
+            return np.eye(2, dim, dtype=self.dtype), np.array([1 - self.delta, self.delta])
+        scales = self._scales()
+        signs = np.array(list(product((1.0, -1.0), repeat=len(scales) - 1)))
+        atoms = np.zeros((len(signs), dim), self.dtype)
+        atoms[:, 0], atoms[:, 1 : len(scales)] = scales[0], signs * scales[1:]
+        return atoms, np.full(len(signs), 1 / len(signs))
+
+    def _scales(self) -> Floats:
+        """Return (1, s_1, s_2, ...) scaled into the unit ball; ``case2`` stops after s_1."""
+        used = 2 if self.design == "case2" else self.observation_space.shape[1]  # type: ignore[index]
+        scales: Floats = self.delta ** (np.arange(used) / (2 * (used - 1)))
+        return scales * (INSIDE / np.linalg.norm(scales))
+
     def _features(self, n: int, rng: Generator) -> Array:
         shape = (n, *self.observation_space.shape)  # type: ignore[misc]
         if self.design == "sphere":
@@ -137,11 +174,9 @@ class LinearProblem(ArmProblem):
         return self._ladder(shape, rng)
 
     def _ladder(self, shape: tuple[int, int, int], rng: Generator) -> Array:
-        """Return (1, +-s_1, +-s_2, ...) scaled into the unit ball; ``case2`` stops after s_1."""
-        used = 2 if self.design == "case2" else shape[2]
-        scales = self.delta ** (np.arange(used) / (2 * (used - 1)))
-        scales *= INSIDE / np.linalg.norm(scales)
+        """Return the scales with fair signs from the second on."""
+        scales = self._scales()
         x = np.zeros(shape, self.dtype)
-        signs = np.where(rng.random((*shape[:2], used - 1)) < 0.5, -1.0, 1.0)
-        x[..., 0], x[..., 1:used] = scales[0], signs * scales[1:]
+        signs = np.where(rng.random((*shape[:2], len(scales) - 1)) < 0.5, -1.0, 1.0)
+        x[..., 0], x[..., 1 : len(scales)] = scales[0], signs * scales[1:]
         return x

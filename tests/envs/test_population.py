@@ -99,3 +99,29 @@ def test_a_curve_counts_many_users_up_to_its_next_checkpoint() -> None:
         curve.add_many(20, 1.0, 1.0)
     curve.add_many(19, 2.0, 3.0)
     assert curve.regret.tolist() == [5.0, 7.5] and curve.reward.tolist() == [1.0, 5.0] and curve.to_next > 10**18
+
+
+@pytest.mark.parametrize(("design", "n_arms", "dim"), [("case1", 2, 3), ("case2", 2, 3), ("ill", 3, 2), ("ill", 1, 4)])
+def test_all_contexts_of_a_discrete_design_have_its_law(design: str, n_arms: int, dim: int) -> None:
+    settings: dict[str, Any] = {"design": design, "n_arms": n_arms, "dim": dim, "delta": 0.2}
+    listed, drawn = world(support="all", **settings), world(support=None, **settings)
+    assert listed.kinds is not None and listed.kinds.probabilities.sum() == pytest.approx(1)
+    kinds = listed.kinds.contexts
+    assert len(np.unique(kinds, axis=0)) == len(kinds)
+    seen = [(env.upcoming(20_000)[:, None] == kinds).all(axis=(2, 3)).sum(axis=0) for env in (listed, drawn)]
+    for counts in (*seen, listed.draw_counts(20_000)):
+        assert counts.sum() == 20_000
+        assert stats.chisquare(counts, 20_000 * listed.kinds.probabilities).pvalue > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"support": "all", "design": "sphere"}, "support 'all' is for the discrete designs .*; got design 'sphere'"),
+        ({"support": "some"}, "support must be a number of contexts or 'all'; got 'some'"),
+        ({"support": "all", "design": "ill", "n_arms": 5, "dim": 5}, r"support 'all' has 16\^5 contexts"),
+    ],
+)
+def test_a_support_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        world(**changes)

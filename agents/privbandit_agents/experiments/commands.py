@@ -161,13 +161,16 @@ def reproduce(
     kind: Kind = "loky",
     address: Address = None,
     jobs: Jobs = None,
+    assignments: Assignments = None,
     save_every: SaveEvery = 60.0,
 ) -> None:
     """Run an experiment, draw its figures, check its statements; exit 1 if one comes out against expectation."""
     from privbandit_agents.experiments.reproduce import carry_out, prepare
 
+    if assignments and folder is None:
+        raise UsageError("--set needs --out: name a folder, so that the results of the experiment as it is stay apart.")
     engine = engine_of(kind, jobs, address, save_every)
-    study = prepare(name, scale)
+    study = prepare(name, scale, assignments or ())
     folder = folder or study.folder
     check_writable(folder)
     with stoppable():

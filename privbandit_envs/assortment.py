@@ -67,7 +67,6 @@ class AssortmentProblem(Problem):
         low[:, -1], high[:, -1] = 0, 1 if self.revenues is None else self.revenues.max()
         self.observation_space = Box(low, high, dtype=self.dtype.type)
         self.theta: Floats = rng.random(dim) if theta is None else numbers(dim, theta=theta)
-        self.equal_revenues = self.revenues is not None and bool((self.revenues == self.revenues[0]).all())
 
     def contexts(self, n: int, rng: Generator) -> Array:
         """Draw features and revenues, shape (n, N, d + 1)."""
@@ -105,8 +104,6 @@ class AssortmentProblem(Problem):
 
     def best_sets(self, weights: Floats, revenues: Array) -> NDArray[np.int8]:
         """Return the best assortments given the items' weights, shape (n, N)."""
-        if self.equal_revenues:  # then more weight is more revenue
-            return top_k(weights, self.action_space.capacity)
         return best_assortment(weights, revenues, self.action_space.capacity)
 
     def rounds(self, users: Array, rng: Generator) -> Rounds:
@@ -123,8 +120,11 @@ class AssortmentRounds(Rounds):
         self.space = problem.action_space
         self.weights = problem.weights(users)
         self.revenues = users[..., -1].astype(np.float64)
-        self.unit_revenues = problem.equal_revenues and self.revenues[0, 0] == 1.0
-        self.best = problem.best_sets(self.weights, self.revenues)
+        self.unit_revenues = bool((self.revenues == 1.0).all())
+        if self.unit_revenues:
+            self.best = top_k(self.weights, self.space.capacity)
+        else:
+            self.best = problem.best_sets(self.weights, self.revenues)
         self.best_reward = offer(self.weights, self.revenues, self.best).expected_revenue
         self.luck = rng.random(len(users))
         self._lists: tuple[list[float], list[float]] | None = None

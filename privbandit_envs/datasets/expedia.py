@@ -111,7 +111,9 @@ def rows_of(path: Path, destination: int, tick: Callable[[int], None]) -> dict[s
             continue
         pair = cells[places["srch_id"]], cells[places["prop_id"]]
         if pair in shown:
-            raise ValueError(f"{path}, line {line}, column 'prop_id': search {pair[0]} shows it twice; got {pair[1]!r}.")
+            raise ValueError(
+                f"{path}, line {line}, column 'prop_id': search {pair[0]} shows it twice; got {pair[1]!r}."
+            )
         shown.add(pair)
         numbers.extend(value(path, line, name, cells[place]) for name, place in places.items())
     table = np.array(numbers).reshape(-1, len(COLUMNS))

@@ -156,7 +156,9 @@ def draw_users(n: int, rng: Generator) -> Columns:
     }
 
 
-def draw_choices(columns: Mapping[str, Floats], hotel: hotels.Integers, search: hotels.Integers, rng: Generator) -> Columns:
+def draw_choices(
+    columns: Mapping[str, Floats], hotel: hotels.Integers, search: hotels.Integers, rng: Generator
+) -> Columns:
     """Return who booked and clicked what: from the MNL model of ``preferences``."""
     first = hotels.first_rows(search)
     _, hotel = np.unique(hotel, return_inverse=True)

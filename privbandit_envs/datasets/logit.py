@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
-from scipy.special import logsumexp
 
 Floats = NDArray[np.float64]
-TOLERANCE = 1e-6
+TOLERANCE = 1e-8
 NEWTON_STEPS = 20
 
 
@@ -44,19 +43,21 @@ class BilinearLogit:
         self.choices[buyers, taken[buyers]] = 1
 
     def fit(self) -> Floats:
-        """Return the maximiser: a trust-region method, then Newton steps until the gradient is below 1e-6.
+        """Return the maximiser: L-BFGS, then Newton steps until no entry of the gradient exceeds 1e-8.
 
         Raises:
             RuntimeError: the gradient does not get there.
         """
-        near = minimize(self.loss, np.zeros(self.free.sum()), jac=True, hessp=self.curve, method="trust-ncg")
-        theta: Floats = near.x
+        theta: Floats = minimize(self.loss, np.zeros(self.free.sum()), jac=True, method="L-BFGS-B").x
         for _ in range(NEWTON_STEPS):
-            gradient = self.loss(theta)[1]
+            _, probabilities = self.choice(self.utilities(theta))
+            gradient = self.gradient(theta, probabilities)
             if np.abs(gradient).max() <= TOLERANCE:
                 return theta
-            hessian = LinearOperator((len(theta),) * 2, matvec=partial(self.curve, theta), dtype=np.float64)
-            theta = theta - cg(hessian, gradient, rtol=1e-8)[0]
+            matvec = partial(self.curve, probabilities)
+            theta = (
+                theta - cg(LinearOperator((len(theta),) * 2, matvec=matvec, dtype=np.float64), gradient, rtol=1e-6)[0]
+            )
         raise RuntimeError(f"the choice model could not be fitted: its gradient stays at {np.abs(gradient).max():.2g}.")
 
     def loss(self, theta: Floats) -> tuple[float, Floats]:
@@ -64,20 +65,24 @@ class BilinearLogit:
         utilities = self.utilities(theta)
         total, probabilities = self.choice(utilities)
         value = total.sum() - (self.choices * utilities).sum() + self.ridge / 2 * theta @ theta
-        return float(value), self.pull(probabilities - self.choices) + self.ridge * theta
+        return float(value), self.gradient(theta, probabilities)
 
-    def curve(self, theta: Floats, step: Floats) -> Floats:
-        """Return the Hessian at theta times a step."""
-        _, probabilities = self.choice(self.utilities(theta))
+    def gradient(self, theta: Floats, probabilities: Floats) -> Floats:
+        """Return the gradient at theta, where hotels are taken with these probabilities."""
+        return self.pull(probabilities - self.choices) + self.ridge * theta
+
+    def curve(self, probabilities: Floats, step: Floats) -> Floats:
+        """Return the Hessian where hotels are taken with these probabilities, times a step."""
         change = self.utilities(step)
-        mean = (probabilities * change).sum(axis=1, keepdims=True)
+        mean = np.vecdot(probabilities, change)[:, None]
         return self.pull(probabilities * (change - mean)) + self.ridge * step
 
     def choice(self, utilities: Floats) -> tuple[Floats, Floats]:
         """Return log(1 + sum over S of exp(v)) of every user and the probabilities of the hotels."""
-        utilities = np.where(self.offered, utilities, -np.inf)
-        total = np.logaddexp(0.0, logsumexp(utilities, axis=1))
-        return total, np.exp(utilities - total[:, None])
+        shift = np.maximum(utilities.max(axis=1, where=self.offered, initial=0.0), 0.0)[:, None]
+        weights = np.exp(np.where(self.offered, utilities, -np.inf) - shift)
+        total = np.exp(-shift) + weights.sum(axis=1, keepdims=True)
+        return (shift + np.log(total))[:, 0], weights / total
 
     def utilities(self, theta: Floats) -> Floats:
         """Return v, shape (n, N)."""

@@ -31,15 +31,15 @@ class AssortmentProblem(Problem):
 
     Setting of Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection", section 5.1; hotels: section 5.2.
 
-    Hotels: the items are the hotels of the top destination of Kaggle's Expedia file, prepared once by ``privbandit data
-    expedia`` (``datasets.hotels`` says how), or of ``"expedia-sample"``, a small generated sample with the same columns
-    that is not real data. A user is one of the searches, drawn with replacement. Hotel i has p = 10 features h_i, user t
-    has q = 18 features u_t (fewer where a column is mostly missing), each of mean 0 and variance 1. A hotel's price and
-    promotion, which change from search to search, are means over the searches, as in the paper, so that every hotel
-    can be offered to every user. theta is fitted to the bookings by maximum likelihood: choices are drawn from the
-    fitted model, no recorded choice is replayed, and ``n_items``, ``dim``, ``features`` and ``theta`` are the data's.
-    ``join`` makes the features x_ti: ``"outer"``, all products of an h_i and a u_t entry, d = 180; ``"concatenated"``,
-    (u_t, h_i), d = 28; ``"full"``, the products of (1, h_i) and (1, u_t), d = 209.
+    Hotels: the items are the hotels of the top destination of Kaggle's Expedia file, prepared once by ``privbandit
+    data expedia`` (``datasets.hotels`` says how), or of ``"expedia-sample"``, a small generated sample with the same
+    columns that is not real data. A user is one of the searches, drawn with replacement. Hotel i has p = 10 features
+    h_i, user t has q = 18 features u_t (fewer where a column is mostly missing), each of mean 0 and variance 1. A
+    hotel's price and promotion, which change from search to search, are means over the searches, as in the paper, so
+    that every hotel can be offered to every user. theta is fitted to the bookings by maximum likelihood: choices are
+    drawn from the fitted model, no recorded choice is replayed, and ``n_items``, ``dim``, ``features`` and ``theta``
+    are the data's. ``join`` makes the features x_ti: ``"outer"``, all products of an entry of h_i and one of u_t,
+    d = 180; ``"concatenated"``, (u_t, h_i), d = 28; ``"full"``, the products of (1, h_i) and (1, u_t), d = 209.
 
     Deviations:
         Hotels: the paper does not say how x_ti joins hotel and user features, nor the revenues. The default follows the

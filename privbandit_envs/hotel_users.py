@@ -8,8 +8,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_envs._validate import did_you_mean, one_of
-from privbandit_envs.datasets import expedia_sample, prepared
-from privbandit_envs.datasets.prepared import JOINS, Prepared
+from privbandit_envs.datasets import prepared
+from privbandit_envs.datasets.prepared import JOINS, SAMPLE, Prepared
 
 Array = NDArray[Any]
 SYNTHETIC = "synthetic"
@@ -51,12 +51,13 @@ def load(source: str) -> Prepared:
         ValueError: an unknown name, or a file of another kind.
         ImportError: the sample needs scikit-learn and it is missing.
     """
-    if source == expedia_sample.ORIGIN:
+    if source == SAMPLE:
+        from privbandit_envs.datasets import expedia_sample
+
         return expedia_sample.prepared()
     if not isinstance(source, str) or not Path(source).expanduser().is_file():
-        known = (SYNTHETIC, expedia_sample.ORIGIN)
         raise ValueError(
-            f"source must be {SYNTHETIC!r}, {expedia_sample.ORIGIN!r} or the path of a file that privbandit data expedia "
-            f"made; got {source!r}{did_you_mean(source, known)}."
+            f"source must be {SYNTHETIC!r}, {SAMPLE!r} or the path of a file made by privbandit data expedia; "
+            f"got {source!r}{did_you_mean(source, (SYNTHETIC, SAMPLE))}."
         )
     return prepared.load(Path(source).expanduser())

@@ -1,4 +1,6 @@
-"""The file ``train.csv`` of Kaggle's "Personalize Expedia Hotel Searches - ICDM 2013": one row a hotel shown in a search.
+"""The file ``train.csv`` of Kaggle's "Personalize Expedia Hotel Searches - ICDM 2013".
+
+It has one row for every hotel that was shown in a search.
 
 The file (2.4 GB) is not distributed with the package; get it from https://kaggle.com/c/expedia-personalized-sort.
 """

@@ -6,7 +6,6 @@ that all columns of Table 1 stay. ``prop_country_id`` is 999 in every row, which
 known as generated after it was written to a file.
 """
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -19,11 +18,11 @@ from privbandit_envs._validate import count
 from privbandit_envs._validate import seed as checked_seed
 from privbandit_envs.datasets import hotels
 from privbandit_envs.datasets.expedia import COLUMNS, COUNT, FLAG, MOMENT, SIGN, Searches
-from privbandit_envs.datasets.prepared import Prepared, atomic, extended
+from privbandit_envs.datasets.hotels import Integers
+from privbandit_envs.datasets.prepared import SAMPLE, Prepared, atomic, extended
 
 Floats = NDArray[np.float64]
 Columns = dict[str, Floats]
-ORIGIN = "expedia-sample"
 TOP, OTHERS = 8192, (42, 117, 2300)
 N_HOTELS = 40
 SHOWN = 8, 31
@@ -46,7 +45,7 @@ def preferences() -> Floats:
 @lru_cache(maxsize=4)
 def prepared(n_searches: int = 1000, seed: int = 0) -> Prepared:
     """Return the sample, prepared; the same one again is free."""
-    return hotels.prepare(top(table(n_searches, seed)), ORIGIN)
+    return hotels.prepare(top(table(n_searches, seed)), SAMPLE)
 
 
 def top(columns: Columns) -> Searches:
@@ -86,7 +85,7 @@ def as_text(name: str, column: Floats) -> list[str]:
 
 
 def table(n_searches: int, seed: int) -> Columns:
-    """Return the columns of the sample, rows of a search together, searches of all destinations in turn."""
+    """Return the columns of the sample, rows of a search together, destinations mixed."""
     rng = default_rng([2013, checked_seed(seed=seed) or 0])
     sizes = {TOP: count(n_searches=n_searches), **dict.fromkeys(OTHERS, max(1, n_searches // 10))}
     parts = [destination(number, size, rng) for number, size in sizes.items()]
@@ -156,9 +155,7 @@ def draw_users(n: int, rng: Generator) -> Columns:
     }
 
 
-def draw_choices(
-    columns: Mapping[str, Floats], hotel: hotels.Integers, search: hotels.Integers, rng: Generator
-) -> Columns:
+def draw_choices(columns: Columns, hotel: Integers, search: Integers, rng: Generator) -> Columns:
     """Return who booked and clicked what: from the MNL model of ``preferences``."""
     first = hotels.first_rows(search)
     _, hotel = np.unique(hotel, return_inverse=True)
@@ -180,7 +177,7 @@ def draw_choices(
     }
 
 
-def hide(columns: Columns, name: str, hotel: hotels.Integers, search: hotels.Integers, rng: Generator) -> Floats:
+def hide(columns: Columns, name: str, hotel: Integers, search: Integers, rng: Generator) -> Floats:
     """Return a column with values missing as often, and together, as in the real file."""
     if name.startswith("comp"):
         return competitor(name, len(hotel), rng)

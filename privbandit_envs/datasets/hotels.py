@@ -3,13 +3,14 @@
 Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection", sections 5.2.1 and S.3.4 and Table 1.
 
 Deviations (where the paper is silent or refers to others):
-    Selection: the N = 124 hotels shown in most searches; the searches that show at least ``min_items`` of them. A search
-        that ended in the booking of another hotel is left out; under the MNL model what remains follows the same model.
-    Choice: the booked hotel (the first one of a search), else none. Clicks are not used, nor is the position on the page.
-    Missing values: a column is left out if more than 90 % of it is missing: a user's column over the searches, a hotel's
-        over the rows. A mean over searches skips missing values, a hotel without any has the median of the hotels. A
-        historical price of 0 ("not sold") counts as missing. Users' histories are imputed by regression trees on
-        their other features (depth 5, leaves of at least 1 % of the searches).
+    Selection: the N = 124 hotels shown in most searches; the searches that show at least ``min_items`` of them. A
+        search that ended in the booking of another hotel is left out; under the MNL model what remains follows the
+        same model.
+    Choice: the booked hotel (the first one of a search), else none. Clicks are not used, nor the position on the page.
+    Missing values: a column is left out if more than 90 % of it is missing: a user's column over the searches, a
+        hotel's over the rows. A mean over searches skips missing values, a hotel without any has the median of the
+        hotels. A historical price of 0 ("not sold") counts as missing. Users' histories are imputed by regression
+        trees on their other features (depth 5, leaves of at least 1 % of the searches).
     Levels: cut points are fixed, see ``HOTELS`` and ``USERS``; c levels make c - 1 columns of 0 and 1, the lowest level
         being the reference. So the 7 hotel columns of Table 1 make 10 features and the 9 user columns 18.
     Outliers: the price enters as log(1 + price). Location score is ``prop_location_score1``, which is never missing.
@@ -20,6 +21,7 @@ Deviations (where the paper is silent or refers to others):
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -210,17 +212,17 @@ def features(columns: Mapping[str, Floats], cuts: Mapping[str, tuple[float, ...]
     parts: list[Floats] = []
     names: list[str] = []
     for name, column in columns.items():
-        levels = np.digitize(column, cuts[name]) if cuts[name] else column
-        parts += [levels == level for level in range(1, len(cuts[name]) + 1)] if cuts[name] else [levels]
+        level = np.digitize(column, cuts[name])
+        parts += [(level == one).astype(np.float64) for one in range(1, len(cuts[name]) + 1)] or [column]
         names += level_names(name, cuts[name])
-    return standardised(np.column_stack(parts).astype(np.float64)), tuple(names)
+    return standardised(np.column_stack(parts)), tuple(names)
 
 
 def level_names(name: str, cuts: tuple[float, ...]) -> list[str]:
     """Return the names of a column's features."""
     if not cuts:
         return [name]
-    middle = [f"{name} in [{low:g}, {high:g})" for low, high in zip(cuts, cuts[1:], strict=False)]
+    middle = [f"{name} in [{low:g}, {high:g})" for low, high in pairwise(cuts)]
     return [*middle, f"{name} >= {cuts[-1]:g}"]
 
 

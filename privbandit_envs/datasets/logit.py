@@ -54,10 +54,8 @@ class BilinearLogit:
             gradient = self.gradient(theta, probabilities)
             if np.abs(gradient).max() <= TOLERANCE:
                 return theta
-            matvec = partial(self.curve, probabilities)
-            theta = (
-                theta - cg(LinearOperator((len(theta),) * 2, matvec=matvec, dtype=np.float64), gradient, rtol=1e-6)[0]
-            )
+            hessian = LinearOperator((len(theta),) * 2, matvec=partial(self.curve, probabilities), dtype=np.float64)
+            theta = theta - cg(hessian, gradient, rtol=1e-6)[0]
         raise RuntimeError(f"the choice model could not be fitted: its gradient stays at {np.abs(gradient).max():.2g}.")
 
     def loss(self, theta: Floats) -> tuple[float, Floats]:

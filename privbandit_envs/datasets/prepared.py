@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 JOINS = ("outer", "concatenated", "full")
+SAMPLE = "expedia-sample"
+"""What the generated sample is called where data are named."""
 ARRAYS = ("hotels", "users", "prices")
 FORMAT = 1
 
@@ -123,7 +125,7 @@ def _load(path: Path, version: tuple[int, int]) -> Prepared:
             facts = json.loads(str(file["facts"]))
             if facts.pop("format") != FORMAT:
                 raise ValueError("it is of another version")
-            names = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
+            names: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in facts.items()}
             theta = {join: file[f"theta-{join}"] for join in JOINS}
             return Prepared(**{name: file[name] for name in ARRAYS}, theta=theta, facts=Facts(**names))
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile) as error:

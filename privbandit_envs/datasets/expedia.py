@@ -153,7 +153,7 @@ def lines_of(path: Path, tick: Callable[[int], None]) -> Iterator[tuple[int, lis
                 if cells:
                     yield reader.line_num, cells
         except (csv.Error, UnicodeDecodeError) as error:
-            raise ValueError(f"{path}, after line {reader.line_num}: not a CSV file in UTF-8 ({error}).") from None
+            raise ValueError(f"{path}, near line {reader.line_num}: not a CSV file in UTF-8 ({error}).") from None
 
 
 def value(path: Path, line: int, name: str, cell: str) -> float:

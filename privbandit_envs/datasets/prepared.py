@@ -121,7 +121,7 @@ def load(path: Path) -> Prepared:
 @lru_cache(maxsize=8)
 def _load(path: Path, version: tuple[int, int]) -> Prepared:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             facts = json.loads(str(file["facts"]))
             if facts.pop("format") != FORMAT:
                 raise ValueError("it is of another version")

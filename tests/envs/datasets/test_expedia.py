@@ -157,5 +157,5 @@ def test_other_files_are_refused(tmp_path: Path, make: Callable[[Path], object],
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no file '.*train.csv'; give the path of Kaggle's train.csv"):
+    with pytest.raises(FileNotFoundError, match=r"no file '.*train\.csv'; give the path of Kaggle's"):
         expedia.read(tmp_path / "train.csv")

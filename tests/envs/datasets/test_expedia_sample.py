@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 
-from privbandit_envs.datasets import expedia, expedia_sample, hotels
+from privbandit_envs.datasets import expedia, hotels
 from privbandit_envs.datasets.expedia_sample import HISTORY, TOP, preferences, prepared, table, top, write
 
 
@@ -44,8 +44,8 @@ def test_a_search_is_one_block_of_rows_with_at_most_one_booking() -> None:
 
 
 def test_the_preferences_of_a_large_sample_are_recovered() -> None:
-    theta, truth = prepared(5000).theta["full"].reshape(11, 19), preferences()
+    theta, truth = prepared(4000).theta["full"].reshape(11, 19), preferences()
     seen = np.s_[:, :-HISTORY]
-    assert np.corrcoef(theta[seen].ravel()[1:], truth[seen].ravel()[1:])[0, 1] > 0.95
-    assert np.abs(theta[:, -HISTORY:]).mean() < 0.06
-    assert np.sqrt(np.mean((theta - truth) ** 2)) < 0.06 < 0.15 < truth[seen].std()
+    assert np.corrcoef(theta[seen].ravel()[1:], truth[seen].ravel()[1:])[0, 1] > 0.92
+    assert np.abs(theta[:, -HISTORY:]).mean() < 0.08
+    assert np.sqrt(np.mean((theta - truth) ** 2)) < 0.08 < 0.2 < truth[seen].std()

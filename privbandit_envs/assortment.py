@@ -101,11 +101,11 @@ class AssortmentProblem(Problem):
         high[:, :-1] = bounds
         low = -high
         low[:, -1], high[:, -1] = 0, 1 if self.revenues is None else self.revenues.max()
-        self.observation_space = Box(low, high, dtype=self.dtype.type)
+        self.observation_space: Box = Box(low, high, dtype=self.dtype.type)
 
     def contexts(self, n: int, rng: Generator) -> Array:
         """Draw features and revenues, shape (n, N, d + 1)."""
-        n_items, columns = self.observation_space.shape  # type: ignore[misc]
+        n_items, columns = self.observation_space.shape
         contexts = np.empty((n, n_items, columns), self.dtype)
         if self.hotels is None:
             self._fill(contexts[..., :-1], rng)

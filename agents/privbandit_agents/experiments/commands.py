@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from privbandit_agents.experiments.data_commands import data
 from privbandit_agents.experiments.labels import short
 from privbandit_agents.experiments.listing import agent_lines, env_lines, experiment_lines
 from privbandit_agents.experiments.settings import from_yaml
@@ -56,6 +57,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Benchmark contextual bandits, private and not.",
 )
+app.add_typer(data, name="data")
 
 
 def show_version(wanted: bool) -> None:

@@ -170,7 +170,7 @@ class DPMNL(CentralAgent[Array]):
         published = config.calibration == "published"
         if published:
             refuse_rank_zero(self.capacity)
-            warnings.warn("dpmnl: the published calibration is kept for comparison only.", stacklevel=4)
+            warnings.warn(f"{self.name}: the published calibration is kept for comparison only.", stacklevel=4)
         self.radius = math.inf if published else float(config.radius)
         self.ledger, self.guarantee, counting, rho, self.mle = self._plan()
         self.ledger.spend(counting)
@@ -178,9 +178,7 @@ class DPMNL(CentralAgent[Array]):
         R = 1.0 if published else self.radius
         sensitivity = published_sensitivity(self.capacity) if published else gram_sensitivity(self.capacity, R)
         floor = self.capacity * R**2
-        self.cov = PrivateCov(
-            config.counter, self.horizon, self.dim, sensitivity, floor, rho, for_counter, published
-        )
+        self.cov = PrivateCov(config.counter, self.horizon, self.dim, sensitivity, floor, rho, for_counter, published)
         self.choices = Choices(self.capacity, self.dim)
         self.exploration: int = config.exploration or exploration_length(self.mle.sigma / R, self.dim, self.horizon)
         self.trigger = config.trigger or spread_trigger(self.horizon, self.exploration, self.dim, config.calls)
@@ -222,9 +220,7 @@ class DPMNL(CentralAgent[Array]):
             user = UserLoss(self.dim, 2.0, 1.0, rank=min(self.dim, self.capacity - 1))
             return ObjectivePerturbation.calibrate(rho, user, method="published", split=self.config.q)
         user = UserLoss.multinomial_logit(self.dim, self.capacity, self.radius)
-        return ObjectivePerturbation.calibrate(
-            rho, user, method=method, split=self.config.q, eta=user.curvature
-        )
+        return ObjectivePerturbation.calibrate(rho, user, method=method, split=self.config.q, eta=user.curvature)
 
     def select_action(self, context: Array) -> Array:
         """Return the best assortment for the optimistic utilities (lines 12 and 13); a random one at first (line 5)."""
@@ -244,7 +240,9 @@ class DPMNL(CentralAgent[Array]):
         """
         contexts, sets, bought = together(context, action, feedback, (self.n_items, self.dim + 1))
         if len(bought) > self.horizon - self.users:
-            raise RuntimeError(f"dpmnl ends after its horizon of {self.horizon} users; make it with a longer one.")
+            raise RuntimeError(
+                f"{self.name} ends after its horizon of {self.horizon} users; make it with a longer one."
+            )
         released, failure, done = None, None, 0
         while done < len(contexts):
             part = slice(done, min(len(contexts), done + min(self.frozen_rounds(), CHUNK)))

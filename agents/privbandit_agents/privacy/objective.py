@@ -238,11 +238,11 @@ class ObjectivePerturbation:
     """The minimiser of a perturbed loss, found to a certified accuracy, with output noise for what is left.
 
     *Formal guarantees.* ``cost`` under replacement of one user's whole record, if every user's loss keeps the
-    promises of its ``UserLoss``; here of rho-zCDP (``objective_approximate`` has the same for (epsilon, delta)). The certificate |gradient| <= tau puts the result within tau / Delta of the
-    exact minimiser, which costs rho - rho_output; given that minimiser, two neighbours' results differ by at
-    most 2 tau / Delta in the l2 norm, and the output noise N(0, output_sigma^2 I) makes that (2 tau /
-    Delta)^2 / (2 output_sigma^2) = rho_output. Projecting or rounding the result afterwards is free. An
-    infinite rho adds no noise of either kind and no Delta.
+    promises of its ``UserLoss``. The certificate |gradient| <= tau puts the result within tau / Delta of the exact
+    minimiser, which costs rho - rho_output; given that minimiser, two neighbours' results differ by at most
+    2 tau / Delta in the l2 norm, and the output noise N(0, output_sigma^2 I) makes that (2 tau / Delta)^2 /
+    (2 output_sigma^2) = rho_output. Projecting or rounding the result afterwards is free. An infinite rho adds no
+    noise of either kind and no Delta. ``objective_approximate`` builds the same for (epsilon, delta).
 
     Attributes:
         sigma: standard deviation of the linear term's coefficients.

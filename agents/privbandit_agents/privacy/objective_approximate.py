@@ -29,9 +29,9 @@ def calibrate(epsilon: float, delta: float, user: UserLoss, split: float = 0.5) 
 
         [<b, g> + |g|^2 / 2] / sigma^2 + log det(F + H) - log det(F + H'),    |g| <= 2 L,
 
-    with b the noise that leads to a. The determinants cost at most the sum of log(1 + m_i), where the m_i >= 0 are the
-    eigenvalues of F^-1/2 H F^-1/2: at most r of them, with sum at most w kappa, so that by concavity the cost is at most
-    r log(1 + w kappa / r). With u = L / sigma the log ratio is at most
+    with b the noise that leads to a. The determinants cost at most the sum of log(1 + m_i), where the m_i are the
+    positive eigenvalues of F^-1/2 H F^-1/2: at most r of them, with sum at most w kappa, so that by concavity the cost
+    is at most r log(1 + w kappa / r). With u = L / sigma the log ratio is at most
 
         2 u |b| / sigma + 2 u^2 + r log(1 + w kappa / r),
 

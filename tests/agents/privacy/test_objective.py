@@ -399,7 +399,9 @@ def sampled(rho: float, user: UserLoss, loss: Any, n: int) -> np.ndarray:
 def test_right_scale_accepted_two_thirds_and_three_halves_rejected(factor: float, accepted: bool) -> None:
     user, rho = MNL(2, 3), 0.5
     claimed = ObjectivePerturbation.calibrate(rho, user)
-    drawn = ObjectivePerturbation(factor * claimed.sigma, claimed.Delta, 2, zcdp(rho), claimed.tau, claimed.output_sigma)
+    drawn = ObjectivePerturbation(
+        factor * claimed.sigma, claimed.Delta, 2, zcdp(rho), claimed.tau, claimed.output_sigma
+    )
     centre, generator = np.array([1.0, -2.0]), rng()
     results = np.array([drawn.minimise(quadratic(centre), generator) for _ in range(2000)])
     noise = centre - (1 + claimed.Delta) * results  # the minimiser is (centre - b) / (1 + Delta)

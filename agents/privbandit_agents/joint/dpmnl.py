@@ -13,20 +13,19 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.agent import (
+    FOREVER,
     Array,
     Assortments,
     CentralAgent,
     Guarantee,
     Ledger,
     Space,
-    above,
-    at_least,
-    count,
     one_of,
     plays_assortments,
 )
 from privbandit_agents.choices import Choices, LaidOut, best_sets, lay_out, random_sets, together
-from privbandit_agents.joint.private_cov import COUNTERS, PrivateCov, gram_sensitivity, published_sensitivity
+from privbandit_agents.joint.dpmnl_settings import Settings, exploration_length, spread_trigger
+from privbandit_agents.joint.private_cov import PrivateCov, gram_sensitivity, published_sensitivity
 from privbandit_agents.privacy.accounting import epsilon_to_rho
 from privbandit_agents.privacy.choice import sanitise
 from privbandit_agents.privacy.ledger import Cost, zcdp
@@ -34,58 +33,6 @@ from privbandit_agents.privacy.objective import ObjectivePerturbation, UserLoss
 
 CHUNK = 256
 """Users laid out at once, so that they stay in cache."""
-RADII = (1e-6, 1e6)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What DPMNL and its (epsilon, delta) benchmark have in common.
-
-    Attributes:
-        horizon: number of users T, fixed in advance; default: the environment's.
-        counter: of PrivateCov: ``"toeplitz"``, whose noise takes memory that grows with T; ``"buffered"``, within 1 %
-            of it at memory that grows with log T; or the paper's ``"tree"``.
-        mle_share: share of the budget for PrivateMLE, in (0, 1).
-        calls: most calls of PrivateMLE, the one after exploration included; each gets an equal share, used or not.
-        exploration: users T0 who are offered random assortments first; default: ``exploration_length``.
-        trigger: PrivateMLE is called when det V has grown by this factor since the call before, > 1; default:
-            ``spread_trigger``; the paper's is 2.
-        bonus_scale: c, multiplier of the width of Lemma S10 without its 1 / kappa, >= 0; the paper's study has 1e-4.
-        q: share of a call's budget for the noise, in (0, 1), of the published objective perturbation.
-        radius: features are scaled into the ball of this radius before anything is learned from them.
-        growth: V, the bonus and the trigger are looked at when users have grown by this factor, >= 1; 1: every user.
-        calibration: ``"correct"``, or ``"published"``: the paper's constants, without clipping.
-    """
-
-    horizon: int | None = None
-    counter: str = "toeplitz"
-    mle_share: float = 0.9
-    calls: int = 8
-    exploration: int | None = None
-    trigger: float | None = None
-    bonus_scale: float = 1e-4
-    q: float = 0.5
-    radius: float = 1.0
-    growth: float = 1.05
-    calibration: str = "correct"
-
-    def __post_init__(self) -> None:
-        """Check the ranges; budgets are checked by the ledger."""
-        for name in ("horizon", "exploration"):
-            if getattr(self, name) is not None:
-                count(**{name: getattr(self, name)})
-        count(calls=self.calls)
-        one_of(COUNTERS, counter=self.counter)
-        one_of(("correct", "published"), calibration=self.calibration)
-        for name in ("mle_share", "q"):
-            if not 0 < above(0, **{name: getattr(self, name)}) < 1:
-                raise ValueError(f"{name} must lie in (0, 1); got {getattr(self, name)!r}.")
-        if self.trigger is not None:
-            above(1, trigger=self.trigger)
-        at_least(0, bonus_scale=self.bonus_scale)
-        at_least(1, growth=self.growth)
-        if not RADII[0] <= above(0, radius=self.radius) <= RADII[1]:
-            raise ValueError(f"radius must lie in [{RADII[0]:g}, {RADII[1]:g}]; got {self.radius!r}.")
 
 
 @dataclass(frozen=True)
@@ -93,24 +40,14 @@ class Config(Settings):
     """Settings of DPMNL.
 
     Attributes:
-        epsilon: privacy budget, > 0; infinity adds no noise.
-        delta: of (epsilon, delta), in (0, 1).
-        rho: zCDP budget instead of epsilon; 1 if neither is given.
         objective: calibration of the objective perturbation: ``"dimension-free"`` or ``"published"`` (Theorem 1).
     """
 
-    epsilon: float | None = None
-    delta: float = 1e-5
-    rho: float | None = None
     objective: str = "dimension-free"
 
     def __post_init__(self) -> None:
         """Check the ranges; budgets are checked by the ledger."""
         super().__post_init__()
-        if self.epsilon is not None and self.rho is not None:
-            raise ValueError(f"one of epsilon and rho can be given; got epsilon={self.epsilon}, rho={self.rho}.")
-        if not 0 < above(0, delta=self.delta) < 1:
-            raise ValueError(f"delta must lie in (0, 1); got {self.delta!r}.")
         one_of(("dimension-free", "published"), objective=self.objective)
 
 
@@ -157,7 +94,7 @@ class DPMNL(CentralAgent[Array]):
 
     Config: ClassVar[type[Any]] = Config
     fixed: ClassVar[frozenset[str]] = CentralAgent.fixed | {
-        *("guarantee", "mle", "n_items", "dim", "capacity", "horizon", "radius", "exploration", "trigger")
+        *("guarantee", "mle", "n_items", "dim", "capacity", "horizon", "radius", "exploration", "log_trigger")
     }
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
@@ -181,7 +118,8 @@ class DPMNL(CentralAgent[Array]):
         self.cov = PrivateCov(config.counter, self.horizon, self.dim, sensitivity, floor, rho, for_counter, published)
         self.choices = Choices(self.capacity, self.dim)
         self.exploration: int = config.exploration or exploration_length(self.mle.sigma / R, self.dim, self.horizon)
-        self.trigger = config.trigger or spread_trigger(self.horizon, self.exploration, self.dim, config.calls)
+        spread = spread_trigger(self.horizon, self.exploration, self.dim, config.calls)
+        self.log_trigger: float = math.log(config.trigger) if config.trigger else spread
         self.release = np.zeros((self.dim, self.dim + 1))  # [alpha_t V^(-1/2) | theta]
         self.users, self.calls, self.renew_at = 0, 0, self.exploration
         self.log_det = -math.inf  # of V at the last call
@@ -194,14 +132,14 @@ class DPMNL(CentralAgent[Array]):
     def _plan(self) -> Plan:
         """Split the budget: mle_share of rho to the calls, the rest to PrivateCov (Alg. 1, lines 8 and 14)."""
         config = self.config
-        given_rho = config.epsilon is None
-        rho = (config.rho or 1.0) if given_rho else epsilon_to_rho(config.epsilon, config.delta)
+        given_rho, delta = config.epsilon is None, config.delta or 1e-5
+        rho = epsilon_to_rho(config.epsilon, delta) if not given_rho else 1.0 if config.rho is None else config.rho
         published = config.calibration == "published"
-        ledger = Ledger(rho=rho) if given_rho else Ledger(config.epsilon, config.delta)
+        ledger = Ledger(rho=rho) if given_rho else Ledger(config.epsilon, delta)
         guarantee = Guarantee(
             notion="joint",
             epsilon=config.epsilon,
-            delta=None if given_rho else config.delta,
+            delta=None if given_rho else delta,
             rho=rho,
             protects="context, assortment and purchase of every user, from all others",
             proven=not published,
@@ -270,11 +208,11 @@ class DPMNL(CentralAgent[Array]):
 
     def _renew(self) -> Array:
         """Return the release after this user: a new V, and a new theta if the trigger fires (lines 14 to 19)."""
-        self.renew_at = max(self.users + 1, math.ceil(self.users * self.config.growth))
+        self.renew_at = max(self.users + 1, math.ceil(min(self.users * self.config.growth, FOREVER)))
         V = self.cov.matrix()
         log_det = float(np.linalg.slogdet(V)[1])
         theta = self.release[:, -1]
-        if self.calls < self.config.calls and log_det > self.log_det + math.log(self.trigger):
+        if self.calls < self.config.calls and log_det > self.log_det + self.log_trigger:
             self.log_det = log_det
             theta = self._call(theta)
         root = np.linalg.inv(np.linalg.cholesky(V)).T  # V^-1 = root root'
@@ -293,28 +231,6 @@ class DPMNL(CentralAgent[Array]):
         learning = math.sqrt(d / 2 * math.log1p(t / d) + math.log(t))
         perturbing = (mle.Delta + mle.sigma * math.sqrt(4 * d * math.log(T))) / math.sqrt(self.capacity)
         return learning + perturbing + math.sqrt(3 * self.cov.shift())
-
-
-def exploration_length(noise: float, dim: int, horizon: int) -> int:
-    """Return T0 for noise of so many radii on every coordinate of the likelihood's gradient: d (4 + 0.6 noise).
-
-    A random user tells about R^2 / d of every direction, so that after T0 users the noise moves utilities by about 1 at
-    first. No more than a twentieth of the users explore.
-
-    Args:
-        noise: sigma of PrivateMLE over R.
-        dim: number of features d.
-        horizon: number of users T.
-    """
-    return max(1, min(horizon // 20, math.ceil(dim * (4 + 0.6 * noise))))
-
-
-def spread_trigger(horizon: int, exploration: int, dim: int, calls: int) -> float:
-    """Return the factor of det V, at least 2, that spreads the calls: (T / T0)^(d / (2 calls)).
-
-    If V grew like t, half of the calls would last until T; but noise and shift hold V up at first.
-    """
-    return max(2.0, (horizon / exploration) ** (dim / (2 * calls)))
 
 
 def refuse_rank_zero(capacity: int) -> None:

@@ -13,6 +13,7 @@ from privbandit_agents.agent import Array, Stateful
 from privbandit_agents.privacy.counters import (
     BinaryTree,
     BufferedToeplitz,
+    Counter,
     SquareRootToeplitz,
     eigenvalue_bound,
     repair,
@@ -20,7 +21,7 @@ from privbandit_agents.privacy.counters import (
     svec,
 )
 
-COUNTERS = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}
+COUNTERS: dict[str, type[Counter]] = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}
 
 
 def gram_sensitivity(capacity: int, radius: float) -> float:
@@ -71,7 +72,7 @@ class PrivateCov(Stateful):
     ) -> None:
         """Start with no user."""
         self.dim, self.floor, self.published = dim, floor, published
-        self.counter = COUNTERS[counter](horizon, dim * (dim + 1) // 2, sensitivity, rho, noise)
+        self.counter: Counter = COUNTERS[counter](horizon, dim * (dim + 1) // 2, sensitivity, rho, noise)
         self.release = np.zeros(dim * (dim + 1) // 2)
 
     def extend(self, features: Array) -> None:
@@ -93,7 +94,6 @@ class PrivateCov(Stateful):
 
 def lemma_s6(dim: int, beta: float) -> float:
     """Return Lemma S7's bound on the norm of a symmetric d x d matrix of standard Gaussians (d = 1: by its limit)."""
-    log = math.log(dim)
-    third = (log / dim) ** (1 / 3)
+    log, third = math.log(dim), math.cbrt(math.log(dim) / dim)
     last = 6 * (1 + third) * math.sqrt(log / math.log1p(third)) if dim > 1 else 0.0
-    return 2 * math.sqrt(dim) + 2 * dim ** (1 / 6) * log ** (1 / 3) + last + 2 * math.sqrt(-2 * math.log(beta))
+    return 2 * math.sqrt(dim) + 2 * math.cbrt(math.sqrt(dim) * log) + last + 2 * math.sqrt(-2 * math.log(beta))

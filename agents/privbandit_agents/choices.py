@@ -127,7 +127,10 @@ class Choices(Stateful):
 
     def append(self, contexts: Array, sets: Array, purchases: Array) -> None:
         """Add n users: contexts (n, N, d + 1), 0/1 sets (n, N), purchased items or -1 (n,)."""
-        laid_out = lay_out(contexts, sets, purchases, self.features.array.shape[1])
+        self.store(lay_out(contexts, sets, purchases, self.features.array.shape[1]))
+
+    def store(self, laid_out: LaidOut) -> None:
+        """Add n users who are laid out already."""
         self.features.append(laid_out.features)
         self.offered.append(laid_out.offered)
         self.bought.append(laid_out.bought)

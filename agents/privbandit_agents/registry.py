@@ -63,6 +63,10 @@ AGENTS: dict[str, Entry] = {
     "clipped-iht": Entry(
         "privbandit_agents.joint.clipped_iht:ClippedIHT", "sparse bandits by clipped contributions, jointly private"
     ),
+    "dpmnl": Entry("privbandit_agents.joint.dpmnl:DPMNL", "jointly private MNL assortments (Cho and Sun 2024)"),
+    "dpmnl-approx": Entry(
+        "privbandit_agents.joint.dpmnl_approx:DPMNLApprox", "DPMNL under (epsilon, delta), its paper's benchmark"
+    ),
     "ppo": Entry(f"{BASELINES}.rl:PPO", "proximal policy optimisation (stable-baselines3)"),
     "a2c": Entry(f"{BASELINES}.rl:A2C", "advantage actor-critic (stable-baselines3)"),
     "dqn": Entry(f"{BASELINES}.rl:DQN", "deep Q-network (stable-baselines3)"),

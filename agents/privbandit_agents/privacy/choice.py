@@ -11,48 +11,119 @@ from privbandit_agents.privacy._validate import positive
 Floats = NDArray[np.float64]
 LIMIT = 1e6
 """Entries of raw features and of theta are clipped here before any product, so that nothing can overflow."""
+CHUNK = 256
+"""Users whose derivatives are formed at once, so that they stay in cache."""
 
 
 def clipped_derivatives(
-    features: Any, bought: Any, theta: Any, *, radius: float, gradient_norm: float, trace: float
+    features: Any,
+    bought: Any,
+    theta: Any,
+    offered: Any = None,
+    *,
+    radius: float,
+    gradient_norm: float,
+    trace: float,
 ) -> tuple[Floats, Floats]:
     """Return gradients (n, d) and Hessians (n, d, d) of n users' negative log-likelihoods, each within its bound.
 
-    User i was offered K items with the given features and bought one of them, or nothing, under the multinomial-logit
-    model with parameter theta; the utility of buying nothing is 0.
+    User i was offered up to K items with the given features and bought one of them, or nothing, under the
+    multinomial-logit model with parameter theta; the utility of buying nothing is 0.
 
     *Formal guarantees.* For any input whatever, every gradient has l2 norm at most ``gradient_norm``, and every
-    Hessian is positive semidefinite with trace and Frobenius norm at most ``trace``. Replacing one user's whole record
-    therefore moves the sum of gradients by at most 2 gradient_norm, and the sum of Hessians by at most sqrt(2) trace
-    in Frobenius norm, since positive semidefinite matrices have non-negative inner products. Features that are not
-    finite make the whole record count as one of zeros; features are scaled into the ball of ``radius`` first; an item
-    that does not exist counts as none. The Hessian is computed in centred form, sum of p_k (x_k - m)(x_k - m)' with
-    the outside option x_0 = 0 among the k and m the mean, so that it is positive semidefinite by construction; the
-    weights subtract the largest utility, the outside option's included, so that none overflows. theta must be public:
-    a release.
+    Hessian is positive semidefinite with trace, and hence Frobenius norm, at most ``trace``. Replacing one user's whole
+    record therefore moves the sum of gradients by at most 2 gradient_norm, and the sum of Hessians by at most sqrt(2)
+    trace in Frobenius norm, since positive semidefinite matrices have non-negative inner products. Features that are
+    not finite make the whole record count as one of zeros; features are scaled into the ball of ``radius`` first; an
+    item that does not exist, or is not on offer, counts as none, and what is not on offer has no influence whatever.
+    theta must be public: a release.
 
     Args:
         features: shape (n, K, d).
         bought: position of the purchased item, or -1, shape (n,).
         theta: shape (d,).
+        offered: which of the K items are there, shape (n, K); default: all.
         radius: > 0, to which features are clipped.
         gradient_norm: > 0.
         trace: > 0.
     """
+    gradient, roots = clipped_factors(features, bought, theta, offered, radius, gradient_norm, trace)
+    return gradient, np.swapaxes(roots, 1, 2) @ roots
+
+
+def clipped_sums(
+    features: Any,
+    bought: Any,
+    theta: Any,
+    offered: Any = None,
+    *,
+    radius: float,
+    gradient_norm: float,
+    trace: float,
+) -> tuple[Floats, Floats]:
+    """Return the sums over users, shapes (d,) and (d, d), of what ``clipped_derivatives`` gives; the same arguments.
+
+    *Formal guarantees.* Replacing one user's whole record moves them by at most ``sensitivities``, up to the rounding
+    of sums in float64. Users are added up in chunks of a fixed size.
+    """
+    first, second = np.zeros(np.shape(features)[-1]), np.zeros(2 * np.shape(features)[-1:])
+    for start in range(0, len(features), CHUNK):
+        part = slice(start, start + CHUNK)
+        shown = None if offered is None else offered[part]
+        gradient, roots = clipped_factors(features[part], bought[part], theta, shown, radius, gradient_norm, trace)
+        rows = roots.reshape(-1, len(first))
+        first, second = first + gradient.sum(axis=0), second + rows.T @ rows
+    return first, second
+
+
+def clipped_factors(
+    features: Any, bought: Any, theta: Any, offered: Any, radius: float, gradient_norm: float, trace: float
+) -> tuple[Floats, Floats]:
+    """Return clipped gradients (n, d), and matrices R of shape (n, K + 1, d) such that R'R are the clipped Hessians.
+
+    The Hessian is the sum over k of p_k w_k (x_k - m)(x_k - m)', with the outside option x_0 = 0 among the k and m the
+    mean: centred, so that it is positive semidefinite by construction. The factor w_k <= 1 is the one that the gradient
+    would be clipped by had item k been bought, so that it is the derivative of the expected *clipped* gradient in the
+    true theta, and a Newton step has the right length. The weights p_k subtract the largest utility, the outside
+    option's included, so that none overflows.
+    """
     positive(radius=radius), positive(gradient_norm=gradient_norm), positive(trace=trace)
-    x, item = sanitise(features, bought, radius)
+    x, item, there = sanitise_offer(features, bought, offered, radius)
     n, _, d = x.shape
     x = np.concatenate([np.zeros((n, 1, d)), x], axis=1)  # the outside option first
-    utilities = x @ np.clip(np.nan_to_num(np.asarray(theta, dtype=np.float64)), -LIMIT, LIMIT)
+    utilities = (x.reshape(-1, d) @ bounded(theta)).reshape(n, -1)
+    utilities[:, 1:][~there] = -np.inf
     p = np.exp(utilities - utilities.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    centred = x - (p[..., None] * x).sum(axis=1, keepdims=True)
-    gradient = -centred[np.arange(n), item + 1]
-    gradient /= np.maximum(np.linalg.norm(gradient, axis=1, keepdims=True) / gradient_norm, 1.0)
-    weighted = np.sqrt(p)[..., None] * centred
-    hessian = np.swapaxes(weighted, 1, 2) @ weighted
-    size = np.maximum(np.trace(hessian, axis1=1, axis2=2), np.linalg.norm(hessian, axis=(1, 2)))
-    return gradient, hessian / np.maximum(size / trace, 1.0)[:, None, None]
+    x -= p[:, None, :] @ x
+    size = np.sqrt(np.vecdot(x, x))
+    kept = 1 / np.maximum(size / gradient_norm, 1.0)
+    users = np.arange(n)
+    gradient = -x[users, item + 1] * kept[users, item + 1, None]
+    p *= kept
+    total = (p * size**2).sum(axis=1, keepdims=True)
+    p /= np.maximum(total / trace, 1.0)
+    x *= np.sqrt(p)[..., None]
+    return gradient, x
+
+
+def bounded(theta: Any) -> Floats:
+    """Return theta with entries in +-LIMIT, 0 for NaN."""
+    return np.clip(np.nan_to_num(np.asarray(theta, dtype=np.float64)), -LIMIT, LIMIT)
+
+
+def sanitise_offer(
+    features: Any, bought: Any, offered: Any, radius: float
+) -> tuple[Floats, NDArray[np.intp], NDArray[np.bool_]]:
+    """Return what ``sanitise`` does, and which items are on offer, shape (n, K); the others count as zeros."""
+    x = np.asarray(features, dtype=np.float64)
+    there = np.ones(x.shape[:2], np.bool_) if offered is None else np.asarray(offered) != 0
+    if there.shape != x.shape[:2]:
+        raise ValueError(f"offered must have shape {x.shape[:2]}; got {there.shape}.")
+    if not there.all():
+        x = np.where(there[..., None], x, 0.0)
+    x, item = sanitise(x, bought, radius)
+    return x, np.where(there[np.arange(len(x)), item], item, -1) if x.shape[1] else item, there
 
 
 def sanitise(features: Any, bought: Any, radius: float) -> tuple[Floats, NDArray[np.intp]]:

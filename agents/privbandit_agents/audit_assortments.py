@@ -1,8 +1,8 @@
 """The audit of private assortments: one user is replaced, later users' assortments read what was released.
 
-All other users are the adversary's. A probe is offered enough items that are surely chosen, so that of two further
-ones, cos(phi) e_1 and sin(phi) e_2, only one has room: which one tells whether their scores' ratio exceeds tan(phi), and
-a dozen probes measure it by bisection. The target's own assortment is left out, as joint privacy allows.
+All other users are the adversary's. A probe chooses K of 2 K items, one half of which are alike and so is the other:
+which half it gets tells which scores higher, and a bank of probes with features of growing length measures the ratio of
+two scores. The target's own assortment is left out, as joint privacy allows.
 """
 
 from abc import abstractmethod
@@ -22,19 +22,16 @@ Floats = NDArray[np.float64]
 CAPACITY = 10
 ROUNDS = 16
 """Users of a run: the first one is in all of a binary tree's blocks of length 1, 2, 4, 8 and 16."""
-BATCH = 40
-"""Users of the batch that the target of noisy Newton steps is in."""
-STEPS = 14
-SURE, FAR = 1e3, 50.0
+FAR = 50.0
 
 
 class AssortmentGame(Game):
-    """Two items' scores are compared by probes; a subclass says who is served, and what the comparisons tell."""
+    """The scores of two kinds of items are compared by probes; a subclass says who is served, and what it tells."""
 
     def __init__(self, name: str, config: dict[str, Any]) -> None:
-        """Prepare the world: K + 1 items with two features."""
+        """Prepare the world: 2 K items with two features."""
         self.name, self.config = name, config
-        self.env = gym.make("privbandit/Assortment-v0", n_items=CAPACITY + 1, capacity=CAPACITY, dim=2, horizon=4096)
+        self.env = gym.make("privbandit/Assortment-v0", n_items=2 * CAPACITY, capacity=CAPACITY, dim=2, horizon=4096)
         self.claim = self.claimed(self.agent(0))
 
     @abstractmethod
@@ -53,25 +50,19 @@ class AssortmentGame(Game):
         """Return the statistics of so many runs."""
         return np.stack([self.statistic(self.agent(int(rng.integers(2**31))), world) for _ in range(runs)])
 
-    def serve(self, agent: Any, features: Floats, bought: int, users: int = 1) -> None:
-        """Serve users who were all offered the same items, features (k, 2), and bought one of them, or -1."""
-        context = np.ones((CAPACITY + 1, 3))
+    def serve(self, agent: Any, features: Floats, bought: int) -> None:
+        """Serve a user who was offered items with features (k, 2) and bought one of them, or -1."""
+        context, offered = np.ones((2 * CAPACITY, 3)), np.arange(2 * CAPACITY) < len(features)
         context[:, :2] = 0.0
-        context[: len(features), :2] = features
-        offered = (np.arange(CAPACITY + 1) < len(features)).astype(np.int8)
-        many = (np.broadcast_to(part, (users, *part.shape)) for part in (context, offered))
-        agent.update(*many, np.full(users, bought))
+        context[offered, :2] = features
+        agent.update(context, offered.astype(np.int8), bought)
 
-    def ratio(self, agent: Any, sure: Floats) -> float:
-        """Return score(e_1) / score(e_2), given features of items that are surely chosen."""
-        low, high = -np.pi / 2, np.pi / 2
-        probe = np.ones((CAPACITY + 1, 3))
-        probe[2:, :2] = SURE * sure
-        for _ in range(STEPS):
-            angle = (low + high) / 2
-            probe[0, :2], probe[1, :2] = (np.cos(angle), 0.0), (0.0, np.sin(angle))
-            low, high = (angle, high) if agent.select_action(probe)[0] else (low, angle)
-        return float(np.tan((low + high) / 2))
+
+def probes(first: Floats, second: Floats) -> Floats:
+    """Return contexts (n, 2 K, 3) of K items with the features first (n, 2) and K with the features second (n, 2)."""
+    contexts = np.ones((len(first), 2 * CAPACITY, 3))
+    contexts[:, :CAPACITY, :2], contexts[:, CAPACITY:, :2] = first[:, None], second[:, None]
+    return contexts
 
 
 class GramGame(AssortmentGame):
@@ -91,6 +82,8 @@ class GramGame(AssortmentGame):
         coefficients = square_root_coefficients(ROUNDS)
         decoder = toeplitz(coefficients, np.zeros(ROUNDS))
         self.whiten = coefficients @ solve_triangular(decoder, np.eye(ROUNDS), lower=True)
+        self.lengths = np.exp(np.linspace(-1.5, 1.5, 200))
+        self.bank = probes(np.tile([1.0, 0.0], (200, 1)), self.lengths[:, None] * [0.0, 1.0])
 
     def claimed(self, agent: Any) -> Claim:
         """Return the claim of PrivateCov's releases."""
@@ -105,24 +98,27 @@ class GramGame(AssortmentGame):
         for t in range(ROUNDS):
             if t > 0:
                 self.serve(agent, np.zeros((0, 2)), -1)
-            odds = self.ratio(agent, np.ones(2)) ** 2  # (V^-1)_11 / (V^-1)_22 = V_22 / V_11
+            shorter = int((np.asarray(agent.select_action(self.bank))[:, 0] == 1).sum())
+            odds = self.lengths[min(shorter, 199)] ** 2  # (V^-1)_11 / (V^-1)_22 = V_22 / V_11
             differences[t] = agent.cov.shift() * (1 - odds) / (1 + odds)
         powers = 2 ** np.arange(ROUNDS.bit_length()) - 1
         return np.array([differences[powers].sum(), self.whiten @ differences])
 
 
 class NewtonGame(AssortmentGame):
-    """The target of the first batch bought the only item it was offered, far out along e_1, or along -e_1.
+    """The target bought the only item it was offered, far out along e_1, or along -e_1; a batch of its own shows most.
 
-    The others of the batch bought an item far out along e_2, which pins theta_2.
+    What a probe sees is the sign of theta_1, which is that of the noisy gradient: of two Gaussians at a distance, signs
+    tell the whole of it.
     """
 
     pair = "one user's purchase at a far feature e1 or -e1"
-    statistics = ("theta_1 / theta_2",)
+    statistics = ("sign of theta_1",)
 
     def __init__(self, name: str, config: dict[str, Any]) -> None:
-        """Fix the length of the batch; one step, whose gradient the release tells alone."""
-        super().__init__(name, {"first": BATCH, "steps": 1, **config})
+        """Let the target be the first batch, with one step."""
+        super().__init__(name, {"first": 1, "steps": 1, **config})
+        self.bank = probes(np.array([[1.0, 0.0]]), np.array([[-1.0, 0.0]]))
 
     def claimed(self, agent: Any) -> Claim:
         """Return the claim of the agent: its releases are Gaussian mechanisms."""
@@ -130,10 +126,9 @@ class NewtonGame(AssortmentGame):
         return Claim(guarantee.epsilon or np.inf, guarantee.delta or 1e-5, guarantee.rho)
 
     def statistic(self, agent: Any, world: int) -> Floats:
-        """Serve the batch, and read theta."""
+        """Serve the target, and look at one probe."""
         self.serve(agent, np.array([[FAR * (1 - 2 * world), 0.0]]), 0)
-        self.serve(agent, np.array([[0.0, FAR]]), 0, BATCH - 1)
-        return np.array([self.ratio(agent, np.array([0.0, 1.0]))])
+        return np.asarray(agent.select_action(self.bank))[0, :1].astype(np.float64)
 
 
 GAMES: dict[str, type[AssortmentGame]] = {"dpmnl": GramGame, "dpmnl-approx": GramGame, "newton-mnl": NewtonGame}

@@ -431,7 +431,7 @@ def test_defaults_follow_from_public_constants() -> None:
 
 @both
 def test_the_published_calibration_is_marked_and_claims_nothing(name: str) -> None:
-    with pytest.warns(UserWarning, match=f"{name}: the published calibration is kept for comparison only"):
+    with pytest.warns(UserWarning, match="DPMNL.*: the published calibration is kept for comparison only"):
         agent = agent_of(name, calibration="published", rho=0.4, counter="tree")
     assert not agent.guarantee.proven and agent.ledger.spent_epsilon(1e-5) == math.inf
     levels, rank = T.bit_length(), min(D, K - 1)

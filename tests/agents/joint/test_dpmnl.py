@@ -377,6 +377,17 @@ def test_runs_stop_and_go_on_whatever_the_settings(name: str, config: dict[str, 
     check_frozen(name, ASSORTMENT, 200, config)
 
 
+@both
+def test_smaller_sets_are_learned_from_as_what_they_are(name: str) -> None:
+    agent = agent_of(name)
+    contexts, sets, bought = records(50)
+    sets[::2, 0], sets[::5, 1] = 0, 0
+    agent.update(contexts, sets, bought)
+    np.testing.assert_array_equal(agent.choices.offered.view().sum(axis=1), sets.sum(axis=1))
+    assert (agent.choices.bought.view() < sets.sum(axis=1)).all()
+    assert not agent.choices.features.view()[~agent.choices.offered.view()].any()
+
+
 def test_general_revenues_are_played_exactly() -> None:
     env = small(revenues="random", horizon=800)
     agent, uniform = (make(name, env, seed=0) for name in ("dpmnl", "uniform"))

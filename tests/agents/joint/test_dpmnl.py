@@ -490,6 +490,7 @@ def test_the_bound_of_lemma_s6() -> None:
     [
         ({"rho": 0.0}, "rho must be > 0; got 0.0"),
         ({"rho": math.nan}, "rho must be > 0"),
+        ({"rho": True}, "rho must be > 0; got True"),
         ({"epsilon": 0.0}, "epsilon must be > 0"),
         ({"epsilon": 1.0, "rho": 1.0}, "one of epsilon and rho can be given"),
         ({"rho": 1.0, "delta": 2.0}, "delta must lie in (0, 1); got 2.0"),

@@ -80,7 +80,7 @@ class DPMNL(CentralAgent[Array]):
     that no more than ``calls`` are. When a call is made depends on releases of V and public constants. Actions read
     the release, [alpha V^(-1/2) | theta]. With ``calibration="published"`` nothing is guaranteed: norms are unbounded.
 
-    Memory grows by 8 K (d + 1) bytes a user for the likelihood (and K for the offered mask), besides the counter's.
+    The likelihood needs every choice: memory grows by 8 (K d + 1) + K bytes a user, besides the counter's.
 
     Deviations:
         The determinant is compared with that at the last call; the published test, with that of the user before,
@@ -89,7 +89,8 @@ class DPMNL(CentralAgent[Array]):
         number of calls so far, which adds up to more than rho1. V is shifted by a bound on its own noise at that time,
         lambda instead of Lemma S6's 2 lambda, and repaired to eigenvalues of at least K R^2. alpha_t has no 1 / kappa.
         Exploration is shorter for larger budgets. Features are clipped, which the proof needs and Gaussian ones
-        violate; actions use them unclipped.
+        violate; actions use them unclipped. That stretches theta, which does no harm where all revenues are equal; with
+        different ones ``radius`` should be about the typical norm.
     """
 
     Config: ClassVar[type[Any]] = Config
@@ -153,12 +154,12 @@ class DPMNL(CentralAgent[Array]):
 
     def _private_mle(self, rho: float, published: bool) -> ObjectivePerturbation:
         """Return one call of PrivateMLE (Alg. 2); the published L = 2, eta = 4, R = min(d, K - 1) leave out |x|."""
-        method = self.config.objective
+        method, q = self.config.objective, self.config.q
         if published:
             user = UserLoss(self.dim, 2.0, 1.0, rank=min(self.dim, self.capacity - 1))
-            return ObjectivePerturbation.calibrate(rho, user, method="published", split=self.config.q)
+            return ObjectivePerturbation.calibrate(rho, user, method="published", split=q, eta=4.0)
         user = UserLoss.multinomial_logit(self.dim, self.capacity, self.radius)
-        return ObjectivePerturbation.calibrate(rho, user, method=method, split=self.config.q, eta=user.curvature)
+        return ObjectivePerturbation.calibrate(rho, user, method=method, split=q, eta=user.curvature)
 
     def select_action(self, context: Array) -> Array:
         """Return the best assortment for the optimistic utilities (lines 12 and 13); a random one at first (line 5)."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from privbandit_agents.agent import Guarantee, Ledger
 from privbandit_agents.joint.dpmnl import DPMNL, Plan
 from privbandit_agents.joint.dpmnl_settings import Settings
+from privbandit_agents.privacy._validate import budget
 from privbandit_agents.privacy.accounting import epsilon_to_rho
 from privbandit_agents.privacy.ledger import approximate, zcdp
 from privbandit_agents.privacy.objective import UserLoss
@@ -66,6 +67,4 @@ class DPMNLApprox(DPMNL):
 
 def implied_epsilon(rho: float, delta: float) -> float:
     """Return rho + 2 sqrt(rho log(1/delta)): rho-zCDP implies (epsilon, delta)-DP (Lemma S13)."""
-    if not rho > 0:
-        raise ValueError(f"rho must be > 0; got {rho!r}.")
-    return rho + 2 * math.sqrt(rho * math.log(1 / delta))
+    return budget(rho=rho) + 2 * math.sqrt(rho * math.log(1 / delta))

@@ -34,7 +34,7 @@ def exact_delta(epsilon: float, users: tuple[Gradient, Gradient], a: np.ndarray,
     cell = a[1] - a[0]
     assert all(p.sum() * cell == pytest.approx(1, abs=1e-6) for p in densities)
     p, q = densities
-    return cell * max(np.maximum(one - math.exp(epsilon) * two, 0).sum() for one, two in ((p, q), (q, p)))
+    return max(float(np.maximum(one - math.exp(epsilon) * two, 0).sum() * cell) for one, two in ((p, q), (q, p)))
 
 
 def grid(sigma: float, Delta: float) -> np.ndarray:

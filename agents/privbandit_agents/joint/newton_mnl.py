@@ -33,6 +33,9 @@ from privbandit_agents.privacy.counters import smat, svec
 from privbandit_agents.privacy.mechanisms import Gaussian
 from privbandit_envs._validate import numbers
 
+BLOCK = 512
+"""Users whose sets are chosen at once, so that their contexts stay in cache."""
+
 
 @dataclass(frozen=True)
 class Config:
@@ -173,7 +176,7 @@ class NewtonMNL(CentralAgent[Array]):
         contexts, sets, bought = together(context, action, feedback, self.observation_space.shape)
         released, done = None, 0
         while done < len(contexts):
-            part = slice(done, done + self.frozen_rounds())
+            part = slice(done, done + self.length - len(self.choices))
             self.choices.append(contexts[part], sets[part], bought[part])
             done = part.stop
             if len(self.choices) == self.length:
@@ -183,8 +186,8 @@ class NewtonMNL(CentralAgent[Array]):
         return released
 
     def frozen_rounds(self) -> int:
-        """Return the number of users left in the batch."""
-        return self.length - len(self.choices)
+        """Return the number of users left in the batch, or of those in a block."""
+        return min(self.length - len(self.choices), BLOCK)
 
     def mechanisms(self) -> tuple[Gaussian, Gaussian, int]:
         """Return what releases gradients and Hessians in this batch, and how often."""

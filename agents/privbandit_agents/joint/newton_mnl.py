@@ -150,7 +150,8 @@ class NewtonMNL(CentralAgent[Array]):
         middle = 0.0 if config.box is None else sum(config.box) / 2
         self.release = np.column_stack([config.ridge * np.eye(self.dim), np.full(self.dim, middle)])
         self.choices = Choices(self.capacity, self.dim)
-        self.batch, self.length = 0, config.exploration(self.dim)
+        self.batch = 0
+        self.length: int = config.exploration(self.dim)
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:

@@ -32,12 +32,12 @@ def clipped_derivatives(
 
     *Formal guarantees.* For any input whatever, every gradient has l2 norm at most ``gradient_norm``, and every
     Hessian is positive semidefinite with trace, and hence Frobenius norm, at most ``trace``; inside the bounds they are
-    the derivatives, and where the gradient is clipped the Hessian is that of the clipped gradient. Replacing one user's whole
-    record therefore moves the sum of gradients by at most 2 gradient_norm, and the sum of Hessians by at most sqrt(2)
-    trace in Frobenius norm, since positive semidefinite matrices have non-negative inner products. Features that are
-    not finite make the whole record count as one of zeros; features are scaled into the ball of ``radius`` first; an
-    item that does not exist, or is not on offer, counts as none, and what is not on offer has no influence whatever.
-    theta must be public: a release.
+    the derivatives, and where the gradient is clipped the Hessian is that of the clipped gradient. Replacing one user's
+    whole record therefore moves the sum of gradients by at most 2 gradient_norm, and the sum of Hessians by at most
+    sqrt(2) trace in Frobenius norm, since positive semidefinite matrices have non-negative inner products. Features
+    that are not finite make the whole record count as one of zeros; features are scaled into the ball of ``radius``
+    first; an item that does not exist, or is not on offer, counts as none, and what is not on offer has no influence
+    whatever. theta must be public: a release.
 
     Args:
         features: shape (n, K, d).

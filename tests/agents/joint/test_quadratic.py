@@ -25,7 +25,7 @@ def test_a_batch_weighs_what_its_noise_leaves_of_it() -> None:
 
 def test_a_batch_that_drowns_in_noise_moves_nothing() -> None:
     total, move = improved(np.eye(3), 1e6 * np.ones(3), HESSIAN, 1e6, 1.0)
-    assert np.linalg.norm(move) < 1e-3 * 1e6 / 1e2 and np.allclose(total, np.eye(3), atol=1e-9)
+    assert np.linalg.norm(move) < 1e-4 and np.allclose(total, np.eye(3), atol=1e-9)
     far = improved(np.eye(3), np.ones(3), HESSIAN, 1e200, 1e150)
     assert np.isfinite(far[0]).all() and np.isfinite(far[1]).all()
 

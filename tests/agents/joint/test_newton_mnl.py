@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def test_batches_end_at_public_times() -> None:
     assert schedules[0] == schedules[1] and len(ends) > 5
     assert ends[0] == math.ceil(math.sqrt(3) * (9 + 3 / math.sqrt(0.3)))
     lengths = np.diff([0, *ends])
-    assert all(later == math.ceil(1.4 * sooner) for sooner, later in zip(lengths[:-1], lengths[1:], strict=True))
+    assert all(later == math.ceil(1.4 * sooner) for sooner, later in pairwise(lengths))
     assert agent_of(rho=1e-9).length == 2000 // 4 and agent_of(rho=math.inf).length == math.ceil(math.sqrt(3) * 9)
 
 

@@ -124,7 +124,7 @@ def sanitise_offer(
     if not there.all():
         x = np.where(there[..., None], x, 0.0)
     x, item = sanitise(x, bought, radius)
-    return x, np.where(there[np.arange(len(x)), item], item, -1) if x.shape[1] else item, there
+    return x, item, there  # to buy an item of zeros is to buy nothing: its gradient is that of the outside option
 
 
 def sanitise(features: Any, bought: Any, radius: float) -> tuple[Floats, NDArray[np.intp]]:

@@ -66,12 +66,15 @@ def test_greedy_refits_at_doubling_times_and_offers_the_best_estimate() -> None:
 
 def test_thompson_samples_are_gaussian_around_theta_with_the_width_of_v() -> None:
     agent = taught("ts-mnl", 300, samples=1, bonus_scale=1.5, growth=1.5)
-    t = agent.in_gram
+    t, covariance = agent.in_gram, np.array([[4.0, 3.0, 0.0], [3.0, 3.0, 1.0], [0.0, 1.0, 2.0]])
     alpha = 1.5 * math.sqrt(3 / 2 * math.log(1 + t / 3) + math.log(t))
+    root = agent.scorer[:, :-1]
+    assert np.allclose(root @ root.T, alpha**2 * np.linalg.inv(agent.gram))
+    agent.scorer[:, :-1] = np.linalg.cholesky(covariance)
     x = np.zeros((20_000, 20, 4))
     x[:, 0, :3] = [1.0, -2.0, 0.5]
     drawn = agent.utilities(x)[:, 0]
-    width = alpha * math.sqrt(x[0, 0, :3] @ np.linalg.inv(agent.gram) @ x[0, 0, :3])
+    width = math.sqrt(x[0, 0, :3] @ covariance @ x[0, 0, :3])
     assert drawn.mean() == pytest.approx(x[0, 0, :3] @ agent.theta, abs=5 * width / math.sqrt(20_000))
     assert drawn.std() == pytest.approx(width, rel=0.03)  # five standard errors
     agent.config = type(agent.config)(samples=9, bonus_scale=1.5)

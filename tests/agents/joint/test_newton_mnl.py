@@ -91,6 +91,21 @@ def test_what_is_released_are_the_clipped_sums_at_the_released_theta(monkeypatch
     assert np.allclose(watch.seen[1][1], np.append(np.diag(total), math.sqrt(2) * total[np.triu_indices(3, 1)]))
 
 
+def test_the_model_of_a_batch_is_the_mean_of_those_of_its_steps() -> None:
+    agent, clips = agent_of(rho=math.inf, first=30, steps=2), {"radius": 100.0, "gradient_norm": 0.7, "trace": 0.7}
+    users = records(30, 0)
+    agent.update(*users)
+    x, there, bought = lay_out(*users, 4)
+    theta, slopes, curvatures = np.zeros(3), [], []
+    for _ in range(2):
+        gradient, hessian = (part.sum(axis=0) for part in clipped_derivatives(x, bought, theta, there, **clips))
+        slopes.append(gradient - hessian @ theta)  # of the model, at the anchor 0
+        curvatures.append(hessian)
+        precision = 3 * np.eye(3) + np.mean(curvatures, axis=0)
+        theta = -np.linalg.solve(precision, np.mean(slopes, axis=0))
+    assert np.allclose(agent.release, np.column_stack([precision, theta]))
+
+
 def test_noise_is_added_to_every_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the agent learns is the noisy sums, all other things equal."""
     learned = []

@@ -86,10 +86,10 @@ class GramGame(AssortmentGame):
         self.bank = probes(np.tile([1.0, 0.0], (200, 1)), self.lengths[:, None] * [0.0, 1.0])
 
     def claimed(self, agent: Any) -> Claim:
-        """Return the claim of PrivateCov's releases."""
+        """Return the claim of PrivateCov's releases: their share of rho, or what (epsilon, delta) leaves them."""
         guarantee = agent.guarantee
-        share = 1 - self.config["mle_share"]
-        return Claim(guarantee.epsilon or np.inf, guarantee.delta or 1e-5, share * guarantee.rho)
+        rho = agent.cov.counter.rho if guarantee.rho is None else (1 - agent.config.mle_share) * guarantee.rho
+        return Claim(guarantee.epsilon or np.inf, guarantee.delta or 1e-5, rho)
 
     def statistic(self, agent: Any, world: int) -> Floats:
         """Serve the target and then users without items, and read after each."""

@@ -40,21 +40,23 @@ def lay_out(contexts: Array, sets: Array, purchases: Array, capacity: int) -> La
         purchases: the purchased item, or -1, shape (n,).
         capacity: largest size K of a set.
     """
-    order = offered_first(np.asarray(sets) != 0, capacity)
-    offered = np.take_along_axis(sets, order, axis=1) != 0
+    order, offered = offered_first(np.asarray(sets) != 0, capacity)
     n, n_items, columns = contexts.shape
     rows = (order + n_items * np.arange(n)[:, None]).ravel()
     features = contexts.reshape(-1, columns)[rows, :-1].astype(np.float64).reshape(*order.shape, columns - 1)
-    features[~offered] = 0.0
+    if not offered.all():
+        features[~offered] = 0.0
     hit = offered & (order == np.asarray(purchases)[:, None])
     return LaidOut(features, offered, np.where(hit.any(axis=1), hit.argmax(axis=1), -1))
 
 
-def offered_first(there: NDArray[np.bool_], capacity: int) -> NDArray[np.intp]:
-    """Return the offered items in order, and others behind them, shape (n, capacity)."""
+def offered_first(there: NDArray[np.bool_], capacity: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the offered items in order, others behind them, and which of them are offered: shapes (n, capacity)."""
     if (np.count_nonzero(there, axis=1) == capacity).all():
-        return np.flatnonzero(there).reshape(-1, capacity) % there.shape[1]
-    return np.argsort(~there, axis=1, kind="stable")[:, :capacity]
+        order = np.flatnonzero(there).reshape(-1, capacity) % there.shape[1]
+        return order, np.ones(order.shape, np.bool_)
+    order = np.argsort(~there, axis=1, kind="stable")[:, :capacity]
+    return order, np.take_along_axis(there, order, axis=1)
 
 
 def together(context: Any, action: Any, feedback: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Array]:

@@ -47,9 +47,7 @@ AGENTS: dict[str, Entry] = {
     "lints": Entry(f"{BASELINES}.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)"),
     "sa-lasso": Entry(f"{BASELINES}.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)"),
     "ucb-mnl": Entry(f"{BASELINES}.ucb_mnl:UCBMNL", "optimism for MNL assortments (Oh and Iyengar 2021)"),
-    "greedy-mnl": Entry(
-        f"{BASELINES}.greedy_mnl:GreedyMNL", "best estimate for MNL assortments, refitted as users double"
-    ),
+    "greedy-mnl": Entry(f"{BASELINES}.greedy_mnl:GreedyMNL", "best estimate for assortments, refitted as users double"),
     "ts-mnl": Entry(f"{BASELINES}.ts_mnl:TSMNL", "Thompson sampling for MNL assortments (Oh and Iyengar 2019)"),
     "tree-public": Entry(
         f"{BASELINES}.tree:TreeClassifier", "decision tree on the public data only", {"learn_from": "public"}

@@ -33,6 +33,9 @@ from privbandit_agents.privacy.counters import smat, svec
 from privbandit_agents.privacy.mechanisms import Gaussian
 from privbandit_envs._validate import numbers
 
+BLOCK = 512
+"""Users whose sets are chosen at once, so that their contexts stay in cache."""
+
 
 @dataclass(frozen=True)
 class Config:
@@ -147,7 +150,8 @@ class NewtonMNL(CentralAgent[Array]):
         middle = 0.0 if config.box is None else sum(config.box) / 2
         self.release = np.column_stack([config.ridge * np.eye(self.dim), np.full(self.dim, middle)])
         self.choices = Choices(self.capacity, self.dim)
-        self.batch, self.length = 0, config.exploration(self.dim)
+        self.batch = 0
+        self.length: int = config.exploration(self.dim)
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
@@ -173,7 +177,7 @@ class NewtonMNL(CentralAgent[Array]):
         contexts, sets, bought = together(context, action, feedback, self.observation_space.shape)
         released, done = None, 0
         while done < len(contexts):
-            part = slice(done, done + self.frozen_rounds())
+            part = slice(done, done + self.length - len(self.choices))
             self.choices.append(contexts[part], sets[part], bought[part])
             done = part.stop
             if len(self.choices) == self.length:
@@ -183,8 +187,8 @@ class NewtonMNL(CentralAgent[Array]):
         return released
 
     def frozen_rounds(self) -> int:
-        """Return the number of users left in the batch."""
-        return self.length - len(self.choices)
+        """Return the number of users left in the batch, or of those in a block."""
+        return min(self.length - len(self.choices), BLOCK)
 
     def mechanisms(self) -> tuple[Gaussian, Gaussian, int]:
         """Return what releases gradients and Hessians in this batch, and how often."""

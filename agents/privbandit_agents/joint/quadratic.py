@@ -32,7 +32,8 @@ def improved(
     values, vectors = rounded(curvature, curvature_noise)
     trust = values / (values + slope_noise * slope_noise)
     total = precision + (vectors * (values * trust)) @ vectors.T
-    return total, -np.linalg.solve(total, vectors @ (trust * (vectors.T @ slope)))
+    move = np.linalg.solve(total, vectors @ (trust * (vectors.T @ -slope)))
+    return total, move.astype(np.float64, copy=False)
 
 
 def rounded(curvature: Floats, noise: float) -> tuple[Floats, Floats]:

@@ -13,6 +13,7 @@ sigma^2 I).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, Self
 
 import numpy as np
@@ -187,6 +188,12 @@ def calibrate(
     if method != "dimension-free":
         raise ValueError(f"method must be 'dimension-free' or 'published'; got {method!r}.")
 
+    return smallest(rho, user)
+
+
+@lru_cache(maxsize=256)
+def smallest(rho: float, user: UserLoss) -> tuple[float, float]:
+    """Return the pair (sigma, Delta) of the smallest sqrt(sigma^2 d + Delta^2) of which ``certified_rho`` is rho."""
     least = user.lipschitz * math.sqrt(2 / rho)  # 2 u^2 = rho: nothing is left for the curvature
 
     def pair(log_slack: float) -> tuple[float, float]:

@@ -5,6 +5,7 @@ which half it gets tells which scores higher, and a bank of probes with features
 two scores. The target's own assortment is left out, as joint privacy allows.
 """
 
+import math
 from abc import abstractmethod
 from typing import Any
 
@@ -22,6 +23,7 @@ Floats = NDArray[np.float64]
 CAPACITY = 10
 ROUNDS = 16
 """Users of a run: the first one is in all of a binary tree's blocks of length 1, 2, 4, 8 and 16."""
+PROBES = 200
 FAR = 50.0
 
 
@@ -82,8 +84,16 @@ class GramGame(AssortmentGame):
         coefficients = square_root_coefficients(ROUNDS)
         decoder = toeplitz(coefficients, np.zeros(ROUNDS))
         self.whiten = coefficients @ solve_triangular(decoder, np.eye(ROUNDS), lower=True)
-        self.lengths = np.exp(np.linspace(-1.5, 1.5, 200))
-        self.bank = probes(np.tile([1.0, 0.0], (200, 1)), self.lengths[:, None] * [0.0, 1.0])
+        width = self.spread()
+        self.lengths = np.exp(np.linspace(-width, width, PROBES))
+        self.bank = probes(np.tile([1.0, 0.0], (PROBES, 1)), self.lengths[:, None] * [0.0, 1.0])
+
+    def spread(self) -> float:
+        """Return six standard deviations of log sqrt(V_22 / V_11) after one user without items, at most 1.5."""
+        agent = self.agent(0)
+        self.serve(agent, np.zeros((0, 2)), -1)
+        middle = (2 if agent.cov.published else 1) * agent.cov.shift()
+        return float(min(1.5, 6 * agent.cov.counter.standard_deviation(1) / (math.sqrt(2) * middle)))
 
     def claimed(self, agent: Any) -> Claim:
         """Return the claim of PrivateCov's releases: their share of rho, or what (epsilon, delta) leaves them."""
@@ -99,7 +109,7 @@ class GramGame(AssortmentGame):
             if t > 0:
                 self.serve(agent, np.zeros((0, 2)), -1)
             shorter = int((np.asarray(agent.select_action(self.bank))[:, 0] == 1).sum())
-            odds = self.lengths[min(shorter, 199)] ** 2  # (V^-1)_11 / (V^-1)_22 = V_22 / V_11
+            odds = self.lengths[min(shorter, PROBES - 1)] ** 2  # (V^-1)_11 / (V^-1)_22 = V_22 / V_11
             differences[t] = agent.cov.shift() * (1 - odds) / (1 + odds)
         powers = 2 ** np.arange(ROUNDS.bit_length()) - 1
         return np.array([differences[powers].sum(), self.whiten @ differences])

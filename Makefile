@@ -47,6 +47,7 @@ bench: $(VENV)/.run  ## measure speed (as ratios), quality of play and noise of 
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/quality.py
 	$(BIN)/python benchmarks/sparse.py
+	$(BIN)/python benchmarks/assortment.py
 	$(BIN)/python benchmarks/privacy.py
 	$(BIN)/python benchmarks/privacy_counters.py
 

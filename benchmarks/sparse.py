@@ -10,18 +10,12 @@ os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREA
 
 import argparse
 import sys
-import time
-import warnings
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from privbandit_agents import make, play
-from scipy.stats import t as student
-
-import privbandit_envs  # noqa: F401
+from regrets import drawing, interval, playing
+from regrets import regrets as of_env
 
 ENV = "privbandit/SparseLinear-v0"
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -42,27 +36,9 @@ EXPECTED = "fliphat correct, defaults"
 Cache = dict[tuple[Any, ...], NDArray[np.float64]]
 
 
-def regret(name: str, config: dict[str, Any], env_config: dict[str, Any], horizon: int, seed: int) -> list[float]:
-    """Return the regret of one run at half of the horizon and at its end."""
-    env = gym.make(ENV, horizon=horizon, **env_config)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the published calibration says that it is one
-        agent = make(name, env, seed=seed, **config)
-    curve = play(env, agent, horizon, seed=seed, checkpoints=[horizon // 2, horizon]).regret
-    return [float(value) for value in curve]
-
-
 def regrets(name: str, config: dict[str, Any], env_config: dict[str, Any], horizon: int, seeds: int) -> Any:
     """Return the regret of all seeds at half of the horizon and at its end, shape (seeds, 2)."""
-    job = delayed(regret)
-    runs = Parallel(n_jobs=JOBS)(job(name, config, env_config, horizon, seed) for seed in range(seeds))
-    return np.array(runs)
-
-
-def interval(values: NDArray[np.float64]) -> str:
-    """Return mean and 95 % half-width."""
-    half = student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    return f"{values.mean():.0f} +- {half:.0f}"
+    return of_env(ENV, env_config, name, config, horizon, seeds, JOBS)
 
 
 def main_table(seeds: int, horizon: int) -> bool:
@@ -117,9 +93,9 @@ def speed_table(horizon: int, repeats: int) -> bool:
     settings = {"clipped-iht": {}, "fliphat": {}, "fliphat, tuned": TUNED}
     best = dict.fromkeys(("drawing", *settings), np.inf)
     for _ in range(repeats):
-        best["drawing"] = min(best["drawing"], drawing(horizon))
+        best["drawing"] = min(best["drawing"], drawing(ENV, {}, horizon))
         for label, config in settings.items():
-            best[label] = min(best[label], playing(label.split(",")[0], config, horizon))
+            best[label] = min(best[label], playing(ENV, {}, label.split(",")[0], config, horizon))
     print("\n| what | us a round | of drawing | target | met |\n|---|---|---|---|---|")
     print(f"| drawing the contexts | {1e6 * best['drawing'] / horizon:.2f} | 1 | | |")
     met = True
@@ -132,28 +108,6 @@ def speed_table(horizon: int, repeats: int) -> bool:
     verdict = "yes" if whole <= 1.5 else "NO"
     print(f"| clipped-iht with drawing, over drawing twice | | {whole:.2f} | <= 1.5 | {verdict} |")
     return met and whole <= 1.5
-
-
-def drawing(horizon: int) -> float:
-    """Return the CPU seconds of drawing the contexts and serving one arm, in the blocks that ``play`` uses."""
-    env: Any = gym.make(ENV, horizon=horizon).unwrapped
-    env.reset(seed=0)
-    started, left = time.process_time(), horizon
-    while left:
-        n = min(left, 512)
-        env.upcoming(n)
-        env.serve(np.zeros(n, dtype=int))
-        left -= n
-    return time.process_time() - started
-
-
-def playing(name: str, config: dict[str, Any], horizon: int) -> float:
-    """Return the CPU seconds of a run, drawing included."""
-    env = gym.make(ENV, horizon=horizon)
-    agent = make(name, env, seed=0, **config)
-    started = time.process_time()
-    play(env, agent, horizon, seed=0)
-    return time.process_time() - started
 
 
 def main() -> int:

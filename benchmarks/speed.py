@@ -28,6 +28,11 @@ SETTINGS = {
     "Assortment 100x5": ("privbandit/Assortment-v0", (100, 5), 8192),
 }
 TARGETS = {"step": (0.70, 0.40, 0.55), "block": (0.80, 0.75, 0.75), "vector": (0.80, 0.75, 0.75)}
+PLAYED = (
+    ("linucb", "Linear 10x20", 0.13),
+    ("linucb", "SparseLinear 3x400", 0.18),
+    ("dpmnl", "Assortment 100x5", 0.15),
+)
 Timed = Callable[[], float]
 
 
@@ -77,12 +82,12 @@ def vector_loop(env_id: str, rounds: int) -> Timed:
     return run
 
 
-def linucb(env_id: str, rounds: int) -> Timed:
-    """Return a timing of LinUCB through ``play``, drawing included."""
+def through_play(name: str, env_id: str, rounds: int) -> Timed:
+    """Return a timing of an agent through ``play``, drawing included."""
     env = gym.make(env_id, horizon=rounds)
 
     def run() -> float:
-        agent = make("linucb", env, seed=1)
+        agent = make(name, env, seed=1)
         return timed(lambda: play(env, agent, rounds, seed=1))
 
     return run
@@ -147,10 +152,10 @@ def main() -> int:
         ground, *times = best_of(floor(shape, rounds), *(build(env_id, rounds) for build in runs.values()))
         for path, seconds in zip(runs, times, strict=True):
             met.append(report(f"{name}, {path} path", ground / seconds, TARGETS[path][column], "of the floor"))
-    for name, target in (("Linear 10x20", 0.13), ("SparseLinear 3x400", 0.18)):
+    for agent, name, target in PLAYED:
         env_id, shape, rounds = SETTINGS[name]
-        ground, seconds = best_of(floor(shape, rounds), linucb(env_id, rounds))
-        met.append(report(f"LinUCB through play, {name}", ground / seconds, target, "of the floor"))
+        ground, seconds = best_of(floor(shape, rounds), through_play(agent, env_id, rounds))
+        met.append(report(f"{agent} through play, {name}", ground / seconds, target, "of the floor"))
     (seconds,) = best_of(oracle(2560))
     met.append(report("exact assortment, N=100, K=10", seconds / 2560 * 1e6, 80, "us a user", at_least=False))
     if not quick:

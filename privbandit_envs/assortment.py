@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from privbandit_envs._validate import count, numbers, one_of
 from privbandit_envs.gaussians import gaussians
+from privbandit_envs.hotel_users import SYNTHETIC, HotelUsers, load
 from privbandit_envs.mnl import NO_PURCHASE, attraction, best_assortment, offer, purchase, revenue_of
 from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served
 from privbandit_envs.spaces import Assortments, top_k
@@ -28,20 +29,40 @@ class AssortmentProblem(Problem):
     exp(x_j . theta)) and nothing with the rest. The action is a 0/1 vector of length N; the feedback is the purchased
     item, or -1; the reward is its revenue, or 0.
 
-    Setting of Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection", section 5.1.
+    Setting of Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection", section 5.1; hotels: section 5.2.
+
+    Hotels: the items are the hotels of the top destination of Kaggle's Expedia file, prepared once by ``privbandit
+    data expedia`` (``datasets.hotels`` says how), or of ``"expedia-sample"``, a small generated sample with the same
+    columns that is not real data. A user is one of the searches, drawn with replacement. Hotel i has p = 10 features
+    h_i, user t has q = 18 features u_t (fewer where a column is mostly missing), each of mean 0 and variance 1. A
+    hotel's price and promotion, which change from search to search, are means over the searches, as in the paper, so
+    that every hotel can be offered to every user. theta is fitted to the bookings by maximum likelihood: choices are
+    drawn from the fitted model, no recorded choice is replayed, and ``n_items``, ``dim``, ``features`` and ``theta``
+    are the data's. ``join`` makes the features x_ti: ``"outer"``, all products of an entry of h_i and one of u_t,
+    d = 180; ``"concatenated"``, (u_t, h_i), d = 28; ``"full"``, the products of (1, h_i) and (1, u_t), d = 209.
+
+    Deviations:
+        Hotels: the paper does not say how x_ti joins hotel and user features, nor the revenues. The default follows the
+        bilinear utility of the paper whose preprocessing it takes over (Lee, Sun, Liu 2024). With ``"concatenated"``
+        users differ only in how likely they buy anything, so that with equal revenues one assortment is best for all.
+        The features' norms exceed 1, as those of the paper's standardised features do.
 
     Args:
         n_items: number of items N.
         capacity: largest number of items K on offer.
         dim: number of features d.
         features: ``"gaussian"``: N(0, I), clipped to [-8, 8]; ``"unit"``: the same, scaled to norm 1.
-        revenues: ``"ones"``; ``"random"``: U(0, 1) for every user and item; or N fixed numbers >= 0.
+        revenues: ``"ones"``; ``"random"``: U(0, 1) for every user and item; N fixed numbers >= 0; or, for hotels,
+            ``"prices"``: their mean prices as shares of the highest.
         theta: the parameter itself, shape (d,); by default drawn uniformly from [0, 1]^d.
+        source: ``"synthetic"``; or hotels: the path of a prepared file, or ``"expedia-sample"``.
+        join: of hotel and user features: ``"outer"``, ``"concatenated"`` or ``"full"``.
         horizon: rounds an episode.
         dtype: of the contexts.
 
     Raises:
-        ValueError: an argument out of range.
+        ValueError: an argument out of range, or data that cannot be read.
+        ImportError: ``"expedia-sample"`` needs scikit-learn and it is missing.
     """
 
     def __init__(
@@ -54,34 +75,54 @@ class AssortmentProblem(Problem):
         features: str = "gaussian",
         revenues: Any = "ones",
         theta: Any = None,
+        source: str = SYNTHETIC,
+        join: str = "outer",
         horizon: int = 10_000,
         dtype: str = "float32",
     ) -> None:
-        """Draw theta."""
-        self.action_space: Assortments = Assortments(n_items, capacity)
-        self.features = one_of(("gaussian", "unit"), features=features)
+        """Draw theta, or take it from the data."""
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
-        self.revenues = fixed_revenues(revenues, n_items, self.dtype)
-        high = np.full((n_items, count(dim=dim) + 1), 1.0 if features == "unit" else BOUND, self.dtype)
+        self.features = one_of(("gaussian", "unit"), features=features)
+        self.hotels: HotelUsers | None = None
+        bounds: Any = 1.0 if features == "unit" else BOUND
+        if source == SYNTHETIC:
+            refuse(source, {"join": join}, {"join": "outer"})
+            self.theta: Floats = rng.random(count(dim=dim)) if theta is None else numbers(count(dim=dim), theta=theta)
+        else:
+            given = {"n_items": n_items, "dim": dim, "features": features, "theta": theta}
+            refuse(source, given, {"n_items": 100, "dim": 5, "features": "gaussian", "theta": None})
+            self.hotels = HotelUsers(load(source), join, self.dtype)
+            self.theta, bounds = self.hotels.theta, self.hotels.bounds()
+            n_items = len(self.hotels.hotels)
+        self.action_space: Assortments = Assortments(n_items, capacity)
+        prices = None if self.hotels is None else self.hotels.data.prices
+        self.revenues = fixed_revenues(revenues, n_items, self.dtype, prices)
+        high = np.empty((n_items, len(self.theta) + 1), self.dtype)
+        high[:, :-1] = bounds
         low = -high
         low[:, -1], high[:, -1] = 0, 1 if self.revenues is None else self.revenues.max()
-        self.observation_space = Box(low, high, dtype=self.dtype.type)
-        self.theta: Floats = rng.random(dim) if theta is None else numbers(dim, theta=theta)
-        self.equal_revenues = self.revenues is not None and bool((self.revenues == self.revenues[0]).all())
+        self.observation_space: Box = Box(low, high, dtype=self.dtype.type)
 
     def contexts(self, n: int, rng: Generator) -> Array:
         """Draw features and revenues, shape (n, N, d + 1)."""
-        n_items, columns = self.observation_space.shape  # type: ignore[misc]
+        n_items, columns = self.observation_space.shape
         contexts = np.empty((n, n_items, columns), self.dtype)
-        x = gaussians(rng, (n, n_items, columns - 1), self.dtype)
+        if self.hotels is None:
+            self._fill(contexts[..., :-1], rng)
+        else:
+            self.hotels.fill(contexts[..., :-1], rng)
+        contexts[..., -1] = rng.random((n, n_items), dtype=self.dtype) if self.revenues is None else self.revenues
+        return contexts
+
+    def _fill(self, features: Array, rng: Generator) -> None:
+        """Draw synthetic features, shape (n, N, d)."""
+        x = gaussians(rng, features.shape, self.dtype)
         if self.features == "unit":
             x *= ((1 - 2**-20) / np.maximum(np.sqrt(np.vecdot(x, x)), np.finfo(x.dtype).tiny))[..., None]
         else:
             np.clip(x, -BOUND, BOUND, out=x)
-        for feature in range(columns - 1):  # twice as fast as one copy, whose inner loop would be d long
-            contexts[..., feature] = x[..., feature]
-        contexts[..., -1] = rng.random((n, n_items), dtype=self.dtype) if self.revenues is None else self.revenues
-        return contexts
+        for feature in range(features.shape[-1]):  # twice as fast as one copy, whose inner loop would be d long
+            features[..., feature] = x[..., feature]
 
     def weights(self, contexts: Array) -> Floats:
         """Return exp(x . theta) of every item, shape (n, N)."""
@@ -105,8 +146,6 @@ class AssortmentProblem(Problem):
 
     def best_sets(self, weights: Floats, revenues: Array) -> NDArray[np.int8]:
         """Return the best assortments given the items' weights, shape (n, N)."""
-        if self.equal_revenues:  # then more weight is more revenue
-            return top_k(weights, self.action_space.capacity)
         return best_assortment(weights, revenues, self.action_space.capacity)
 
     def rounds(self, users: Array, rng: Generator) -> Rounds:
@@ -123,8 +162,11 @@ class AssortmentRounds(Rounds):
         self.space = problem.action_space
         self.weights = problem.weights(users)
         self.revenues = users[..., -1].astype(np.float64)
-        self.unit_revenues = problem.equal_revenues and self.revenues[0, 0] == 1.0
-        self.best = problem.best_sets(self.weights, self.revenues)
+        self.unit_revenues = bool((self.revenues == 1.0).all())
+        if self.unit_revenues:
+            self.best = top_k(self.weights, self.space.capacity)
+        else:
+            self.best = problem.best_sets(self.weights, self.revenues)
         self.best_reward = offer(self.weights, self.revenues, self.best).expected_revenue
         self.luck = rng.random(len(users))
         self._lists: tuple[list[float], list[float]] | None = None
@@ -191,11 +233,21 @@ class AssortmentRounds(Rounds):
         return vector.astype(np.int8)
 
 
-def fixed_revenues(revenues: Any, n_items: int, dtype: np.dtype[Any]) -> Array | None:
+def fixed_revenues(revenues: Any, n_items: int, dtype: np.dtype[Any], prices: Floats | None = None) -> Array | None:
     """Return the revenue of every item, or None if each user has revenues of their own."""
     if isinstance(revenues, str):
-        return None if one_of(("ones", "random"), revenues=revenues) == "random" else np.ones(n_items, dtype)
+        named = {"ones": np.ones(n_items, dtype), "random": None}
+        if prices is not None:
+            named["prices"] = (prices / prices.max()).astype(dtype)
+        return named[one_of(named, revenues=revenues)]
     fixed = numbers(n_items, revenues=revenues)
     if (fixed < 0).any() or not fixed.any():
         raise ValueError(f"revenues must be 'ones', 'random' or {n_items} numbers >= 0, not all 0; got {revenues!r}.")
     return fixed.astype(dtype)
+
+
+def refuse(source: str, given: dict[str, Any], defaults: dict[str, Any]) -> None:
+    """Raise if an argument that the source decides is not left at its default."""
+    for name, value in given.items():
+        if not (type(value) is type(defaults[name]) and value == defaults[name]):
+            raise ValueError(f"{name} cannot be combined with source {source!r}; leave it out, got {value!r}.")

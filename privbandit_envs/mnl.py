@@ -29,6 +29,8 @@ class Offer(NamedTuple):
 def offer(weights: Floats, revenues: Array, sets: Array) -> Offer:
     """Lay out sets of items; sums run over the items in order, so that a loop over one set gives the same bits.
 
+    A user's numbers depend on that user's row alone, also where other rows hold NaN or larger sets.
+
     Args:
         weights: exp(utility) of every item, shape (n, N).
         revenues: shape (n, N).
@@ -40,14 +42,14 @@ def offer(weights: Floats, revenues: Array, sets: Array) -> Offer:
     widest = int(sizes.max(initial=1))
     if flat.size == n * widest:
         places = flat.reshape(n, widest)
-        w = weights.take(places)
-    else:  # pad the smaller sets with items of weight 0
+        w, r = weights.take(places), revenues.take(places)
+    else:  # pad the smaller sets with items of weight 0 and revenue 0
         present = np.arange(widest) < sizes[:, None]
         places = np.zeros((n, widest), dtype=np.intp)
         places[present] = flat
-        w = np.where(present, weights.take(places), 0.0)
+        w, r = (np.where(present, table.take(places), 0.0) for table in (weights, revenues))
     cumulative = np.cumsum(w, axis=1)
-    earned = np.cumsum(w * revenues.take(places), axis=1)[:, -1]
+    earned = np.cumsum(w * r, axis=1)[:, -1]
     return Offer(places % n_items, cumulative, earned / (1.0 + cumulative[:, -1]))
 
 
@@ -69,7 +71,8 @@ def best_assortment(weights: Floats, revenues: Array, capacity: int) -> NDArray[
 
     Dinkelbach's iteration for the ratio sum w r / (1 + sum w): a set is optimal if and only if it maximises
     sum w (r - z) at z = its own ratio, and the maximiser for a given z is the top ``capacity`` of the positive
-    w (r - z). z grows strictly until the optimum, after 5 to 8 steps.
+    w (r - z). z grows strictly until the optimum, after 5 to 8 steps. Where all revenues of a user are equal, more
+    weight is more revenue and no step is needed. A user's set depends on that user's row alone.
 
     Args:
         weights: exp(utility) of every item, shape (n, N).
@@ -77,15 +80,18 @@ def best_assortment(weights: Floats, revenues: Array, capacity: int) -> NDArray[
         capacity: largest size of a set.
     """
     revenues = np.broadcast_to(np.asarray(revenues, dtype=np.float64), weights.shape)
-    best = top_k(weights * revenues, capacity)
-    value = offer(weights, revenues, best).expected_revenue
-    active = np.arange(len(weights))
+    equal = (revenues == revenues[:, :1]).all(axis=1)
+    if equal.all():
+        return top_k(weights, capacity)
+    best = top_k(np.where(equal[:, None], weights, weights * revenues), capacity)
+    active = np.flatnonzero(~equal)
+    w, r = weights[active], revenues[active]
+    value = offer(w, r, best[active]).expected_revenue
     while len(active):
-        w, r = weights[active], revenues[active]
-        gain = w * (r - value[active, None])
+        gain = w * (r - value[:, None])
         candidate = top_k(gain, capacity) & (gain > 0)
         improved = offer(w, r, candidate).expected_revenue
-        better = improved > value[active]
-        active = active[better]
-        best[active], value[active] = candidate[better], improved[better]
+        better = improved > value
+        active, w, r, value = active[better], w[better], r[better], improved[better]
+        best[active] = candidate[better]
     return best

@@ -165,10 +165,12 @@ def check_episode(env_id: str, **kwargs: Any) -> None:
     for forbidden in (lambda: env.step(env.action_space.sample()), lambda: env.upcoming(1)):
         assert raises(ResetNeeded, forbidden), "served beyond the horizon"
     world = env.problem
-    following, _ = env.reset()
+    shown, _ = env.reset()
     assert env.problem is world, "reset() without a seed drew a new world"
     seen = [first, *(step[0] for step in steps)]
-    assert not any(np.array_equal(following, context) for context in seen), "reset() brought an old user"
+    assert not np.array_equal(shown, seen[-1]), "reset() brought the user who was left unserved"
+    old = [any(np.array_equal(user, context) for context in seen) for user in env.upcoming(20)]
+    assert not all(old), "reset() brought the old users"  # some may come again where users are drawn from finite data
 
 
 def check_contexts(env_id: str, **kwargs: Any) -> None:

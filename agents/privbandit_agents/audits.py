@@ -13,6 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.agent import CentralAgent, LocalAgent
+from privbandit_agents.audit_assortments import GAMES as ASSORTMENTS
 from privbandit_agents.audit_sparse import SETTINGS as SPARSE
 from privbandit_agents.audit_sparse import SparseGame
 from privbandit_agents.privacy.audit import Claim, Game
@@ -62,6 +63,9 @@ def agent_game(name: str, epsilon: float, delta: float, calibration: str) -> Gam
     if calibration == "published" and "calibration" not in known:
         raise ValueError(f"{name} has no published calibration.")
     config = {key: value for key, value in wanted.items() if key in known}
+    if name in ASSORTMENTS:
+        config.pop("bonus_scale", None)
+        return ASSORTMENTS[name](name, config)
     if name in SPARSE:
         return SparseGame(name, config)
     if "growth" in known:

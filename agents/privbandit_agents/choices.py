@@ -40,12 +40,23 @@ def lay_out(contexts: Array, sets: Array, purchases: Array, capacity: int) -> La
         purchases: the purchased item, or -1, shape (n,).
         capacity: largest size K of a set.
     """
-    order = np.argsort(np.asarray(sets) == 0, axis=1, kind="stable")[:, :capacity]  # the offered items first, in order
-    offered = np.take_along_axis(sets, order, axis=1) != 0
-    features = np.take_along_axis(contexts[..., :-1], order[..., None], axis=1).astype(np.float64)
-    features[~offered] = 0.0
+    order, offered = offered_first(np.asarray(sets) != 0, capacity)
+    n, n_items, columns = contexts.shape
+    rows = (order + n_items * np.arange(n)[:, None]).ravel()
+    features = contexts.reshape(-1, columns)[rows, :-1].astype(np.float64).reshape(*order.shape, columns - 1)
+    if not offered.all():
+        features[~offered] = 0.0
     hit = offered & (order == np.asarray(purchases)[:, None])
     return LaidOut(features, offered, np.where(hit.any(axis=1), hit.argmax(axis=1), -1))
+
+
+def offered_first(there: NDArray[np.bool_], capacity: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the offered items in order, others behind them, and which of them are offered: shapes (n, capacity)."""
+    if (np.count_nonzero(there, axis=1) == capacity).all():
+        order = np.flatnonzero(there).reshape(-1, capacity) % there.shape[1]
+        return order, np.ones(order.shape, np.bool_)
+    order = np.argsort(~there, axis=1, kind="stable")[:, :capacity]
+    return order, np.take_along_axis(there, order, axis=1)
 
 
 def together(context: Any, action: Any, feedback: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Array]:
@@ -127,10 +138,18 @@ class Choices(Stateful):
 
     def append(self, contexts: Array, sets: Array, purchases: Array) -> None:
         """Add n users: contexts (n, N, d + 1), 0/1 sets (n, N), purchased items or -1 (n,)."""
-        laid_out = lay_out(contexts, sets, purchases, self.features.array.shape[1])
+        self.store(lay_out(contexts, sets, purchases, self.features.array.shape[1]))
+
+    def store(self, laid_out: LaidOut) -> None:
+        """Add n users who are laid out already."""
         self.features.append(laid_out.features)
         self.offered.append(laid_out.offered)
         self.bought.append(laid_out.bought)
+
+    def clear(self) -> None:
+        """Forget all users."""
+        for rows in (self.features, self.offered, self.bought):
+            rows.clear()
 
     def fit(self, theta: Floats, ridge: float, tolerance: float = 1e-8, steps: int = 50) -> Floats:
         """Return the maximum-likelihood theta with penalty ridge |theta|^2 / 2, by Newton's method with halving."""

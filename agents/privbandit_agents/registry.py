@@ -47,6 +47,8 @@ AGENTS: dict[str, Entry] = {
     "lints": Entry(f"{BASELINES}.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)"),
     "sa-lasso": Entry(f"{BASELINES}.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)"),
     "ucb-mnl": Entry(f"{BASELINES}.ucb_mnl:UCBMNL", "optimism for MNL assortments (Oh and Iyengar 2021)"),
+    "greedy-mnl": Entry(f"{BASELINES}.greedy_mnl:GreedyMNL", "best estimate for assortments, refitted as users double"),
+    "ts-mnl": Entry(f"{BASELINES}.ts_mnl:TSMNL", "Thompson sampling for MNL assortments (Oh and Iyengar 2019)"),
     "tree-public": Entry(
         f"{BASELINES}.tree:TreeClassifier", "decision tree on the public data only", {"learn_from": "public"}
     ),
@@ -62,6 +64,13 @@ AGENTS: dict[str, Entry] = {
     ),
     "clipped-iht": Entry(
         "privbandit_agents.joint.clipped_iht:ClippedIHT", "sparse bandits by clipped contributions, jointly private"
+    ),
+    "dpmnl": Entry("privbandit_agents.joint.dpmnl:DPMNL", "jointly private MNL assortments (Cho and Sun 2024)"),
+    "dpmnl-approx": Entry(
+        "privbandit_agents.joint.dpmnl_approx:DPMNLApprox", "DPMNL under (epsilon, delta), its paper's benchmark"
+    ),
+    "newton-mnl": Entry(
+        "privbandit_agents.joint.newton_mnl:NewtonMNL", "assortments by noisy Newton steps, jointly private"
     ),
     "ppo": Entry(f"{BASELINES}.rl:PPO", "proximal policy optimisation (stable-baselines3)"),
     "a2c": Entry(f"{BASELINES}.rl:A2C", "advantage actor-critic (stable-baselines3)"),

@@ -1,4 +1,8 @@
-"""Real data for classification: bundled with scikit-learn, from OpenML, or a CSV file of your own."""
+"""Real data: for classification bundled with scikit-learn, from OpenML, or a CSV file of your own; hotel searches.
+
+``load`` reads data sets for classification. Hotel searches are read by ``expedia``, prepared by ``hotels`` and kept by
+``prepared``; ``expedia_sample`` generates some.
+"""
 
 from pathlib import Path
 

@@ -210,6 +210,19 @@ def test_a_sweep_writes_results_figure_and_board(tmp_path: Path) -> None:
     assert len(list((out / "tensorboard" / "overview").glob("events.*"))) == 1
 
 
+def test_an_experiment_can_be_changed_into_a_folder_of_its_own(tmp_path: Path) -> None:
+    sweep = "sweep: {envs: [{id: privbandit/Linear-v0}], agents: [{name: linucb}], horizon: 50, seeds: 2}"
+    text = f"title: t\nabout: a\nscales: {{smoke: {{seeds: 1}}}}\n{sweep}\n"
+    (tmp_path / "mine.yaml").write_text(text)
+    command = ["reproduce", str(tmp_path / "mine.yaml"), "--jobs", "1", "--set", "linucb.alpha=2", "--set", "env.dim=3"]
+    refused = invoke(*command)
+    assert refused.exit_code == 2 and refused.stderr.startswith("--set needs --out: name a folder")
+    assert invoke(*command, "--out", str(tmp_path / "out")).exit_code == 0
+    results = load_results(tmp_path / "out")
+    assert results["config"].unique().to_list() == ['{"alpha":2}']
+    assert results["env"].unique().to_list() == ["privbandit/Linear-v0(dim=3)"]
+
+
 def test_shards_make_the_whole(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(SWEEP)
     command = ["sweep", str(tmp_path / "plan.yaml"), "--out", str(tmp_path / "out"), "--jobs", "1", "--shard"]

@@ -113,6 +113,16 @@ def test_unit_features_have_norm_one() -> None:
     assert norms.max() <= 1 and norms.min() > 0.99999
 
 
+def test_the_best_assortment_follows_the_revenues_that_are_shown() -> None:
+    problem = AssortmentProblem(rng(), revenues="ones")
+    x = problem.contexts(6, rng(1))
+    as_drawn = problem.best_action(x)
+    x[0, :50, -1] = 0.0  # the other half is worth everything to the first user
+    best = problem.best_action(x)
+    assert best[0, :50].sum() == 0 and best[0].sum() == 10
+    assert np.array_equal(best[1:], as_drawn[1:])
+
+
 def test_explicit_parameters_pin_the_world() -> None:
     theta = [0.1, 0.2, 0.3]
     env: Any = gym.make("privbandit/Linear-v0", dim=3, theta=theta).unwrapped

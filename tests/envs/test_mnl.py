@@ -72,6 +72,38 @@ def test_oracle_serves_many_users_at_once_like_one_at_a_time() -> None:
     assert np.array_equal(together, apart)
 
 
+def test_one_users_revenues_never_change_another_users_set() -> None:
+    rng = np.random.default_rng(1)
+    weights, revenues = np.exp(rng.standard_normal((12, 30))), np.ones((12, 30))
+    revenues[1::3], revenues[2::3] = rng.random((4, 30)), rng.exponential(size=(4, 30)) ** 3
+    alone = [best_assortment(w[None], r[None], 5)[0] for w, r in zip(weights, revenues, strict=True)]
+    assert np.array_equal(best_assortment(weights, revenues, 5), alone)
+    for damaged in (0, 4, 11):
+        spoilt = revenues.copy()
+        spoilt[damaged, ::2] = np.nan
+        together = best_assortment(weights, spoilt, 5)
+        others = np.arange(12) != damaged
+        assert np.array_equal(together[others], np.array(alone)[others])
+
+
+def test_a_set_among_others_of_any_size_and_content_sums_like_alone() -> None:
+    rng = np.random.default_rng(2)
+    weights, revenues = rng.exponential(size=(40, 25)), rng.random((40, 25))
+    sets = (rng.random((40, 25)) < rng.random((40, 1))).astype(np.int8)
+    sets[3] = 0
+    assert len(set(sets.sum(axis=1).tolist())) > 5
+    revenues[0], weights[1] = np.nan, np.nan
+    luck = rng.random(40)
+    together = offer(weights, revenues, sets)
+    bought = purchase(together, luck)
+    for user in range(2, 40):
+        row = slice(user, user + 1)
+        alone = offer(weights[row], revenues[row], sets[row])
+        assert together.expected_revenue[user] == alone.expected_revenue[0]
+        assert together.cumulative_weight[user, -1] == alone.cumulative_weight[0, -1]
+        assert bought[user] == purchase(alone, luck[row])[0]
+
+
 def test_oracle_with_tied_weights_keeps_to_the_capacity() -> None:
     sets = best_assortment(np.ones((3, 20)), np.ones((3, 20)), 4)
     assert sets.sum(axis=1).tolist() == [4, 4, 4]

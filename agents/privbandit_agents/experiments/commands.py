@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from privbandit_agents.experiments.data_commands import data
 from privbandit_agents.experiments.labels import short
 from privbandit_agents.experiments.listing import agent_lines, env_lines, experiment_lines
 from privbandit_agents.experiments.settings import from_yaml
@@ -56,6 +57,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Benchmark contextual bandits, private and not.",
 )
+app.add_typer(data, name="data")
 
 
 def show_version(wanted: bool) -> None:
@@ -161,13 +163,16 @@ def reproduce(
     kind: Kind = "loky",
     address: Address = None,
     jobs: Jobs = None,
+    assignments: Assignments = None,
     save_every: SaveEvery = 60.0,
 ) -> None:
     """Run an experiment, draw its figures, check its statements; exit 1 if one comes out against expectation."""
     from privbandit_agents.experiments.reproduce import carry_out, prepare
 
+    if assignments and folder is None:
+        raise UsageError("--set needs --out: name a folder, so that the results of the experiment as it is stay apart.")
     engine = engine_of(kind, jobs, address, save_every)
-    study = prepare(name, scale)
+    study = prepare(name, scale, assignments or ())
     folder = folder or study.folder
     check_writable(folder)
     with stoppable():

@@ -16,6 +16,7 @@ from privbandit_agents.experiments.experiment import Experiment, FigureSpec, fin
 from privbandit_agents.experiments.layout import Panel, layout
 from privbandit_agents.experiments.measure import Resolved, estimate, resolve
 from privbandit_agents.experiments.measured import Table, measured
+from privbandit_agents.experiments.plan import override
 from privbandit_agents.experiments.report import summarise, write_table
 from privbandit_agents.experiments.trial import Outcome, Trial
 from privbandit_agents.experiments.usage import usage_errors
@@ -63,24 +64,26 @@ class Study:
         return f"{self.experiment.title} ({self.scale} scale, {len(self.trials)} trials, {told} seeds)"
 
 
-def prepare(name: str, scale: str = DECIDING) -> Study:
+def prepare(name: str, scale: str = DECIDING, assignments: Sequence[str] = ()) -> Study:
     """Read an experiment and find the cells of its statements and figures, before anything runs.
 
     Args:
         name: of a shipped experiment, or a path that ends in ``.yaml``.
         scale: ``smoke`` or ``paper``.
+        assignments: changes of the sweep's settings, as of ``--set``.
 
     Raises:
         UsageError: an unknown name, a wrong file, or a selection that matches none or several.
     """
     path = find_experiment(name)
-    return prepared(read_experiment(path), path.stem, scale)
+    return prepared(read_experiment(path), path.stem, scale, assignments)
 
 
-def prepared(experiment: Experiment, name: str, scale: str) -> Study:
+def prepared(experiment: Experiment, name: str, scale: str, assignments: Sequence[str] = ()) -> Study:
     """Find the cells of an experiment's statements and figures."""
     source = f"{name}.yaml"
-    trials = experiment.plan(scale, source).trials(f"{source}: sweep")
+    plan = experiment.plan(scale, source)
+    trials = (override(plan, list(assignments)) if assignments else plan).trials(f"{source}: sweep")
     with usage_errors(source):
         cells = with_variants(cells_of(trials), experiment.variants)
     return Study(

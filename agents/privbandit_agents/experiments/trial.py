@@ -120,8 +120,10 @@ class Trial:
         return gym.make(self.env, **kwargs)
 
     def make_agent(self, env: gym.Env[Any, Any]) -> Agent:
-        """Build the agent for its environment."""
-        return registry.make(self.agent, env, seed=self.agent_seed, **self.config)
+        """Build the agent for its environment; a published calibration is called so by the results' settings."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", UNPROVEN)
+            return registry.make(self.agent, env, seed=self.agent_seed, **self.config)
 
 
 @dataclass(frozen=True)
@@ -206,9 +208,7 @@ def finish(
     from privbandit_agents.experiments.board import Board  # a third of a second
 
     env = trial.make_env()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", UNPROVEN)
-        agent = trial.make_agent(env)
+    agent = trial.make_agent(env)
     with thread_pools(len(sys.modules)).limit(limits=1), Board(folder / "tensorboard" / trial.run_name, agent) as board:
 
         def watch(curve: RegretCurve) -> None:

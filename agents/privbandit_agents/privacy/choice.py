@@ -11,56 +11,130 @@ from privbandit_agents.privacy._validate import positive
 Floats = NDArray[np.float64]
 LIMIT = 1e6
 """Entries of raw features and of theta are clipped here before any product, so that nothing can overflow."""
+CHUNK = 512
+"""Users whose derivatives are formed at once, so that they stay in cache."""
 
 
 def clipped_derivatives(
-    features: Any, bought: Any, theta: Any, *, radius: float, gradient_norm: float, trace: float
+    features: Any,
+    bought: Any,
+    theta: Any,
+    offered: Any = None,
+    *,
+    radius: float,
+    gradient_norm: float,
+    trace: float,
 ) -> tuple[Floats, Floats]:
     """Return gradients (n, d) and Hessians (n, d, d) of n users' negative log-likelihoods, each within its bound.
 
-    User i was offered K items with the given features and bought one of them, or nothing, under the multinomial-logit
-    model with parameter theta; the utility of buying nothing is 0.
+    User i was offered up to K items with the given features and bought one of them, or nothing, under the
+    multinomial-logit model with parameter theta; the utility of buying nothing is 0.
 
     *Formal guarantees.* For any input whatever, every gradient has l2 norm at most ``gradient_norm``, and every
-    Hessian is positive semidefinite with trace and Frobenius norm at most ``trace``. Replacing one user's whole record
-    therefore moves the sum of gradients by at most 2 gradient_norm, and the sum of Hessians by at most sqrt(2) trace
-    in Frobenius norm, since positive semidefinite matrices have non-negative inner products. Features that are not
-    finite make the whole record count as one of zeros; features are scaled into the ball of ``radius`` first; an item
-    that does not exist counts as none. The Hessian is computed in centred form, sum of p_k (x_k - m)(x_k - m)' with
-    the outside option x_0 = 0 among the k and m the mean, so that it is positive semidefinite by construction; the
-    weights subtract the largest utility, the outside option's included, so that none overflows. theta must be public:
-    a release.
+    Hessian is positive semidefinite with trace, and hence Frobenius norm, at most ``trace``; inside the bounds they are
+    the derivatives, and where the gradient is clipped the Hessian is that of the clipped gradient. Replacing one user's
+    whole record therefore moves the sum of gradients by at most 2 gradient_norm, and the sum of Hessians by at most
+    sqrt(2) trace in Frobenius norm, since positive semidefinite matrices have non-negative inner products. Features
+    that are not finite make the whole record count as one of zeros; features are scaled into the ball of ``radius``
+    first; an item that does not exist, or is not on offer, counts as none, and what is not on offer has no influence
+    whatever. theta must be public: a release.
 
     Args:
         features: shape (n, K, d).
         bought: position of the purchased item, or -1, shape (n,).
         theta: shape (d,).
+        offered: which of the K items are there, shape (n, K); default: all.
         radius: > 0, to which features are clipped.
         gradient_norm: > 0.
         trace: > 0.
     """
+    gradient, roots = clipped_factors(features, bought, theta, offered, radius, gradient_norm, trace)
+    return gradient, np.einsum("ink,jnk->nij", roots, roots)
+
+
+def clipped_sums(
+    features: Any,
+    bought: Any,
+    theta: Any,
+    offered: Any = None,
+    *,
+    radius: float,
+    gradient_norm: float,
+    trace: float,
+) -> tuple[Floats, Floats]:
+    """Return the sums over users, shapes (d,) and (d, d), of what ``clipped_derivatives`` gives; the same arguments.
+
+    *Formal guarantees.* Replacing one user's whole record moves them by at most ``sensitivities``, up to the rounding
+    of sums in float64. Users are added up in chunks of a fixed size.
+    """
+    first, second = np.zeros(np.shape(features)[-1]), np.zeros(2 * np.shape(features)[-1:])
+    for start in range(0, len(features), CHUNK):
+        part = slice(start, start + CHUNK)
+        shown = None if offered is None else offered[part]
+        gradient, roots = clipped_factors(features[part], bought[part], theta, shown, radius, gradient_norm, trace)
+        columns = roots.reshape(len(first), -1)
+        first, second = first + gradient.sum(axis=0), second + columns @ columns.T
+    return first, second
+
+
+def clipped_factors(
+    features: Any, bought: Any, theta: Any, offered: Any, radius: float, gradient_norm: float, trace: float
+) -> tuple[Floats, Floats]:
+    """Return clipped gradients (n, d), and numbers R (d, n, K + 1) such that sum_k R_ik R_jk are the clipped Hessians.
+
+    The Hessian is the sum over k of p_k w_k (x_k - m)(x_k - m)', with the outside option x_0 = 0 among the k and m the
+    mean: centred, so that it is positive semidefinite by construction. The factor w_k <= 1 is the one that the gradient
+    would be clipped by had item k been bought, so that this is the derivative of the expected *clipped* gradient in the
+    true theta, at theta, and a Newton step has the right length. The choice probabilities p_k are computed with the
+    largest utility subtracted, the outside option's included, so that none overflows.
+    """
     positive(radius=radius), positive(gradient_norm=gradient_norm), positive(trace=trace)
-    x, item = sanitise(features, bought, radius)
-    n, _, d = x.shape
-    x = np.concatenate([np.zeros((n, 1, d)), x], axis=1)  # the outside option first
-    utilities = x @ np.clip(np.nan_to_num(np.asarray(theta, dtype=np.float64)), -LIMIT, LIMIT)
+    listed, item, there = sanitise_offer(features, bought, offered, radius)
+    n, k, d = listed.shape
+    x = np.zeros((d, n, k + 1))  # the outside option first; d in front, since short inner loops are slow
+    x[..., 1:] = np.moveaxis(listed, -1, 0)
+    utilities = np.tensordot(bounded(theta), x, axes=1)
+    utilities[:, 1:][~there] = -np.inf
     p = np.exp(utilities - utilities.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    centred = x - (p[..., None] * x).sum(axis=1, keepdims=True)
-    gradient = -centred[np.arange(n), item + 1]
-    gradient /= np.maximum(np.linalg.norm(gradient, axis=1, keepdims=True) / gradient_norm, 1.0)
-    weighted = np.sqrt(p)[..., None] * centred
-    hessian = np.swapaxes(weighted, 1, 2) @ weighted
-    size = np.maximum(np.trace(hessian, axis1=1, axis2=2), np.linalg.norm(hessian, axis=(1, 2)))
-    return gradient, hessian / np.maximum(size / trace, 1.0)[:, None, None]
+    x -= np.vecdot(x, p)[..., None]
+    squared = (x * x).sum(axis=0)
+    kept = 1 / np.maximum(np.sqrt(squared) / gradient_norm, 1.0)
+    users = np.arange(n)
+    gradient = -x[:, users, item + 1] * kept[users, item + 1]
+    p *= kept
+    p /= np.maximum((p * squared).sum(axis=1, keepdims=True) / trace, 1.0)
+    x *= np.sqrt(p)
+    return gradient.T, x
+
+
+def bounded(theta: Any) -> Floats:
+    """Return theta with entries in +-LIMIT, 0 for NaN."""
+    return np.clip(np.nan_to_num(np.asarray(theta, dtype=np.float64)), -LIMIT, LIMIT)
+
+
+def sanitise_offer(
+    features: Any, bought: Any, offered: Any, radius: float
+) -> tuple[Floats, NDArray[np.intp], NDArray[np.bool_]]:
+    """Return what ``sanitise`` does, and which items are on offer, shape (n, K); the others count as zeros."""
+    x = np.asarray(features, dtype=np.float64)
+    there = np.ones(x.shape[:2], np.bool_) if offered is None else np.asarray(offered) != 0
+    if there.shape != x.shape[:2]:
+        raise ValueError(f"offered must have shape {x.shape[:2]}; got {there.shape}.")
+    if not there.all():
+        x = np.where(there[..., None], x, 0.0)
+    x, item = sanitise(x, bought, radius)
+    return x, item, there  # to buy an item of zeros is to buy nothing: its gradient is that of the outside option
 
 
 def sanitise(features: Any, bought: Any, radius: float) -> tuple[Floats, NDArray[np.intp]]:
     """Return features (n, K, d) in the ball of the radius, and items in -1, ..., K - 1."""
     x, item = np.asarray(features, dtype=np.float64), np.asarray(bought, dtype=np.float64)
-    bad = ~(np.isfinite(x).all(axis=(1, 2)) & np.isfinite(item))
-    x = np.clip(np.where(bad[:, None, None], 0.0, x), -LIMIT, LIMIT)
-    x = x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True) / radius, 1.0)
+    bad = ~(np.isfinite(x).reshape(len(x), -1).all(axis=1) & np.isfinite(item))
+    x = np.clip(np.where(bad[:, None, None], 0.0, x) if bad.any() else x, -LIMIT, LIMIT)
+    size = np.sqrt(np.vecdot(x, x))
+    if (size > radius).any():
+        x /= np.maximum(size / radius, 1.0)[..., None]
     exists = ~bad & (item >= 0) & (item < x.shape[1]) & (item == np.floor(np.where(bad, 0.0, item)))
     return x, np.where(exists, np.where(bad, -1.0, item), -1.0).astype(np.intp)
 

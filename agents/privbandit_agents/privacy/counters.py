@@ -1,4 +1,4 @@
-"""Continual counters: private prefix sums of a stream of vectors, one user at a time.
+"""Continual counters: private prefix sums of a stream of vectors.
 
 T.-H. Hubert Chan, Elaine Shi and Dawn Song, "Private and Continual Release of Statistics", ICALP 2010 (the
 binary tree); Hendrik Fichtenberger, Monika Henzinger and Jalaj Upadhyay, "Constant Matters: Fine-grained
@@ -93,11 +93,31 @@ class Counter(ABC):
             ValueError: the shape is wrong, or an entry is not finite.
             RuntimeError: the horizon is reached.
         """
-        if self.t == self.horizon:
+        term = finite(x)
+        if term.shape != (self.dim,):
+            raise ValueError(f"a term must have shape ({self.dim},); got {term.shape}.")
+        released: Floats = self.extend(term[None])[0]
+        return released
+
+    def extend(self, terms: Any) -> Floats:
+        """Take the next n terms, shape (n, d), and return the n noisy sums after each of them, shape (n, d).
+
+        Sums and noise are those of n calls of ``add``, bit for bit, so that terms may be grouped at will.
+
+        *Formal guarantees.* As ``add``.
+
+        Raises:
+            ValueError: the shape is wrong, or an entry is not finite; no term is taken in.
+            RuntimeError: so many terms would pass the horizon; no term is taken in.
+        """
+        rows = self._door(terms)
+        if len(rows) > self.horizon - self.t:
             raise RuntimeError(f"the counter ends after its horizon of {self.horizon} terms; start a new one.")
-        self.total += self._door(x)
-        self.t += 1
-        return self.total + self._noise() if self.scale else self.total.copy()
+        sums = np.add.accumulate(np.concatenate([self.total[None], rows]), axis=0)  # one after the other
+        self.total = sums[-1].copy()
+        noisy: Floats = sums[1:] + self._noise(len(rows)) if self.scale else sums[1:]
+        self.t += len(rows)
+        return noisy
 
     def standard_deviation(self, t: int) -> float:
         """Return the standard deviation of every coordinate's noise in the release after t terms."""
@@ -114,14 +134,14 @@ class Counter(ABC):
         """Return the l2 norm of row t = 1, ..., T of the decoder R."""
 
     @abstractmethod
-    def _noise(self) -> Floats:
-        """Return the noise of the release after ``t`` terms; called once for every t, in order."""
+    def _noise(self, n: int) -> Floats:
+        """Return the noise of the releases after t + 1, ..., t + n terms, shape (n, d); called in order."""
 
-    def _door(self, x: Any) -> Floats:
-        term = finite(x)
-        if term.shape != (self.dim,):
-            raise ValueError(f"a term must have shape ({self.dim},); got {term.shape}.")
-        return term if self.bound == math.inf else clip(term, self.bound)
+    def _door(self, terms: Any) -> Floats:
+        rows = finite(terms)
+        if rows.ndim != 2 or rows.shape[1] != self.dim:
+            raise ValueError(f"terms must have shape (n, {self.dim}); got {rows.shape}.")
+        return rows if self.bound == math.inf else np.array([clip(row, self.bound) for row in rows]).reshape(rows.shape)
 
 
 class BinaryTree(Counter):
@@ -146,11 +166,13 @@ class BinaryTree(Counter):
         """Return the square root of the number of binary ones of t."""
         return math.sqrt(int(t).bit_count())
 
-    def _noise(self) -> Floats:
-        level = (self.t & -self.t).bit_length() - 1  # the block that ends here swallows the shorter ones
-        self.blocks[:level] = 0
-        self.blocks[level] = self.scale * self.rng.standard_normal(self.dim)
-        noise: Floats = self.blocks.sum(axis=0)
+    def _noise(self, n: int) -> Floats:
+        noise = self.scale * self.rng.standard_normal((n, self.dim))
+        for step, t in enumerate(range(self.t + 1, self.t + n + 1)):
+            level = (t & -t).bit_length() - 1  # the block that ends here swallows the shorter ones
+            self.blocks[:level] = 0
+            self.blocks[level] = noise[step]
+            noise[step] = self.blocks.sum(axis=0)
         return noise
 
 
@@ -189,16 +211,21 @@ class SquareRootToeplitz(Counter):
         """Return sqrt(r_0^2 + ... + r_{t-1}^2)."""
         return float(np.linalg.norm(self.decoder[:t]))
 
-    def _noise(self) -> Floats:
-        if self.used == len(self.prepared):
-            self._prepare()
-        self.used += 1
-        noise: Floats = self.prepared[self.used - 1]
+    def _noise(self, n: int) -> Floats:
+        noise = np.empty((n, self.dim))
+        done = 0
+        while done < n:
+            if self.used == len(self.prepared):
+                self._prepare(self.horizon - self.t - done)
+            step = min(n - done, len(self.prepared) - self.used)
+            noise[done : done + step] = self.prepared[self.used : self.used + step]
+            self.used += step
+            done += step
         return noise
 
-    def _prepare(self) -> None:
+    def _prepare(self, left: int) -> None:
         """Draw as many steps as there are in the past; the sequence does not depend on how it is cut."""
-        steps = min(max(len(self.past), CHUNK), self.horizon - self.t + 1)
+        steps = min(max(len(self.past), CHUNK), left)
         fresh = self.scale * self.rng.standard_normal((steps, self.dim))
         drawn = np.concatenate([self.past, fresh])
         coefficients = self.decoder[: len(drawn), None]
@@ -253,10 +280,12 @@ class BufferedToeplitz(Counter):
         sums = -np.expm1(t * np.log(products)) / (1 - products)
         return math.sqrt(self.weights @ sums @ self.weights)
 
-    def _noise(self) -> Floats:
-        self.sums *= self.decay[:, None]
-        self.sums += self.scale * self.rng.standard_normal(self.dim)
-        noise: Floats = self.weights @ self.sums
+    def _noise(self, n: int) -> Floats:
+        noise = self.scale * self.rng.standard_normal((n, self.dim))
+        for step in range(n):
+            self.sums *= self.decay[:, None]
+            self.sums += noise[step]
+            noise[step] = self.weights @ self.sums
         return noise
 
 

@@ -13,6 +13,7 @@ sigma^2 I).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, Self
 
 import numpy as np
@@ -187,6 +188,12 @@ def calibrate(
     if method != "dimension-free":
         raise ValueError(f"method must be 'dimension-free' or 'published'; got {method!r}.")
 
+    return smallest(rho, user)
+
+
+@lru_cache(maxsize=256)
+def smallest(rho: float, user: UserLoss) -> tuple[float, float]:
+    """Return the pair (sigma, Delta) of the smallest sqrt(sigma^2 d + Delta^2) of which ``certified_rho`` is rho."""
     least = user.lipschitz * math.sqrt(2 / rho)  # 2 u^2 = rho: nothing is left for the curvature
 
     def pair(log_slack: float) -> tuple[float, float]:
@@ -228,22 +235,27 @@ def published(rho: float, user: UserLoss, split: float, eta: float) -> tuple[flo
     return user.lipschitz / u, Delta
 
 
+def tolerance(user: UserLoss, sigma: float) -> float:
+    """Return a bound on the gradient's norm that is above the rounding and far below the noise."""
+    return 1e-8 * user.lipschitz + 1e-11 * sigma * math.sqrt(user.dim)
+
+
 @dataclass(frozen=True)
 class ObjectivePerturbation:
     """The minimiser of a perturbed loss, found to a certified accuracy, with output noise for what is left.
 
-    *Formal guarantees.* rho-zCDP under replacement of one user's whole record, if every user's loss keeps the
-    promises of its ``UserLoss``. The certificate |gradient| <= tau puts the result within tau / Delta of the
-    exact minimiser, which costs rho - rho_output; given that minimiser, two neighbours' results differ by at
-    most 2 tau / Delta in the l2 norm, and the output noise N(0, output_sigma^2 I) makes that (2 tau /
-    Delta)^2 / (2 output_sigma^2) = rho_output. Projecting or rounding the result afterwards is free. An
-    infinite rho adds no noise of either kind and no Delta.
+    *Formal guarantees.* ``cost`` under replacement of one user's whole record, if every user's loss keeps the
+    promises of its ``UserLoss``. The certificate |gradient| <= tau puts the result within tau / Delta of the exact
+    minimiser, which costs rho - rho_output; given that minimiser, two neighbours' results differ by at most
+    2 tau / Delta in the l2 norm, and the output noise N(0, output_sigma^2 I) makes that (2 tau / Delta)^2 /
+    (2 output_sigma^2) = rho_output. Projecting or rounding the result afterwards is free. An infinite rho adds no
+    noise of either kind and no Delta. ``objective_approximate`` builds the same for (epsilon, delta).
 
     Attributes:
         sigma: standard deviation of the linear term's coefficients.
         Delta: factor of |a|^2 / 2.
         dim: number of parameters d.
-        rho: what one minimisation costs, output noise included.
+        cost: of one minimisation, output noise included.
         tau: bound on the norm of the gradient at the result, > 0.
         output_sigma: standard deviation of the output noise.
     """
@@ -251,7 +263,7 @@ class ObjectivePerturbation:
     sigma: float
     Delta: float
     dim: int
-    rho: float
+    cost: Cost
     tau: float
     output_sigma: float
 
@@ -262,6 +274,8 @@ class ObjectivePerturbation:
         user: UserLoss,
         *,
         method: Method = "dimension-free",
+        split: float = 0.5,
+        eta: float = 4.0,
         tau: float | None = None,
         output_share: float = 1e-4,
     ) -> Self:
@@ -272,21 +286,17 @@ class ObjectivePerturbation:
         Args:
             rho: > 0.
             user: the bounds of one user's loss.
-            method: as in the function ``calibrate``.
-            tau: bound on the norm of the gradient at the result, > 0; by default 1e-8 (L + sigma sqrt(d)), which
-                is above the rounding and far below the noise.
+            method: as in the function ``calibrate``, like ``split`` and ``eta``.
+            split: share of rho for the noise, in (0, 1); of ``"published"`` only.
+            eta: bound on the norm of the Hessian; of ``"published"`` only.
+            tau: bound on the norm of the gradient at the result, > 0; by default ``tolerance``.
             output_share: rho_output / rho, in (0, 1).
         """
         rho_output = failure(output_share=output_share) * budget(rho=rho)
-        sigma, Delta = calibrate(rho * (1 - output_share), user, method=method)
-        tau = positive(tau=1e-8 * (user.lipschitz + sigma * math.sqrt(user.dim)) if tau is None else tau)
+        sigma, Delta = calibrate(rho * (1 - output_share), user, method=method, split=split, eta=eta)
+        tau = positive(tau=tolerance(user, sigma) if tau is None else tau)
         output_sigma = tau / Delta * math.sqrt(2 / rho_output) if Delta else 0.0
-        return cls(sigma, Delta, user.dim, rho, tau, output_sigma)
-
-    @property
-    def cost(self) -> Cost:
-        """What one minimisation costs."""
-        return zcdp(self.rho)
+        return cls(sigma, Delta, user.dim, zcdp(rho), tau, output_sigma)
 
     def minimise(self, loss: Loss, rng: Generator, start: Floats | None = None) -> Floats:
         """Return the noisy minimiser, shape (d,).
@@ -296,8 +306,7 @@ class ObjectivePerturbation:
 
         Args:
             loss: takes a of shape (d,) to the value (not read), gradient (d,) and Hessian (d, d) of all users
-            together;
-                public convex terms may be part of it.
+                together; public convex terms may be part of it.
             rng: of both noises.
             start: where to start, shape (d,); by default 0.
 

@@ -304,7 +304,6 @@ def test_a_reference_curve_ends_where_its_line_ends(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in MANY else n for n in library()])
-@pytest.mark.filterwarnings("ignore:fliphat")
 def test_a_shipped_experiment_runs(name: str, tmp_path: Path) -> None:
     tiny = Scales(smoke=Scale(seeds=1, horizon=80, checkpoints=40))
     experiment = read_experiment(library()[name]).model_copy(update={"scales": tiny})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privbandit_agents.privacy.audit import search_sensitivity
-from privbandit_agents.privacy.choice import clipped_derivatives, sensitivities
+from privbandit_agents.privacy.choice import clipped_derivatives, clipped_sums, sensitivities
 from privbandit_agents.privacy.counters import svec
 from scipy.optimize import approx_fprime
 
@@ -81,3 +81,87 @@ def test_sensitivities_are_attained_and_never_exceeded() -> None:
 def test_bounds_must_be_positive() -> None:
     with pytest.raises(ValueError, match="trace must be a finite number > 0; got 0"):
         clipped_derivatives(np.zeros((1, 2, 2)), [0], np.zeros(2), radius=1.0, gradient_norm=1.0, trace=0)
+
+
+def test_items_that_are_not_on_offer_have_no_influence() -> None:
+    rng = np.random.default_rng(2)
+    x, theta, there = rng.standard_normal((40, 5, 3)), rng.standard_normal(3), rng.random((40, 5)) < 0.6
+    item = rng.integers(-1, 5, 40)
+    masked = clipped_derivatives(x, item, theta, there, **BOUNDS)
+    wild = np.where(there[..., None], x, rng.choice([math.nan, math.inf, 1e38], x.shape))
+    alone = []
+    for features, offered, bought in zip(x, there, item, strict=True):
+        short = int(offered[:bought].sum()) if bought >= 0 and offered[bought] else -1
+        alone.append(clipped_derivatives(features[offered][None], [short], theta, **BOUNDS))
+    for part in (0, 1):
+        assert np.allclose(masked[part], np.concatenate([one[part] for one in alone]), atol=1e-14)
+        assert np.array_equal(masked[part], clipped_derivatives(wild, item, theta, there, **BOUNDS)[part])
+    nothing = clipped_derivatives(x, item, theta, np.zeros_like(there), **BOUNDS)
+    assert not nothing[0].any() and not nothing[1].any()
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(WILD, min_size=12, max_size=12),
+    st.lists(WILD, min_size=2, max_size=2),
+    st.lists(st.sampled_from([0, 1, -3, math.nan]), min_size=6, max_size=6),
+)
+def test_any_mask_whatever_is_within_the_sensitivities(values: list[float], items: Any, mask: Any) -> None:
+    x, there = np.reshape(values, (2, 3, 2)), np.reshape(mask, (2, 3))
+    gradient, hessian = clipped_derivatives(x, items, np.array([2.0, -30.0]), there, **BOUNDS)
+    both = sensitivities(BOUNDS["gradient_norm"], BOUNDS["trace"])
+    assert np.linalg.norm(gradient[0] - gradient[1]) <= both[0] * (1 + 1e-12)
+    assert np.linalg.norm(hessian[0] - hessian[1]) <= both[1] * (1 + 1e-12)
+    assert (np.trace(hessian, axis1=1, axis2=2) <= 0.3 * (1 + 1e-12)).all()
+
+
+def test_a_search_over_masks_never_exceeds_the_sensitivities() -> None:
+    both = sensitivities(BOUNDS["gradient_norm"], BOUNDS["trace"])
+
+    def draw(rng: np.random.Generator) -> Any:
+        x = rng.standard_normal((4, 2)) * rng.choice([0.3, 3.0, 300.0])
+        return x, rng.integers(-2, 5), rng.standard_normal(2) * 5, rng.random(4) < rng.random()
+
+    def statistic(part: int) -> Any:
+        def value(record: Any) -> Any:
+            x, item, theta, there = record
+            found = clipped_derivatives(x[None], [item], theta, there[None], **BOUNDS)[part][0]
+            return svec(found) if part else found
+
+        return value
+
+    junk, mask, zero = [[7.0, -9.0], [math.nan, 0.0]], np.array([True, True, False, False]), np.zeros(2)
+    along, across = (np.concatenate([[axis, -axis], junk]) for axis in np.eye(2))
+    pairs = [((along, 0, zero, mask), (along, 1, zero, mask)), ((along, 2, zero, mask), (across, 2, zero, mask))]
+    for part in (0, 1):
+        found = search_sensitivity(statistic(part), draw, pairs, both[part], np.random.default_rng(part))
+        assert not found.exceeded and found.attained == pytest.approx(both[part])
+
+
+def test_the_sums_are_those_of_the_derivatives_over_all_chunks() -> None:
+    rng = np.random.default_rng(3)
+    x, theta = rng.standard_normal((1100, 4, 3)), rng.standard_normal(3)
+    item, there = rng.integers(-1, 4, 1100), rng.random((1100, 4)) < 0.8
+    for offered in (None, there):
+        each, sums = (f(x, item, theta, offered, **BOUNDS) for f in (clipped_derivatives, clipped_sums))
+        for one, total in zip(each, sums, strict=True):
+            assert np.allclose(one.sum(axis=0), total, rtol=1e-11, atol=1e-11)
+
+
+def test_the_hessian_is_the_slope_of_the_expected_clipped_gradient_in_the_truth() -> None:
+    rng, bounds = np.random.default_rng(4), {"radius": 100.0, "gradient_norm": 0.6, "trace": 1e6}
+    x, theta = rng.standard_normal((4, 3)), rng.standard_normal(3)
+    each = np.stack([clipped_derivatives(x[None], [item], theta, **bounds)[0][0] for item in range(-1, 4)])
+    assert (np.linalg.norm(each, axis=1) > 0.6 - 1e-12).any()
+
+    def expected(truth: np.ndarray) -> np.ndarray:
+        weights = np.exp(np.append(0.0, x @ truth))
+        return np.asarray(weights / weights.sum() @ each)
+
+    steps = [(expected(theta - 1e-6 * e) - expected(theta + 1e-6 * e)) / 2e-6 for e in np.eye(3)]
+    assert np.allclose(clipped_derivatives(x[None], [0], theta, **bounds)[1][0], steps, atol=1e-8)
+
+
+def test_a_mask_has_the_shape_of_the_items() -> None:
+    with pytest.raises(ValueError, match=r"offered must have shape \(1, 2\); got \(1, 3\)\."):
+        clipped_derivatives(np.zeros((1, 2, 2)), [0], np.zeros(2), np.ones((1, 3)), **BOUNDS)

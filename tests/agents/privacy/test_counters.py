@@ -1,6 +1,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,41 @@ def test_without_noise_the_sums_are_exact(make: Make) -> None:
     terms = rng(1).standard_normal((T, 3))
     np.testing.assert_array_equal([counter.add(x) for x in terms], np.cumsum(terms, axis=0))
     assert counter.standard_deviation(T) == 0
+
+
+@every_counter
+@pytest.mark.parametrize("dim", [1, 3])
+@pytest.mark.parametrize("sizes", [[T], [1] * T, [0, 7, 8, 0, 1, 20, 9], [40, 5]])
+def test_any_grouping_gives_the_same_bits(make: Make, dim: int, sizes: list[int]) -> None:
+    terms = 1e3 * rng(1).standard_normal((T, dim))
+    grouped, single = (make(T, dim, 1.0, 0.5, rng(), bound=1200.0) for _ in range(2))
+    one_by_one = np.array([single.add(x) for x in terms])
+    bounds = np.cumsum([0, *sizes])
+    groups = [grouped.extend(terms[start:end]) for start, end in pairwise(bounds)]
+    assert [len(group) for group in groups] == sizes
+    np.testing.assert_array_equal(np.concatenate(groups), one_by_one)
+    assert same(grouped, single)
+
+
+@every_counter
+def test_a_group_that_is_refused_was_not_taken_in(make: Make) -> None:
+    counter, untouched = (make(T, 2, 1.0, 0.5, rng()) for _ in range(2))
+    for made in (counter, untouched):
+        made.extend(np.ones((30, 2)))
+    rows = np.ones((15, 2))
+    rows[-1, -1] = math.nan
+    for bad in (rows, np.ones((15, 3)), np.ones(2)):
+        with pytest.raises(ValueError):
+            counter.extend(bad)
+    with pytest.raises(RuntimeError, match=r"horizon of 45 terms"):
+        counter.extend(np.ones((16, 2)))
+    assert same(counter, untouched)
+    counter.extend(np.ones((15, 2)))
+
+
+def same(one: Counter, other: Counter) -> bool:
+    (arrays, values), (others, rest) = (state.state_of(counter) for counter in (one, other))
+    return values == rest and all(np.array_equal(arrays[key], others[key]) for key in arrays)
 
 
 @every_counter

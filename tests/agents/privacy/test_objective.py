@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from privbandit_agents.privacy.ledger import zcdp
 from privbandit_agents.privacy.objective import (
     ObjectivePerturbation,
     UserLoss,
@@ -398,7 +399,9 @@ def sampled(rho: float, user: UserLoss, loss: Any, n: int) -> np.ndarray:
 def test_right_scale_accepted_two_thirds_and_three_halves_rejected(factor: float, accepted: bool) -> None:
     user, rho = MNL(2, 3), 0.5
     claimed = ObjectivePerturbation.calibrate(rho, user)
-    drawn = ObjectivePerturbation(factor * claimed.sigma, claimed.Delta, 2, rho, claimed.tau, claimed.output_sigma)
+    drawn = ObjectivePerturbation(
+        factor * claimed.sigma, claimed.Delta, 2, zcdp(rho), claimed.tau, claimed.output_sigma
+    )
     centre, generator = np.array([1.0, -2.0]), rng()
     results = np.array([drawn.minimise(quadratic(centre), generator) for _ in range(2000)])
     noise = centre - (1 + claimed.Delta) * results  # the minimiser is (centre - b) / (1 + Delta)
@@ -423,7 +426,7 @@ def test_the_output_noise_is_the_one_of_the_composition() -> None:
     assert shift**2 / (2 * mechanism.output_sigma**2) == pytest.approx(0.001)
     assert certified_rho(mechanism.sigma, mechanism.Delta, MNL(5, 10)) <= 0.009
     assert mechanism.cost.rho == 0.01
-    still = ObjectivePerturbation(0.0, 1.0, 1, 1.0, 1e-8, 0.3)
+    still = ObjectivePerturbation(0.0, 1.0, 1, zcdp(1.0), 1e-8, 0.3)
     generator = rng()
     released = np.array([still.minimise(quadratic(np.zeros(1)), generator) for _ in range(2000)])
     assert stats.kstest(released[:, 0] / 0.3, "norm").pvalue > 1e-4
@@ -435,7 +438,7 @@ def test_condition_9_the_gradient_is_certified(seed: int, size: float, Delta: fl
     generator, tau = rng(seed), 1e-8
     x = size * features(generator, 30, 4, 3)
     loss = choice_loss(x, generator.integers(0, 5, 30))
-    mechanism = ObjectivePerturbation(sigma, Delta, 3, 1.0, tau, 0.0)
+    mechanism = ObjectivePerturbation(sigma, Delta, 3, zcdp(1.0), tau, 0.0)
     a = mechanism.minimise(loss, rng(seed), start=10 * generator.standard_normal(3))
     b = sigma * rng(seed).standard_normal(3)
     assert np.linalg.norm(loss(a)[1] + Delta * a + b) <= tau
@@ -469,13 +472,13 @@ def lying(a: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("loss", [undefined, infinite, without_minimum, flat, lying])
 def test_condition_9_nothing_uncertified_is_returned(loss: Any) -> None:
     with pytest.raises(RuntimeError, match=r"must fall to tau = 1e-08, but stays above it"):
-        ObjectivePerturbation(0.0, 0.0, 2, math.inf, 1e-8, 0.0).minimise(loss, rng())
+        ObjectivePerturbation(0.0, 0.0, 2, zcdp(math.inf), 1e-8, 0.0).minimise(loss, rng())
 
 
 def test_condition_9_a_tolerance_below_rounding_is_an_error() -> None:
     x = features(rng(), 200, 4, 3)
     with pytest.raises(RuntimeError, match="raise tau"):
-        ObjectivePerturbation(10.0, 10.0, 3, 1.0, 1e-30, 0.0).minimise(choice_loss(x, np.ones(200, int)), rng())
+        ObjectivePerturbation(10.0, 10.0, 3, zcdp(1.0), 1e-30, 0.0).minimise(choice_loss(x, np.ones(200, int)), rng())
 
 
 def test_the_same_generator_gives_the_same_release() -> None:

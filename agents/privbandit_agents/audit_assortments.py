@@ -1,0 +1,144 @@
+"""The audit of private assortments: one user is replaced, later users' assortments read what was released.
+
+All other users are the adversary's. A probe chooses K of 2 K items, one half of which are alike and so is the other:
+which half it gets tells which scores higher, and a bank of probes with features of growing length measures the ratio of
+two scores. The target's own assortment is left out, as joint privacy allows.
+"""
+
+import math
+from abc import abstractmethod
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular, toeplitz
+
+from privbandit_agents.privacy.audit import Claim, Game
+from privbandit_agents.privacy.counters import square_root_coefficients
+from privbandit_agents.registry import make
+
+Floats = NDArray[np.float64]
+CAPACITY = 10
+ROUNDS = 16
+"""Users of a run: the first one is in all of a binary tree's blocks of length 1, 2, 4, 8 and 16."""
+PROBES = 200
+FAR = 50.0
+
+
+class AssortmentGame(Game):
+    """The scores of two kinds of items are compared by probes; a subclass says who is served, and what it tells."""
+
+    def __init__(self, name: str, config: dict[str, Any]) -> None:
+        """Prepare the world: 2 K items with two features."""
+        self.name, self.config = name, config
+        self.env = gym.make("privbandit/Assortment-v0", n_items=2 * CAPACITY, capacity=CAPACITY, dim=2, horizon=4096)
+        self.claim = self.claimed(self.agent(0))
+
+    @abstractmethod
+    def claimed(self, agent: Any) -> Claim:
+        """Return what is audited."""
+
+    @abstractmethod
+    def statistic(self, agent: Any, world: int) -> Floats:
+        """Serve an agent; return what is seen."""
+
+    def agent(self, seed: int) -> Any:
+        """Return a fresh agent."""
+        return make(self.name, self.env, seed=seed, **self.config)
+
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        """Return the statistics of so many runs."""
+        return np.stack([self.statistic(self.agent(int(rng.integers(2**31))), world) for _ in range(runs)])
+
+    def serve(self, agent: Any, features: Floats, bought: int) -> None:
+        """Serve a user who was offered items with features (k, 2) and bought one of them, or -1."""
+        context, offered = np.ones((2 * CAPACITY, 3)), np.arange(2 * CAPACITY) < len(features)
+        context[:, :2] = 0.0
+        context[offered, :2] = features
+        agent.update(context, offered.astype(np.int8), bought)
+
+
+def probes(first: Floats, second: Floats) -> Floats:
+    """Return contexts (n, 2 K, 3) of K items with the features first (n, 2) and K with the features second (n, 2)."""
+    contexts = np.ones((len(first), 2 * CAPACITY, 3))
+    contexts[:, :CAPACITY, :2], contexts[:, CAPACITY:, :2] = first[:, None], second[:, None]
+    return contexts
+
+
+class GramGame(AssortmentGame):
+    """The first user's items were all e_1, or all e_2; the bonus after every user tells V_11 / V_22.
+
+    The bonus is scaled up until it drowns theta, so what is seen are the releases of PrivateCov, which are Gaussian
+    and have a share of the budget: the claim is theirs.
+    """
+
+    pair = "one user's K items at e1 or at e2"
+    statistics = ("V11 - V22 after 1, 2, 4, ... users, summed", "the same after every user, decorrelated")
+
+    def __init__(self, name: str, config: dict[str, Any]) -> None:
+        """Give nearly all of the budget to PrivateCov, and renew V for every user."""
+        shared = {"mle_share": 0.05, "calls": 1, "exploration": 1, "growth": 1.0, "bonus_scale": 1e9, "horizon": ROUNDS}
+        super().__init__(name, {**shared, **config})
+        coefficients = square_root_coefficients(ROUNDS)
+        decoder = toeplitz(coefficients, np.zeros(ROUNDS))
+        self.whiten = coefficients @ solve_triangular(decoder, np.eye(ROUNDS), lower=True)
+        width = self.spread()
+        self.lengths = np.exp(np.linspace(-width, width, PROBES))
+        self.bank = probes(np.tile([1.0, 0.0], (PROBES, 1)), self.lengths[:, None] * [0.0, 1.0])
+
+    def spread(self) -> float:
+        """Return six standard deviations of log sqrt(V_22 / V_11) after one user without items, at most 1.5."""
+        agent = self.agent(0)
+        self.serve(agent, np.zeros((0, 2)), -1)
+        middle = (2 if agent.cov.published else 1) * agent.cov.shift()
+        return float(min(1.5, 6 * agent.cov.counter.standard_deviation(1) / (math.sqrt(2) * middle)))
+
+    def claimed(self, agent: Any) -> Claim:
+        """Return the claim of PrivateCov's releases: their share of rho, or what (epsilon, delta) leaves them."""
+        guarantee = agent.guarantee
+        rho = agent.cov.counter.rho if guarantee.rho is None else (1 - agent.config.mle_share) * guarantee.rho
+        return Claim(guarantee.epsilon or np.inf, guarantee.delta or 1e-5, rho)
+
+    def statistic(self, agent: Any, world: int) -> Floats:
+        """Serve the target and then users without items, and read after each."""
+        self.serve(agent, np.tile(np.eye(2)[world], (CAPACITY, 1)), -1)
+        differences = np.zeros(ROUNDS)
+        for t in range(ROUNDS):
+            if t > 0:
+                self.serve(agent, np.zeros((0, 2)), -1)
+            shorter = int((np.asarray(agent.select_action(self.bank))[:, 0] == 1).sum())
+            odds = self.lengths[min(shorter, PROBES - 1)] ** 2  # (V^-1)_11 / (V^-1)_22 = V_22 / V_11
+            differences[t] = agent.cov.shift() * (1 - odds) / (1 + odds)
+        powers = 2 ** np.arange(ROUNDS.bit_length()) - 1
+        return np.array([differences[powers].sum(), self.whiten @ differences])
+
+
+class NewtonGame(AssortmentGame):
+    """The target bought the only item it was offered, far out along e_1, or along -e_1; a batch of its own shows most.
+
+    What a probe sees is the sign of theta_1, which is that of the noisy gradient: of two Gaussians at a distance, signs
+    tell the whole of it.
+    """
+
+    pair = "one user's purchase at a far feature e1 or -e1"
+    statistics = ("sign of theta_1",)
+
+    def __init__(self, name: str, config: dict[str, Any]) -> None:
+        """Let the target be the first batch, with one step."""
+        super().__init__(name, {"first": 1, "steps": 1, **config})
+        self.bank = probes(np.array([[1.0, 0.0]]), np.array([[-1.0, 0.0]]))
+
+    def claimed(self, agent: Any) -> Claim:
+        """Return the claim of the agent: its releases are Gaussian mechanisms."""
+        guarantee = agent.guarantee
+        return Claim(guarantee.epsilon or np.inf, guarantee.delta or 1e-5, guarantee.rho)
+
+    def statistic(self, agent: Any, world: int) -> Floats:
+        """Serve the target, and look at one probe."""
+        self.serve(agent, np.array([[FAR * (1 - 2 * world), 0.0]]), 0)
+        return np.asarray(agent.select_action(self.bank))[0, :1].astype(np.float64)
+
+
+GAMES: dict[str, type[AssortmentGame]] = {"dpmnl": GramGame, "dpmnl-approx": GramGame, "newton-mnl": NewtonGame}

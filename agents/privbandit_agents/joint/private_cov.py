@@ -1,0 +1,99 @@
+"""PrivateCov: the running Gram matrix of what was offered, released by a continual counter.
+
+Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection", Algorithm 3, Lemma S5 and Lemma S6.
+"""
+
+import math
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.agent import Array, Stateful
+from privbandit_agents.privacy.counters import (
+    BinaryTree,
+    BufferedToeplitz,
+    Counter,
+    SquareRootToeplitz,
+    eigenvalue_bound,
+    repair,
+    smat,
+    svec,
+)
+
+COUNTERS: dict[str, type[Counter]] = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}
+
+
+def gram_sensitivity(capacity: int, radius: float) -> float:
+    """Return sqrt(2) K R^2: by how much, in Frobenius norm, one user's sum of x x' can change.
+
+    *Formal guarantees.* The sum A of at most K terms x x' with |x| <= R is positive semidefinite with Frobenius norm at
+    most K R^2. <A, A'> >= 0 for two such matrices, so |A - A'|^2 <= |A|^2 + |A'|^2 <= 2 K^2 R^4: replacement, for any
+    two users. K times R e1 against K times R e2 attains it.
+    """
+    return math.sqrt(2) * capacity * radius**2
+
+
+def published_sensitivity(capacity: int) -> float:
+    """Return sqrt(2 K) (Lemma S5), which leaves out that the inner products of equal items do not vanish."""
+    return math.sqrt(2 * capacity)
+
+
+class PrivateCov(Stateful):
+    """Count the offered users' Gram matrices, and turn what the counter released into a positive definite V_t.
+
+    *Formal guarantees.* rho-zCDP of all releases together, under replacement of one user's whole record, if the users'
+    Gram matrices keep to ``sensitivity`` in Frobenius norm (which is the l2 norm of their ``svec``). ``matrix`` reads
+    the last release and public constants.
+
+    Args:
+        counter: ``"tree"``, ``"toeplitz"`` or ``"buffered"``.
+        horizon: number of users T.
+        dim: number of features d.
+        sensitivity: of one user's Gram matrix, > 0.
+        floor: least eigenvalue of V_t, > 0.
+        rho: > 0; infinity adds no noise.
+        noise: generator of the counter's noise.
+        published: shift V_t as Lemma S6 says.
+    """
+
+    fixed: ClassVar[frozenset[str]] = frozenset({"dim", "floor", "published"})
+
+    def __init__(
+        self,
+        counter: str,
+        horizon: int,
+        dim: int,
+        sensitivity: float,
+        floor: float,
+        rho: float,
+        noise: Generator,
+        published: bool = False,
+    ) -> None:
+        """Start with no user."""
+        self.dim, self.floor, self.published = dim, floor, published
+        self.counter: Counter = COUNTERS[counter](horizon, dim * (dim + 1) // 2, sensitivity, rho, noise)
+        self.release = np.zeros(dim * (dim + 1) // 2)
+
+    def extend(self, features: Array) -> None:
+        """Take in n users who were offered items with features (n, K, d), padded with zeros (lines 5 to 8)."""
+        self.release = self.counter.extend(svec(features.swapaxes(1, 2) @ features))[-1]
+
+    def shift(self) -> float:
+        """Return lambda: what no eigenvalue of the noise in the last release exceeds, but with probability 1/T^2."""
+        beta = min(1 / self.counter.horizon**2, 0.5)
+        if self.published:
+            levels = self.counter.horizon.bit_length()
+            return self.counter.scale * math.sqrt(levels) * lemma_s6(self.dim, beta)
+        return eigenvalue_bound(self.counter.standard_deviation(self.counter.t), self.dim, beta)
+
+    def matrix(self) -> Array:
+        """Return V_t, symmetric and positive definite (Alg. 1, line 14)."""
+        return repair(smat(self.release), self.floor, (2 if self.published else 1) * self.shift())
+
+
+def lemma_s6(dim: int, beta: float) -> float:
+    """Return Lemma S7's bound on the norm of a symmetric d x d matrix of standard Gaussians (d = 1: by its limit)."""
+    log, third = math.log(dim), math.cbrt(math.log(dim) / dim)
+    last = 6 * (1 + third) * math.sqrt(log / math.log1p(third)) if dim > 1 else 0.0
+    return 2 * math.sqrt(dim) + 2 * math.cbrt(math.sqrt(dim) * log) + last + 2 * math.sqrt(-2 * math.log(beta))

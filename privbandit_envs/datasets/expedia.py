@@ -1,0 +1,269 @@
+"""The file ``train.csv`` of Kaggle's "Personalize Expedia Hotel Searches - ICDM 2013".
+
+It has one row for every hotel that was shown in a search.
+
+The file (2.4 GB) is not distributed with the package; get it from https://kaggle.com/c/expedia-personalized-sort.
+"""
+
+import csv
+import math
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import TextIOWrapper
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit_envs._validate import did_you_mean
+
+Floats = NDArray[np.float64]
+Progress = Callable[[int, int], None]
+"""Called with the bytes read so far and the bytes to read; the file is read twice."""
+NULLS = ("NULL", "")
+LINES_A_TICK = 2**14
+
+
+class Kind(NamedTuple):
+    """What the cells of a column must be."""
+
+    expected: str
+    parse: Callable[[str], float]
+    nullable: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Searches:
+    """The searches for one destination, one row a hotel shown.
+
+    Attributes:
+        destination: its number.
+        columns: one array a column of the file, each of length n; NaN where a value is missing, dates in seconds.
+        n_searches: searches in the whole file.
+        n_destinations: destinations in the whole file.
+    """
+
+    destination: int
+    columns: dict[str, Floats]
+    n_searches: int
+    n_destinations: int
+
+
+def read(path: Path, progress: Progress | None = None) -> Searches:
+    """Read the rows of the destination with the most searches (of several, the one of the smallest number).
+
+    Every line must have all columns, a search number and a destination; the lines of the destination itself are
+    checked cell by cell.
+
+    Args:
+        path: the file.
+        progress: is told how far reading has come.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a column is missing or a row is malformed; the message names file, line and column.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {str(path)!r}; give the path of Kaggle's train.csv.")
+    size = path.stat().st_size
+    tell = progress or (lambda done, total: None)
+    destination_of = destinations(path, lambda done: tell(done, 2 * size))
+    if not destination_of:
+        raise ValueError(f"{path} has a header and no rows; give the path of Kaggle's train.csv.")
+    searches = Counter(destination_of.values())
+    top = min(searches, key=lambda destination: (-searches[destination], destination))
+    columns = rows_of(path, top, lambda done: tell(size + done, 2 * size))
+    tell(2 * size, 2 * size)
+    return Searches(top, columns, len(destination_of), len(searches))
+
+
+def destinations(path: Path, tick: Callable[[int], None]) -> dict[int, int]:
+    """Return the destination of every search, by the number of the search."""
+    lines, places = opened(path, tick)
+    search_at, destination_at = places["srch_id"], places["srch_destination_id"]
+    of: dict[int, int] = {}
+    before: tuple[str, str] = "", ""
+    for line, cells in lines:
+        now = cells[search_at], cells[destination_at]
+        if now == before:
+            continue
+        names = ("srch_id", "srch_destination_id")
+        search, destination = (int(value(path, line, name, cell)) for name, cell in zip(names, now, strict=True))
+        if of.setdefault(search, destination) != destination:
+            raise ValueError(
+                f"{path}, line {line}, column 'srch_destination_id': search {search} is for destination "
+                f"{of[search]}; got {now[1]!r}."
+            )
+        before = now
+    return of
+
+
+def rows_of(path: Path, destination: int, tick: Callable[[int], None]) -> dict[str, Floats]:
+    """Return the columns of a destination's rows."""
+    lines, places = opened(path, tick)
+    at = places["srch_destination_id"]
+    numbers = array("d")
+    shown: set[tuple[str, str]] = set()
+    for line, cells in lines:
+        if not cells[at].isdecimal() or int(cells[at]) != destination:
+            continue
+        pair = cells[places["srch_id"]], cells[places["prop_id"]]
+        if pair in shown:
+            raise ValueError(
+                f"{path}, line {line}, column 'prop_id': search {pair[0]} shows it twice; got {pair[1]!r}."
+            )
+        shown.add(pair)
+        numbers.extend(value(path, line, name, cells[place]) for name, place in places.items())
+    table = np.array(numbers).reshape(-1, len(COLUMNS))
+    return dict(zip(COLUMNS, np.ascontiguousarray(table.T), strict=True))
+
+
+def opened(path: Path, tick: Callable[[int], None]) -> tuple[Iterator[tuple[int, list[str]]], dict[str, int]]:
+    """Return the lines below the header, all of its width, and the places of the columns in them."""
+    lines = lines_of(path, tick)
+    _, header = next(lines, (1, [""]))
+    header = [name.strip() for name in header]
+    for name in COLUMNS:
+        if header.count(name) != 1:
+            often = "no column" if name not in header else "more than one column"
+            raise ValueError(f"{path} has {often} {name!r}{did_you_mean(name, header)}; give Kaggle's train.csv.")
+    return of_width(path, lines, len(header)), {name: header.index(name) for name in COLUMNS}
+
+
+def of_width(path: Path, lines: Iterator[tuple[int, list[str]]], width: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield lines that have all columns, or say which has not."""
+    for line, cells in lines:
+        if len(cells) != width:
+            raise ValueError(f"{path}, line {line}: {width} columns expected; got {len(cells)}.")
+        yield line, cells
+
+
+def lines_of(path: Path, tick: Callable[[int], None]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the cells of every line that is not empty; tell from time to time how far it is."""
+    with path.open("rb") as file:
+        reader = csv.reader(TextIOWrapper(file, "utf-8-sig", newline=""))
+        try:
+            for number, cells in enumerate(reader):
+                if number % LINES_A_TICK == 0:
+                    tick(file.tell())
+                if cells:
+                    yield reader.line_num, cells
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}, near line {reader.line_num}: not a CSV file in UTF-8 ({error}).") from None
+
+
+def value(path: Path, line: int, name: str, cell: str) -> float:
+    """Return a cell as a number, NaN if it is missing, or say what it should be."""
+    kind = COLUMNS[name]
+    if cell in NULLS and kind.nullable:
+        return math.nan
+    try:
+        return kind.parse(cell)
+    except ValueError:
+        or_null = " or NULL" if kind.nullable else ""
+        raise ValueError(
+            f"{path}, line {line}, column {name!r}: {kind.expected}{or_null} expected; got {cell!r}."
+        ) from None
+
+
+def whole(cell: str) -> float:
+    """Parse an integer >= 0."""
+    if not (cell.isascii() and cell.isdecimal() and len(cell) <= 15):
+        raise ValueError(cell)
+    return float(cell)
+
+
+def number(cell: str) -> float:
+    """Parse a finite number."""
+    parsed = float(cell)
+    if not math.isfinite(parsed) or "_" in cell:
+        raise ValueError(cell)
+    return parsed
+
+
+def between(low: float, high: float) -> Callable[[str], float]:
+    """Return a parser of numbers in [low, high]."""
+
+    def parse(cell: str) -> float:
+        parsed = number(cell)
+        if not low <= parsed <= high:
+            raise ValueError(cell)
+        return parsed
+
+    return parse
+
+
+def one_of(*allowed: str) -> Callable[[str], float]:
+    """Return a parser of a few values."""
+
+    def parse(cell: str) -> float:
+        if cell not in allowed:
+            raise ValueError(cell)
+        return float(cell)
+
+    return parse
+
+
+def moment(cell: str) -> float:
+    """Parse a date and time, into seconds."""
+    return datetime.fromisoformat(cell).replace(tzinfo=UTC).timestamp()
+
+
+COUNT = Kind("an integer >= 0", whole)
+FLAG = Kind("0 or 1", one_of("0", "1"))
+MOMENT = Kind("a date and time such as 2013-04-04 08:32:15", moment)
+STARS = Kind("a number from 0 to 5", between(0, 5))
+AMOUNT = Kind("a number >= 0", between(0, math.inf))
+NUMBER = Kind("a finite number", number)
+SIGN = Kind("-1, 0 or 1", one_of("-1", "0", "1"))
+
+
+def missing(kind: Kind) -> Kind:
+    """Return the same kind of column, where values may be missing."""
+    return kind._replace(nullable=True)
+
+
+def competitors(numbers: Sequence[int]) -> dict[str, Kind]:
+    """Return the columns about competitors' offers."""
+    kinds = {"rate": missing(SIGN), "inv": missing(SIGN), "rate_percent_diff": missing(AMOUNT)}
+    return {f"comp{i}_{name}": kind for i in numbers for name, kind in kinds.items()}
+
+
+COLUMNS: dict[str, Kind] = {
+    "srch_id": COUNT,
+    "date_time": MOMENT,
+    "site_id": COUNT,
+    "visitor_location_country_id": COUNT,
+    "visitor_hist_starrating": missing(STARS),
+    "visitor_hist_adr_usd": missing(AMOUNT),
+    "prop_country_id": COUNT,
+    "prop_id": COUNT,
+    "prop_starrating": STARS,
+    "prop_review_score": missing(STARS),
+    "prop_brand_bool": FLAG,
+    "prop_location_score1": AMOUNT,
+    "prop_location_score2": missing(AMOUNT),
+    "prop_log_historical_price": AMOUNT,
+    "position": COUNT,
+    "price_usd": AMOUNT,
+    "promotion_flag": FLAG,
+    "srch_destination_id": COUNT,
+    "srch_length_of_stay": COUNT,
+    "srch_booking_window": COUNT,
+    "srch_adults_count": COUNT,
+    "srch_children_count": COUNT,
+    "srch_room_count": COUNT,
+    "srch_saturday_night_bool": FLAG,
+    "srch_query_affinity_score": missing(NUMBER),
+    "orig_destination_distance": missing(AMOUNT),
+    "random_bool": FLAG,
+    **competitors(range(1, 9)),
+    "click_bool": FLAG,
+    "gross_bookings_usd": missing(AMOUNT),
+    "booking_bool": FLAG,
+}
+"""The columns of the file, in its order."""

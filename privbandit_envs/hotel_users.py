@@ -1,0 +1,63 @@
+"""Users drawn from prepared hotel searches, for assortment problems."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from privbandit_envs._validate import did_you_mean, one_of
+from privbandit_envs.datasets import prepared
+from privbandit_envs.datasets.prepared import JOINS, SAMPLE, Prepared
+
+Array = NDArray[Any]
+SYNTHETIC = "synthetic"
+
+
+class HotelUsers:
+    """Prepared searches as users: the features of hotel i for user t are products of h_i and u_t.
+
+    Args:
+        data: hotels, users and the fitted parameters.
+        join: ``"outer"``, ``"concatenated"`` or ``"full"``.
+        dtype: of the features.
+    """
+
+    def __init__(self, data: Prepared, join: str, dtype: np.dtype[Any]) -> None:
+        """Lay out both factors of every feature."""
+        self.data = data
+        p, q = data.hotels.shape[1], data.users.shape[1]
+        hotel, user = prepared.free(one_of(JOINS, join=join), p, q).nonzero()
+        self.hotels = prepared.extended(data.hotels)[:, hotel].astype(dtype)
+        self.users = prepared.extended(data.users)[:, user].astype(dtype)
+        self.theta = data.theta[join].copy()
+
+    def bounds(self) -> Array:
+        """Return the largest absolute value of each feature (1 for one that is always 0), shape (d,)."""
+        largest: Array = np.abs(self.hotels).max(axis=0) * np.abs(self.users).max(axis=0)
+        return np.where(largest > 0, largest, np.ones_like(largest))
+
+    def fill(self, features: Array, rng: Generator) -> None:
+        """Draw users with replacement and write their features, shape (n, N, d)."""
+        drawn = self.users[rng.integers(len(self.users), size=len(features))]
+        np.multiply(self.hotels, drawn[:, None], out=features)
+
+
+def load(source: str) -> Prepared:
+    """Return the prepared data that ``source`` names: a file, or the generated sample.
+
+    Raises:
+        ValueError: an unknown name, or a file of another kind.
+        ImportError: the sample needs scikit-learn and it is missing.
+    """
+    if source == SAMPLE:
+        from privbandit_envs.datasets import expedia_sample
+
+        return expedia_sample.prepared()
+    if not isinstance(source, str) or not Path(source).expanduser().is_file():
+        raise ValueError(
+            f"source must be {SYNTHETIC!r}, {SAMPLE!r} or the path of a file made by privbandit data expedia; "
+            f"got {source!r}{did_you_mean(source, (SYNTHETIC, SAMPLE))}."
+        )
+    return prepared.load(Path(source).expanduser())

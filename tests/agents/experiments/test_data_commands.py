@@ -1,0 +1,93 @@
+"""``privbandit data``: what the commands print, write and refuse."""
+
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents.experiments.commands import app
+from typer.testing import CliRunner, Result
+
+from privbandit_envs.datasets import expedia_sample, prepared
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["data", *arguments], env={"COLUMNS": "120"})
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    expedia_sample.write(tmp_path / "train.csv", 60)
+    return tmp_path / "train.csv"
+
+
+def test_the_file_is_prepared_once_and_the_printed_line_plays_it(csv: Path) -> None:
+    shown = invoke("expedia", str(csv))
+    assert shown.exit_code == 0, shown.stderr
+    bookings = expedia_sample.prepared(60).facts.bookings
+    assert shown.stdout.splitlines()[:4] == [
+        "train.csv: 78 searches of 4 destinations",
+        f"destination 8192: 60 searches ({bookings} end in a booking), 40 hotels",
+        "10 hotel features, 18 user features",
+        "This is a generated sample, not real data.",
+    ]
+    env = eval(shown.stdout.splitlines()[-1], {"gym": gym})
+    assert env.observation_space.shape == (40, 181) and str(csv.with_suffix(".npz")) in shown.stdout
+    assert sorted(path.name for path in csv.parent.iterdir()) == ["train.csv", "train.npz"]
+
+
+def test_options_reach_the_preparation(csv: Path, tmp_path: Path) -> None:
+    out = tmp_path / "small"
+    options = ["--max-hotels", "20", "--min-items", "3", "--ridge", "50", "--out", str(out)]
+    assert invoke("expedia", str(csv), *options).exit_code == 0
+    small, usual = prepared.load(out), expedia_sample.prepared(60)
+    assert len(small.hotels) == 20 and np.linalg.norm(small.theta["full"]) < np.linalg.norm(usual.theta["full"])
+
+
+def test_columns_left_out_are_named(csv: Path) -> None:
+    lines = [line.split(",") for line in csv.read_text().splitlines()]
+    for cells in lines[1:]:
+        cells[4] = "NULL"
+    csv.write_text("".join(",".join(cells) + "\n" for cells in lines))
+    assert "left out, mostly missing: visitor_hist_starrating\n" in invoke("expedia", str(csv)).stdout
+
+
+def test_a_malformed_row_is_one_sentence_and_writes_nothing(csv: Path) -> None:
+    lines = csv.read_text().splitlines()
+    lines[700] = lines[700].replace(",", ";", 1)
+    csv.write_text("\n".join(lines))
+    shown = invoke("expedia", str(csv))
+    assert shown.exit_code == 2 and shown.stdout == ""
+    assert shown.stderr == f"data expedia: {csv}, line 701: 54 columns expected; got 53.\n"
+    assert list(csv.parent.iterdir()) == [csv]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["expedia", "{0}/no.csv"], "data expedia: no file '{0}/no.csv'; give the path of Kaggle's train.csv."),
+        (["expedia", "{0}/train.csv", "--out", "{0}/train.csv"], "--out must not be the file that is read"),
+        (["expedia", "{0}/train.csv", "--out", "{0}"], "'{0}' is a folder; give the name of a file in it."),
+        (["expedia", "{0}/train.csv", "--out", "{0}/x/y"], "there is no folder '{0}/x'; make it first."),
+        (["expedia", "{0}/train.csv", "--max-hotels", "0"], "max_hotels must be an integer >= 1; got 0."),
+        (["expedia", "{0}/train.csv", "--ridge", "-1"], "ridge must be > 0; got -1.0."),
+        (["expedia", "{0}/train.csv", "--min-items", "41"], "0 searches and 0 hotels are left"),
+        (["expedia-sample", "{0}/train.csv"], "{0}/train.csv exists; choose the name of a new file."),
+        (["expedia-sample", "{0}/x/y"], "there is no folder '{0}/x'; make it first."),
+        (["expedia-sample", "{0}/y", "--searches", "0"], "n_searches must be an integer >= 1; got 0."),
+        (["expedai", "x"], "expedia"),
+    ],
+)
+def test_bad_usage_is_one_sentence_and_writes_nothing(csv: Path, arguments: list[str], expected: str) -> None:
+    before = csv.read_bytes()
+    shown = invoke(*(argument.format(csv.parent) for argument in arguments))
+    assert shown.exit_code == 2 and expected.format(csv.parent) in shown.stderr, shown.stderr
+    assert shown.stderr.count("\n") == 1 and shown.stdout == ""
+    assert list(csv.parent.iterdir()) == [csv] and csv.read_bytes() == before
+
+
+def test_the_sample_says_that_it_is_generated(tmp_path: Path) -> None:
+    shown = invoke("expedia-sample", str(tmp_path / "a.csv"), "--searches", "20", "--seed", "3")
+    assert shown.exit_code == 0 and "generated sample, not real data" in shown.stdout
+    expedia_sample.write(tmp_path / "b.csv", 20, 3)
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()

@@ -1,0 +1,96 @@
+"""Audits of private assortments: what keeps its promise is not refuted, what does not is, by the runs stated."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents import audits
+from privbandit_agents.audit_assortments import GAMES, AssortmentGame, GramGame, NewtonGame
+from privbandit_agents.joint import private_cov
+from privbandit_agents.privacy import choice
+from privbandit_agents.privacy.audit import Verdict, audit
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*published calibration")
+
+
+def verdict(game: AssortmentGame, runs: int, seed: int = 0) -> Verdict:
+    return audit(game, runs, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("rho", [0.1, 1.0])
+@pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])
+def test_dpmnl_keeps_its_promise(counter: str, rho: float) -> None:
+    found = verdict(GramGame("dpmnl", {"rho": rho, "counter": counter}), 150)
+    assert not found.refuted
+    assert found.claim.rho == pytest.approx(0.95 * rho)
+
+
+@pytest.mark.parametrize("rho", [0.1, 1.0])
+@pytest.mark.parametrize("counter", ["tree", "toeplitz"])
+def test_the_published_gram_matrix_is_refuted_within_100_runs(counter: str, rho: float) -> None:
+    assert verdict(GramGame("dpmnl", {"rho": rho, "counter": counter, "calibration": "published"}), 100).refuted
+
+
+@pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])
+def test_half_the_noise_of_the_gram_matrix_is_caught(counter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four times the claim; 150 runs see at least one and a half times it, so the audit has power to spare."""
+    game = GramGame("dpmnl", {"rho": 1.0, "counter": counter})
+    right = private_cov.gram_sensitivity
+    monkeypatch.setattr("privbandit_agents.joint.dpmnl.gram_sensitivity", lambda k, radius: right(k, radius) / 2)
+    found = verdict(game, 150)
+    assert found.refuted and found.rho_bound is not None and found.rho_bound > 1.5 * 0.95
+
+
+def test_the_approximate_benchmark_keeps_its_promise_and_a_quarter_of_its_noise_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    game = GramGame("dpmnl-approx", {"rho": 1.0})
+    assert not verdict(game, 150).refuted
+    right = private_cov.gram_sensitivity
+    monkeypatch.setattr("privbandit_agents.joint.dpmnl.gram_sensitivity", lambda k, radius: right(k, radius) / 20)
+    assert verdict(game, 300).refuted
+
+
+@pytest.mark.parametrize("rho", [0.1, 1.0])
+def test_newton_steps_keep_their_promise(rho: float) -> None:
+    found = verdict(NewtonGame("newton-mnl", {"rho": rho}), 2000)
+    assert not found.refuted and found.rho_bound is not None and found.rho_bound > 0.3 * rho
+
+
+@pytest.mark.parametrize("rho", [0.1, 1.0])
+def test_half_the_noise_of_newton_steps_is_caught(rho: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    game = NewtonGame("newton-mnl", {"rho": rho})
+    right = choice.sensitivities
+    halved = "privbandit_agents.joint.newton_mnl.sensitivities"
+    monkeypatch.setattr(halved, lambda norm, trace: tuple(value / 2 for value in right(norm, trace)))
+    assert verdict(game, 2000).refuted
+
+
+@pytest.mark.parametrize("name", sorted(GAMES))
+def test_two_equal_users_are_not_told_apart(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: twelve audits of the same world twice, at 95 %, give at most three bounds above 0."""
+    game = GAMES[name](name, {"rho": 1.0})
+    play = type(game).statistic
+    monkeypatch.setattr(type(game), "statistic", lambda self, agent, world: play(self, agent, 0))
+    bounds = [verdict(game, 30, seed).rho_bound for seed in range(12)]
+    assert sum(bound is not None and bound > 0 for bound in bounds) <= 3
+
+
+@pytest.mark.parametrize("name", sorted(GAMES))
+def test_the_command_line_knows_them(name: str) -> None:
+    game: Any = audits.game(name, 2.0)
+    assert game.claim.epsilon == 2.0 and game.claim.rho is not None
+    assert game.play(0, 3, np.random.default_rng(0)).shape == (3, len(game.statistics))
+
+
+def test_probes_read_what_was_released() -> None:
+    """The bank of probes finds the ratio V_11 / V_22 of the agent's own release to within a step of the bank."""
+    game = GramGame("dpmnl", {"rho": 1.0})
+    agent = game.agent(3)
+    game.serve(agent, np.tile([1.0, 0.0], (10, 1)), -1)
+    V = agent.cov.matrix()
+    shorter = int((np.asarray(agent.select_action(game.bank))[:, 0] == 1).sum())
+    inverse = np.linalg.inv(V)
+    assert game.lengths[shorter] == pytest.approx(np.sqrt(inverse[0, 0] / inverse[1, 1]), rel=0.02)
+    assert isinstance(game.env, gym.Env)

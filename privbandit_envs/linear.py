@@ -12,7 +12,7 @@ from privbandit_envs.gaussians import gaussians
 from privbandit_envs.population import Kinds
 from privbandit_envs.problem import ArmProblem, Array, Floats, pick
 
-DESIGNS = ("sphere", "case1", "case2", "ill")
+DESIGNS = ("sphere", "case1", "case2", "ill", "mixed")
 NOISES = ("rademacher", "uniform")
 MOST_CONTEXTS = 4096
 INSIDE = 1 - 2**-20  # keeps a normalised float32 vector inside the unit ball
@@ -36,6 +36,7 @@ class LinearProblem(ArmProblem):
             ``"ill"``: Case II in all d directions: (1, +-s_1, ..., +-s_(d-1)) scaled to norm 1, the scales
             s_j = delta^(j / (2(d-1))) falling to sqrt(delta). All arms agree in the strong direction, so the weak
             ones decide which is best.
+            ``"mixed"``: ``"ill"``, but an arm's features are uniform on the sphere with probability 5 delta (at most 1).
         delta: in (0, 1]; default 1/sqrt(horizon).
         theta_norm: norm of theta, in [0, 1].
         noise: ``"rademacher"``: the reward is +1 or -1; ``"uniform"``: uniform around the mean, within [-1, 1].
@@ -144,8 +145,10 @@ class LinearProblem(ArmProblem):
     def _atoms(self) -> tuple[Array, Floats]:
         """Return the features that one arm of a discrete design may have, and their probabilities."""
         dim = self.observation_space.shape[1]  # type: ignore[index]
-        if self.design == "sphere":
-            raise ValueError("support 'all' is for the discrete designs case1, case2 and ill; got design 'sphere'.")
+        if self.design in ("sphere", "mixed"):
+            raise ValueError(
+                f"support 'all' is for the discrete designs case1, case2, ill; got design {self.design!r}."
+            )
         if self.design == "case1":
             return np.eye(2, dim, dtype=self.dtype), np.array([1 - self.delta, self.delta])
         scales = self._scales()
@@ -163,15 +166,23 @@ class LinearProblem(ArmProblem):
     def _features(self, n: int, rng: Generator) -> Array:
         shape = (n, *self.observation_space.shape)  # type: ignore[misc]
         if self.design == "sphere":
-            x = gaussians(rng, shape, self.dtype)
-            x *= (INSIDE / np.maximum(np.sqrt(np.vecdot(x, x)), np.finfo(x.dtype).tiny))[..., None]
-            return x
+            return self._sphere(shape, rng)
         if self.design == "case1":
             rare = rng.random(shape[:2]) < self.delta
             x = np.zeros(shape, self.dtype)
             x[..., 0], x[..., 1] = ~rare, rare
             return x
-        return self._ladder(shape, rng)
+        x = self._ladder(shape, rng)
+        if self.design == "mixed":
+            large = rng.random(shape[:2]) < 5 * self.delta
+            x[large] = self._sphere((int(large.sum()), shape[2]), rng)
+        return x
+
+    def _sphere(self, shape: tuple[int, ...], rng: Generator) -> Array:
+        """Return uniform directions, shape (..., d)."""
+        x = gaussians(rng, shape, self.dtype)
+        x *= (INSIDE / np.maximum(np.sqrt(np.vecdot(x, x)), np.finfo(x.dtype).tiny))[..., None]
+        return x
 
     def _ladder(self, shape: tuple[int, int, int], rng: Generator) -> Array:
         """Return the scales with fair signs from the second on."""

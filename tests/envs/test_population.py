@@ -125,3 +125,10 @@ def test_all_contexts_of_a_discrete_design_have_its_law(design: str, n_arms: int
 def test_a_support_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         world(**changes)
+
+
+def test_a_mixed_design_has_large_features_as_often_as_it_says() -> None:
+    contexts = world(support=None, design="mixed", delta=0.01).upcoming(20_000)
+    large = np.abs(contexts[..., 1] / contexts[..., 0]) > 0.2  # the ladder has 0.1
+    assert np.mean(large) == pytest.approx(0.05 * (1 - 2 * np.arctan(0.2) / np.pi), abs=0.004)
+    assert (np.linalg.norm(contexts, axis=-1) <= 1).all()

@@ -36,7 +36,7 @@ class LinearProblem(ArmProblem):
             ``"ill"``: Case II in all d directions: (1, +-s_1, ..., +-s_(d-1)) scaled to norm 1, the scales
             s_j = delta^(j / (2(d-1))) falling to sqrt(delta). All arms agree in the strong direction, so the weak
             ones decide which is best.
-            ``"mixed"``: ``"ill"``, but an arm's features are uniform on the sphere with probability 5 delta (at most 1).
+            ``"mixed"``: ``"ill"``, but an arm has features uniform on the sphere with probability 5 delta (at most 1).
         delta: in (0, 1]; default 1/sqrt(horizon).
         theta_norm: norm of theta, in [0, 1].
         noise: ``"rademacher"``: the reward is +1 or -1; ``"uniform"``: uniform around the mean, within [-1, 1].

@@ -46,22 +46,23 @@ class Config:
         above(1, growth=self.growth)
 
 
-class LDPGreedy(MomentAgent):
-    """Every user reports (y x, w svec(x x')) by one private direction; the server plays the arm with the best estimate.
+class PureMomentAgent(MomentAgent):
+    """A MomentAgent whose devices use a LocalRandomizer with one cell.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
-    randomizer whose likelihood ratio is at most e^epsilon for any two inputs. Records are clipped to |x| <= 1, |y| <= 1
-    on the device; those that are not finite count as (0, 0).
+    randomizer whose likelihood ratio is at most e^epsilon for any two inputs, whatever ``encode`` makes of the record.
     """
 
-    Config = Config
     fixed: ClassVar[frozenset[str]] = MomentAgent.fixed | {"randomizer"}
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def __init__(
+        self, observation_space: Space, action_space: Space, config: Any, rng: Generator, randomizer: LocalRandomizer
+    ) -> None:
         """Calibrate the devices."""
         super().__init__(observation_space, action_space, config, rng)
-        self.randomizer = randomizer(config.release, config.epsilon, self.dim)
-        self.sigma = self.randomizer.variance(own=True) ** 0.5
+        self.randomizer = randomizer
+        self.total = np.zeros(randomizer.dim)
+        self.sigma = randomizer.variance(own=True) ** 0.5
         self.cost = pure(config.epsilon)
         self.ledger = Ledger(epsilon=config.epsilon)
         self.guarantee = Guarantee(
@@ -90,6 +91,23 @@ class LDPGreedy(MomentAgent):
         cells = np.zeros(len(packed), dtype=int)
         total: Array = self.randomizer.approximate_sum(cells, packed, self.rng, counts)[0]
         return total
+
+
+class LDPGreedy(PureMomentAgent):
+    """Every user reports (y x, w svec(x x')) by one private direction; the server plays the arm with the best estimate.
+
+    *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
+    randomizer whose likelihood ratio is at most e^epsilon for any two inputs. Records are clipped to |x| <= 1, |y| <= 1
+    on the device; those that are not finite count as (0, 0).
+    """
+
+    Config = Config
+
+    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+        """Calibrate the devices."""
+        assert observation_space.shape is not None
+        device = randomizer(config.release, config.epsilon, observation_space.shape[1])
+        super().__init__(observation_space, action_space, config, rng, device)
 
 
 def randomizer(release: str, epsilon: float, dim: int) -> LocalRandomizer:

@@ -26,7 +26,8 @@ from privbandit_agents.privacy.sphere import Hemisphere
 
 KEPT = 0.3
 """Weight of the coordinate that says whether a record lies inside the ball."""
-LEAST_KEPT = 0.8
+LEAST_KEPT = 0.5
+RESOLVED = 2.0
 SHRINK = 1.4
 LARGEST = 8.0
 """No direction is stretched more than this at once."""
@@ -77,8 +78,7 @@ class PREC(PureMomentAgent):
         super().__init__(observation_space, action_space, config, rng, device)
         self.scale = np.eye(d)
         self.born = 0
-        self.archive = np.eye(d), np.zeros(d)
-        self.archived_precision, self.archived_score = np.eye(d), np.zeros(d)
+        self.precision, self.score = np.eye(d), np.zeros(d)
         self.draw = np.zeros(d)
 
     def encode(self, context: Array, action: Any, feedback: Any) -> Array:
@@ -95,14 +95,16 @@ class PREC(PureMomentAgent):
         level = 2 * math.sqrt(self.dim) * noise_of_gram(self.sigma * math.sqrt(n))
         values, vectors = np.linalg.eigh(gram)
         J, h = self.evidence(values, vectors, moment, n, level)
-        if np.linalg.slogdet(J)[1] < np.linalg.slogdet(self.archived_precision)[1]:
-            J, h = self.archived_precision, self.archived_score
-        self.precision = J
+        if values.min() > RESOLVED * level:
+            J, h = J + self.precision, h + self.score
+        else:
+            J = J + np.eye(self.dim)
+            if np.linalg.slogdet(J)[1] < np.linalg.slogdet(self.precision)[1]:
+                J, h = self.precision, self.score
         theta = np.linalg.solve(J, h)
         root = np.linalg.inv(np.linalg.cholesky(J)).T
         self.scorer = np.column_stack([self.config.width * root, theta])
         self.draw = theta + self.config.width * root @ self.rng.standard_normal(self.dim)
-        self.archive_try = J, h
         self.adapt(values / n, vectors, level / n, n, J, h)
 
     def evidence(self, values, vectors, moment, n, level):
@@ -112,16 +114,14 @@ class PREC(PureMomentAgent):
         A = (U * lam).T @ back
         m = U.T @ moment
         theta = np.zeros(self.dim)
-        J, h = np.eye(self.dim), theta
         for _ in range(3):
             t = back @ theta
             t = U.T @ t
-            q = 1.0
-            S = n * self.sigma**2 * ((1 + q * t @ t) * np.eye(len(lam)) + q * np.outer(t, t)) + np.diag(lam)
+            S = n * self.sigma**2 * ((1 + t @ t) * np.eye(len(lam)) + np.outer(t, t)) + np.diag(lam)
             W = np.linalg.solve(S, A)
-            J = np.eye(self.dim) + A.T @ W
+            J = A.T @ W
             h = W.T @ m
-            theta = np.linalg.solve(J, h)
+            theta = np.linalg.solve(J + np.eye(self.dim), h)
             theta = theta / max(1.0, np.linalg.norm(theta))
         return J, h
 
@@ -141,7 +141,7 @@ class PREC(PureMomentAgent):
             return
         if DEBUG: print(self.users, n, "kept", share, "vals", values, floor, "f", factors)
         self.scale = new
-        self.archived_precision, self.archived_score = J, h
+        self.precision, self.score = J, h
         self.total = np.zeros_like(self.total)
         self.born = self.users
 

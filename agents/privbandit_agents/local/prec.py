@@ -28,6 +28,9 @@ KEPT = 0.3
 """Weight of the coordinate that says whether a record lies inside the ball."""
 LEAST_KEPT = 0.5
 RESOLVED = 2.0
+SAT = 0.5
+TRIGGER = 4.0
+
 SHRINK = 1.4
 LARGEST = 8.0
 """No direction is stretched more than this at once."""
@@ -79,6 +82,7 @@ class PREC(PureMomentAgent):
         self.scale = np.eye(d)
         self.born = 0
         self.precision, self.score = np.eye(d), np.zeros(d)
+        self.sum_precision, self.sum_score = np.zeros((d,d)), np.zeros(d)
         self.draw = np.zeros(d)
 
     def encode(self, context: Array, action: Any, feedback: Any) -> Array:
@@ -95,17 +99,15 @@ class PREC(PureMomentAgent):
         level = 2 * math.sqrt(self.dim) * noise_of_gram(self.sigma * math.sqrt(n))
         values, vectors = np.linalg.eigh(gram)
         J, h = self.evidence(values, vectors, moment, n, level)
-        if values.min() > RESOLVED * level:
-            J, h = J + self.precision, h + self.score
-        else:
-            J = J + np.eye(self.dim)
-            if np.linalg.slogdet(J)[1] < np.linalg.slogdet(self.precision)[1]:
-                J, h = self.precision, self.score
+        sure = values.min() > RESOLVED * level
+        rJ, rh = (self.sum_precision + J, self.sum_score + h) if sure else (self.sum_precision, self.sum_score)
+        cands = [(rJ + np.eye(self.dim), rh), (J + np.eye(self.dim), h), (self.precision, self.score)]
+        J, h = max(cands, key=lambda c: np.linalg.slogdet(c[0])[1])
         theta = np.linalg.solve(J, h)
         root = np.linalg.inv(np.linalg.cholesky(J)).T
         self.scorer = np.column_stack([self.config.width * root, theta])
         self.draw = theta + self.config.width * root @ self.rng.standard_normal(self.dim)
-        self.adapt(values / n, vectors, level / n, n, J, h)
+        self.adapt(values / n, vectors, level / n, n, J, h, rJ, rh)
 
     def evidence(self, values, vectors, moment, n, level):
         clear = values > self.config.clear * level
@@ -125,16 +127,18 @@ class PREC(PureMomentAgent):
             theta = theta / max(1.0, np.linalg.norm(theta))
         return J, h
 
-    def adapt(self, values, vectors, floor, n, J, h):
+    def adapt(self, values, vectors, floor, n, J, h, rJ, rh):
         if n < SHARE * self.users:
             return
         share = self.total[-1] / (KEPT * n)
         std = self.sigma / (KEPT * math.sqrt(n))
         want = self.config.target / self.dim
-        factors = np.sqrt(want / np.maximum(values, floor))
+        size = np.maximum(values, floor)
+        factors = np.sqrt(want / size)
+        factors = np.where(SAT * size > 1 - share - std, factors, np.minimum(factors,1))
         if share + 2 * std < LEAST_KEPT:
             new = self.scale / SHRINK
-        elif factors.max() ** 2 >= self.config.stretch and floor < want:
+        elif (factors**2 >= np.where(values > floor, TRIGGER, self.config.stretch)).any() and floor < want:
             factors = np.minimum(factors, LARGEST)
             new = (vectors * factors) @ vectors.T @ self.scale
         else:
@@ -142,6 +146,7 @@ class PREC(PureMomentAgent):
         if DEBUG: print(self.users, n, "kept", share, "vals", values, floor, "f", factors)
         self.scale = new
         self.precision, self.score = J, h
+        self.sum_precision, self.sum_score = rJ, rh
         self.total = np.zeros_like(self.total)
         self.born = self.users
 

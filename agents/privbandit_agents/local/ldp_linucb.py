@@ -84,6 +84,8 @@ class MomentAgent(LocalAgent):
     fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"guarantee", "cost"}
     cost: Cost
     sigma: float
+    least_batch: ClassVar[int] = 1
+    """Fewest users between two changes of the policy."""
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
         """Start with an empty sum."""
@@ -163,7 +165,7 @@ class MomentAgent(LocalAgent):
     def refit(self) -> None:
         """Change the policy, and say when it changes next."""
         self.learn()
-        self.refit_at = max(self.users + 1, math.ceil(self.users * self.config.growth))
+        self.refit_at = max(self.users + self.least_batch, math.ceil(self.users * self.config.growth))
 
     def learn(self) -> None:
         """Solve the regression."""

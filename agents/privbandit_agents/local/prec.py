@@ -6,7 +6,7 @@ Procedures for Locally Private Estimation", JASA 2018 (the l2-ball mechanism).
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -78,6 +78,7 @@ class PREC(PureMomentAgent):
     """
 
     Config = Config
+    least_batch: ClassVar[int] = 32
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
         """Calibrate the devices; start with P = I and theta ~ N(0, I)."""

@@ -18,7 +18,6 @@ from privbandit_agents.audit_sparse import SETTINGS as SPARSE
 from privbandit_agents.audit_sparse import SparseGame
 from privbandit_agents.privacy.audit import Claim, Game
 from privbandit_agents.privacy.games import Request
-from privbandit_agents.privacy.moments import pack
 from privbandit_agents.privacy.targets import CALIBRATIONS, DELTAS, PUBLISHED, TARGETS
 from privbandit_agents.registry import AGENTS, field_names, find, make
 from privbandit_envs._validate import one_of, positive
@@ -123,7 +122,8 @@ class LocalGame(AgentGame):
         ratio = np.zeros(runs)
         if randomizer is not None:
             shaped = reports.reshape(runs, randomizer.cells, randomizer.dim)
-            records = pack(np.tile(np.eye(2)[0], (2, 1)), np.array([1.0, -1.0]))
+            contexts = np.tile(np.eye(2)[0], (2, 2, 1)).astype(np.float32)
+            records = agent.encode(contexts, np.zeros(2, int), np.array([1.0, -1.0]))
             ratio = randomizer.log_likelihood(shaped, 0, records[0]) - randomizer.log_likelihood(shaped, 0, records[1])
         return np.stack([reports @ self.direction, ratio], axis=1)
 

@@ -56,6 +56,14 @@ AGENTS: dict[str, Entry] = {
     "histogram": Entry(f"{BASELINES}.histogram:Histogram", "majority label in the cells of a max-edge partition"),
     "ldp-linucb": Entry("privbandit_agents.local.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)"),
     "ldp-greedy": Entry("privbandit_agents.local.ldp_greedy:LDPGreedy", "greedy play on locally private statistics"),
+    "ldp-oful": Entry(
+        "privbandit_agents.local.ldp_linucb:LDPLinUCB", "ldp-linucb with the theory's width", {"bonus_scale": 1.0}
+    ),
+    "ldp-sgd": Entry("privbandit_agents.local.ldp_sgd:LDPSGD", "locally private gradient steps (Han et al. 2021)"),
+    "input-perturbation": Entry(
+        "privbandit_agents.local.input_perturbation:InputPerturbation", "regression on features and rewards with noise"
+    ),
+    "prec": Entry("privbandit_agents.local.prec:PREC", "adaptive preconditioning of locally private statistics"),
     "jdp-linucb": Entry(
         "privbandit_agents.joint.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
     ),

@@ -5,6 +5,7 @@ the release is that of John Duchi, Michael Jordan and Martin Wainwright, "Minima
 Estimation", JASA 2018 (the l2-ball mechanism).
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -15,7 +16,7 @@ from privbandit_agents.agent import Array, Guarantee, Ledger, Space, above, at_l
 from privbandit_agents.local.ldp_linucb import MomentAgent
 from privbandit_agents.privacy.ledger import pure
 from privbandit_agents.privacy.local import LaplaceOneHot
-from privbandit_agents.privacy.moments import NORM, packed_size
+from privbandit_agents.privacy.moments import NORM, noise_of_gram, packed_size, unpack
 from privbandit_agents.privacy.randomizer import LocalRandomizer
 from privbandit_agents.privacy.sphere import Hemisphere
 
@@ -27,41 +28,49 @@ class Config:
     Attributes:
         epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
         release: ``"hemisphere"`` or ``"laplace"``.
+        statistics: ``"ridge"``: the Gram matrix is shifted by a ridge; ``"threshold"``: its eigenvectors with an
+            eigenvalue below ``clear`` standard deviations of the noise are left out.
         shift: ridge in units of the noise's spectral norm, >= 0.
+        clear: >= 0.
         ridge: least ridge, > 0.
         growth: the policy changes when the number of users has grown by this factor, > 1.
     """
 
     epsilon: float = 1.0
     release: str = "hemisphere"
+    statistics: str = "ridge"
     shift: float = 1.0
+    clear: float = 3.0
     ridge: float = 1.0
     growth: float = 1.05
 
     def __post_init__(self) -> None:
         """Check the ranges; epsilon is checked by the randomizer."""
         one_of(("hemisphere", "laplace"), release=self.release)
+        one_of(("ridge", "threshold"), statistics=self.statistics)
         at_least(0, shift=self.shift)
+        at_least(0, clear=self.clear)
         positive(ridge=self.ridge)
         above(1, growth=self.growth)
 
 
-class LDPGreedy(MomentAgent):
-    """Every user reports (y x, w svec(x x')) by one private direction; the server plays the arm with the best estimate.
+class PureMomentAgent(MomentAgent):
+    """A MomentAgent whose devices use a LocalRandomizer with one cell.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
-    randomizer whose likelihood ratio is at most e^epsilon for any two inputs. Records are clipped to |x| <= 1, |y| <= 1
-    on the device; those that are not finite count as (0, 0).
+    randomizer whose likelihood ratio is at most e^epsilon for any two inputs, whatever ``encode`` makes of the record.
     """
 
-    Config = Config
     fixed: ClassVar[frozenset[str]] = MomentAgent.fixed | {"randomizer"}
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def __init__(
+        self, observation_space: Space, action_space: Space, config: Any, rng: Generator, randomizer: LocalRandomizer
+    ) -> None:
         """Calibrate the devices."""
         super().__init__(observation_space, action_space, config, rng)
-        self.randomizer = randomizer(config.release, config.epsilon, self.dim)
-        self.sigma = self.randomizer.variance(own=True) ** 0.5
+        self.randomizer = randomizer
+        self.total = np.zeros(randomizer.dim)
+        self.sigma = randomizer.variance(own=True) ** 0.5
         self.cost = pure(config.epsilon)
         self.ledger = Ledger(epsilon=config.epsilon)
         self.guarantee = Guarantee(
@@ -90,6 +99,39 @@ class LDPGreedy(MomentAgent):
         cells = np.zeros(len(packed), dtype=int)
         total: Array = self.randomizer.approximate_sum(cells, packed, self.rng, counts)[0]
         return total
+
+
+class LDPGreedy(PureMomentAgent):
+    """Every user reports (y x, w svec(x x')) by one private direction; the server plays the arm with the best estimate.
+
+    *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
+    randomizer whose likelihood ratio is at most e^epsilon for any two inputs. Records are clipped to |x| <= 1, |y| <= 1
+    on the device; those that are not finite count as (0, 0).
+    """
+
+    Config = Config
+
+    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+        """Calibrate the devices."""
+        assert observation_space.shape is not None
+        device = randomizer(config.release, config.epsilon, observation_space.shape[1])
+        super().__init__(observation_space, action_space, config, rng, device)
+
+    def learn(self) -> None:
+        """Solve the regression by the statistics of the settings."""
+        if self.config.statistics == "ridge":
+            super().learn()
+        else:
+            gram, moment = unpack(self.total, self.dim)
+            noise = math.sqrt(2 * self.users) * noise_of_gram(self.sigma)
+            self.scorer[:, -1] = clear_solution(gram, moment, max(self.config.ridge, self.config.clear * noise))
+
+
+def clear_solution(gram: Array, moment: Array, least: float) -> Array:
+    """Return the least-squares solution in the eigenvectors of the Gram matrix with eigenvalues of at least that."""
+    values, vectors = np.linalg.eigh(gram)
+    inverse = np.where(values >= least, 1 / np.maximum(values, least), 0.0)
+    return np.asarray(vectors @ (inverse * (vectors.T @ moment)))
 
 
 def randomizer(release: str, epsilon: float, dim: int) -> LocalRandomizer:

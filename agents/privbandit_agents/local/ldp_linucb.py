@@ -84,6 +84,8 @@ class MomentAgent(LocalAgent):
     fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"guarantee", "cost"}
     cost: Cost
     sigma: float
+    least_batch: ClassVar[int] = 1
+    """Fewest users between two changes of the policy."""
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
         """Start with an empty sum."""
@@ -98,6 +100,11 @@ class MomentAgent(LocalAgent):
     def plays(cls, observation_space: Space, action_space: Space) -> str:
         """Arms with features each."""
         return plays_arms(observation_space, action_space, per_arm=True)
+
+    def encode(self, context: Array, action: Any, feedback: Any) -> Array:
+        """Return what the devices of users randomize, shape (n, D): of a norm that no record exceeds."""
+        contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
+        return pack(played(contexts, action), np.atleast_1d(feedback))
 
     @abstractmethod
     def report(self, packed: Array) -> Array:
@@ -121,8 +128,7 @@ class MomentAgent(LocalAgent):
 
     def randomize(self, context: Array, action: Any, feedback: Any) -> Array:
         """Return the reports of one user or of n users, shape (n, D): one release each, whatever the record."""
-        contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
-        return self.report(pack(played(contexts, action), np.atleast_1d(feedback)))
+        return self.report(self.encode(context, action, feedback))
 
     def absorb(self, report: Array) -> None:
         """Add up reports in order; change the policy when it is time."""
@@ -134,7 +140,7 @@ class MomentAgent(LocalAgent):
             self.users += len(part)
             done += len(part)
             if self.users == self.refit_at:
-                self._refit()
+                self.refit()
 
     @abstractmethod
     def report_sum(self, packed: Array, counts: Array) -> Array:
@@ -142,7 +148,7 @@ class MomentAgent(LocalAgent):
 
     def randomize_sum(self, contexts: Array, actions: Any, feedback: Any, counts: Array) -> Array:
         """Return the sum of the users' decoded reports, shape (D,)."""
-        return self.report_sum(pack(played(contexts, actions), feedback), counts)
+        return self.report_sum(self.encode(contexts, actions, feedback), counts)
 
     def absorb_sum(self, total: Array, users: int) -> None:
         """Add the sum of reports of users who come before the policy changes."""
@@ -150,17 +156,22 @@ class MomentAgent(LocalAgent):
         self.total = self.total + total
         self.users += users
         if self.users == self.refit_at:
-            self._refit()
+            self.refit()
 
     def frozen_rounds(self) -> int:
         """Return the number of users before the policy changes."""
         return self.refit_at - self.users
 
-    def _refit(self) -> None:
+    def refit(self) -> None:
+        """Change the policy, and say when it changes next."""
+        self.learn()
+        self.refit_at = max(self.users + self.least_batch, math.ceil(self.users * self.config.growth))
+
+    def learn(self) -> None:
+        """Solve the regression."""
         sigma = self.sigma * math.sqrt(self.users)
         a, theta, added = perturbed_ridge(self.total, self.dim, sigma, self.config.ridge, self.config.shift)
         self.scorer = optimistic_scorer(a, theta, self.bonus(self.users, added))
-        self.refit_at = max(self.users + 1, math.ceil(self.users * self.config.growth))
 
 
 class LDPLinUCB(MomentAgent):

@@ -21,6 +21,7 @@ the exact one.
 
 import math
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -304,13 +305,19 @@ def clip(x: Floats, bound: float) -> Floats:
     return x if length * largest <= bound else unit * (bound / length)
 
 
+@cache
+def above_diagonal(dim: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows and columns of the entries above the diagonal, row by row."""
+    return np.triu_indices(dim, 1)
+
+
 def svec(matrix: NDArray[Any]) -> Floats:
     """Return the diagonal, then sqrt(2) times the upper triangle by rows: shape (..., d, d) to (..., d (d + 1) / 2).
 
     The l2 norm of the result is the Frobenius norm of the symmetric matrix. Noise of variance v on it is
     noise of variance v on the diagonal and v / 2 off it.
     """
-    rows, columns = np.triu_indices(matrix.shape[-1], 1)
+    rows, columns = above_diagonal(matrix.shape[-1])
     diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)
     return np.concatenate([diagonal, math.sqrt(2) * matrix[..., rows, columns]], axis=-1, dtype=np.float64)
 
@@ -318,7 +325,7 @@ def svec(matrix: NDArray[Any]) -> Floats:
 def smat(vector: NDArray[Any]) -> Floats:
     """Return the symmetric matrix of an ``svec``: shape (..., d (d + 1) / 2) to (..., d, d)."""
     dim = math.isqrt(2 * vector.shape[-1])
-    rows, columns = np.triu_indices(dim, 1)
+    rows, columns = above_diagonal(dim)
     matrix = np.zeros((*vector.shape[:-1], dim, dim))
     matrix[..., rows, columns] = vector[..., dim:] / math.sqrt(2)
     matrix += matrix.swapaxes(-1, -2)

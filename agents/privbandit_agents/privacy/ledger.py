@@ -1,7 +1,8 @@
 """The ledger: what has been spent, and a refusal before a release that would overspend."""
 
 import math
-from dataclasses import dataclass, fields
+import operator
+from dataclasses import dataclass
 
 from privbandit_agents.privacy._validate import budget, count, failure
 from privbandit_agents.privacy.accounting import pure_to_rho, rho_to_epsilon
@@ -39,11 +40,11 @@ class Cost:
 
     def __add__(self, other: "Cost") -> "Cost":
         """Sequential composition: both releases are about the same user."""
-        return Cost(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Cost(*map(operator.add, vars_of(self), vars_of(other)))
 
     def __or__(self, other: "Cost") -> "Cost":
         """Parallel composition: the releases are about different users; no user pays more than the larger of each."""
-        return Cost(*(max(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
+        return Cost(*map(max, vars_of(self), vars_of(other)))
 
     def at(self, delta: float) -> float:
         """Return the smallest epsilon of (epsilon, delta)-DP that the composition theorems give.
@@ -168,4 +169,4 @@ class Ledger:
 
 def vars_of(cost: Cost) -> tuple[float, ...]:
     """Return the components of a cost."""
-    return tuple(getattr(cost, f.name) for f in fields(cost))
+    return cost.pure, cost.pure_rho, cost.rho, cost.epsilon, cost.delta

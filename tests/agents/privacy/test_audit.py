@@ -120,7 +120,10 @@ def test_published_calibrations_that_hold_are_not_refuted(name: str) -> None:
     assert not any(audit(game(name, 1.0, calibration="published"), runs, rng(seed)).refuted for seed in range(3))
 
 
-@pytest.mark.parametrize("name", ["ldp-linucb", "ldp-greedy", "jdp-linucb"])
+PURE = ("ldp-greedy", "ldp-sgd", "input-perturbation", "prec")
+
+
+@pytest.mark.parametrize("name", ["ldp-linucb", *PURE, "jdp-linucb"])
 def test_private_agents_keep_their_claim(name: str) -> None:
     runs = 100 if name.startswith("jdp") else 20_000
     verdict = audit(game(name, 4.0), runs, rng(), pilot=runs)
@@ -164,7 +167,7 @@ def test_selection_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_zcdp_alone_is_not_audited_as_gaussian() -> None:
     """Randomised response with log-ratios +-r/2 is r^2/8-zCDP and would fail a Gaussian claim of that rho."""
-    others = ("ldp-greedy", "fliphat", "clipped-iht", "dpmnl", "dpmnl-approx")
+    others = (*PURE, "fliphat", "clipped-iht", "dpmnl", "dpmnl-approx")
     assert all(find(name).load().gaussian == (name not in others) for name in private_agents())  # type: ignore[attr-defined]
     assert game("gumbel-topk", 1.0).claim.rho is None and game("objective-perturbation", 1.0).claim.rho is None
 

@@ -1,0 +1,86 @@
+"""Locally private stochastic gradient descent for generalised linear bandits.
+
+Yuxuan Han, Zhipeng Liang, Yang Wang and Jiheng Zhang, "Generalized Linear Bandits with Local Differential Privacy",
+NeurIPS 2021; the release is the l2-ball mechanism of Duchi, Jordan and Wainwright, JASA 2018.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.agent import Array, Space, above, one_of, positive
+from privbandit_agents.local.ldp_greedy import PureMomentAgent
+from privbandit_agents.privacy.moments import played, sanitise
+from privbandit_agents.privacy.sphere import Hemisphere
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of private gradient descent.
+
+    Attributes:
+        epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
+        link: of the mean reward in [-1, 1]: ``"linear"``, x . theta, or ``"logistic"``, tanh(x . theta / 2).
+        step: of the t-th user's gradient, times 1/t, > 0; about one over the least eigenvalue of E[x x'].
+        radius: theta is projected on a ball of this radius, > 0.
+        growth: a batch ends when the number of users has grown by this factor, > 1.
+    """
+
+    epsilon: float = 1.0
+    link: str = "linear"
+    step: float = 4.0
+    radius: float = 1.0
+    growth: float = 1.05
+
+    def __post_init__(self) -> None:
+        """Check the ranges; epsilon is checked by the randomizer."""
+        one_of(("linear", "logistic"), link=self.link)
+        positive(step=self.step)
+        positive(radius=self.radius)
+        above(1, growth=self.growth)
+
+
+class LDPSGD(PureMomentAgent):
+    """Every user reports the gradient of its own loss by one private direction; the server steps, and plays greedily.
+
+    *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
+    randomizer whose likelihood ratio is at most e^epsilon for any two inputs. Residuals are clipped to [-2, 2] and
+    records to |x| <= 1, |y| <= 1 on the device, so that |gradient| <= 2; those that are not finite count as (0, 0).
+
+    Deviations:
+        The users of a batch take their gradients at the same theta, and the server makes one step, with the sum of
+        their steps but never longer than that of plain gradient descent. One user a step is the limit of
+        ``growth`` near 1; with batches users can be served by counts.
+    """
+
+    Config = Config
+
+    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+        """Calibrate the devices; start at theta = 0."""
+        assert observation_space.shape is not None
+        device = Hemisphere(config.epsilon, 1, observation_space.shape[1], radius=2.0)
+        super().__init__(observation_space, action_space, config, rng, device)
+        self.stepped = 0
+
+    def encode(self, context: Array, action: Any, feedback: Any) -> Array:
+        """Return the gradients (mean(x . theta) - y) x, shape (n, d)."""
+        contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
+        x, y = sanitise(played(contexts, action), np.atleast_1d(feedback))
+        score = x @ self.scorer[:, -1]
+        mean = score if self.config.link == "linear" else np.tanh(score / 2)
+        return np.asarray(np.clip(mean - y, -2.0, 2.0)[:, None] * x)
+
+    def learn(self) -> None:
+        """Take one step with the batch's mean gradient."""
+        batch = self.users - self.stepped
+        length = min(self.config.step * batch / self.users, 1.0)
+        theta = self.scorer[:, -1] - length * self.total / batch
+        self.scorer[:, -1] = theta / max(1.0, float(np.linalg.norm(theta)) / self.config.radius)
+        self.total, self.stepped = np.zeros_like(self.total), self.users
+
+    def predict(self, contexts: Array) -> Array:
+        """Return the mean rewards, shape (m, K)."""
+        score = super().predict(contexts)
+        return score if self.config.link == "linear" else np.asarray(np.tanh(score / 2))

@@ -1,0 +1,72 @@
+"""Input perturbation: noisy records, and the sum of their outer products.
+
+John Duchi, Michael Jordan and Martin Wainwright, "Minimax Optimal Procedures for Locally Private Estimation", JASA
+2018, for the mechanism; the corrected second moment is that of errors-in-variables regression.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.privacy.counters import svec
+from privbandit_agents.privacy.local import LaplaceOneHot
+from privbandit_agents.privacy.randomizer import Array, Floats, gaussian
+
+
+@dataclass(frozen=True)
+class NoisyProducts:
+    """Estimate svec(v v') from v + Laplace noise.
+
+    *Formal guarantees.* Post-processing of the report of ``randomizer``, which has one cell. The noise has mean 0,
+    variance 2 b^2, and independent coordinates, so (v + L)(v + L)' - 2 b^2 I is unbiased for v v'.
+
+    Attributes:
+        randomizer: of vectors of dimension D.
+    """
+
+    randomizer: LaplaceOneHot
+
+    @property
+    def variance(self) -> float:
+        """Return the variance of the noise in a coordinate, 2 b^2."""
+        return 2 * self.randomizer.scale**2
+
+    def estimate(self, reports: Array) -> Floats:
+        """Return svec of the unbiased products, shape (n, D (D + 1) / 2), of reports (n, 1, D)."""
+        z = self.randomizer.estimate(reports)[:, 0]
+        return np.asarray(svec(z[:, :, None] * z[:, None, :] - self.variance * np.eye(z.shape[1])))
+
+    def approximate_sum(self, values: Array, rng: Generator, counts: Array) -> Floats:
+        """Draw the sum of ``estimate`` over ``counts[i]`` users of each value from its normal limit.
+
+        Mean and covariance are exact: v L' + L v' has covariance 2 b^2 G G', G the derivative of svec(v v') in v; L L'
+        has uncorrelated entries of variance 4 b^4 off the diagonal and 20 b^4 on it; the two are uncorrelated as L is
+        symmetric. For simulation with 500 users or more.
+
+        Args:
+            values: v, shape (m, D), within the randomizer's bounds.
+            rng: the noise.
+            counts: shape (m,).
+        """
+        _, v = self.randomizer.sanitize(np.zeros(len(values), int), values)
+        dim = v.shape[1]
+        basis = np.eye(dim)[None, :, :, None] * v[:, None, None, :]  # e_k v', shape (m, D, D, D)
+        slopes = svec(basis + np.swapaxes(basis, -1, -2)) * np.sqrt(counts)[:, None, None]
+        flat = slopes.reshape(-1, slopes.shape[-1])
+        own = np.where(np.arange(flat.shape[1]) < dim, 20.0, 8.0) * self.randomizer.scale**4
+        covariance = self.variance * flat.T @ flat + int(counts.sum()) * np.diag(own)
+        mean = counts @ svec(v[:, :, None] * v[:, None, :])
+        return mean if math.isinf(self.randomizer.epsilon) else gaussian(mean, covariance, rng)
+
+
+def features_bound(dim: int) -> float:
+    """Return the largest l1 norm of (x, y) for |x|_2 <= 1 and |y| <= 1."""
+    return math.sqrt(dim) + 1.0
+
+
+def inputs(epsilon: float, dim: int) -> Any:
+    """Return the products of records (x, y) with x in the unit ball of R^dim and y in [-1, 1]."""
+    return NoisyProducts(LaplaceOneHot(epsilon, 1, dim + 1, bound=features_bound(dim)))

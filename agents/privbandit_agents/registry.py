@@ -54,9 +54,7 @@ AGENTS: dict[str, Entry] = {
     "histogram": Entry(f"{BASELINES}.histogram:Histogram", "majority label in the cells of a max-edge partition"),
     "ldp-linucb": Entry("privbandit_agents.local.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)"),
     "ldp-greedy": Entry("privbandit_agents.local.ldp_greedy:LDPGreedy", "greedy play on locally private statistics"),
-    "lplr": Entry(
-        "privbandit_agents.local.lplr:LPLR", "layered private regression (Li, Simchi-Levi and Wang 2024)"
-    ),
+    "lplr": Entry("privbandit_agents.local.lplr:LPLR", "layered private regression (Li, Simchi-Levi and Wang 2024)"),
     "jdp-linucb": Entry(
         "privbandit_agents.joint.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
     ),

@@ -5,11 +5,12 @@ Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally
 """
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import PCG64, Generator
 
 from privbandit_agents.agent import (
     Array,
@@ -18,240 +19,248 @@ from privbandit_agents.agent import (
     LocalAgent,
     Space,
     above,
+    at_least,
     count,
     n_arms,
     one_of,
     plays_arms,
     positive,
 )
-from privbandit_agents.local.lplr_report import RELEASES, Report, report
-from privbandit_agents.local.lplr_tree import Forest
+from privbandit_agents.local.lplr_oracle import Oracle
+from privbandit_agents.local.lplr_paper import PaperOracle
+from privbandit_agents.local.lplr_pooled import PooledOracle
+from privbandit_agents.local.lplr_report import RELEASES
 from privbandit_agents.privacy.ledger import pure
 from privbandit_agents.privacy.moments import played, sanitise
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "practical": {
+        "oracle": "shared", "width": "difference", "confidence": "analytic", "gamma": math.sqrt(2), "carry": True,
+    },
+    "published": {
+        "oracle": "per-arm", "width": "sum", "confidence": "published", "gamma": math.e, "carry": False,
+    },
+}  # fmt: skip
+"""What settings are where they are None."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings."""
+    """Settings of LPLR; None is what the preset says.
+
+    Attributes:
+        epsilon: privacy budget alpha of every user's report, > 0; infinity adds no noise.
+        preset: ``"practical"``: one theta for all arms and epochs, widths of differences; or ``"published"``: the
+            paper's structure and the constants of its theorems.
+        calibration: ``"correct"``, or ``"published"``: the paper's noise, which is not private.
+        release: ``"hemisphere"``, ``"bin-cap"``, ``"laplace"``, or ``"wishart-difference"`` (Laplace noise on the
+            moment, a difference of Wishart matrices on the matrix; half of epsilon each).
+        oracle: ``"shared"`` by all arms, or one ``"per-arm"``.
+        width: an arm is eliminated by the width of the ``"difference"`` to another one, or by the ``"sum"`` of both.
+        confidence: ``"analytic"`` widths, from the variance of the release; or ``"published"`` ones (Algorithm 5), for
+            which half of the users are set aside.
+        carry: keep the evidence of earlier epochs and eliminate by the latest estimate; else begin anew and eliminate
+            by all epochs' estimates, as Algorithm 1 does. Needs analytic widths.
+        gamma: ratio of the norms of neighbouring bins, > 1; M = ceil(ln T / (2 ln gamma)) bins a layer. The paper's
+            beta is ln gamma / ln T.
+        z: analytic widths in standard deviations, > 0.
+        kappa: a direction is regressed on if its eigenvalue exceeds so many standard deviations of noise, >= 0.
+        kappas: kappa_1, kappa_1', kappa_2, kappa_3 of published widths; None: what the lemmas ask for.
+        first: users of the first epoch, >= 1; with the horizon, the first epoch is the whole run.
+        growth: of the epochs, > 1.
+        share: share of an epoch's users that report on layer 1, in (0, 1); the other layers share the rest evenly.
+        weight: of v v' beside y v in a report on layer 1, > 0.
+        deep_weight: the same on the deeper layers.
+        cross: of v q' beside y v in a report on the deeper layers, > 0.
+        horizon: number of users T.
+    """
 
     epsilon: float = 1.0
+    preset: str = "practical"
+    calibration: str = "correct"
     release: str = "hemisphere"
-    gamma: float = 2.0
-    kappa: float = 3.0
+    oracle: str | None = None
+    width: str | None = None
+    confidence: str | None = None
+    carry: bool | None = None
+    gamma: float | None = None
     z: float = 1.5
+    kappa: float = 4.0
+    kappas: tuple[float, float, float, float] | None = None
     first: int = 500
     growth: float = 2.0
+    share: float = 0.3
     weight: float = 0.6
     deep_weight: float = 0.4
-    share: float | None = None
     cross: float = 0.3
-    use_cross: bool = True
-    carry: bool = True
-    secondary: float | None = None
-    inflate: float = 1.0
-    intersect: bool = True
     horizon: int = 10_000
+
+    def __post_init__(self) -> None:
+        """Fill in the preset and check the ranges; epsilon is checked by the randomizer."""
+        for name, value in PRESETS[one_of(PRESETS, preset=self.preset)].items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+        one_of(("correct", "published"), calibration=self.calibration)
+        one_of(RELEASES, release=self.release)
+        one_of(("shared", "per-arm"), oracle=self.oracle)
+        one_of(("sum", "difference"), width=self.width)
+        one_of(("analytic", "published"), confidence=self.confidence)
+        above(1, gamma=self.gamma)
+        above(1, growth=self.growth)
+        at_least(0, kappa=self.kappa)
+        count(first=self.first)
+        count(horizon=self.horizon)
+        for name in ("z", "weight", "deep_weight", "cross"):
+            positive(**{name: getattr(self, name)})
+        if not 0 < self.share < 1:
+            raise ValueError(f"share must lie in (0, 1); got {self.share!r}.")
+        self._check_combinations()
+
+    def _check_combinations(self) -> None:
+        if self.width == "difference" and (self.oracle, self.confidence) != ("shared", "analytic"):
+            raise ValueError("width difference needs oracle shared and confidence analytic; take width sum instead.")
+        if self.carry and self.confidence == "published":
+            raise ValueError("carry needs confidence analytic; published widths are for one epoch alone.")
+        if self.calibration == "published" and self.confidence == "analytic":
+            raise ValueError(
+                "calibration published needs confidence published: the paper's noise is on its statistics."
+            )
 
 
 class LPLR(LocalAgent):
-    """LPLR."""
+    """Every user reports privately on the bin of the features it was played; arms that cannot be best are dropped.
+
+    *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record, whatever the record and
+    whatever has been released before: one report a user, by a randomizer over all bins of the current layer that any
+    context and arm could reach. Its inputs are functions of the record and of earlier releases: features are scaled
+    into the unit ball, y_h is clipped to [-c, c], c a function of the bin, and v v' and v q' have norm at most 1;
+    users in inactive bins, and records that are not finite, send the report of an inactive user. Schedules, bins and
+    the layers' ends are functions of time, settings and earlier releases. With ``calibration="published"`` nothing is
+    guaranteed.
+
+    Deviations:
+        Noise covers replacement (the paper's covers adding a user, and its Wishart noise is one-sided), y_h is clipped
+        where its bound is, count, moment and matrix are one report. The practical preset has one theta for all arms
+        and eliminates by the width of the difference of two arms; directions that stand out of the noise are
+        observations of theta with known variance; users report v q' in place of Algorithm 5; layer 1 and the evidence
+        are carried over from epoch to epoch, and arms are eliminated by the latest estimate, so that an arm may return;
+        an epoch ends when no bin of a layer is active.
+    """
 
     Config = Config
-    fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"guarantee", "report", "trees"}
+    fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"guarantee", "cost", "shape"}
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+        """Calibrate the devices; open the first epoch."""
         super().__init__(observation_space, action_space, config, rng)
         assert observation_space.shape is not None
-        self.dim = observation_space.shape[1]
-        self.trees = 1
-        levels = max(1, math.ceil(math.log(config.horizon) / 2 / math.log(config.gamma)))
-        self.forest = Forest(self.dim, config.gamma, levels)
+        self.shape = observation_space.shape
+        kind = PooledOracle if config.confidence == "analytic" else PaperOracle
+        self.oracle: Oracle = kind(config, self.shape[1], n_arms(action_space))
         self.lottery = int(rng.spawn(1)[0].integers(2**62))
-        self.users, self.epoch, self.layer = 0, 0, 1
-        self.segment_users = 0
-        self.first_users = 0
-        d, trees = self.dim, self.trees
-        self.evidence = np.zeros((2, trees, d, d + 1))
-        self.thetas = np.zeros((0, trees, d))
-        self.roots_of_widths = np.zeros((0, trees, d, d))
-        self.ledger = Ledger(epsilon=config.epsilon)
+        self.users = 0
+        self._open()
+        proven = config.calibration == "correct"
+        if not proven:
+            warnings.warn("lplr: the published calibration is kept for comparison only.", stacklevel=4)
+        self.cost = pure(config.epsilon if proven else math.inf)
+        self.ledger = Ledger(epsilon=config.epsilon if proven else math.inf)
         self.guarantee = Guarantee(
-            notion="local", epsilon=config.epsilon, delta=0.0, protects="all", reference="docs/privacy.md"
+            notion="local",
+            epsilon=config.epsilon,
+            delta=0.0,
+            protects="context, action and reward of every user, from the server on",
+            proven=proven,
+            reference="docs/privacy.md, layered regression",
         )
-        self._open_epoch()
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
+        """Arms with features each."""
         return plays_arms(observation_space, action_space, per_arm=True)
 
-    # schedule
-    def _open_epoch(self):
-        self.root = int(self.forest.plant(self.trees)[0])
-        self.frontier, self.bins = self.root, self.trees
-        self.layer = 1
-        if not self.config.carry:
-            self.evidence[:] = 0.0
-            self.first_users = 0
-        self._open_segment()
-        if not self.config.carry or self.epoch == 0:
-            self.first_total = np.zeros_like(self.total)
+    def restored(self) -> None:
+        """Rebuild the report of the current layer."""
+        self.oracle.prepare()
 
-    def _open_segment(self):
-        c = self.config
-        length = c.first * c.growth**self.epoch
-        share = 1 / self.dim
-        if c.share is not None and self.dim > 1:
-            share = c.share if self.layer == 1 else (1 - c.share) / (self.dim - 1)
-        self.segment_end = self.users + max(1, int(length * share))
-        self.segment_users = 0
-        self.restored()
-        self.total = np.zeros((self.cells, self.report.randomizer.dim))
+    def frozen_rounds(self) -> int:
+        """Return the number of users before the layer ends."""
+        return self.layer_end - self.users
 
-    @property
-    def cells(self):
-        return self.bins * self.forest.levels
+    def select_action(self, context: Array) -> Any:
+        """Return one of the arms that are left, each as likely (Alg. 1, l. 10), by the lottery ticket of the user."""
+        contexts = np.asarray(context).reshape(-1, *self.shape)
+        alive = self.oracle.alive(contexts.astype(np.float64))
+        tickets = Generator(PCG64(self.lottery).advance(self.users)).random(len(contexts))
+        place = np.floor(tickets * alive.sum(axis=1)) + 1
+        actions = (np.cumsum(alive, axis=1) >= place[:, None]).argmax(axis=1)
+        return actions if np.ndim(context) > len(self.shape) else int(actions[0])
 
-    def restored(self):
-        c = self.config
-        weight = c.weight if self.layer == 1 else c.deep_weight
-        self.report = report(c.release, c.epsilon, self.cells, self.dim, self.layer - 1, weight, c.cross)
-
-    def frozen_rounds(self):
-        return self.segment_end - self.users
-
-    # devices
-    def _records(self, contexts, action, feedback):
-        x, y = sanitise(played(contexts, action), np.atleast_1d(feedback))
-        place = self.forest.descend(x, np.full(len(x), self.root), self.layer - 1)
-        level = self.forest.level(place.rest)
-        active = (place.node >= 0) & (level < self.forest.levels)
-        cells = np.where(active, (place.node - self.frontier) * self.forest.levels + level, -1)
-        bound = self.clip(place.node)
-        v = place.rest / self.forest.scale(level)[:, None]
-        q = (self.forest.path[place.node, : self.layer - 1] @ x[:, :, None])[..., 0]
-        return cells, v, np.clip((y - place.predicted) / bound, -1, 1), q
-
-    def clip(self, node):
-        return np.minimum(2.0, 1.0 + self.forest.reach[node])
-
-    def randomize(self, context, action, feedback):
-        contexts = np.asarray(context).reshape(-1, *self.observation_space.shape)
-        return self.report.draw(*self._records(contexts, action, feedback), self.rng)
-
-    def absorb(self, report):
-        decoded = self.report.randomizer.estimate(report)
-        self.ledger.spend(pure(self.config.epsilon), group=self.users, groups=len(decoded))
-        self.total = np.add.reduce(np.concatenate([self.total[None], decoded]), axis=0)
-        self._advance(len(decoded))
-
-    @property
-    def by_counts(self) -> Literal["", "exact", "normal"]:
-        return "exact" if self.report.randomizer.exact_sum else "normal"
-
-    def randomize_sum(self, contexts, actions, feedback, counts):
-        return self.report.draw_sum(*self._records(contexts, actions, feedback), counts, self.rng)
-
-    def absorb_sum(self, total, users):
-        self.ledger.spend(pure(self.config.epsilon), group=self.users, groups=users)
-        self.total = self.total + total
-        self._advance(users)
-
-    def _advance(self, users):
-        self.users += users
-        self.segment_users += users
-        if self.users >= self.segment_end:
-            self._fit()
-
-    # server
-    def _fit(self):
-        c, forest = self.config, self.forest
-        total, n = self.total, self.segment_users
-        if self.layer == 1:
-            self.first_total = self.first_total + total
-            self.first_users += n
-            total, n = self.first_total, self.first_users
-            self.evidence[0] = 0.0
-        moment, gram, cross = self.report.unpack(total)
-        sm, sg = self.report.spread
-        cell = np.arange(self.cells)
-        parent, level = self.frontier + cell // forest.levels, cell % forest.levels
-        comp = forest.complement(parent)
-        values, vectors = np.linalg.eigh(comp @ gram @ comp)  # (C,d), (C,d,d)
-        noise = sg * math.sqrt(n)
-        clip = self.clip(parent)
-        scale = forest.scale(level)
-        target = np.einsum("cd,cdj->cj", moment, vectors) * clip[:, None]
-        secondary = c.secondary if c.secondary is not None else math.inf
-        stands = values > secondary * noise + 1e-9
-        top = values[:, -1] > c.kappa * noise + 1e-9
-        stands[:, -1] = top
-        rows, js = np.nonzero(stands)
-        if len(rows):
-            s = values[rows, js]
-            u = vectors[rows, :, js]
-            g = (scale[rows] * s)[:, None] * u
-            tg = target[rows, js]
-            t = np.minimum(1.0, np.abs(tg / (scale[rows] * s)))
-            if self.layer > 1 and c.use_cross:
-                m = np.einsum("ndj,nd->nj", cross[rows], u)
-                g = g + np.einsum("nj,njd->nd", m, forest.path[parent[rows], : self.layer - 1])
-                tg = tg + np.vecdot(m, forest.slopes[parent[rows], : self.layer - 1])
-            variance = n * (sm**2 * clip[rows] ** 2 + c.inflate * sg**2 * scale[rows] ** 2 * (1 + t**2) / 2) + s
-            add = np.einsum("ni,nj->nij", g, np.column_stack([g, tg])) / variance[:, None, None]
-            np.add.at(self.evidence[int(self.layer > 1)], forest.tree[parent[rows]], add)
-        theta, _ = self.posterior()
-        active = np.flatnonzero(top)
-        u = vectors[active, :, -1]
-        nodes = forest.grow(parent[active], level[active], u, np.vecdot(u, theta[forest.tree[parent[active]]]))
-        if self.layer == self.dim or not len(nodes):
-            self._close_epoch()
-        else:
-            self.layer += 1
-            self.frontier, self.bins = int(nodes[0]), len(nodes)
-            self._open_segment()
-
-    def posterior(self):
-        info = np.eye(self.dim) + self.evidence[..., :-1].sum(axis=0)
-        cov = np.linalg.inv(info)
-        return np.einsum("rij,rj->ri", cov, self.evidence[..., -1].sum(axis=0)), cov
-
-    def _close_epoch(self):
-        theta, cov = self.posterior()
-        root = np.linalg.cholesky(cov)
-        if not self.config.intersect:
-            self.thetas, self.roots_of_widths = self.thetas[:0], self.roots_of_widths[:0]
-        self.thetas = np.concatenate([self.thetas, theta[None]])
-        self.roots_of_widths = np.concatenate([self.roots_of_widths, root[None]])
-        self.epoch += 1
-        self._open_epoch()
-
-    # play
-    def alive(self, contexts):
-        phi = np.asarray(contexts, np.float64)
-        alive = np.ones(phi.shape[:2], dtype=bool)
-        for theta, root in zip(self.thetas[:, 0], self.roots_of_widths[:, 0]):
-            worse = np.zeros_like(alive)
-            for other in range(phi.shape[1]):
-                diff = phi[:, other, None] - phi
-                gap = diff @ theta - self.config.z * np.linalg.norm(diff @ root, axis=-1)
-                worse |= (gap > 0) & alive[:, other, None]
-            alive = alive & ~worse
-        return alive
-
-    def select_action(self, context):
-        contexts = np.asarray(context).reshape(-1, *self.observation_space.shape)
-        alive = self.alive(contexts)
-        draws = np.random.Generator(np.random.PCG64(self.lottery).advance(self.users)).random(len(contexts))
-        pick = np.floor(draws * alive.sum(axis=1))
-        actions = (np.cumsum(alive, axis=1) > pick[:, None]).argmax(axis=1)
-        return actions if np.ndim(context) > len(self.observation_space.shape) else int(actions[0])
-
-    def select_counts(self, contexts, counts):
-        alive = self.alive(contexts)
+    def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Array, Array]:
+        """Share the users of every context out among the arms that are left."""
+        alive = self.oracle.alive(contexts.astype(np.float64))
         shared = self.rng.multinomial(counts, alive / alive.sum(axis=1, keepdims=True))
         rows, actions = np.nonzero(shared)
         return rows, actions, shared[rows, actions]
 
-    def predict(self, contexts):
-        theta, _ = self.posterior()
-        return np.asarray(contexts @ theta[0])
+    def predict(self, contexts: Array) -> Array:
+        """Return f(x, a) after the last epoch that is over, shape (m, K); 0 before."""
+        latest = self.oracle.verdicts - 1
+        return self.oracle.means(latest, self._features(contexts)) if latest >= 0 else np.zeros(contexts.shape[:2])
+
+    def interval(self, contexts: Array) -> Array:
+        """Return the half-width Delta(x, a) that goes with ``predict``, shape (m, K); 1 before the first epoch is over."""
+        latest = self.oracle.verdicts - 1
+        return self.oracle.widths(latest, self._features(contexts)) if latest >= 0 else np.ones(contexts.shape[:2])
+
+    def inputs(self, context: Array, action: Any, feedback: Any) -> tuple[Array, Array]:
+        """Return what the randomizer is given: the users' cells (n,) and packed statistics (n, D)."""
+        contexts = np.asarray(context).reshape(-1, *self.shape)
+        arms = np.atleast_1d(action)
+        x, y = sanitise(played(contexts, arms), np.atleast_1d(feedback))
+        exists = (arms >= 0) & (arms < self.shape[0]) & (arms == np.floor(arms))
+        return self.oracle.records(x, y, np.where(exists, arms, 0).astype(np.intp))
+
+    def randomize(self, context: Array, action: Any, feedback: Any) -> Array:
+        """Return the reports of one user or of n users: one release each, whatever the record."""
+        return self.oracle.randomizer.randomize(*self.inputs(context, action, feedback), self.rng)
+
+    def absorb(self, report: Array) -> None:
+        """Add up the reports of users of the current layer; end the layer when it is time."""
+        estimates = self.oracle.randomizer.estimate(report)
+        self._spend(len(estimates))
+        self.total = np.add.reduce(np.concatenate([self.total[None], estimates]), axis=0)
+        self._advance(len(estimates))
+
+    @property
+    def by_counts(self) -> Literal["", "exact", "normal"]:
+        """Additive noise has an exact sum."""
+        return "normal" if self.config.release in ("hemisphere", "bin-cap") else "exact"
+
+    def randomize_sum(self, contexts: Array, actions: Any, feedback: Any, counts: Array) -> Array:
+        """Return the sum of the estimates from the users' reports, shape (cells, D)."""
+        cells, values = self.inputs(contexts, actions, feedback)
+        return self.oracle.randomizer.approximate_sum(cells, values, self.rng, counts)
+
+    def absorb_sum(self, total: Array, users: int) -> None:
+        """Add the sum of the reports of users of the current layer."""
+        self._spend(users)
+        self.total = self.total + total
+        self._advance(users)
+
+    def _features(self, contexts: Array) -> Array:
+        return np.asarray(contexts, dtype=np.float64)
+
+    def _spend(self, users: int) -> None:
+        self.ledger.spend(self.cost, group=self.users, groups=users)
+
+    def _advance(self, users: int) -> None:
+        self.users += users
+        if self.users >= self.layer_end:
+            self.oracle.learn(self.total, self.users - self.layer_start)
+            self._open()
+
+    def _open(self) -> None:
+        """Begin a layer."""
+        self.total = np.zeros((self.oracle.randomizer.cells, self.oracle.randomizer.dim))
+        self.layer_start, self.layer_end = self.users, self.users + self.oracle.users()

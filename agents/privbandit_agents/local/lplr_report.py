@@ -1,7 +1,8 @@
-"""What a user of LPLR sends: the statistics (y v, v v', v q') of its bin as one private report.
+"""What a user of LPLR sends: the statistics of its bin, (1, y v, v q', v v'), as one private report.
 
-v = gamma^k phi_h is the scaled rest of the features, q the coordinates of the features along the directions on the path
-to the bin: with v q' the server knows how an error of theta in the earlier layers enters y_h.
+v = gamma^k phi_h is what the directions on the path to the bin leave of the features, scaled; y is what the earlier
+layers leave of the reward, in [-1, 1]; q are the coordinates of the features along the path: with v q' the server knows
+how an error of theta in the earlier layers enters y.
 """
 
 import math
@@ -13,10 +14,66 @@ from numpy.random import Generator
 from privbandit_agents.agent import Array
 from privbandit_agents.privacy.counters import smat, svec
 from privbandit_agents.privacy.local import LaplaceOneHot
+from privbandit_agents.privacy.matrices import LaplaceWishart, PublishedLayer
 from privbandit_agents.privacy.randomizer import LocalRandomizer
 from privbandit_agents.privacy.sphere import BinCapSign, Hemisphere
 
 RELEASES = ("hemisphere", "bin-cap", "laplace", "wishart-difference")
+Weights = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the statistics make one vector of norm at most 1; those of weight 0 are left out.
+
+    Attributes:
+        dim: d.
+        path: number of directions on the path, h - 1.
+        weights: of 1, y v, v q' and v v'; their squares add up to 1.
+    """
+
+    dim: int
+    path: int
+    weights: Weights
+
+    @classmethod
+    def of(cls, dim: int, path: int, count: float, cross: float, gram: float) -> "Layout":
+        """Return the layout with weights relative to that of y v."""
+        raw = (count, 1.0, cross if path else 0.0, gram)
+        norm = math.hypot(*raw)
+        return cls(dim, path, (raw[0] / norm, raw[1] / norm, raw[2] / norm, raw[3] / norm))
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Lengths of the four parts."""
+        w0, _, w2, _ = self.weights
+        return int(w0 > 0), self.dim, self.dim * self.path * int(w2 > 0), self.dim * (self.dim + 1) // 2
+
+    def l1(self) -> tuple[float, float]:
+        """Return the largest l1 norms of the first three parts together, and of the last one, at v = 1/sqrt(d)."""
+        w0, w1, w2, w3 = self.weights
+        root = math.sqrt(self.dim)
+        return w0 + root * (w1 + w2 * math.sqrt(self.path)), w3 * (1 + math.sqrt(2) * (self.dim - 1) / 2)
+
+    def pack(self, v: Array, y: Array, q: Array) -> Array:
+        """Return the statistics of users, shape (n, D).
+
+        Args:
+            v: of norm at most 1, shape (n, d).
+            y: in [-1, 1], shape (n,).
+            q: of norm at most 1, shape (n, h - 1).
+        """
+        cross = (v[:, :, None] * q[:, None, :]).reshape(len(v), -1)
+        parts = np.ones((len(v), 1)), y[:, None] * v, cross, svec(v[:, :, None] * v[:, None, :])
+        kept = [weight * part for weight, part in zip(self.weights, parts, strict=True) if weight]
+        return np.concatenate(kept, axis=1)
+
+    def unpack(self, total: Array) -> tuple[Array, Array, Array, Array]:
+        """Return the sums of 1 (m,), y v (m, d), v q' (m, d, h - 1) and v v' (m, d, d); 0 for what was left out."""
+        count, moment, cross, gram = np.split(total, np.cumsum(self.sizes)[:-1], axis=1)
+        w0, w1, w2, w3 = self.weights
+        crosses = cross.reshape(len(total), self.dim, -1) / w2 if w2 else np.zeros((len(total), self.dim, self.path))
+        return count.sum(axis=1) / (w0 or 1.0), moment / w1, crosses, smat(gram / w3)
 
 
 @dataclass(frozen=True)
@@ -24,67 +81,36 @@ class Report:
     """A randomizer of packed statistics over cells.
 
     Attributes:
-        randomizer: of the packed statistics.
-        dim: d.
-        path: number of directions on the path, h - 1.
-        weights: of y v, v v' and v q'; their squares add up to 1.
+        randomizer: one report a user.
+        layout: of the statistics.
+        spread: standard deviation in one report, in any cell, of a coordinate of y v and of a diagonal entry of v v'.
     """
 
     randomizer: LocalRandomizer
-    dim: int
-    path: int
-    weights: tuple[float, float, float]
+    layout: Layout
+    spread: tuple[float, float]
 
-    def draw(self, cells: Array, v: Array, y: Array, q: Array, rng: Generator) -> Array:
-        """Return the users' reports, n rows."""
-        return self.randomizer.randomize(cells, pack(self.weights, v, y, q), rng)
+    @classmethod
+    def of(cls, release: str, epsilon: float, cells: int, layout: Layout, published: bool = False) -> "Report":
+        """Return the report of a layer.
 
-    def draw_sum(self, cells: Array, v: Array, y: Array, q: Array, counts: Array, rng: Generator) -> Array:
-        """Draw the sum of the estimates of users by counts, shape (m, D)."""
-        return self.randomizer.approximate_sum(cells, pack(self.weights, v, y, q), rng, counts)
-
-    def unpack(self, total: Array) -> tuple[Array, Array, Array]:
-        """Return the sums of y v (m, d), of v v' (m, d, d) and of v q' (m, d, h - 1)."""
-        d, matrix = self.dim, self.dim + self.dim * (self.dim + 1) // 2
-        moment, gram, cross = np.split(total, [d, matrix], axis=1)
-        w1, w2, w3 = self.weights
-        crosses = cross.reshape(len(total), d, self.path) / (w3 or 1.0)
-        return moment / w1, smat(gram / w2), crosses
-
-    @property
-    def spread(self) -> tuple[float, float]:
-        """Standard deviations of one user's report, anywhere: of a coordinate of y v, of a diagonal entry of v v'."""
-        deviation = math.sqrt(max(self.randomizer.variance(own) for own in (True, False)))
-        return deviation / self.weights[0], deviation / self.weights[1]
-
-
-def pack(weights: tuple[float, float, float], v: Array, y: Array, q: Array) -> Array:
-    """Return (w1 y v, w2 svec(v v'), w3 v q'), shape (n, D), of norm at most 1 for |v|, |y|, |q| at most 1."""
-    w1, w2, w3 = weights
-    gram = svec(v[:, :, None] * v[:, None, :])
-    cross = (v[:, :, None] * q[:, None, :]).reshape(len(v), -1)
-    return np.concatenate([w1 * y[:, None] * v, w2 * gram, w3 * cross], axis=1)
-
-
-def report(release: str, epsilon: float, cells: int, dim: int, path: int, gram: float, cross: float) -> Report:
-    """Return the report of a layer.
-
-    Args:
-        release: one of ``RELEASES``.
-        epsilon: budget of the whole report.
-        cells: number of bins.
-        dim: d.
-        path: number of directions on the path.
-        gram: weight of v v' beside y v.
-        cross: weight of v q' beside y v.
-    """
-    norm = math.sqrt(1 + gram**2 + (cross**2 if path else 0))
-    weights = (1 / norm, gram / norm, cross / norm if path else 0.0)
-    size = dim + dim * (dim + 1) // 2 + dim * path
-    if release == "hemisphere":
-        return Report(Hemisphere(epsilon, cells, size), dim, path, weights)
-    if release == "bin-cap":
-        return Report(BinCapSign(epsilon, cells, size), dim, path, weights)
-    root = math.sqrt(dim)
-    bound = (root + gram * (1 + math.sqrt(2) * (dim - 1) / 2) + cross * root * math.sqrt(path)) / norm
-    return Report(LaplaceOneHot(epsilon, cells, size, bound), dim, path, weights)
+        Args:
+            release: one of ``RELEASES``.
+            epsilon: budget of the whole report.
+            cells: number of bins.
+            layout: of the statistics.
+            published: take the paper's noise instead, which is not private.
+        """
+        size, (vector, matrix) = sum(layout.sizes), layout.l1()
+        w0, w1, _, w3 = layout.weights
+        if published or release == "wishart-difference":
+            head = size - layout.sizes[3]
+            mixed = LaplaceWishart(epsilon, cells, head, layout.dim, vector, w3)
+            mixed = PublishedLayer(epsilon, cells, layout.dim, (w0, w1, w3)) if published else mixed
+            return cls(mixed, layout, (mixed.spread[0][-1] / w1, mixed.spread[1] / w3))
+        if release == "laplace":
+            randomizer: LocalRandomizer = LaplaceOneHot(epsilon, cells, size, vector + matrix)
+        else:
+            randomizer = (Hemisphere if release == "hemisphere" else BinCapSign)(epsilon, cells, size)
+        deviation = math.sqrt(max(randomizer.variance(own) for own in (True, False)))
+        return cls(randomizer, layout, (deviation / w1, deviation / w3))

@@ -1,4 +1,4 @@
-"""The layered bins of LPLR: Figure 2, the geometry of Algorithm 4, and Algorithm 6.
+"""The layered bins of LPLR: the procedure of Figure 2 and Algorithm 6, for many points at once.
 
 Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally Private Linear Contextual Bandit",
 2024, section 4.
@@ -18,14 +18,12 @@ class Place:
 
     Attributes:
         node: active bin that the point has reached, -1 below an inactive one, shape (n,).
-        level: k of the last bin, shape (n,).
-        rest: phi_h, what the directions so far leave of phi, shape (n, d).
-        predicted: sum of <phi_l, theta_l> so far, shape (n,).
+        rest: phi_h, what the directions on the path leave of phi, shape (n, d).
+        predicted: sum of <phi_l, theta_l> on the path, shape (n,).
         width: eta of the last bin, shape (n,).
     """
 
     node: Array
-    level: Array
     rest: Array
     predicted: Array
     width: Array
@@ -34,9 +32,9 @@ class Place:
 class Forest:
     """Trees of bins, one for each oracle; the nodes are the roots and the active bins, in the order of their growth.
 
-    A bin of layer h with numbers k_1, ..., k_h holds the phi with |phi_l| <= gamma^(-k_l), k_l as large as possible, for
-    every l <= h; phi_1 = phi, and phi_(l+1) is phi_l without its component along the bin's direction u. Bins with
-    k = M are never active.
+    A bin of layer h with numbers k_1, ..., k_h holds the phi with |phi_l| <= gamma^(-k_l), k_l <= M as large as
+    possible, for every l <= h; phi_1 = phi, and phi_(l+1) is phi_l without its component along the direction u of its
+    bin. Bins with k = M are never active.
 
     Args:
         dim: d.
@@ -46,38 +44,30 @@ class Forest:
     Attributes:
         child: active child of a node by k, or -1, shape (N, M).
         tree: which tree a node belongs to, shape (N,).
-        direction: u of a node, 0 for roots, shape (N, d).
-        slope: u . theta_B of a node, shape (N,).
-        path: directions on the path to a node, its own last, 0 beyond, shape (N, d, d).
-        slopes: of the nodes on the path, shape (N, d).
         depth: layer of a node, 0 for roots, shape (N,).
-        reach: sum of gamma^(-k_l) |theta_l| on the path, a bound on predictions there, shape (N,).
-        width: coefficients (a, b) of the width chi(phi) = a + b |u . phi|, shape (N, 2).
-        closed: whether the children of a node stay inactive, shape (N,).
+        path: directions on the path to a node, its own last, then zeros, shape (N, d, d).
+        slopes: u . theta_B of the nodes on the path, shape (N, d).
+        reach: sum of gamma^(-k_l) |theta_l| on the path: no prediction there is larger, shape (N,).
+        width: (a, b) of the width chi(phi) = a + b |u . phi|, shape (N, 2).
+        closed: whether the children of a node have to stay inactive, shape (N,).
     """
 
     def __init__(self, dim: int, gamma: float, levels: int) -> None:
         """Start without trees."""
         self.dim, self.gamma, self.levels = dim, gamma, levels
         self.child = np.zeros((0, levels), dtype=np.intp)
-        self.tree = np.zeros(0, dtype=np.intp)
-        self.direction, self.slope = np.zeros((0, dim)), np.zeros(0)
+        self.tree, self.depth = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
         self.path, self.slopes = np.zeros((0, dim, dim)), np.zeros((0, dim))
-        self.depth, self.reach = np.zeros(0, dtype=np.intp), np.zeros(0)
-        self.width, self.closed = np.zeros((0, 2)), np.zeros(0, dtype=bool)
+        self.reach, self.width, self.closed = np.zeros(0), np.zeros((0, 2)), np.zeros(0, dtype=bool)
 
-    def __len__(self) -> int:
-        """Return the number of nodes."""
-        return len(self.tree)
-
-    def plant(self, trees: int) -> Array:
-        """Add the roots of new trees; return their nodes."""
-        zeros, d = np.zeros((trees, self.dim)), self.dim
-        blank = np.zeros((trees, d, d)), zeros, np.zeros(trees, dtype=np.intp), np.zeros(trees)
-        return self._append(np.arange(trees), zeros, np.zeros(trees), *blank)
+    def plant(self, trees: int) -> int:
+        """Add new trees; return the node of the first root."""
+        d, blank = self.dim, np.zeros(trees)
+        roots = self._append(np.arange(trees), blank, np.zeros((trees, d, d)), np.zeros((trees, d)), blank)
+        return int(roots[0])
 
     def grow(self, parent: Array, level: Array, direction: Array, slope: Array) -> Array:
-        """Add active bins below their parents; return their nodes.
+        """Add active bins; return their nodes.
 
         Args:
             parent: nodes, shape (n,).
@@ -89,7 +79,7 @@ class Forest:
         rows = np.arange(len(parent))
         path[rows, depth], slopes[rows, depth] = direction, slope
         reach = self.reach[parent] + self.scale(level) * np.abs(slope)
-        nodes = self._append(self.tree[parent], direction, slope, path, slopes, depth + 1, reach)
+        nodes = self._append(self.tree[parent], depth + 1, path, slopes, reach)
         self.child[parent, level] = nodes
         return nodes
 
@@ -98,51 +88,49 @@ class Forest:
         path = self.path[node]
         return np.asarray(np.eye(self.dim) - np.swapaxes(path, 1, 2) @ path)
 
-    def level(self, rest: Array) -> Array:
-        """Return k = max{k <= M : |phi_h| <= gamma^-k}, shape (n,)."""
-        norms = np.maximum(np.linalg.norm(rest, axis=1), np.finfo(float).tiny)
-        steps = np.floor(-np.log(norms) / math.log(self.gamma) * (1 + 1e-15))
-        return np.asarray(np.clip(steps, 0, self.levels).astype(np.intp))
+    def direction(self, node: Array) -> Array:
+        """Return u of nodes, shape (n, d): zeros for roots and for the node -1."""
+        last = np.maximum(self.depth[node] - 1, 0)
+        return np.asarray(self.path[node, last] * (node >= 0)[:, None])
 
     def scale(self, level: Array) -> Array:
         """Return gamma^-k."""
         return np.asarray(self.gamma ** -np.asarray(level, float))
 
+    def level(self, rest: Array) -> Array:
+        """Return k = max{k <= M : |phi_h| <= gamma^-k}, shape (n,)."""
+        norms = np.maximum(np.linalg.norm(rest, axis=1), np.finfo(float).tiny)
+        steps = np.floor(-np.log(norms) / math.log(self.gamma) + 1e-12)
+        return np.asarray(np.clip(steps, 0, self.levels).astype(np.intp))
+
     def descend(self, phi: Array, roots: Array, layers: int) -> Place:
-        """Follow Figure 2 through so many layers.
+        """Follow Figure 2 through so many layers; with all d of them this is Algorithm 6.
 
         Args:
             phi: shape (n, d).
             roots: each point's root, shape (n,).
-            layers: h; with 0 the points stay at the roots.
+            layers: with 0 the points stay at the roots.
         """
         n = len(phi)
-        place = Place(roots, np.zeros(n, dtype=np.intp), phi, np.zeros(n), np.zeros(n))
-        for _ in range(layers):
-            place = self._step(phi, place)
+        place = Place(roots, phi, np.zeros(n), np.zeros(n))
+        for layer in range(layers):
+            place = self._step(phi, place, layer)
         return place
 
-    def _step(self, phi: Array, at: Place) -> Place:
-        level = self.level(at.rest)
-        inside = (at.node >= 0) & (level < self.levels)
-        node = np.where(inside, self.child[at.node, np.minimum(level, self.levels - 1)], -1)
-        active = node >= 0
-        u = self.direction[node] * active[:, None]
+    def _step(self, phi: Array, at: Place, layer: int) -> Place:
+        level, here = self.level(at.rest), at.node >= 0
+        node = np.where(here & (level < self.levels), self.child[at.node, np.minimum(level, self.levels - 1)], -1)
+        active, u = node >= 0, self.direction(node)
         along = np.vecdot(at.rest, u)
         grown = at.width + self.width[node, 0] + self.width[node, 1] * np.abs(np.vecdot(phi, u))
-        width = np.where(active & ~self.closed[node], grown, self.scale(level))  # Alg. 5, lines 11 and 14
-        width = np.where(at.node >= 0, np.minimum(width, 1.0), at.width)
-        predicted = at.predicted + along * self.slope[node] * active
-        return Place(node, level, at.rest - along[:, None] * u, predicted, width)
+        width = np.where(active & ~self.closed[node], np.minimum(grown, 1.0), self.scale(level))  # Alg. 5, l. 11, 14
+        predicted = at.predicted + np.where(active, along * self.slopes[node, layer], 0.0)
+        return Place(node, at.rest - along[:, None] * u, predicted, np.where(here, width, at.width))
 
-    def _append(self, tree: Array, direction: Array, slope: Array, *path: Array) -> Array:
-        n, first = len(tree), len(self)
-        self.child = np.concatenate([self.child, np.full((n, self.levels), -1)])
-        self.tree = np.concatenate([self.tree, tree])
-        self.direction = np.concatenate([self.direction, direction])
-        self.slope = np.concatenate([self.slope, slope])
-        for name, added in zip(("path", "slopes", "depth", "reach"), path, strict=True):
-            setattr(self, name, np.concatenate([getattr(self, name), added]))
-        self.width = np.concatenate([self.width, np.zeros((n, 2))])
-        self.closed = np.concatenate([self.closed, np.zeros(n, dtype=bool)])
+    def _append(self, tree: Array, depth: Array, path: Array, slopes: Array, reach: Array) -> Array:
+        n, first = len(tree), len(self.tree)
+        added = {"child": np.full((n, self.levels), -1), "tree": tree, "depth": depth.astype(np.intp), "path": path}
+        added |= {"slopes": slopes, "reach": reach, "width": np.zeros((n, 2)), "closed": np.zeros(n, dtype=bool)}
+        for name, rows in added.items():
+            setattr(self, name, np.concatenate([getattr(self, name), rows]))
         return np.arange(first, first + n)

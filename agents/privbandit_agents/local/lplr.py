@@ -64,7 +64,9 @@ class Config:
         gamma: ratio of the norms of neighbouring bins, > 1; M = ceil(ln T / (2 ln gamma)) bins a layer. The paper's
             beta is ln gamma / ln T.
         z: analytic widths in standard deviations, > 0.
-        kappa: a direction is regressed on if its eigenvalue exceeds so many standard deviations of noise, >= 0.
+        kappa: a direction is regressed on if its eigenvalue exceeds the largest one of noise alone by so many standard
+            deviations, >= 0.
+        bins: at most so many bins of a layer are active, >= 1: the paper's M^h are too many to report on.
         kappas: kappa_1, kappa_1', kappa_2, kappa_3 of published widths; None: what the lemmas ask for.
         first: users of the first epoch, >= 1; with the horizon, the first epoch is the whole run.
         growth: of the epochs, > 1.
@@ -86,6 +88,7 @@ class Config:
     gamma: float | None = None
     z: float = 1.5
     kappa: float = 4.0
+    bins: int = 32
     kappas: tuple[float, float, float, float] | None = None
     first: int = 500
     growth: float = 2.0
@@ -102,12 +105,14 @@ class Config:
                 object.__setattr__(self, name, value)
         one_of(("correct", "published"), calibration=self.calibration)
         one_of(RELEASES, release=self.release)
+        assert self.oracle and self.width and self.confidence and self.gamma is not None
         one_of(("shared", "per-arm"), oracle=self.oracle)
         one_of(("sum", "difference"), width=self.width)
         one_of(("analytic", "published"), confidence=self.confidence)
         above(1, gamma=self.gamma)
         above(1, growth=self.growth)
         at_least(0, kappa=self.kappa)
+        count(bins=self.bins)
         count(first=self.first)
         count(horizon=self.horizon)
         for name in ("z", "weight", "deep_weight", "cross"):
@@ -149,6 +154,7 @@ class LPLR(LocalAgent):
 
     Config = Config
     fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"guarantee", "cost", "shape"}
+    total: Array
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
         """Calibrate the devices; open the first epoch."""

@@ -15,6 +15,9 @@ from privbandit_agents.local.lplr_report import Layout, Report
 from privbandit_agents.local.lplr_tree import Forest
 from privbandit_agents.privacy.randomizer import LocalRandomizer
 
+ROUNDING = 1e-9
+"""What an eigenvalue of no users at all does not exceed."""
+
 
 class Oracle(Stateful, ABC):
     """Epochs of layers: every user of a layer reports on its bin; at the end bins are fitted and the next layer begins.
@@ -122,6 +125,10 @@ class Oracle(Stateful, ABC):
         complement = self.forest.complement(parent)
         values, vectors = np.linalg.eigh(complement @ gram @ complement)
         return parent, level, values, vectors
+
+    def strongest(self, rows: Array, strength: Array) -> Array:
+        """Return the rows of largest strength, at most ``bins`` of them, in their order."""
+        return np.sort(rows[np.argsort(-strength, kind="stable")[: self.config.bins]])
 
     def descend_to(self, nodes: Array) -> None:
         """Go on to the layer below these nodes; close the epoch if there are none, or if this was layer d."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from privbandit_agents.agent import Array
-from privbandit_agents.local.lplr_oracle import Oracle
+from privbandit_agents.local.lplr_oracle import ROUNDING, Oracle
 from privbandit_agents.privacy.local import LaplaceOneHot
 
 
@@ -47,7 +47,7 @@ class PaperOracle(Oracle):
         horizon = max(2, c.horizon)
         beta, delta = math.log(c.gamma) / math.log(horizon), 1 / horizon**2
         logs = [math.log(number * self.dim / (beta * delta)) for number in (48, 48, 24, 48)]
-        return np.array([43, 15, 118, 300]) * logs / c.epsilon
+        return np.asarray(np.array([43, 15, 118, 300]) * logs / c.epsilon)
 
     def prepare(self) -> None:
         """Set up the current users' report; a width is one number, which the published noise covers by half."""
@@ -88,8 +88,9 @@ class PaperOracle(Oracle):
         count, moment, _, gram = self.report.layout.unpack(total)
         parent, level, values, vectors = self.spectra(gram)
         least = self.kappas[0] * gamma**2 * (d + 1) ** 3 / math.sqrt(users)
-        active = (count / users > least) & (values[:, -1] > 1e-9) & ~forest.closed[parent]
+        active = (count / users > least) & (values[:, -1] > ROUNDING) & ~forest.closed[parent]
         row = np.flatnonzero(active)
+        row = self.strongest(row, forest.scale(level[row]) * values[row, -1])
         scale, u, value = forest.scale(level[row]), vectors[row, :, -1], values[row, -1]
         slope = self.largest(parent[row]) * np.vecdot(u, moment[row]) / (scale * value)
         self.psi, self.strength, self.scale = count[row] / users, scale**2 * value / count[row], scale

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from privbandit_agents.agent import Array
-from privbandit_agents.local.lplr_oracle import Oracle
+from privbandit_agents.local.lplr_oracle import ROUNDING, Oracle
 
 
 class PooledOracle(Oracle):
@@ -50,16 +50,25 @@ class PooledOracle(Oracle):
             self.evidence[0] = 0.0
         _, moment, cross, gram = self.report.layout.unpack(total)
         parent, level, values, vectors = self.spectra(gram)
-        noise = self.report.spread[1] * math.sqrt(users)
-        clear = values > self.config.kappa * noise + 1e-9
+        clear = values > self.threshold(users)
         row, column = np.nonzero(clear)
         self.observe(
             parent[row], level[row], values[row, column], vectors[row, :, column], moment[row], cross[row], users
         )
         top = np.flatnonzero(clear[:, -1])
+        top = self.strongest(top, self.forest.scale(level[top]) * values[top, -1])
         direction = vectors[top, :, -1]
         theta = self.posterior()[0][self.forest.tree[parent[top]]]
         self.descend_to(self.forest.grow(parent[top], level[top], direction, np.vecdot(direction, theta)))
+
+    def threshold(self, users: int) -> float:
+        """Return what an eigenvalue of Lambda has to exceed: kappa more than the top one of noise alone.
+
+        Noise of variance 1 on the diagonal and 1/2 off it, in the r = d - h + 1 dimensions that the path leaves, has a top
+        eigenvalue of about sqrt(2 r) for large r, and of 0 on average for r = 1.
+        """
+        edge = math.sqrt(2 * (self.dim - self.layer))
+        return (self.config.kappa + edge) * self.report.spread[1] * math.sqrt(users) + ROUNDING
 
     def observe(
         self, parent: Array, level: Array, value: Array, u: Array, moment: Array, cross: Array, users: int

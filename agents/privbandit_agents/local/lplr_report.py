@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.random import Generator
 
 from privbandit_agents.agent import Array
 from privbandit_agents.privacy.counters import smat, svec

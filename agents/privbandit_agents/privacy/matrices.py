@@ -23,9 +23,9 @@ class LaplaceWishart(LocalRandomizer):
     *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: half of epsilon each. The
     vector has l1 norm at most ``bound``, so that replacement moves the block by 2 bound in l1, whatever the cells, and
     the scale is 4 bound / epsilon. The matrix is positive semidefinite of trace at most ``trace``, so that removing one
-    and adding another costs 2 trace / (2 v), see ``WishartDifference``; v = 2 trace / epsilon. Longer vectors are scaled
-    down, matrices projected on the cone and scaled down; NaN and infinity become zeros. Inactive users' blocks are 0.
-    The density has no closed form.
+    and adding another costs 2 trace / (2 v), see ``WishartDifference``; v = 2 trace / epsilon. Longer vectors are
+    scaled down, matrices projected on the cone and scaled down; NaN and infinity become zeros. Inactive users' blocks
+    are 0. The density has no closed form.
 
     Args:
         epsilon: > 0, or infinity.

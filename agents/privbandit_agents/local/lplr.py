@@ -87,7 +87,7 @@ class Config:
     carry: bool | None = None
     gamma: float | None = None
     z: float = 1.5
-    kappa: float = 4.0
+    kappa: float = 3.0
     bins: int = 32
     kappas: tuple[float, float, float, float] | None = None
     first: int = 500

@@ -103,12 +103,19 @@ class Oracle(Stateful, ABC):
         if self.config.calibration == "correct":
             bound = self.largest(place.node)
             left = np.clip(left, -bound, bound) / bound
-        q = (forest.path[place.node, : self.layer - 1] @ x[:, :, None])[..., 0]
+        h = self.layer - 1
+        q = (forest.path[place.node, :h] @ x[:, :, None])[..., 0]
+        q = q / np.maximum(self.norms(place.node), np.finfo(float).tiny)
         return cells, self.report.layout.pack(v, left, q)
 
     def largest(self, node: Array) -> Array:
         """Return c = min(2, 1 + sum of gamma^(-k_l) |theta_l|), to which y_h is clipped below a node."""
-        return np.minimum(2.0, 1.0 + self.forest.reach[node])
+        return np.minimum(2.0, 1.0 + self.forest.reach(node))
+
+    def norms(self, node: Array) -> Array:
+        """Return bounds of the coordinates along the path, times sqrt(h - 1), shape (n, h - 1): q is relative to them."""
+        h = self.layer - 1
+        return np.asarray(self.forest.norms[node, :h] * math.sqrt(max(h, 1)))
 
     @abstractmethod
     def learn(self, total: Array, users: int) -> None:

@@ -68,15 +68,16 @@ class PooledOracle(Oracle):
         eigenvalue of about sqrt(2 r) for large r, and of 0 on average for r = 1.
         """
         edge = math.sqrt(2 * (self.dim - self.layer))
-        return (self.config.kappa + edge) * self.report.spread[1] * math.sqrt(users) + ROUNDING
+        return (self.config.kappa + edge) * self.report.spread[2] * math.sqrt(users) + ROUNDING
 
     def observe(
         self, parent: Array, level: Array, value: Array, u: Array, moment: Array, cross: Array, users: int
     ) -> None:
         """Add observations to the evidence.
 
-        Their noise is that of the moment, c^2 n s_1^2; that of u'Lambda times gamma^-k theta, with |theta| <= 1 and the
-        part along u estimated; and the rewards' own, at most u'Lambda u.
+        Their noise is that of the moment; that of u'Lambda times gamma^-k theta, where |theta| <= 1 and the part along u
+        is estimated; that of u'X times what is still unknown of theta on the path; and the rewards' own, at most
+        u'Lambda u.
 
         Args:
             parent: node above each observation's bin, shape (r,).
@@ -88,17 +89,19 @@ class PooledOracle(Oracle):
             users: n, over all bins.
         """
         forest, h = self.forest, self.layer - 1
-        scale, clip = forest.scale(level), self.largest(parent)
+        scale, clip, path = forest.scale(level), self.largest(parent), forest.path[parent, :h]
+        of_moment, of_cross, of_gram = self.report.spread
+        earlier = np.einsum("rd,rdj->rj", u, cross) * self.norms(parent)
         seen = clip * np.vecdot(u, moment)
         along = np.minimum(np.abs(seen / (scale * value)), 1.0)
-        of_moment, of_gram = self.report.spread
-        own = (scale * of_gram) ** 2 * (1 + along**2) / 2
-        variance = users * ((clip * of_moment) ** 2 + own) + value
-        earlier = np.einsum("rd,rdj->rj", u, cross)
-        weights = (scale * value)[:, None] * u + np.einsum("rj,rjd->rd", earlier, forest.path[parent, :h])
-        seen = seen + np.vecdot(earlier, forest.slopes[parent, :h]) if h else seen
-        added = weights[:, :, None] * np.column_stack([weights, seen])[:, None, :] / variance[:, None, None]
-        np.add.at(self.evidence[int(h > 0)], forest.tree[parent], added)
+        covariance = self.posterior()[1][forest.tree[parent]]
+        doubt = np.einsum("rjd,rde,rje->rj", path, covariance, path)
+        noise = (clip * of_moment) ** 2 + (scale * of_gram) ** 2 * (1 + along**2) / 2
+        noise += of_cross**2 * (self.norms(parent) ** 2 * doubt).sum(axis=1)
+        weights = (scale * value)[:, None] * u + np.einsum("rj,rjd->rd", earlier, path)
+        seen += (earlier * forest.slopes[parent, :h]).sum(axis=1)
+        added = weights[:, :, None] * np.column_stack([weights, seen])[:, None, :]
+        np.add.at(self.evidence[int(h > 0)], forest.tree[parent], added / (users * noise + value)[:, None, None])
 
     def posterior(self) -> tuple[Array, Array]:
         """Return the mean and the covariance of theta, shapes (trees, d) and (trees, d, d)."""

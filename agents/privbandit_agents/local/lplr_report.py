@@ -1,8 +1,8 @@
 """What a user of LPLR sends: the statistics of its bin, (1, y v, v q', v v'), as one private report.
 
 v = gamma^k phi_h is what the directions on the path to the bin leave of the features, scaled; y is what the earlier
-layers leave of the reward, in [-1, 1]; q are the coordinates of the features along the path: with v q' the server knows
-how an error of theta in the earlier layers enters y.
+layers leave of the reward, in [-1, 1]; q are the coordinates of the features along the path, relative to their bounds:
+with v q' the server knows how an error of theta in the earlier layers enters y.
 """
 
 import math
@@ -82,12 +82,13 @@ class Report:
     Attributes:
         randomizer: one report a user.
         layout: of the statistics.
-        spread: standard deviation in one report, in any cell, of a coordinate of y v and of a diagonal entry of v v'.
+        spread: standard deviations in one report, in any cell: of the coordinates of y v, of those of v q', and of the
+            diagonal of v v'.
     """
 
     randomizer: LocalRandomizer
     layout: Layout
-    spread: tuple[float, float]
+    spread: tuple[float, float, float]
 
     @classmethod
     def of(cls, release: str, epsilon: float, cells: int, layout: Layout, published: bool = False) -> "Report":
@@ -101,15 +102,16 @@ class Report:
             published: take the paper's noise instead, which is not private.
         """
         size, (vector, matrix) = sum(layout.sizes), layout.l1()
-        w0, w1, _, w3 = layout.weights
+        w0, w1, w2, w3 = layout.weights
         if published or release == "wishart-difference":
             head = size - layout.sizes[3]
             mixed = LaplaceWishart(epsilon, cells, head, layout.dim, vector, w3)
             mixed = PublishedLayer(epsilon, cells, layout.dim, (w0, w1, w3)) if published else mixed
-            return cls(mixed, layout, (mixed.spread[0][-1] / w1, mixed.spread[1] / w3))
+            vectors, diagonal = mixed.spread
+            return cls(mixed, layout, (vectors[-1] / w1, vectors[-1] / (w2 or 1.0), diagonal / w3))
         if release == "laplace":
             randomizer: LocalRandomizer = LaplaceOneHot(epsilon, cells, size, vector + matrix)
         else:
             randomizer = (Hemisphere if release == "hemisphere" else BinCapSign)(epsilon, cells, size)
         deviation = math.sqrt(max(randomizer.variance(own) for own in (True, False)))
-        return cls(randomizer, layout, (deviation / w1, deviation / w3))
+        return cls(randomizer, layout, (deviation / w1, deviation / (w2 or 1.0), deviation / w3))

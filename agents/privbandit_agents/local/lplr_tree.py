@@ -47,7 +47,7 @@ class Forest:
         depth: layer of a node, 0 for roots, shape (N,).
         path: directions on the path to a node, its own last, then zeros, shape (N, d, d).
         slopes: u . theta_B of the nodes on the path, shape (N, d).
-        reach: sum of gamma^(-k_l) |theta_l| on the path: no prediction there is larger, shape (N,).
+        norms: gamma^(-k_l) of the nodes on the path, bounds on |phi_l|, shape (N, d).
         width: (a, b) of the width chi(phi) = a + b |u . phi|, shape (N, 2).
         closed: whether the children of a node have to stay inactive, shape (N,).
     """
@@ -57,13 +57,14 @@ class Forest:
         self.dim, self.gamma, self.levels = dim, gamma, levels
         self.child = np.zeros((0, levels), dtype=np.intp)
         self.tree, self.depth = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
-        self.path, self.slopes = np.zeros((0, dim, dim)), np.zeros((0, dim))
-        self.reach, self.width, self.closed = np.zeros(0), np.zeros((0, 2)), np.zeros(0, dtype=bool)
+        self.path = np.zeros((0, dim, dim))
+        self.slopes, self.norms = np.zeros((0, dim)), np.zeros((0, dim))
+        self.width, self.closed = np.zeros((0, 2)), np.zeros(0, dtype=bool)
 
     def plant(self, trees: int) -> int:
         """Add new trees; return the node of the first root."""
-        d, blank = self.dim, np.zeros(trees)
-        roots = self._append(np.arange(trees), blank, np.zeros((trees, d, d)), np.zeros((trees, d)), blank)
+        d, blank = self.dim, np.zeros((trees, self.dim))
+        roots = self._append(np.arange(trees), np.zeros(trees), np.zeros((trees, d, d)), blank, blank)
         return int(roots[0])
 
     def grow(self, parent: Array, level: Array, direction: Array, slope: Array) -> Array:
@@ -75,13 +76,16 @@ class Forest:
             direction: u, of norm 1 and orthogonal to those on the path, shape (n, d).
             slope: u . theta_B, shape (n,).
         """
-        path, slopes, depth = self.path[parent], self.slopes[parent], self.depth[parent]
-        rows = np.arange(len(parent))
-        path[rows, depth], slopes[rows, depth] = direction, slope
-        reach = self.reach[parent] + self.scale(level) * np.abs(slope)
-        nodes = self._append(self.tree[parent], depth + 1, path, slopes, reach)
+        path, slopes, norms, depth = (table[parent] for table in (self.path, self.slopes, self.norms, self.depth))
+        own = np.arange(len(parent)), depth
+        path[own], slopes[own], norms[own] = direction, slope, self.scale(level)
+        nodes = self._append(self.tree[parent], depth + 1, path, slopes, norms)
         self.child[parent, level] = nodes
         return nodes
+
+    def reach(self, node: Array) -> Array:
+        """Return the sum of gamma^(-k_l) |theta_l| on the path to nodes: no prediction there is larger, shape (n,)."""
+        return np.asarray((self.norms[node] * np.abs(self.slopes[node])).sum(axis=1))
 
     def complement(self, node: Array) -> Array:
         """Return I - U U' over the directions on the path to nodes, shape (n, d, d)."""
@@ -127,10 +131,10 @@ class Forest:
         predicted = at.predicted + np.where(active, along * self.slopes[node, layer], 0.0)
         return Place(node, at.rest - along[:, None] * u, predicted, np.where(here, width, at.width))
 
-    def _append(self, tree: Array, depth: Array, path: Array, slopes: Array, reach: Array) -> Array:
+    def _append(self, tree: Array, depth: Array, path: Array, slopes: Array, norms: Array) -> Array:
         n, first = len(tree), len(self.tree)
         added = {"child": np.full((n, self.levels), -1), "tree": tree, "depth": depth.astype(np.intp), "path": path}
-        added |= {"slopes": slopes, "reach": reach, "width": np.zeros((n, 2)), "closed": np.zeros(n, dtype=bool)}
+        added |= {"slopes": slopes, "norms": norms, "width": np.zeros((n, 2)), "closed": np.zeros(n, dtype=bool)}
         for name, rows in added.items():
             setattr(self, name, np.concatenate([getattr(self, name), rows]))
         return np.arange(first, first + n)

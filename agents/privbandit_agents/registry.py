@@ -64,6 +64,7 @@ AGENTS: dict[str, Entry] = {
         "privbandit_agents.local.input_perturbation:InputPerturbation", "regression on features and rewards with noise"
     ),
     "prec": Entry("privbandit_agents.local.prec:PREC", "adaptive preconditioning of locally private statistics"),
+    "lplr": Entry("privbandit_agents.local.lplr:LPLR", "layered private regression (Li, Simchi-Levi and Wang 2024)"),
     "jdp-linucb": Entry(
         "privbandit_agents.joint.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
     ),

@@ -1,0 +1,144 @@
+"""Practical LPLR: the bins' regressions as Gaussian evidence on one theta, in place of a tree's own estimates."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from privbandit_agents.agent import Array
+from privbandit_agents.local.lplr_oracle import ROUNDING, Oracle
+
+
+class PooledOracle(Oracle):
+    """Every direction that stands out of the noise in its bin is an observation of theta, of known variance.
+
+    In a bin below the path U, with direction u and the sums lambda of y v, Lambda of v v' and X of v q', what the users
+    tell about theta is c u'lambda + u'X U'theta_U = (gamma^-k u'Lambda + u'X U') theta + noise, where theta_U is what
+    y_h was made with. All of them together with the prior N(0, I) give a Gaussian posterior. u'X U' takes the place of
+    LPLR-CI: it says how errors of earlier layers bias this one (the first term of Lemma 2).
+
+    Attributes:
+        evidence: [J | b] of layer 1 and of the deeper ones, shape (2, trees, d, d + 1).
+        first: sum of the reports of layer 1, and their number in ``first_users``.
+        thetas: estimates to be passed, shape (verdicts, trees, d).
+        roots: of their covariances, shape (verdicts, trees, d, d).
+    """
+
+    def __init__(self, config: Any, dim: int, arms: int) -> None:
+        """Start from the prior."""
+        super().__init__(config, dim, arms)
+        self.evidence = np.zeros((2, self.trees, dim, dim + 1))
+        self.first, self.first_users = np.zeros((self.cells, self.randomizer.dim)), 0
+        self.thetas, self.roots = np.zeros((0, self.trees, dim)), np.zeros((0, self.trees, dim, dim))
+
+    def relative(self, gram: float) -> tuple[float, float, float]:
+        """Return the weights of the count, of v q' and of v v' beside that of y v: nobody needs a count."""
+        return 0.0, self.config.cross, gram
+
+    def share(self) -> float:
+        """Return the share of the epoch that the current users are."""
+        if self.dim == 1:
+            return 1.0
+        first = self.config.share
+        return float(first if self.layer == 1 else (1 - first) / (self.dim - 1))
+
+    def learn(self, total: Array, users: int) -> None:
+        """Take in the sum of the estimates of the current users; go on to the next."""
+        if self.layer == 1:
+            self.first, self.first_users = self.first + total, self.first_users + users
+            total, users = self.first, self.first_users
+            self.evidence[0] = 0.0
+        _, moment, cross, gram = self.report.layout.unpack(total)
+        parent, level, values, vectors = self.spectra(gram)
+        clear = values > self.threshold(users)
+        row, column = np.nonzero(clear)
+        self.observe(
+            parent[row], level[row], values[row, column], vectors[row, :, column], moment[row], cross[row], users
+        )
+        top = np.flatnonzero(clear[:, -1])
+        top = self.strongest(top, self.forest.scale(level[top]) * values[top, -1])
+        direction = vectors[top, :, -1]
+        theta = self.posterior()[0][self.forest.tree[parent[top]]]
+        self.descend_to(self.forest.grow(parent[top], level[top], direction, np.vecdot(direction, theta)))
+
+    def threshold(self, users: int) -> float:
+        """Return what an eigenvalue of Lambda has to exceed: kappa more than the top one of noise alone.
+
+        Noise of variance 1 on the diagonal and 1/2 off it, in the r = d - h + 1 dimensions that the path leaves, has a top
+        eigenvalue of about sqrt(2 r) for large r, and of 0 on average for r = 1.
+        """
+        edge = math.sqrt(2 * (self.dim - self.layer))
+        return (self.config.kappa + edge) * self.report.spread[2] * math.sqrt(users) + ROUNDING
+
+    def observe(
+        self, parent: Array, level: Array, value: Array, u: Array, moment: Array, cross: Array, users: int
+    ) -> None:
+        """Add observations to the evidence.
+
+        Their noise is that of the moment; that of u'Lambda times gamma^-k theta, where |theta| <= 1 and the part along u
+        is estimated; that of u'X times what is still unknown of theta on the path; and the rewards' own, at most
+        u'Lambda u.
+
+        Args:
+            parent: node above each observation's bin, shape (r,).
+            level: k of the bin, shape (r,).
+            value: u'Lambda u, shape (r,).
+            u: shape (r, d).
+            moment: lambda, shape (r, d).
+            cross: X, shape (r, d, h - 1).
+            users: n, over all bins.
+        """
+        forest, h = self.forest, self.layer - 1
+        scale, clip, path = forest.scale(level), self.largest(parent), forest.path[parent, :h]
+        of_moment, of_cross, of_gram = self.report.spread
+        earlier = np.einsum("rd,rdj->rj", u, cross) * self.norms(parent)
+        seen = clip * np.vecdot(u, moment)
+        along = np.minimum(np.abs(seen / (scale * value)), 1.0)
+        covariance = self.posterior()[1][forest.tree[parent]]
+        doubt = np.einsum("rjd,rde,rje->rj", path, covariance, path)
+        noise = (clip * of_moment) ** 2 + (scale * of_gram) ** 2 * (1 + along**2) / 2
+        noise += of_cross**2 * (self.norms(parent) ** 2 * doubt).sum(axis=1)
+        weights = (scale * value)[:, None] * u + np.einsum("rj,rjd->rd", earlier, path)
+        seen += (earlier * forest.slopes[parent, :h]).sum(axis=1)
+        added = weights[:, :, None] * np.column_stack([weights, seen])[:, None, :]
+        np.add.at(self.evidence[int(h > 0)], forest.tree[parent], added / (users * noise + value)[:, None, None])
+
+    def posterior(self) -> tuple[Array, Array]:
+        """Return the mean and the covariance of theta, shapes (trees, d) and (trees, d, d)."""
+        both = self.evidence.sum(axis=0)
+        covariance = np.linalg.inv(np.eye(self.dim) + both[..., :-1])
+        return np.einsum("tij,tj->ti", covariance, both[..., -1]), covariance
+
+    def close(self) -> None:
+        """Keep the posterior, beside the earlier ones unless they are part of it."""
+        theta, covariance = self.posterior()
+        kept = 0 if self.config.carry else self.verdicts
+        self.thetas = np.concatenate([self.thetas[:kept], theta[None]])
+        self.roots = np.concatenate([self.roots[:kept], np.linalg.cholesky(covariance)[None]])
+        if not self.config.carry:
+            self.evidence[:] = 0.0
+            self.first, self.first_users = 0 * self.first, 0
+
+    @property
+    def verdicts(self) -> int:
+        """How many epochs' estimates arms have to pass: with evidence carried over, only the latest."""
+        return len(self.thetas)
+
+    def means(self, verdict: int, phi: Array) -> Array:
+        """Return phi . theta, shape (n, K), of phi (n, K, d)."""
+        return np.asarray((phi * self.thetas[verdict, self.tree_of_arm]).sum(axis=-1))
+
+    def widths(self, verdict: int, phi: Array) -> Array:
+        """Return z sd(phi . theta), shape (n, K), of phi (n, K, d)."""
+        across = np.einsum("nkd,kde->nke", phi, self.roots[verdict, self.tree_of_arm])
+        return np.asarray(self.config.z * np.linalg.norm(across, axis=-1))
+
+    def passes(self, verdict: int, phi: Array, alive: Array) -> Array:
+        """Return which arms no other one beats: (phi_b - phi_a) . theta <= z sd of it, for every b alive."""
+        if self.config.width == "sum":
+            return super().passes(verdict, phi, alive)
+        beaten = np.zeros_like(alive)
+        for other in range(phi.shape[1]):
+            ahead = phi[:, other, None] - phi
+            beaten |= alive[:, other, None] & (self.means(verdict, ahead) > self.widths(verdict, ahead))
+        return ~beaten

@@ -96,6 +96,10 @@ class RidgeAgent(Agent):
             x = self.features(one)[arm]
             self.regression.learn(x, self.regression.score(x), reward)
 
+    def predict(self, contexts: Array) -> Array:
+        """Return the estimates of all arms, shape (m, K)."""
+        return self.regression.score(self.features(contexts))[..., -1]
+
     def forget(self) -> None:
         """Forget the last scores: they belong to the regression as it was."""
         self.last = NOTHING

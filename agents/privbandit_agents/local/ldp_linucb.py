@@ -123,8 +123,9 @@ class MomentAgent(LocalAgent):
         return best_arm(context, self.scorer)
 
     def predict(self, contexts: Array) -> Array:
-        """Return x . theta, shape (m, K)."""
-        return np.asarray(contexts @ self.scorer[:, -1])
+        """Return x . theta with theta scaled into the unit ball, where the parameter is known to lie, shape (m, K)."""
+        theta = self.scorer[:, -1]
+        return np.asarray(contexts @ (theta / max(1.0, float(np.linalg.norm(theta)))))
 
     def randomize(self, context: Array, action: Any, feedback: Any) -> Array:
         """Return the reports of one user or of n users, shape (n, D): one release each, whatever the record."""

@@ -82,5 +82,5 @@ class LDPSGD(PureMomentAgent):
 
     def predict(self, contexts: Array) -> Array:
         """Return the mean rewards, shape (m, K)."""
-        score = super().predict(contexts)
-        return score if self.config.link == "linear" else np.asarray(np.tanh(score / 2))
+        score = contexts @ self.scorer[:, -1]
+        return np.asarray(score if self.config.link == "linear" else np.tanh(score / 2))

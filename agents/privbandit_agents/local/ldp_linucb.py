@@ -123,9 +123,8 @@ class MomentAgent(LocalAgent):
         return best_arm(context, self.scorer)
 
     def predict(self, contexts: Array) -> Array:
-        """Return x . theta with theta scaled into the unit ball, where the parameter is known to lie, shape (m, K)."""
-        theta = self.scorer[:, -1]
-        return np.asarray(contexts @ (theta / max(1.0, float(np.linalg.norm(theta)))))
+        """Return x . theta, clipped to [-1, 1] as rewards are, shape (m, K)."""
+        return np.clip(contexts @ self.scorer[:, -1], -1.0, 1.0)
 
     def randomize(self, context: Array, action: Any, feedback: Any) -> Array:
         """Return the reports of one user or of n users, shape (n, D): one release each, whatever the record."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.agent import CentralAgent, LocalAgent
 from privbandit_agents.audit_assortments import GAMES as ASSORTMENTS
+from privbandit_agents.audit_linear import LayeredGame
 from privbandit_agents.audit_sparse import SETTINGS as SPARSE
 from privbandit_agents.audit_sparse import SparseGame
 from privbandit_agents.privacy.audit import Claim, Game
@@ -67,6 +68,8 @@ def agent_game(name: str, epsilon: float, delta: float, calibration: str) -> Gam
         return ASSORTMENTS[name](name, config)
     if name in SPARSE:
         return SparseGame(name, config)
+    if name == "lplr":
+        return LayeredGame(name, config)
     if "growth" in known:
         config["growth"] = 1.001
     kind = LocalGame if issubclass(find(name).load(), LocalAgent) else JointGame

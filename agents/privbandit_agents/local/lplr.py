@@ -215,7 +215,7 @@ class LPLR(LocalAgent):
         return self.oracle.means(latest, self._features(contexts)) if latest >= 0 else np.zeros(contexts.shape[:2])
 
     def interval(self, contexts: Array) -> Array:
-        """Return the half-width Delta(x, a) that goes with ``predict``, shape (m, K); 1 before the first epoch is over."""
+        """Return the half-width Delta(x, a) that goes with ``predict``, shape (m, K); 1 before the first one."""
         latest = self.oracle.verdicts - 1
         return self.oracle.widths(latest, self._features(contexts)) if latest >= 0 else np.ones(contexts.shape[:2])
 

@@ -64,19 +64,19 @@ class PooledOracle(Oracle):
     def threshold(self, users: int) -> float:
         """Return what an eigenvalue of Lambda has to exceed: kappa more than the top one of noise alone.
 
-        Noise of variance 1 on the diagonal and 1/2 off it, in the r = d - h + 1 dimensions that the path leaves, has a top
-        eigenvalue of about sqrt(2 r) for large r, and of 0 on average for r = 1.
+        Noise of variance 1 on the diagonal and 1/2 off it, in the r = d - h + 1 dimensions that the path leaves, has a
+        top eigenvalue of about sqrt(2 r) for large r, and of 0 on average for r = 1.
         """
         edge = math.sqrt(2 * (self.dim - self.layer))
-        return (self.config.kappa + edge) * self.report.spread[2] * math.sqrt(users) + ROUNDING
+        return float((self.config.kappa + edge) * self.report.spread[2] * math.sqrt(users) + ROUNDING)
 
     def observe(
         self, parent: Array, level: Array, value: Array, u: Array, moment: Array, cross: Array, users: int
     ) -> None:
         """Add observations to the evidence.
 
-        Their noise is that of the moment; that of u'Lambda times gamma^-k theta, where |theta| <= 1 and the part along u
-        is estimated; that of u'X times what is still unknown of theta on the path; and the rewards' own, at most
+        Their noise is that of the moment; that of u'Lambda times gamma^-k theta, where |theta| <= 1 and the part along
+        u is estimated; that of u'X times what is still unknown of theta on the path; and the rewards' own, at most
         u'Lambda u.
 
         Args:

@@ -1,0 +1,82 @@
+"""The audit of layered regression: what one user's device sends on the second layer, under a hostile history.
+
+The reports on layer 1 are the adversary's: they leave two active bins there, a large and a small one, whose released
+theta is so large that y_h is clipped. The target's features lie in one of them or in the other.
+"""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from privbandit_agents.privacy.audit import Claim, Game
+from privbandit_agents.privacy.counters import smat
+from privbandit_agents.registry import make
+
+Floats = NDArray[np.float64]
+USERS = 10**6
+"""Users of the first layer, about: enough for its bins to stand out of any noise."""
+ANGLE = np.arcsin(0.4999)
+"""Of the target's features to the strong direction: what that leaves of them just fits into a bin."""
+
+
+class LayeredGame(Game):
+    """The target's features are long or short, and its reward is +1 or -1: other bins, and the extremes of y_h."""
+
+    pair = "long features and reward 1, or short features and reward -1, below two bins of large theta"
+
+    def __init__(self, name: str, config: dict[str, Any]) -> None:
+        """Read the claim off the agent's guarantee; prepare the records."""
+        self.name = name
+        published = config.get("calibration") == "published"
+        preset = {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0)} if published else {}
+        self.config = {**config, **preset, "first": 4 * USERS, "gamma": 2.0}
+        self.env = gym.make("privbandit/Linear-v0", n_arms=2, dim=2, horizon=10**6)
+        agent = self.agent(0)
+        self.claim = Claim(agent.guarantee.epsilon)
+        target = np.array([np.cos(ANGLE), np.sin(ANGLE)])
+        self.features = target, target / 4
+        names = ("projection on the difference of the two inputs", "log-likelihood ratio")
+        self.statistics = (*names, *(f"least eigenvalue in cell {world}" for world in (0, 1)))
+        self.statistics = self.statistics if published else names
+
+    def agent(self, seed: int) -> Any:
+        """Return an agent on its second layer, after the history."""
+        agent: Any = make(self.name, self.env, seed=seed, **self.config)
+        while agent.oracle.layer == 1:
+            agent.absorb_sum(history(agent), agent.frozen_rounds())
+        return agent
+
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        """Return what is seen of so many reports of the target."""
+        agent = self.agent(int(rng.integers(2**31)))
+        inputs = [self.inputs(agent, one) for one in (0, 1)]
+        cell, value = inputs[world]
+        randomizer = agent.oracle.randomizer
+        reports = randomizer.randomize(np.full(runs, cell), np.tile(value, (runs, 1)), agent.rng)
+        ratio = randomizer.log_likelihood(reports, *inputs[0]) - randomizer.log_likelihood(reports, *inputs[1])
+        estimates = randomizer.estimate(reports)
+        along = estimates[:, inputs[0][0]] @ inputs[0][1] - estimates[:, inputs[1][0]] @ inputs[1][1]
+        columns = [along, ratio]
+        if len(self.statistics) > len(columns):
+            matrices = [smat(estimates[:, cell, -3:]) for cell, _ in inputs]
+            columns += [np.linalg.eigvalsh(matrix)[:, 0] for matrix in matrices]
+        return np.stack(columns, axis=1)
+
+    def inputs(self, agent: Any, world: int) -> tuple[int, Floats]:
+        """Return the target's cell and packed statistics."""
+        contexts = np.tile(self.features[world], (1, 2, 1))
+        cells, values = agent.inputs(contexts, np.zeros(1, dtype=int), np.array([1.0 - 2 * world]))
+        return int(cells[0]), values[0]
+
+
+def history(agent: Any) -> Floats:
+    """Return a sum of estimates in which the bins k = 0 and k = 2 hold half of the users each, with v = e1 and y = 5."""
+    randomizer = agent.oracle.randomizer
+    total = np.zeros((randomizer.cells, randomizer.dim))
+    if randomizer.dim > 1:  # else these users tell the widths of the published preset: there is nothing to tell yet
+        packed = agent.oracle.report.layout.pack(np.eye(2)[:1], np.full(1, 5.0), np.zeros((1, 0)))
+        total[[0, 2]] = agent.frozen_rounds() / 2 * packed[0]
+    return total

@@ -1,0 +1,306 @@
+"""LPLR: the bins, the report's privacy, the estimates; error rates below 1e-3 a check."""
+
+import math
+import warnings
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents import make, play
+from privbandit_agents.audit_linear import history
+from privbandit_agents.local.lplr_report import RELEASES
+from privbandit_agents.local.lplr_tree import Forest
+
+WILD = [math.nan, math.inf, -math.inf, 1e38, -1e308]
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def world(horizon: int = 10_000, **kwargs: Any) -> Any:
+    return gym.make("privbandit/Linear-v0", horizon=horizon, **{"n_arms": 3, "dim": 2, "design": "ill", **kwargs})
+
+
+def agent_of(env: Any, seed: int = 0, **config: Any) -> Any:
+    return make("lplr", env, seed=seed, **config)
+
+
+def on_layer_two(release: str = "hemisphere", epsilon: float = 1.0, **config: Any) -> Any:
+    """An agent whose released theta on layer 1 is absurdly large, so that y_h is clipped."""
+    agent = agent_of(world(10**6), release=release, epsilon=epsilon, first=10**7, gamma=2.0, **config)
+    agent.absorb_sum(history(agent), agent.frozen_rounds())
+    assert agent.oracle.layer == 2 and agent.oracle.bins == 2
+    return agent
+
+
+def offline(n: int, seed: int, **kwargs: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Errors and half-widths on the contexts of a design after n users of one arm."""
+    config = {key: kwargs.pop(key) for key in ("epsilon", "z", "preset", "kappas", "release") if key in kwargs}
+    env = world(n, n_arms=1, support=200, delta=n**-0.5, **kwargs)
+    agent = agent_of(env, seed, first=n, **config)
+    play(env, agent, seed=seed, checkpoints=[n])
+    contexts = env.unwrapped.kinds.contexts
+    errors = agent.predict(contexts) - env.unwrapped.problem.means(contexts)
+    return np.abs(errors[:, 0]), agent.interval(contexts)[:, 0]
+
+
+def random_forest(dim: int = 3, gamma: float = 1.7, levels: int = 4) -> Forest:
+    """Two trees with some bins active on two layers, directions at random."""
+    forest, noise = Forest(dim, gamma, levels), rng(3)
+    parents = forest.plant(2) + np.arange(2)
+    for _ in range(2):
+        parent, level = np.repeat(parents, 2), np.tile([0, 2], len(parents))
+        raw = (forest.complement(parent) @ noise.standard_normal((len(parent), dim, 1)))[..., 0]
+        u = raw / np.linalg.norm(raw, axis=1, keepdims=True)
+        parents = forest.grow(parent, level, u, noise.uniform(-1, 1, len(parent)))
+    return forest
+
+
+def figure_2(forest: Forest, phi: np.ndarray, node: int, layers: int) -> tuple[int, np.ndarray, float]:
+    """The procedure of Figure 2 for one point, word by word: (bin, phi_h, prediction)."""
+    rest, predicted = phi.astype(float), 0.0
+    for _ in range(layers):
+        k = max(k for k in range(forest.levels + 1) if k == 0 or np.linalg.norm(rest) <= forest.gamma**-k)
+        node = -1 if node < 0 or k == forest.levels else int(forest.child[node, k])
+        if node >= 0:
+            depth = forest.depth[node] - 1
+            u = forest.path[node, depth]
+            predicted += float(u @ rest) * forest.slopes[node, depth]
+            rest = rest - (u @ rest) * u
+    return node, rest, predicted
+
+
+def test_points_fall_into_the_bins_of_figure_2() -> None:
+    forest, noise = random_forest(), rng(1)
+    phi = noise.standard_normal((300, 3))
+    phi *= noise.uniform(0, 1, (300, 1)) ** 3 / np.linalg.norm(phi, axis=1, keepdims=True)
+    phi[0] = 0
+    roots = noise.integers(0, 2, 300)
+    reached = 0
+    for layers in range(4):
+        place = forest.descend(phi, roots, layers)
+        for i in range(len(phi)):
+            node, rest, predicted = figure_2(forest, phi[i], int(roots[i]), layers)
+            assert place.node[i] == node
+            assert np.allclose(place.rest[i], rest, atol=1e-12) and np.isclose(place.predicted[i], predicted)
+        reached += int((place.node >= 0).sum())
+    assert reached > 300  # not all of them were trivial
+
+
+def test_directions_on_a_path_are_orthonormal_and_bound_predictions() -> None:
+    env = world(10**7, dim=3, support=100)
+    agent = agent_of(env, epsilon=20.0)
+    play(env, agent, seed=0, checkpoints=[10**7])
+    forest = agent.oracle.forest
+    assert forest.depth.max() == 3
+    for path, depth in zip(forest.path, forest.depth, strict=True):
+        assert np.allclose(path[:depth] @ path[:depth].T, np.eye(depth), atol=1e-9) and not path[depth:].any()
+    contexts = env.unwrapped.kinds.contexts[:, 0].astype(float)
+    place = forest.descend(contexts, np.full(len(contexts), agent.oracle.root), 3)
+    assert (np.abs(place.predicted) <= forest.reach(place.node) + 1e-12)[place.node >= 0].all()
+
+
+@pytest.mark.parametrize("kind", ["case1", "case2", "sphere"])
+@pytest.mark.parametrize("preset", ["practical", "published"])
+def test_without_noise_theta_is_found(kind: str, preset: str) -> None:
+    """What is left is the rewards' own noise: 1/sqrt(n) in every bin, a few of which make a prediction."""
+    n = 10**6
+    extra = {"kappas": (0.0, 0.0, 0.0, 0.0)} if preset == "published" else {}
+    errors = [offline(n, seed, design=kind, epsilon=math.inf, preset=preset, **extra)[0].mean() for seed in range(5)]
+    rare = n**-0.5 * (kind == "case1")  # a bin that no context of the support is in
+    assert np.mean(errors) < 8 / math.sqrt(n) + rare
+
+
+@pytest.mark.parametrize("setting", [{}, {"carry": False}, {"width": "sum"}, {"oracle": "per-arm", "width": "sum"}])
+def test_without_noise_the_best_arm_stays_and_others_go(setting: dict[str, Any]) -> None:
+    horizon = 3 * 10**5
+    env = world(horizon, design="sphere", support=50)
+    agent = agent_of(env, epsilon=math.inf, z=4.0, **setting)
+    play(env, agent, seed=1, checkpoints=[horizon])
+    contexts = env.unwrapped.kinds.contexts.astype(float)
+    means = env.unwrapped.problem.means(contexts)
+    alive = agent.oracle.alive(contexts)
+    assert alive[np.arange(50), means.argmax(axis=1)].all()
+    gap = means.max(axis=1, keepdims=True) - means
+    assert not alive[gap > 0.3].any() and (gap > 0.3).any()
+
+
+def test_the_published_preset_sums_estimates_along_the_paths_and_widths() -> None:
+    env = world(10**6, n_arms=2, support=60)
+    agent = agent_of(env, epsilon=math.inf, preset="published", kappas=(0.1, 0.0, 0.2, 0.01), first=10**5)
+    play(env, agent, seed=0, checkpoints=[10**6])
+    oracle, contexts = agent.oracle, env.unwrapped.kinds.contexts
+    predicted, root = agent.predict(contexts), int(oracle.first_roots[-1])
+    for i in range(60):
+        for arm in range(2):
+            phi = contexts[i, arm].astype(float)
+            assert np.isclose(predicted[i, arm], figure_2(oracle.forest, phi, root + arm, 2)[2])
+    widths = agent.interval(contexts)
+    assert (widths > 0).all() and (widths <= 1).all() and (widths < 1).any()
+
+
+def test_the_published_preset_is_uniform_play_at_practical_horizons() -> None:
+    env = world(10**7, support=50)
+    agent = agent_of(env, preset="published")
+    play(env, agent, seed=0, checkpoints=[10**7])
+    assert agent.oracle.verdicts > 5 and agent.oracle.alive(env.unwrapped.kinds.contexts.astype(float)).all()
+
+
+def test_case_2_offline_is_learnt_at_the_promised_rate_and_widths_cover() -> None:
+    """Means over 30 runs; at z = 2.2 the widths cover 95 % of the design and are at most 3.5 errors wide."""
+    means = []
+    for n, limit in ((10**5, 0.030), (10**6, 0.011), (10**7, 0.0040)):
+        runs = [offline(n, seed, design="case2", z=2.2) for seed in range(30)]
+        errors, widths = (np.array(part) for part in zip(*runs, strict=True))
+        assert errors.mean() <= limit
+        assert (errors <= widths).mean() >= 0.95 and widths.mean() <= 3.5 * errors.mean()
+        means.append(errors.mean())
+    assert np.polyfit([5, 6, 7], np.log10(means), 1)[0] <= -0.43
+
+
+def test_regret_is_far_below_uniform_play_on_the_hard_instance() -> None:
+    """Uniform play has 76 000 and 427 000; the limits are the project's targets."""
+    for horizon, limit in ((10**7, 60e3), (10**8, 140e3)):
+        regrets = []
+        for seed in range(8):
+            env = world(horizon, support=200)
+            regrets.append(play(env, agent_of(env, seed), seed=seed, checkpoints=[horizon]).regret[-1])
+        assert np.mean(regrets) <= limit
+
+
+def records() -> list[tuple[np.ndarray, int, float]]:
+    """Features long and short, along and across, all arms, extreme rewards, and records that are none."""
+    rows = [(1.0, 0.0), (0.87, 0.4999), (0.1, 0.0), (0.24, 0.05), (0.2, -0.12), (0.0, 1.0), (0.0, 0.0)]
+    found = [(np.tile(row, (3, 1)), arm, y) for row in rows for arm, y in ((0, 1.0), (2, -1.0))]
+    found += [(np.full((3, 2), wild), 0, 1.0) for wild in WILD] + [(np.full((3, 2), 0.5), 1, wild) for wild in WILD]
+    return [*found, (np.full((3, 2), 0.5), 7, 1.0)]
+
+
+@pytest.mark.parametrize("release", ["hemisphere", "bin-cap", "laplace"])
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("layer", [1, 2])
+def test_the_whole_report_has_likelihood_ratios_of_at_most_epsilon(release: str, epsilon: float, layer: int) -> None:
+    agent = on_layer_two(release, epsilon) if layer == 2 else agent_of(world(), release=release, epsilon=epsilon)
+    randomizer = agent.oracle.randomizer
+    inputs = [agent.inputs(context[None], np.array([arm]), np.array([y])) for context, arm, y in records()]
+    assert len({int(cells[0]) for cells, _ in inputs}) > 3
+    reports = np.concatenate(
+        [randomizer.randomize(np.repeat(c, 60), np.repeat(z, 60, axis=0), rng()) for c, z in inputs]
+    )
+    assert np.isfinite(reports).all()
+    logs = np.array([randomizer.log_likelihood(reports, int(cells[0]), values[0]) for cells, values in inputs])
+    largest = (logs.max(axis=0) - logs.min(axis=0)).max()
+    least = 0.4 if release == "laplace" and layer == 2 else 0.8  # the l1 bound is for any direction: here it is one
+    assert least * epsilon <= largest <= epsilon + 1e-9
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("layer", [1, 2])
+def test_no_record_exceeds_the_declared_bounds(release: str, layer: int) -> None:
+    """The randomizer has nothing to clip: statistics are within its radius as they come."""
+    agent = on_layer_two(release) if layer == 2 else agent_of(world(), release=release)
+    for context, arm, y in records():
+        cells, values = agent.inputs(context[None], np.array([arm]), np.array([y]))
+        kept = agent.oracle.randomizer.sanitize(cells, values)[1]
+        assert np.allclose(kept, values, atol=1e-9) or cells[0] < 0
+        assert np.linalg.norm(values) <= 1 + 1e-9 or cells[0] < 0
+
+
+def test_inactive_users_noise_every_bin_too() -> None:
+    agent = on_layer_two()
+    contexts = np.tile([1e-9, 0.0], (3000, 3, 1))
+    assert (agent.inputs(contexts, np.zeros(3000, int), np.ones(3000))[0] == -1).all()
+    estimates = agent.oracle.randomizer.estimate(agent.randomize(contexts, np.zeros(3000, int), np.ones(3000)))
+    assert (estimates.std(axis=0) > 0.9 * math.sqrt(agent.oracle.randomizer.variance(own=False))).all()
+
+
+def test_the_server_sees_reports_alone() -> None:
+    """Two servers with the same reports from other users are the same, over layers and epochs."""
+    env = world(20_000, delta=0.04)
+    env.reset(seed=0)
+    one, other = (agent_of(env, epsilon=8.0) for _ in range(2))
+    while one.oracle.epoch < 3:
+        n = min(one.frozen_rounds(), 200)
+        contexts = env.unwrapped.upcoming(n)
+        report = one.randomize(contexts, np.zeros(n, int), np.ones(n))
+        one.absorb(report)
+        other.absorb(report.copy())
+    assert len(one.oracle.forest.tree) > 3
+    arrays = one.state()[0], other.state()[0]
+    assert all(np.array_equal(arrays[0][key], arrays[1][key]) for key in arrays[0])
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("layer", [1, 2])
+def test_sums_of_reports_have_the_law_of_reports(release: str, layer: int) -> None:
+    """Means within 4.5 standard errors, deviations within a quarter (five of theirs), over 400 draws each."""
+    agent = on_layer_two(release) if layer == 2 else agent_of(world(), release=release)
+    contexts = np.stack([np.tile([0.87, 0.4999], (3, 1)), np.tile([0.2, -0.12], (3, 1))])
+    arms, rewards, counts = np.array([0, 2]), np.array([1.0, -1.0]), np.array([400, 200])
+    repeated = [np.repeat(part, counts, axis=0) for part in (contexts, arms, rewards)]
+    estimate = agent.oracle.randomizer.estimate
+    single = np.array([estimate(agent.randomize(*repeated)).sum(axis=0) for _ in range(400)])
+    summed = np.array([agent.randomize_sum(contexts, arms, rewards, counts) for _ in range(400)])
+    own = agent.inputs(contexts, arms, rewards)[0]
+    for cell in (*own, (own[0] + 1) % single.shape[1]):
+        ours, theirs = summed[:, cell], single[:, cell]
+        assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) <= 4.5 * theirs.std(axis=0) / math.sqrt(200)).all()
+        ratio = ours.std(axis=0) / theirs.std(axis=0)
+        assert (ratio > 0.8).all() and (ratio < 1.25).all()
+
+
+def test_a_layer_may_be_served_in_chunks_of_both_kinds() -> None:
+    env = world(10**5, delta=0.01, support=20)
+    env.reset(seed=0)
+    agent, contexts = agent_of(env, first=4000), env.unwrapped.kinds.contexts
+    end = agent.frozen_rounds()
+    counts = np.full(20, 25)
+    agent.update_counts(contexts, np.zeros(20, int), np.ones(20), counts)
+    agent.update(contexts, np.zeros(20, int), np.ones(20))
+    assert agent.frozen_rounds() == end - 520
+    agent.update_counts(contexts[:1], np.zeros(1, int), np.ones(1), np.array([end - 520]))
+    assert agent.oracle.first_users == end and agent.ledger.group == end - 1
+
+
+def test_evidence_is_calibrated_over_epochs() -> None:
+    """Squared errors in units of the posterior have mean d under the model; half of that to twice that is asked."""
+    distances = []
+    for seed in range(24):
+        env = world(10**7, dim=3, support=200)
+        agent = agent_of(env, seed)
+        play(env, agent, seed=seed, checkpoints=[10**7])
+        theta, covariance = agent.oracle.posterior()
+        error = theta[0] - env.unwrapped.problem.theta
+        distances.append(error @ np.linalg.solve(covariance[0], error))
+    assert 1.2 < np.mean(distances) < 6
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"oracle": "per-arm"}, "width difference needs"),
+        ({"preset": "published", "carry": True}, "carry needs"),
+        ({"calibration": "published"}, "calibration published needs"),
+        ({"share": 1.0}, "share must lie in"),
+        ({"release": "gaussian"}, "release"),
+        ({"gamma": 1.0}, "gamma"),
+        ({"z": 0.0}, "z must"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        agent_of(world(), **settings)
+
+
+def test_the_published_calibration_warns_and_promises_nothing() -> None:
+    with pytest.warns(UserWarning, match="comparison only"):
+        agent = agent_of(world(), preset="published", calibration="published")
+    assert not agent.guarantee.proven
+    env = world(5000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        other = agent_of(env, preset="published", calibration="published", kappas=(0.0, 0.0, 0.0, 0.0))
+    play(env, other, seed=0, checkpoints=[5000])
+    assert math.isinf(other.ledger.spent_epsilon()) and len(other.oracle.forest.tree) > 3

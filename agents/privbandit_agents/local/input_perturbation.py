@@ -73,6 +73,11 @@ class InputPerturbation(PureMomentAgent):
         contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
         return np.column_stack(sanitise(played(contexts, action), np.atleast_1d(feedback)))
 
+    def far_apart(self) -> tuple[Array, Array]:
+        """Return x = 1/sqrt(d) with reward 1, and their negatives."""
+        sign = np.array([1.0, -1.0])
+        return sign[:, None] * np.full(self.dim, self.dim**-0.5), sign
+
     def decode(self, report: Array) -> Array:
         """Return unbiased estimates of the products of the records."""
         return np.asarray(self.products.estimate(report))

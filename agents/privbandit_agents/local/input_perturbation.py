@@ -58,6 +58,7 @@ class InputPerturbation(PureMomentAgent):
     """
 
     Config = Config
+    proof: ClassVar[str] = "docs/privacy.md, input perturbation"
     fixed: ClassVar[frozenset[str]] = PureMomentAgent.fixed | {"products"}
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:

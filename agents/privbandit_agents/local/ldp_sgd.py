@@ -5,7 +5,7 @@ NeurIPS 2021; the release is the l2-ball mechanism of Duchi, Jordan and Wainwrig
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -57,6 +57,7 @@ class LDPSGD(PureMomentAgent):
     """
 
     Config = Config
+    proof: ClassVar[str] = "docs/privacy.md, public coordinates"
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
         """Calibrate the devices; start at theta = 0."""

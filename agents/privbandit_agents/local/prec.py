@@ -78,6 +78,7 @@ class PREC(PureMomentAgent):
     """
 
     Config = Config
+    proof: ClassVar[str] = "docs/privacy.md, public coordinates"
     least_batch: ClassVar[int] = 32
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:

@@ -98,8 +98,9 @@ class AgentGame(Game):
 
 
 class LocalGame(AgentGame):
-    """Look at the report of one user."""
+    """Look at the report of one user, who has one of the two records that the agent calls ``far_apart``."""
 
+    pair = "the two records of far_apart()"
     statistics = ("projection on the difference of means", "log-likelihood ratio")
 
     def __init__(self, name: str, config: dict[str, Any]) -> None:
@@ -113,9 +114,10 @@ class LocalGame(AgentGame):
     def reports(self, world: int, runs: int, rng: Generator) -> Floats:
         """Return the reports of so many users with the same record, flattened."""
         agent = self.agent(int(rng.integers(2**31)))
-        contexts = np.tile(np.eye(2)[0], (runs, 2, 1)).astype(np.float32)
-        feedback = np.full(runs, 1.0 - 2.0 * world)
-        return np.asarray(agent.randomize(contexts, np.zeros(runs, int), feedback)).reshape(runs, -1)
+        features, rewards = agent.far_apart()
+        contexts = np.tile(features[world], (runs, 2, 1))
+        report = agent.randomize(contexts, np.zeros(runs, int), np.full(runs, rewards[world]))
+        return np.asarray(report).reshape(runs, -1)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         """Return what is seen of one world."""
@@ -125,8 +127,8 @@ class LocalGame(AgentGame):
         ratio = np.zeros(runs)
         if randomizer is not None:
             shaped = reports.reshape(runs, randomizer.cells, randomizer.dim)
-            contexts = np.tile(np.eye(2)[0], (2, 2, 1)).astype(np.float32)
-            records = agent.encode(contexts, np.zeros(2, int), np.array([1.0, -1.0]))
+            features, rewards = agent.far_apart()
+            records = agent.encode(np.tile(features[:, None], (1, 2, 1)), np.zeros(2, int), rewards)
             ratio = randomizer.log_likelihood(shaped, 0, records[0]) - randomizer.log_likelihood(shaped, 0, records[1])
         return np.stack([reports @ self.direction, ratio], axis=1)
 

@@ -58,6 +58,7 @@ class InputPerturbation(PureMomentAgent):
     """
 
     Config = Config
+    proof: ClassVar[str] = "docs/privacy.md, input perturbation"
     fixed: ClassVar[frozenset[str]] = PureMomentAgent.fixed | {"products"}
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
@@ -72,6 +73,11 @@ class InputPerturbation(PureMomentAgent):
         """Return (x, y), shape (n, d + 1)."""
         contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
         return np.column_stack(sanitise(played(contexts, action), np.atleast_1d(feedback)))
+
+    def far_apart(self) -> tuple[Array, Array]:
+        """Return x = 1/sqrt(d) with reward 1, and their negatives."""
+        sign = np.array([1.0, -1.0])
+        return sign[:, None] * np.full(self.dim, self.dim**-0.5), sign
 
     def decode(self, report: Array) -> Array:
         """Return unbiased estimates of the products of the records."""

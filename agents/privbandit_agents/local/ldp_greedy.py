@@ -62,6 +62,7 @@ class PureMomentAgent(MomentAgent):
     """
 
     fixed: ClassVar[frozenset[str]] = MomentAgent.fixed | {"randomizer"}
+    proof: ClassVar[str] = "docs/privacy.md, local randomizers"
 
     def __init__(
         self, observation_space: Space, action_space: Space, config: Any, rng: Generator, randomizer: LocalRandomizer
@@ -78,7 +79,7 @@ class PureMomentAgent(MomentAgent):
             epsilon=config.epsilon,
             delta=0.0,
             protects="context, action and reward of every user, from the server on",
-            reference="docs/privacy.md, local randomizers",
+            reference=self.proof,
         )
 
     def report(self, packed: Array) -> Array:

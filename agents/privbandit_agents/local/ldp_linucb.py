@@ -106,6 +106,10 @@ class MomentAgent(LocalAgent):
         contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
         return pack(played(contexts, action), np.atleast_1d(feedback))
 
+    def far_apart(self) -> tuple[Array, Array]:
+        """Return the features (2, d) and rewards (2,) of two records that a report tells apart best; for audits."""
+        return np.tile(np.eye(self.dim)[0], (2, 1)), np.array([1.0, -1.0])
+
     @abstractmethod
     def report(self, packed: Array) -> Array:
         """Randomize packed records (n, D) with the devices' noise."""

@@ -5,7 +5,7 @@ NeurIPS 2021; the release is the l2-ball mechanism of Duchi, Jordan and Wainwrig
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -46,8 +46,9 @@ class LDPSGD(PureMomentAgent):
     """Every user reports the gradient of its own loss by one private direction; the server steps, and plays greedily.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
-    randomizer whose likelihood ratio is at most e^epsilon for any two inputs. Residuals are clipped to [-2, 2] and
-    records to |x| <= 1, |y| <= 1 on the device, so that |gradient| <= 2; those that are not finite count as (0, 0).
+    randomizer whose likelihood ratio is at most e^epsilon for any two inputs. Records are clipped to |x| <= 1,
+    |y| <= 1 on the device, so that |gradient| <= 1 + |theta|, by which it is divided: theta is public. Records that are
+    not finite count as (0, 0).
 
     Deviations:
         The users of a batch take their gradients at the same theta, and the server makes one step, with the sum of
@@ -56,27 +57,33 @@ class LDPSGD(PureMomentAgent):
     """
 
     Config = Config
+    proof: ClassVar[str] = "docs/privacy.md, public coordinates"
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
         """Calibrate the devices; start at theta = 0."""
         assert observation_space.shape is not None
-        device = Hemisphere(config.epsilon, 1, observation_space.shape[1], radius=2.0)
+        device = Hemisphere(config.epsilon, 1, observation_space.shape[1], radius=1.0)
         super().__init__(observation_space, action_space, config, rng, device)
         self.stepped = 0
 
     def encode(self, context: Array, action: Any, feedback: Any) -> Array:
-        """Return the gradients (mean(x . theta) - y) x, shape (n, d)."""
+        """Return the gradients (mean(x . theta) - y) x over their largest length, shape (n, d)."""
         contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
         x, y = sanitise(played(contexts, action), np.atleast_1d(feedback))
-        score = x @ self.scorer[:, -1]
+        score = np.vecdot(x, self.scorer[:, -1])
         mean = score if self.config.link == "linear" else np.tanh(score / 2)
-        return np.asarray(np.clip(mean - y, -2.0, 2.0)[:, None] * x)
+        return np.asarray(((mean - y) / self.longest)[:, None] * x)
+
+    @property
+    def longest(self) -> float:
+        """Return 1 + |theta|, which no gradient exceeds."""
+        return 1.0 + float(np.linalg.norm(self.scorer[:, -1]))
 
     def learn(self) -> None:
         """Take one step with the batch's mean gradient."""
         batch = self.users - self.stepped
         length = min(self.config.step * batch / self.users, 1.0)
-        theta = self.scorer[:, -1] - length * self.total / batch
+        theta = self.scorer[:, -1] - length * self.longest * self.total / batch
         self.scorer[:, -1] = theta / max(1.0, float(np.linalg.norm(theta)) / self.config.radius)
         self.total, self.stepped = np.zeros_like(self.total), self.users
 

@@ -78,6 +78,7 @@ class PREC(PureMomentAgent):
     """
 
     Config = Config
+    proof: ClassVar[str] = "docs/privacy.md, public coordinates"
     least_batch: ClassVar[int] = 32
 
     def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
@@ -102,7 +103,7 @@ class PREC(PureMomentAgent):
         """Return (y X, w svec(X X'), v kept), of records that are not kept scaled into the ball."""
         contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
         x, y = sanitise(played(contexts, action), np.atleast_1d(feedback))
-        x = x @ self.scale.T
+        x = np.vecdot(x[:, None, :], self.scale)  # the same whoever else reports, as products of matrices are not
         length = np.linalg.norm(x, axis=1)
         outside = np.maximum(length, 1.0)
         return np.column_stack([pack(x / outside[:, None], y / outside), KEPT * (length <= 1)])

@@ -75,14 +75,15 @@ class Generation:
         u, values = self.vectors[:, seen], self.values[seen]
         back = u.T @ np.linalg.inv(self.scale).T
         design, moment = values[:, None] * back, u.T @ self.moment
-        theta, prior = np.zeros(len(self.scale)), np.eye(len(self.scale))
+        theta: NDArray[Any] = np.zeros(len(self.scale))
+        prior = np.eye(len(self.scale))
         for _ in range(3):
             t = back @ theta
             noise = self.sigma**2 * ((1 + t @ t) * np.eye(len(t)) + np.outer(t, t)) + np.diag(values) / self.users
             weighted = np.linalg.solve(noise, design)
             precision, score = design.T @ weighted, weighted.T @ moment
             theta = np.linalg.solve(prior + precision, score)
-            theta /= max(1.0, float(np.linalg.norm(theta)))
+            theta = theta / max(1.0, float(np.linalg.norm(theta)))
         return np.column_stack([precision, score])
 
     def rescaled(self, target: float, stretch: float, largest: float) -> Floats | None:

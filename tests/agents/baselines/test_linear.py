@@ -149,3 +149,48 @@ def test_the_lasso_bandit_is_near_optimal_where_uniform_play_pays_for_every_roun
     lasso_regret = play(env, make("sa-lasso", env), seed=0).regret[-1]
     uniform = play(env, make("uniform", env, seed=0), seed=0).regret[-1]
     assert lasso_regret < 30 < 1000 < uniform
+
+
+def test_linucb_in_batches_is_linucb_at_the_ends_of_batches() -> None:
+    one, _ = agent_on("linucb")
+    many, _ = agent_on("linucb", growth=1.3)
+    rng = np.random.default_rng(1)
+    contexts = rng.standard_normal((500, 4, 3)).astype(np.float32) / 3
+    arms, rewards = rng.integers(0, 4, 500), rng.standard_normal(500)
+    one.update(contexts[:8], arms[:8], rewards[:8])
+    many.update(contexts[:7], arms[:7], rewards[:7])
+    assert many.refit_at == 8 and many.frozen_rounds() == 1
+    many.update(contexts[7], arms[7], rewards[7])
+    assert np.allclose(many.regression.matrix, one.regression.matrix, atol=1e-4)
+    with pytest.raises(ValueError, match="feedback must be finite"):
+        many.update(contexts[8], arms[8], np.nan)
+
+
+def test_linucb_in_batches_takes_users_by_counts() -> None:
+    world: dict[str, Any] = {"n_arms": 3, "dim": 2, "support": 20}
+    regrets = []
+    for by_counts in (True, False):
+        runs = []
+        for seed in range(30):
+            env = gym.make("privbandit/Linear-v0", horizon=4000, instance_seed=1, **world)
+            result = play(env, make("linucb", env, seed=seed, growth=1.2), seed=seed, by_counts=by_counts)
+            assert result.simulation == ("counts" if by_counts else "users")
+            runs.append(result.regret[-1])
+        regrets.append(runs)
+    assert stats.ks_2samp(*regrets).pvalue > 1e-4
+    assert not agent_on("linucb")[0].by_counts
+
+
+def test_linucb_in_batches_does_not_depend_on_how_users_are_grouped() -> None:
+    alone, env = agent_on("linucb", growth=1.1)
+    blocks, _ = agent_on("linucb", growth=1.1)
+    env = env.unwrapped
+    env.reset(seed=3)
+    contexts = env.upcoming(200)
+    arms, rewards = np.arange(200) % 4, np.linspace(-1, 1, 200)
+    for n in range(200):
+        alone.update(contexts[n], arms[n], rewards[n])
+    blocks.update(contexts[:90], arms[:90], rewards[:90])
+    blocks.update(contexts[90:], arms[90:], rewards[90:])
+    assert np.array_equal(alone.regression.matrix, blocks.regression.matrix)
+    assert np.array_equal(alone.moments, blocks.moments)

@@ -73,7 +73,7 @@ class LayeredGame(Game):
 
 
 def history(agent: Any) -> Floats:
-    """Return a sum of estimates in which the bins k = 0 and k = 2 hold half of the users each, with v = e1 and y = 5."""
+    """Return a sum of estimates that puts half of the users each into the bins k = 0 and 2, with v = e1 and y = 5."""
     randomizer = agent.oracle.randomizer
     total = np.zeros((randomizer.cells, randomizer.dim))
     if randomizer.dim > 1:  # else these users tell the widths of the published preset: there is nothing to tell yet

@@ -113,7 +113,7 @@ class Oracle(Stateful, ABC):
         return np.minimum(2.0, 1.0 + self.forest.reach(node))
 
     def norms(self, node: Array) -> Array:
-        """Return sqrt(h - 1) times the bounds of the coordinates along the path, shape (n, h - 1); q is relative to it."""
+        """Return sqrt(h - 1) times the bounds of the coordinates along the path, (n, h - 1); q is relative to them."""
         h = self.layer - 1
         return np.asarray(self.forest.norms[node, :h] * math.sqrt(max(h, 1)))
 

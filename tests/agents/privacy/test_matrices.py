@@ -72,7 +72,7 @@ def test_the_two_halves_cost_epsilon_together(epsilon: float) -> None:
 
 
 def test_the_published_density_is_that_of_the_reports_and_betrays_users() -> None:
-    """E_P[dQ/dP] is the share of Q's mass that P can reach, here 1 - P(Q alone); some reports are possible in one world."""
+    """E_P[dQ/dP] is the share of Q that P can reach; the rest identifies the world."""
     mechanism, n = published(), 40_000
     p, q = record((1.0, 0.0)), record((0.0, 1.0))
     reports = [

@@ -25,8 +25,8 @@ class Config:
     Attributes:
         epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
         regression: ``"corrected"``: the noise's known variance is subtracted from the Gram matrix, which is shifted
-            by a ridge for what is left; consistent. ``"plain"``: least squares on the noisy features, which shrinks
-            the estimate towards the first moment for ever, and decides better than the other for a long time.
+            by a ridge for what is left: consistent. ``"plain"``: least squares on the noisy features, which for ever
+            shrinks the estimate towards a multiple of the first moment.
         shift: ridge of the corrected regression in standard deviations of its largest noise, >= 0.
         ridge: least eigenvalue, > 0.
         growth: the policy changes when the number of users has grown by this factor, > 1.

@@ -118,6 +118,15 @@ def load(path: Path) -> Prepared:
     return _load(path.resolve(), (stat.st_mtime_ns, stat.st_size))
 
 
+def is_prepared(path: Path) -> bool:
+    """Return whether ``save`` wrote a file."""
+    try:
+        load(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 @lru_cache(maxsize=8)
 def _load(path: Path, version: tuple[int, int]) -> Prepared:
     try:

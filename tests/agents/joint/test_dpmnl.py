@@ -1,11 +1,12 @@
 import math
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import make, play
+from privbandit_agents import load, make, play, save
 from privbandit_agents.joint.dpmnl_settings import exploration_length, spread_trigger
 from privbandit_agents.joint.private_cov import PrivateCov, gram_sensitivity, lemma_s6
 from privbandit_agents.privacy import objective
@@ -310,6 +311,19 @@ def test_no_two_draws_of_noise_or_actions_are_the_same(name: str, monkeypatch: p
     monkeypatch.setattr(ObjectivePerturbation, "minimise", watched)
     agent.update(*records(T))
     assert len(set(states)) == len(states) == agent.calls > 1
+
+
+@both
+def test_a_reload_gives_no_budget_back(name: str, tmp_path: Path) -> None:
+    agent = agent_of(name, exploration=5, growth=1, trigger=1 + 1e-12, calls=8)
+    contexts, sets, bought = records(T)
+    agent.update(contexts[:200], sets[:200], bought[:200])
+    save(agent, tmp_path / "agent.npz")
+    copy: Any = load(tmp_path / "agent.npz", small())
+    assert copy.calls == 8 and copy.ledger.spent() == agent.ledger.spent()
+    for one in (agent, copy):
+        one.update(contexts[200:], sets[200:], bought[200:])
+    np.testing.assert_array_equal(copy.release, agent.release)
 
 
 # Failures

@@ -21,9 +21,9 @@ from privbandit_agents.registry import make
 
 Floats = NDArray[np.float64]
 CAPACITY = 10
-ROUNDS = 16
-"""Users of a run: the first one is in all of a binary tree's blocks of length 1, 2, 4, 8 and 16."""
-PROBES = 200
+ROUNDS = 8
+"""Users of a run: the first one is in all of a binary tree's blocks, of length 1, 2, 4 and 8."""
+PROBES = 120
 FAR = 50.0
 
 

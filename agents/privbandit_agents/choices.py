@@ -12,6 +12,8 @@ from privbandit_envs.mnl import attraction, best_assortment
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
+RICHEST = 1e40
+"""Revenues count as no more, so that no expected revenue overflows."""
 
 
 class LaidOut(NamedTuple):
@@ -114,8 +116,8 @@ def best_sets(context: Array, utilities: Array, capacity: int) -> NDArray[np.int
 
 
 def sound(revenues: Array) -> Floats:
-    """Return revenues >= 0 in float64; what is negative or not a number earns nothing."""
-    return np.nan_to_num(np.maximum(revenues.astype(np.float64), 0.0), nan=0.0, posinf=1e6)
+    """Return revenues in [0, ``RICHEST``], float64; what is negative or not a number earns nothing."""
+    return np.clip(np.nan_to_num(revenues.astype(np.float64), nan=0.0), 0.0, RICHEST)
 
 
 class Choices(Stateful):
@@ -180,6 +182,7 @@ class Choices(Stateful):
         chosen = bought[buyers]
         mean = np.einsum("nk,nkd->nd", p, x)
         loss = (highest + np.log(total)).sum() - utilities[buyers, chosen].sum() + ridge / 2 * theta @ theta
-        gradient = mean.sum(axis=0) - x[buyers, chosen].sum(axis=0) + ridge * theta
         hessian = (flat * p.reshape(-1, 1)).T @ flat - mean.T @ mean + ridge * np.eye(dim)
+        mean[buyers] -= x[buyers, chosen]  # each user's gradient: the sums over users would cancel
+        gradient = np.ascontiguousarray(mean.T).sum(axis=1) + ridge * theta  # contiguous, hence summed in pairs
         return float(loss), gradient, hessian

@@ -64,11 +64,12 @@ def read(path: Path, progress: Progress | None = None) -> Searches:
         progress: is told how far reading has come.
 
     Raises:
-        FileNotFoundError: no such file.
+        FileNotFoundError: no such file, or a folder.
         ValueError: a column is missing or a row is malformed; the message names file, line and column.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"no file {str(path)!r}; give the path of Kaggle's train.csv.")
+        found = f"{str(path)!r} is a folder" if path.is_dir() else f"no file {str(path)!r}"
+        raise FileNotFoundError(f"{found}; give the path of Kaggle's train.csv.")
     size = path.stat().st_size
     tell = progress or (lambda done, total: None)
     destination_of = destinations(path, lambda done: tell(done, 2 * size))
@@ -153,7 +154,10 @@ def lines_of(path: Path, tick: Callable[[int], None]) -> Iterator[tuple[int, lis
                 if cells:
                     yield reader.line_num, cells
         except (csv.Error, UnicodeDecodeError) as error:
-            raise ValueError(f"{path}, near line {reader.line_num}: not a CSV file in UTF-8 ({error}).") from None
+            raise ValueError(
+                f"{path}, near line {reader.line_num}: not a CSV file in UTF-8 ({error}); "
+                "give Kaggle's train.csv, unpacked."
+            ) from None
 
 
 def value(path: Path, line: int, name: str, cell: str) -> float:

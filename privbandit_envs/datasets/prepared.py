@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,9 +118,20 @@ def load(path: Path) -> Prepared:
     return _load(path.resolve(), (stat.st_mtime_ns, stat.st_size))
 
 
+def is_prepared(path: Path) -> bool:
+    """Return whether ``save`` wrote a file."""
+    try:
+        load(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 @lru_cache(maxsize=8)
 def _load(path: Path, version: tuple[int, int]) -> Prepared:
     try:
+        if not is_zipfile(path):
+            raise ValueError("it is no .npz archive")
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             facts = json.loads(str(file["facts"]))
             if facts.pop("format") != FORMAT:

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.agent import Assortments
-from privbandit_agents.choices import Choices, best_sets, lay_out, random_sets, together
+from privbandit_agents.choices import Choices, LaidOut, best_sets, lay_out, random_sets, together
 from scipy.optimize import check_grad, minimize
 
 from privbandit_envs.mnl import attraction, best_assortment
@@ -148,3 +148,23 @@ def test_a_group_is_taken_whole_or_not_at_all(wrong: str) -> None:
         together(*arguments, (5, 2))
     one = together(contexts[0], sets[0], -1, (5, 2))
     assert [array.shape for array in one] == [(1, 5, 2), (1, 5), (1,)]
+
+
+def test_no_revenue_overflows() -> None:
+    rng = np.random.default_rng(2)
+    contexts = rng.random((40, 6, 2))
+    contexts[::2, 1, -1], contexts[1::2, 2, -1] = 1e308, np.inf
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        sets = best_sets(contexts, rng.choice([1.0, 700.0, -700.0], (40, 6)), 3)
+    assert ((sets.sum(axis=1) >= 1) & (sets.sum(axis=1) <= 3)).all()
+
+
+def test_gradients_of_many_users_add_up_to_a_rounding() -> None:
+    """What users of the same features contribute cancels: neither large partial sums nor their rounding remain."""
+    n, theta = 200_000, np.array([0.1, 0.2])
+    data = Choices(2, 2)
+    features, p = np.full((n, 2, 2), 1 / 3), np.exp(0.1) / (1 + 2 * np.exp(0.1))
+    bought = np.where(np.arange(n) < n * 2 * p, 0, -1)
+    data.store(LaidOut(features, np.ones((n, 2), np.bool_), bought))
+    exact = (n * 2 * p - (bought == 0).sum()) / 3
+    assert np.abs(data.likelihood(theta, 0.0)[1] - exact).max() < 1e-9

@@ -35,6 +35,8 @@ def prepare_expedia(
 
     out = out or path.with_suffix(".npz")
     check_target(out, path)
+    if out.exists() and not prepared.is_prepared(out):
+        raise UsageError(f"{str(out)!r} exists and is no file that was prepared before; name another one with --out.")
     with usage_errors("data expedia"), bar() as progress:
         count(max_hotels=max_hotels), count(min_items=min_items), positive(ridge=ridge)
         task = progress.add_task("reading", total=None)

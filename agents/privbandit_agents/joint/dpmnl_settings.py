@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from privbandit_agents.agent import above, at_least, count, one_of
 from privbandit_agents.joint.private_cov import COUNTERS
+from privbandit_agents.privacy._validate import failure, within
 
 RADII = (1e-6, 1e6)
 
@@ -54,18 +55,16 @@ class Settings:
         for name in ("horizon", "exploration", "calls"):
             if getattr(self, name) is not None:
                 count(**{name: getattr(self, name)})
-        for name in ("mle_share", "q", "delta"):
-            value = getattr(self, name)
-            if value is not None and not 0 < above(0, **{name: value}) < 1:
-                raise ValueError(f"{name} must lie in (0, 1); got {value!r}.")
+        failure(mle_share=self.mle_share), failure(q=self.q)
+        if self.delta is not None:
+            failure(delta=self.delta)
         one_of(COUNTERS, counter=self.counter)
         one_of(("correct", "published"), calibration=self.calibration)
         at_least(0, bonus_scale=self.bonus_scale)
         at_least(1, growth=self.growth)
         if self.trigger is not None:
             above(1, trigger=self.trigger)
-        if not RADII[0] <= above(0, radius=self.radius) <= RADII[1]:
-            raise ValueError(f"radius must lie in [{RADII[0]:g}, {RADII[1]:g}]; got {self.radius!r}.")
+        within(*RADII, radius=self.radius)
 
 
 def exploration_length(noise: float, dim: int, horizon: int) -> int:

@@ -91,3 +91,12 @@ def test_the_sample_says_that_it_is_generated(tmp_path: Path) -> None:
     assert shown.exit_code == 0 and "generated sample, not real data" in shown.stdout
     expedia_sample.write(tmp_path / "b.csv", 20, 3)
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_only_what_was_prepared_before_is_replaced(csv: Path, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("mine")
+    refused = invoke("expedia", str(csv), "--out", str(notes))
+    assert refused.exit_code == 2 and "exists and is no file that was prepared before" in refused.stderr
+    assert notes.read_text() == "mine"
+    assert [invoke("expedia", str(csv)).exit_code for _ in range(2)] == [0, 0]

@@ -117,6 +117,24 @@ def test_noise_is_added_to_every_number(monkeypatch: pytest.MonkeyPatch) -> None
     assert (learned[0] != learned[1]).all()
 
 
+def test_no_noise_is_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in a batch nor in the next one, nor where actions are drawn."""
+    agent, seen = agent_of(first=30, steps=2), []
+    release = Gaussian.release
+
+    def watched(mechanism: Gaussian, value: Any, rng: Any) -> Any:
+        assert rng is not agent.rng
+        released = release(mechanism, value, rng)
+        seen.extend(((released - value) / mechanism.sigma).round(6).tolist())
+        return released
+
+    monkeypatch.setattr(Gaussian, "release", watched)
+    assert agent.rng.random() != agent.noise.random()
+    for seed in range(3):
+        serve_batch(agent, seed)
+    assert len(seen) == len(set(seen)) == 4 * (3 + 6)
+
+
 @pytest.mark.parametrize("config", [{}, {"steps": 3}, {"box": (0.0, 1.0), "bonus_scale": 0.5}])
 @pytest.mark.parametrize("size", [0.1, 1e4])
 def test_what_follows_a_release_reads_what_was_released_alone(
@@ -135,6 +153,9 @@ def test_what_follows_a_release_reads_what_was_released_alone(
             agent.update(contexts * (1 if kind == 0 else 1e-3), sets if kind == 0 else 0 * sets, bought)
     assert agents[0].batch == 3 and np.isfinite(agents[0].release).all()
     assert same_state(*agents)
+    contexts, sets, bought = records(20, 5)
+    for agent, purchases in zip(agents, (bought, np.full(20, -1)), strict=True):
+        agent.update(contexts, sets, purchases)  # the batch goes on
     probe = np.random.default_rng(4).standard_normal((50, 20, 4)).astype(np.float32)
     assert np.array_equal(agents[0].select_action(probe), agents[1].select_action(probe))
 

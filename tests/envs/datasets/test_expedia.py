@@ -145,6 +145,7 @@ def without_booking(path: Path) -> None:
         (lambda path: path.write_text(""), "no column 'srch_id'"),
         (lambda path: path.write_text(HEADER), "has a header and no rows"),
         (lambda path: path.write_bytes(HEADER.encode() + b"\n\xff\xfe"), "not a CSV file in UTF-8"),
+        (lambda path: path.write_bytes(b"PK\x03\x04\xd7"), "give Kaggle's train.csv, unpacked."),
         (lambda path: path.write_text(f'{HEADER}\n"{"x" * 200_000}'), "near line 2: not a CSV file in UTF-8"),
     ],
 )
@@ -159,3 +160,8 @@ def test_other_files_are_refused(tmp_path: Path, make: Callable[[Path], object],
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no file '.*train\.csv'; give the path of Kaggle's"):
         expedia.read(tmp_path / "train.csv")
+
+
+def test_a_folder_is_called_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"is a folder; give the path of Kaggle's train\.csv"):
+        expedia.read(tmp_path)

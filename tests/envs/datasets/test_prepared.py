@@ -114,6 +114,13 @@ def test_other_files_are_refused_in_one_sentence(sample: Prepared, tmp_path: Pat
     assert str(error.value).endswith("make one with privbandit data expedia.")
 
 
+def test_a_csv_file_is_no_reason_to_load_pickles(tmp_path: Path) -> None:
+    path = tmp_path / "train.csv"
+    path.write_text("srch_id,date_time\n1,2\n")
+    with pytest.raises(ValueError, match=r"no prepared file of hotels \(it is no \.npz archive\); make one"):
+        prepared.load(path)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no file '.*a\.npz'; privbandit data expedia makes one"):
         prepared.load(tmp_path / "a.npz")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import betainc, betaincinv, gammaln, ndtri
+from scipy.special import betainc, betaincinv, gammaln
 
 from privbandit_agents.privacy._validate import within
 from privbandit_agents.privacy.randomizer import Array, Floats
@@ -115,11 +115,10 @@ def best_activity(epsilon: float, cells: int, cap: Cap, activity: float | None) 
     return math.exp(act), float(z + np.logaddexp(others, kappa - math.log(cells)) - act - 2 * cap.log_first)
 
 
-def directions(uniforms: Floats) -> Floats:
-    """Return uniform directions, shape (n, D), from as many uniforms in [0, 1)."""
-    if uniforms.shape[-1] == 1:
-        return np.where(uniforms < 0.5, -1.0, 1.0)
-    normals = ndtri(np.maximum(uniforms, 2.0**-54))
+def directions(normals: Floats) -> Floats:
+    """Return uniform directions, shape (n, D), from as many standard Gaussians."""
+    if normals.shape[-1] == 1:
+        return np.where(normals < 0, -1.0, 1.0)
     return np.asarray(normals / np.linalg.norm(normals, axis=-1, keepdims=True))
 
 

@@ -15,6 +15,8 @@ from privbandit_agents.privacy._validate import budget, count
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
+CHUNK = 2**15
+"""Numbers of reports that are drawn at once."""
 RANGE = 1e100
 """Coordinates are clipped to [-RANGE, RANGE] first of all, so that no norm overflows."""
 
@@ -67,7 +69,13 @@ class LocalRandomizer(ABC):
             Array with n rows; what a row is, the class says.
         """
         own, z = self.sanitize(cells, values)
-        return self._block(own, z) if math.isinf(self.epsilon) else self._draw(own, z, rng)
+        if math.isinf(self.epsilon):
+            return self._block(own, z)
+        chunk = max(64, CHUNK // (self.cells * self.dim))  # users whose reports stay in cache
+        if len(own) <= chunk:
+            return self._draw(own, z, rng)
+        parts = [slice(start, start + chunk) for start in range(0, len(own), chunk)]
+        return np.concatenate([self._draw(own[part], z[part], rng) for part in parts])
 
     def estimate(self, reports: Array) -> Floats:
         """Return unbiased estimates, shape (n, m, D): mean z in a user's own cell and 0 in the others."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
+from scipy.special import ndtr
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.caps import Cap, around, best_cap, directions
@@ -79,14 +80,15 @@ class BinCapSign(LocalRandomizer):
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         n, m, f = len(own), self.cells, self.tilt.chance
-        uniforms = rng.random((n, 4 + m + m * self.dim))
+        normals = rng.standard_normal((n, 4 + m + m * self.dim))
+        uniforms = ndtr(normals[:, : 4 + m])  # all from one draw: a user's report does not depend on the group
         agree = uniforms[:, 1] < self.tilt.agree
         stays = agree | (uniforms[:, 2] < (self.activity - f) / (1 - f))
         kept = uniforms[:, 4 : 4 + m] < self.activity
         active = np.flatnonzero(own >= 0)
         kept[active, own[active]] = stays[active]
         report = np.zeros((n, m, self.dim))
-        report[kept] = directions(uniforms[:, 4 + m :].reshape(n, m, self.dim)[kept])
+        report[kept] = directions(normals[:, 4 + m :].reshape(n, m, self.dim)[kept])
         norms = np.linalg.norm(z, axis=1)
         user = active[stays[active] & (norms[active] > 0)]  # a value 0 leaves the uniform direction as it is
         pole = z[user] / norms[user, None] * signs(norms, uniforms[:, 0])[user, None]

@@ -1,5 +1,6 @@
 """The figures of an experiment: curves against users, or points with error bars against a setting."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -208,16 +209,24 @@ def finish(axis: Axes, spec: FigureSpec, title: str, lines: Sequence[Line]) -> N
 def label_logarithms(axis: Axis, low: float, high: float) -> None:
     """Write numbers as they are at powers of ten, and at 2 and 5 times these where there are few."""
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 200 * low else (1.0,), numticks=12))
-    axis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axis.set_major_formatter(lambda value, _: plain_number(value))
     axis.set_minor_formatter(NullFormatter())
 
 
+def plain_number(value: float) -> str:
+    """Return a number for an axis; powers of ten from a million on as such."""
+    power = round(math.log10(value)) if value > 0 else 0
+    return f"$10^{{{power}}}$" if power >= 6 and value == 10.0**power else f"{value:,g}"
+
+
 def log_limits(lines: Sequence[Line]) -> tuple[float | None, float | None]:
-    """Return limits around the means, whatever the intervals of few seeds, of at most five orders of magnitude."""
+    """Return limits around the means, whatever the intervals of few seeds: five orders of magnitude, and all ends."""
     positive = np.concatenate([line.mean[line.mean > 0] for line in lines])
     if not len(positive):
         return None, None
-    return max(float(positive.min()) / 2, float(positive.max()) * 1e-5), 2 * float(positive.max())
+    ends = [float(line.mean[-1]) for line in lines if line.mean[-1] > 0]
+    lowest = min([max(float(positive.min()), float(positive.max()) * 2e-5), *ends])
+    return lowest / 2, 2 * float(positive.max())
 
 
 def scale_x(axis: Axes, spec: FigureSpec, x: Floats) -> None:
@@ -230,7 +239,7 @@ def scale_x(axis: Axes, spec: FigureSpec, x: Floats) -> None:
     elif len(x) <= 8:
         axis.set_xticks(x)
         axis.xaxis.set_minor_locator(NullLocator())
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axis.xaxis.set_major_formatter(lambda value, _: plain_number(value))
     if log and (spec.x == "users" or len(x) > 8):
         label_logarithms(axis.xaxis, x[0], x[-1])
     if not log and (spec.x == "users" or len(x) > 8):

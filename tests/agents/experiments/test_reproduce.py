@@ -278,7 +278,12 @@ def test_every_kind_of_figure_is_drawn(spec: dict[str, Any], tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("ends", "expected"), [((400, 4000), ["500", "1,000", "2,000"]), ((10, 20_000), ["10", "100", "1,000", "10,000"])]
+    ("ends", "expected"),
+    [
+        ((400, 4000), ["500", "1,000", "2,000"]),
+        ((10, 20_000), ["10", "100", "1,000", "10,000"]),
+        ((9e4, 2e7), ["100,000", "$10^{6}$", "$10^{7}$"]),
+    ],
 )
 def test_logarithmic_axes_have_plain_numbers(ends: tuple[float, float], expected: list[str]) -> None:
     figure = Figure()

@@ -26,6 +26,7 @@ class RegretCurve:
         on_checkpoint: called with the curve at every checkpoint.
 
     Attributes:
+        counted: how many users were added by their sums.
         notes: further numbers at the checkpoints, by name, NaN where none was noted.
     """
 
@@ -39,7 +40,7 @@ class RegretCurve:
         self.regret, self.reward = np.zeros(len(self.checkpoints)), np.zeros(len(self.checkpoints))
         self.notes: dict[str, Floats] = {}
         self.total_regret = self.total_reward = 0.0
-        self.users = self.passed = 0
+        self.users = self.passed = self.counted = 0
         self._next = int(self.checkpoints[0])
         self._on_checkpoint = on_checkpoint
 
@@ -67,6 +68,7 @@ class RegretCurve:
         self.total_regret += regret
         self.total_reward += reward
         self.users += users
+        self.counted += users
         if self.users == self._next:
             self._mark(self.total_regret, self.total_reward)
 
@@ -88,12 +90,13 @@ class RegretCurve:
         notes = {
             name: [None if np.isnan(value) else value for value in row.tolist()] for name, row in self.notes.items()
         }
-        return {**sums, **kept, "users": self.users, "passed": self.passed, "notes": notes}
+        places = {"users": self.users, "passed": self.passed, "counted": self.counted}
+        return {**sums, **kept, **places, "notes": notes}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from the sums of a curve with the same checkpoints."""
         self.total_regret, self.total_reward = state["total_regret"], state["total_reward"]
-        self.users, self.passed = state["users"], state["passed"]
+        self.users, self.passed, self.counted = state["users"], state["passed"], state["counted"]
         self.regret[: self.passed], self.reward[: self.passed] = state["regret"], state["reward"]
         self.notes = {name: np.array(row, dtype=np.float64) for name, row in state["notes"].items()}
         self._next = int(self.checkpoints[self.passed]) if self.passed < len(self.checkpoints) else -1

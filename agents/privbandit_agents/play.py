@@ -30,9 +30,10 @@ class Result:
         reward: cumulative reward at the checkpoints, shape (c,).
         seconds: wall-clock time of the run, over all the processes it took.
         simulation: ``"users"``, one by one; ``"counts"``: users with the same context were served together, by exact
-            laws; ``"counts, normal"``: sums of 500 reports or more were drawn from their normal limit.
+            laws, where the policy stood still for 500 users or more; ``"counts, normal"``: the sums of their reports
+            were drawn from their normal limit.
         mad: mean absolute error of the agent's predictions of mean rewards at the checkpoints, over all contexts and
-            arms of a world that has finitely many, shape (c,); None where there are no predictions.
+            arms of a world that has finitely many, shape (c,); None where there are no predictions, or ``by_counts`` was False.
         mse: their mean squared error, likewise.
     """
 
@@ -60,7 +61,8 @@ def play(
 
     An unwrapped BanditEnv serves many users at once while the policy is frozen; the trajectory is that of the step
     loop, bit for bit. A world with finitely many contexts serves them by counts, if the agent can: the time of a run
-    then hardly depends on the number of users, whose law is that of the step loop.
+    then hardly depends on the number of users. The law of a run is that of the step loop; which users come depends on
+    the checkpoints too, where counting stops.
 
     Args:
         env: a Gymnasium environment whose ``info`` has ``feedback`` and ``regret``; a vector environment for agents
@@ -88,8 +90,8 @@ def play(
     if isinstance(agent, LearningAgent):
         agent.learn(env, horizon, curve, seed, **({} if snapshots is None else {"snapshots": snapshots}))
     elif isinstance(env, BanditEnv):
-        counted = play_blocks(env, agent, horizon, curve, seed, snapshots, by_counts and bool(agent.by_counts))
-        simulation = f"counts{', normal' * (agent.by_counts == 'normal')}" if counted else "users"
+        play_blocks(env, agent, horizon, curve, seed, snapshots, by_counts and bool(agent.by_counts))
+        simulation = f"counts{', normal' * (agent.by_counts == 'normal')}" if curve.counted else "users"
     else:
         play_steps(env, agent, horizon, curve, seed)
     seconds = time.perf_counter() - started + (snapshots.seconds_before if snapshots else 0.0)
@@ -116,12 +118,8 @@ def play_blocks(
     seed: int | None,
     snapshots: Snapshots | None,
     by_counts: bool,
-) -> bool:
-    """Serve users one at a time while the policy may change, in blocks or by counts while it is frozen.
-
-    Returns:
-        Whether users were served by counts.
-    """
+) -> None:
+    """Serve users one at a time while the policy may change, in blocks or by counts while it is frozen."""
     if horizon > env.horizon:
         raise ValueError(f"horizon must be at most the environment's {env.horizon}; got {horizon}.")
     context = snapshots.resume(env, agent, curve) if snapshots else None
@@ -158,7 +156,6 @@ def play_blocks(
             noted = curve.passed
         if snapshots is not None:
             snapshots.offer(env, agent, curve)
-    return by_counts and horizon >= FEWEST
 
 
 def serve_counts(env: BanditEnv, agent: Agent, curve: RegretCurve, n: int) -> None:

@@ -95,6 +95,20 @@ def test_an_agent_that_does_not_count_is_served_one_by_one() -> None:
         )
 
 
+def test_a_run_that_counted_nobody_says_so() -> None:
+    env = environment()
+    dense, sparse = np.arange(100, 1001, 100), [400, 1000]
+    runs = {
+        (len(points), by_counts): play(
+            env, make("uniform", env, seed=0), 1000, seed=0, checkpoints=points, by_counts=by_counts
+        )
+        for points in (dense, sparse)
+        for by_counts in (True, False)
+    }
+    assert [run.simulation for run in runs.values()] == ["users", "users", "counts", "users"]
+    assert runs[10, True].regret.tolist() == runs[10, False].regret.tolist()
+
+
 def test_errors_of_predictions_are_those_of_the_estimate() -> None:
     env = gym.make("privbandit/Linear-v0", n_arms=2, dim=2, support=30, horizon=40_000)
     agent: Any = make("ldp-greedy", env, seed=0, epsilon=8.0)

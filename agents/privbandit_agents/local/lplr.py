@@ -119,6 +119,10 @@ class Config:
             positive(**{name: getattr(self, name)})
         if not 0 < self.share < 1:
             raise ValueError(f"share must lie in (0, 1); got {self.share!r}.")
+        if self.kappas is not None and (np.shape(self.kappas) != (4,) or not (np.asarray(self.kappas) >= 0).all()):
+            raise ValueError(f"kappas must be four numbers >= 0, or None for those of the lemmas; got {self.kappas!r}.")
+        if not isinstance(self.carry, bool):
+            raise ValueError(f"carry must be True or False; got {self.carry!r}.")
         self._check_combinations()
 
     def _check_combinations(self) -> None:

@@ -16,7 +16,7 @@ from numpy.random import Generator
 from scipy.special import ndtr
 
 from privbandit_agents.privacy._validate import positive
-from privbandit_agents.privacy.caps import Cap, around, best_cap, directions
+from privbandit_agents.privacy.caps import LEAST, Cap, around, best_cap, directions
 from privbandit_agents.privacy.counters import smat, svec
 from privbandit_agents.privacy.local import signed_sum
 from privbandit_agents.privacy.randomizer import (
@@ -42,8 +42,8 @@ class BinCapSign(LocalRandomizer):
     *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: the agree event has
     base probability f = activity P(u_1 >= threshold) by symmetry, whatever the cell and s, and is favoured by
     e^epsilon, see ``Tilt``; reached at a report that agrees in j and not in j'. Rounding mixes two such
-    densities. An inactive user sends a draw from the base measure. A value 0 (also in place of NaN and
-    infinity) has a uniform s. The estimate is unbiased as the base mean of a direction is 0 and that of u_j
+    densities. An inactive user sends a draw from the base measure. A value 0 (also in place of NaN, infinity, and
+    anything shorter than 1e-100, whose direction rounding would falsify) has a uniform s. The estimate is unbiased as the base mean of a direction is 0 and that of u_j
     on the event is activity g s, g = E[u_1; u_1 >= threshold]: it is u / c with c = activity g (e^epsilon -
     1) / Z and Z = f e^epsilon + 1 - f. The variance by coordinate is activity / (D c^2) in another cell. In
     the own one it is (P / c^2 - |z|^2) / D with P = (activity + (e^epsilon - 1) f) / Z the probability that
@@ -77,6 +77,10 @@ class BinCapSign(LocalRandomizer):
         self.mean = self.activity * math.exp(self.cap.log_first) * contrast
         self.kept = self.activity * low + self.tilt.chance * contrast
         self.along = self.activity * (low / self.dim + contrast * self.cap.second)  # E<u, s>^2 in the own cell
+
+    def _clip(self, values: Array | None, n: int) -> Floats:
+        z = super()._clip(values, n)
+        return np.where(np.linalg.norm(z, axis=1, keepdims=True) < LEAST, 0.0, z)
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         n, m, f = len(own), self.cells, self.tilt.chance

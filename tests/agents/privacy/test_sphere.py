@@ -208,3 +208,17 @@ def test_private_moments_estimate_the_sums_of_every_bin(epsilon: float) -> None:
         assert np.abs(moment[cell] - x[mine].T @ y[mine]).max() <= error / w1 + 1e-9
         assert np.abs(gram[cell] - x[mine].T @ x[mine]).max() <= error / w2 + 1e-9
         assert np.array_equal(gram[cell], gram[cell].T)
+
+
+@pytest.mark.parametrize("kind", [BinCapSign, Hemisphere])
+@pytest.mark.parametrize("length", [1e-3, 1e-99, 1e-101, 1e-160, 1e-161, 1e-162, 5e-324])
+def test_reports_of_the_shortest_values_are_unit_vectors_too(kind: type, length: float) -> None:
+    """Squares of such numbers underflow: a direction made of them is not on the sphere, which would give them away."""
+    randomizer, n = kind(1.0, 2, 3), 2000
+    values = np.tile(np.array([1.0, 0.3, -0.4]) * length, (n, 1))
+    reports = randomizer.randomize(np.zeros(n, int), values, rng())
+    norms = np.linalg.norm(reports if kind is BinCapSign else reports.reshape(n, -1), axis=-1)
+    assert np.allclose(norms[norms > 0], 1.0, rtol=0, atol=1e-9) and (norms > 0).any()
+    if length < 1e-100:
+        logs = [randomizer.log_likelihood(reports, 0, value) for value in (values[0], np.zeros(3))]
+        assert np.array_equal(*logs)

@@ -42,8 +42,9 @@ class BinCapSign(LocalRandomizer):
     *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: the agree event has
     base probability f = activity P(u_1 >= threshold) by symmetry, whatever the cell and s, and is favoured by
     e^epsilon, see ``Tilt``; reached at a report that agrees in j and not in j'. Rounding mixes two such
-    densities. An inactive user sends a draw from the base measure. A value 0 (also in place of NaN, infinity, and
-    anything shorter than 1e-100, whose direction rounding would falsify) has a uniform s. The estimate is unbiased as the base mean of a direction is 0 and that of u_j
+    densities. An inactive user sends a draw from the base measure. A value 0 (also in place of NaN,
+    infinity, and what is shorter than 1e-100, whose direction would be falsified by rounding) has a uniform s.
+    The estimate is unbiased as the base mean of a direction is 0 and that of u_j
     on the event is activity g s, g = E[u_1; u_1 >= threshold]: it is u / c with c = activity g (e^epsilon -
     1) / Z and Z = f e^epsilon + 1 - f. The variance by coordinate is activity / (D c^2) in another cell. In
     the own one it is (P / c^2 - |z|^2) / D with P = (activity + (e^epsilon - 1) f) / Z the probability that

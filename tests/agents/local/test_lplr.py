@@ -242,6 +242,19 @@ def test_inactive_users_noise_every_bin_too() -> None:
     assert (estimates.std(axis=0) > 0.9 * math.sqrt(agent.oracle.randomizer.variance(own=False))).all()
 
 
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_user_of_one_arm_noises_the_bins_of_all_arms(release: str) -> None:
+    """Deviations within 15 % of those of an inactive user, in every cell but the user's own."""
+    agent = agent_of(world(), release=release, oracle="per-arm", width="sum")
+    contexts, arms = np.tile([0.8, 0.1], (4000, 3, 1)), np.ones(4000, int)
+    estimate, own = agent.oracle.randomizer.estimate, agent.inputs(contexts, arms, np.ones(4000))[0]
+    assert agent.oracle.trees == 3 and own[0] // agent.oracle.forest.levels == 1
+    idle = estimate(agent.randomize(0 * contexts, arms, np.ones(4000))).std(axis=0)
+    active = estimate(agent.randomize(contexts, arms, np.ones(4000))).std(axis=0)
+    others = np.arange(len(idle)) != own[0]
+    assert np.allclose(active[others] / idle[others], 1.0, atol=0.15)
+
+
 def test_the_server_sees_reports_alone() -> None:
     """Two servers with the same reports from other users are the same, over layers and epochs."""
     env = world(20_000, delta=0.04)

@@ -222,7 +222,7 @@ def test_vector_and_matrix_apart_cost_epsilon_together(epsilon: float, layer: in
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_widths_of_the_published_preset_are_released_with_epsilon(epsilon: float) -> None:
     """Exact densities at reports of users in both bins, with the widths at both ends, and of an inactive one."""
-    settings = {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0), "first": 10**7, "gamma": 2.0}
+    settings: dict[str, Any] = {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0), "first": 10**7, "gamma": 2.0}
     agent = agent_of(world(10**6), epsilon=epsilon, **settings)
     agent.absorb_sum(history(agent), agent.frozen_rounds())
     randomizer = agent.oracle.randomizer

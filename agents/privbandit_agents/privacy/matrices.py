@@ -53,7 +53,12 @@ class LaplaceWishart(LocalRandomizer):
     def _noise(self, users: int, size: tuple[int, ...], rng: Generator) -> Floats:
         """Draw sums of so many users' matrix noise, shape (*size, d, d)."""
         degrees = users * (self.features + 1)
-        return wishart(rng, self.features, degrees, self.v, size) - wishart(rng, self.features, degrees, self.v, size)
+        first, second = (wishart(rng, self.features, degrees, self.v, size) for _ in range(2))
+        return self._combine(first, second, degrees)
+
+    def _combine(self, first: Floats, second: Floats, degrees: int) -> Floats:
+        """Return matrix noise made of two independent Wishart matrices."""
+        return first - second
 
     def _clip(self, values: Array | None, n: int) -> Floats:
         z = super()._clip(values, n)
@@ -66,9 +71,13 @@ class LaplaceWishart(LocalRandomizer):
         return np.concatenate([vectors / np.maximum(size / self.bound, 1.0), svec(psd)], axis=1)
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
-        block, size = self._block(own, z), (len(own), self.cells)
-        block[..., : self.vector] += self.scales * rng.laplace(size=(*size, self.vector))
-        block[..., self.vector :] += svec(self._noise(1, size, rng))
+        block, k, d = self._block(own, z), self.vector, self.features
+        normals = rng.standard_normal((len(own), self.cells, 4 * k + 2 * d * (d + 1)))  # as many for every user
+        squares = normals[..., : 4 * k].reshape(*block.shape[:2], 4, k) ** 2 / 2
+        roots = normals[..., 4 * k :].reshape(*block.shape[:2], 2, d, d + 1)
+        sides = self.v * roots @ np.swapaxes(roots, -1, -2)
+        block[..., :k] += self.scales * (squares[..., :2, :].sum(axis=2) - squares[..., 2:, :].sum(axis=2))
+        block[..., k:] += svec(self._combine(sides[:, :, 0], sides[:, :, 1], d + 1))
         return block
 
     def _unbias(self, reports: Array) -> Floats:
@@ -119,9 +128,8 @@ class PublishedLayer(LaplaceWishart):
         """Standard deviations in one report: of the vector's coordinates, and of the matrix's diagonal."""
         return math.sqrt(2) * self.scales, math.sqrt(2 * (self.features + 1)) * self.v
 
-    def _noise(self, users: int, size: tuple[int, ...], rng: Generator) -> Floats:
-        degrees = users * (self.features + 1)
-        return wishart(rng, self.features, degrees, self.v, size) - degrees * self.v * np.eye(self.features)
+    def _combine(self, first: Floats, second: Floats, degrees: int) -> Floats:
+        return first - degrees * self.v * np.eye(self.features)
 
     def _clip(self, values: Array | None, n: int) -> Floats:
         return LocalRandomizer._clip(self, values, n)

@@ -208,12 +208,51 @@ def test_no_record_exceeds_the_declared_bounds(release: str, layer: int) -> None
         assert np.linalg.norm(values) <= 1 + 1e-9 or cells[0] < 0
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("layer", [1, 2])
+def test_vector_and_matrix_apart_cost_epsilon_together(epsilon: float, layer: int) -> None:
+    """By the sensitivities of the layout, 2 l1 norms of a vector and a trace: its density has no closed form."""
+    release = "wishart-difference"
+    agent = on_layer_two(release, epsilon) if layer == 2 else agent_of(world(), release=release, epsilon=epsilon)
+    randomizer, layout = agent.oracle.randomizer, agent.oracle.report.layout
+    cost = 2 * layout.l1()[0] / randomizer.scales.min() + layout.weights[3] / randomizer.v
+    assert cost == pytest.approx(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_widths_of_the_published_preset_are_released_with_epsilon(epsilon: float) -> None:
+    """Exact densities at reports of users in both bins, with the widths at both ends, and of an inactive one."""
+    settings: dict[str, Any] = {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0), "first": 10**7, "gamma": 2.0}
+    agent = agent_of(world(10**6), epsilon=epsilon, **settings)
+    agent.absorb_sum(history(agent), agent.frozen_rounds())
+    randomizer = agent.oracle.randomizer
+    assert agent.oracle.checking and randomizer.dim == 1
+    cells = np.arange(-1, randomizer.cells)
+    reports = randomizer.randomize(np.repeat(cells, 300), np.ones((300 * len(cells), 1)), rng())
+    logs = np.array([randomizer.log_likelihood(reports, int(c), np.array([z])) for c in cells for z in (0.0, 1.0)])
+    largest = (logs.max(axis=0) - logs.min(axis=0)).max()
+    assert 0.9 * epsilon <= largest <= epsilon + 1e-9
+
+
 def test_inactive_users_noise_every_bin_too() -> None:
     agent = on_layer_two()
     contexts = np.tile([1e-9, 0.0], (3000, 3, 1))
     assert (agent.inputs(contexts, np.zeros(3000, int), np.ones(3000))[0] == -1).all()
     estimates = agent.oracle.randomizer.estimate(agent.randomize(contexts, np.zeros(3000, int), np.ones(3000)))
     assert (estimates.std(axis=0) > 0.9 * math.sqrt(agent.oracle.randomizer.variance(own=False))).all()
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_user_of_one_arm_noises_the_bins_of_all_arms(release: str) -> None:
+    """Deviations within 15 % of those of an inactive user, in every cell but the user's own."""
+    agent = agent_of(world(), release=release, oracle="per-arm", width="sum")
+    contexts, arms = np.tile([0.8, 0.1], (4000, 3, 1)), np.ones(4000, int)
+    estimate, own = agent.oracle.randomizer.estimate, agent.inputs(contexts, arms, np.ones(4000))[0]
+    assert agent.oracle.trees == 3 and own[0] // agent.oracle.forest.levels == 1
+    idle = estimate(agent.randomize(0 * contexts, arms, np.ones(4000))).std(axis=0)
+    active = estimate(agent.randomize(contexts, arms, np.ones(4000))).std(axis=0)
+    others = np.arange(len(idle)) != own[0]
+    assert np.allclose(active[others] / idle[others], 1.0, atol=0.15)
 
 
 def test_the_server_sees_reports_alone() -> None:

@@ -16,7 +16,7 @@ from privbandit_agents.privacy.local import LaplaceOneHot, SignedSubset, UnaryEn
 from privbandit_agents.privacy.mechanisms import GumbelTopK, WishartDifference
 from privbandit_agents.privacy.objective import UserLoss, certified_rho
 from privbandit_agents.privacy.sphere import BinCapSign, Hemisphere
-from privbandit_agents.registry import can_play
+from privbandit_agents.registry import can_play, find
 
 AGENTS = [name for name in private_agents() if can_play(name, gym.make("privbandit/Linear-v0"))]
 SPARSE = ("fliphat", "clipped-iht")  # their sums have bounds of their own: tests/agents/joint
@@ -55,6 +55,17 @@ def test_2_every_user_noises_every_cell_inactive_ones_too(randomizer: Any) -> No
         spread = randomizer.estimate(reports).std(axis=0)
         others = spread[1:] if cell == 0 else spread
         assert (others > 0.5 * math.sqrt(randomizer.variance(own=False))).all()
+
+
+@pytest.mark.parametrize("name", [name for name in AGENTS if hasattr(find(name).load(), "randomize")])
+@pytest.mark.parametrize("record", [math.nan, 0.0])
+def test_2_records_that_say_nothing_are_reported_with_the_same_noise(name: str, record: float) -> None:
+    agent: Any = make(name, linear(), seed=0)
+    spreads = []
+    for entry in (0.5, record):
+        contexts = np.full((3000, 2, 3), entry, np.float32)
+        spreads.append(agent.randomize(contexts, np.zeros(3000, int), np.full(3000, entry)).std(axis=0))
+    assert (spreads[1] > 0.8 * spreads[0]).all() and (spreads[0] > 0).all()
 
 
 @pytest.mark.parametrize("name", AGENTS)

@@ -41,6 +41,26 @@ def test_estimates_are_unbiased_with_the_stated_spread(make: type) -> None:
 
 
 @pytest.mark.parametrize("make", [correct, published])
+def test_noise_is_independent_between_cells_and_coordinates(make: type) -> None:
+    """Correlations of 40 000 inactive users' reports; noise that cells share would cancel in a difference.
+
+    Entries of one Wishart matrix are uncorrelated but dependent, so that the limit is eight standard errors.
+    """
+    mechanism, n = make(), 40_000
+    reports = mechanism.randomize(np.full(n, -1), np.zeros((n, 6)), rng(3)).reshape(n, -1)
+    assert np.abs(np.corrcoef(reports.T) - np.eye(18)).max() < 8 / math.sqrt(n)
+
+
+@pytest.mark.parametrize("make", [correct, published])
+def test_a_report_does_not_depend_on_how_many_were_drawn_together(make: type) -> None:
+    cells, values, one, other = np.array([0, -1, 2, 1]), np.repeat(record(), 4, axis=0), rng(4), rng(4)
+    mechanism = make()
+    together = mechanism.randomize(cells, values, one)
+    alone = [mechanism.randomize(cells[i : i + 1], values[i : i + 1], other)[0] for i in range(4)]
+    assert np.array_equal(together, alone)
+
+
+@pytest.mark.parametrize("make", [correct, published])
 def test_sums_have_the_law_of_many_reports(make: type) -> None:
     mechanism = make()
     cells, values, counts = np.array([0, -1]), np.repeat(record(), 2, axis=0), np.array([30, 20])

@@ -307,7 +307,7 @@ def test_a_reference_curve_ends_where_its_line_ends(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in MANY else n for n in library()])
 def test_a_shipped_experiment_runs(name: str, tmp_path: Path) -> None:
-    size = {"checkpoints": 4} if name in COUNTED else {"horizon": 80, "checkpoints": 40}
+    size: dict[str, Any] = {"checkpoints": 4} if name in COUNTED else {"horizon": 80, "checkpoints": 40}
     tiny = Scales(smoke=Scale(seeds=1, **size))
     experiment = read_experiment(library()[name]).model_copy(update={"scales": tiny})
     out = Console(file=StringIO(), width=160)

@@ -168,6 +168,8 @@ def check_episode(env_id: str, **kwargs: Any) -> None:
     shown, _ = env.reset()
     assert env.problem is world, "reset() without a seed drew a new world"
     seen = [first, *(step[0] for step in steps)]
+    if env.kinds is not None:  # then different users may well have the same context
+        return
     assert not np.array_equal(shown, seen[-1]), "reset() brought the user who was left unserved"
     old = [any(np.array_equal(user, context) for context in seen) for user in env.upcoming(20)]
     assert not all(old), "reset() brought the old users"  # some may come again where users are drawn from finite data
@@ -231,6 +233,23 @@ def check_render(env_id: str, **kwargs: Any) -> None:
     assert re.match(r"round 1 of 9", str(env.render())), "render() does not name the round"
 
 
+def check_counts(env_id: str, **kwargs: Any) -> None:
+    """Users by counts, where a world serves them, have the contexts and the mean rewards of the stream."""
+    env = make(env_id, **kwargs)
+    env.reset(seed=8)
+    if env.kinds is None:
+        return
+    known = {kind.tobytes() for kind in env.kinds.contexts}
+    assert all(context.tobytes() in known for context in env.upcoming(20)), "the stream has contexts not in kinds()"
+    rows = np.flatnonzero(env.draw_counts(20))
+    actions = np.array([env.action_space.sample() for _ in rows])
+    contexts = env.kinds.contexts[rows]
+    values, chances = env.problem.outcome_law(contexts, actions)
+    assert np.allclose(chances.sum(axis=1), 1) and (chances >= 0).all(), "outcome_law() has no probabilities"
+    means = env.problem.expected_reward(contexts, actions)
+    assert np.allclose(np.vecdot(values, chances), means, atol=1e-6), "outcome_law() has other means than the stream"
+
+
 CHECKS: tuple[Callable[..., None], ...] = (
     check_gymnasium,
     check_stable_baselines,
@@ -242,6 +261,7 @@ CHECKS: tuple[Callable[..., None], ...] = (
     check_bookmark,
     check_episode,
     check_contexts,
+    check_counts,
     check_actions,
     check_spec,
     check_render,

@@ -100,7 +100,7 @@ class AgentGame(Game):
 class LocalGame(AgentGame):
     """Look at the report of one user, who has one of the two records that the agent calls ``far_apart``."""
 
-    pair = "the two records of far_apart()"
+    pair = "the two records that a report tells apart best"
     statistics = ("projection on the difference of means", "log-likelihood ratio")
 
     def __init__(self, name: str, config: dict[str, Any]) -> None:

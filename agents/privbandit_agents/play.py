@@ -33,8 +33,8 @@ class Result:
             laws, where the policy stood still for 500 users or more; ``"counts, normal"``: the sums of their reports
             were drawn from their normal limit.
         mad: mean absolute error of the agent's predictions of mean rewards at the checkpoints, over all contexts and
-            arms of a world that has finitely many, shape (c,); None where there are no predictions, or ``by_counts`` was
-            False.
+            arms of a world that has finitely many, shape (c,); None where there are no predictions, or ``by_counts``
+            was False.
         mse: their mean squared error, likewise.
     """
 

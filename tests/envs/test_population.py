@@ -8,7 +8,11 @@ import pytest
 from gymnasium.error import ResetNeeded
 from scipy import stats
 
+from privbandit_envs import register
 from privbandit_envs.env import BanditEnv
+from privbandit_envs.linear import LinearProblem
+from privbandit_envs.population import Kinds
+from privbandit_envs.testing import check_counts, check_episode
 from privbandit_envs.wrappers import RegretCurve
 
 SMALL = {"n_arms": 3, "dim": 2, "support": 12, "horizon": 10**7}
@@ -84,6 +88,15 @@ def test_a_world_without_finitely_many_contexts_or_rewards_has_none(changes: dic
         env.draw_counts(5)
 
 
+@pytest.mark.parametrize(
+    ("chances", "message"),
+    [([0.5], r"must be 2, one for each context; got \(1,\)"), ([0.5, 0.6], "add up to 1"), ([-0.5, 1.5], ">= 0")],
+)
+def test_probabilities_of_kinds_are_checked(chances: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Kinds(np.zeros((2, 3, 4)), np.array(chances))
+
+
 def test_an_episode_serves_no_more_users_than_it_has() -> None:
     env = world(horizon=100)
     with pytest.raises(ResetNeeded, match="100 left"):
@@ -132,3 +145,20 @@ def test_a_mixed_design_has_large_features_as_often_as_it_says() -> None:
     large = np.abs(contexts[..., 1] / contexts[..., 0]) > 0.2  # the ladder has 0.1
     assert np.mean(large) == pytest.approx(0.05 * (1 - 2 * np.arctan(0.2) / np.pi), abs=0.004)
     assert (np.linalg.norm(contexts, axis=-1) <= 1).all()
+
+
+class Lying(LinearProblem):
+    """A world by counts with other rewards than one by one."""
+
+    def outcome_law(self, contexts: Any, actions: Any) -> Any:
+        values, chances = super().outcome_law(contexts, actions)
+        return values, chances[:, ::-1]
+
+
+def test_the_conformance_suite_looks_at_users_by_counts() -> None:
+    register("lying/Linear-v0", f"{__name__}:Lying")
+    for support in (2, 200):
+        for check in (check_counts, check_episode):
+            check("privbandit/Linear-v0", support=support)
+        with pytest.raises(AssertionError, match="other means"):
+            check_counts("lying/Linear-v0", support=support)

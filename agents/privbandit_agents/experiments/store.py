@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from privbandit_agents.state import atomic
 
-SCHEMA = 2
+SCHEMA = 3
 SERIES = {"checkpoints": "<i8", "regret": "<f8", "reward": "<f8"}
 """The series of a result and their types; in the file each is the base64 of its bytes."""
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))

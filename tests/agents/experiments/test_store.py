@@ -81,9 +81,9 @@ def test_a_result_under_another_trials_name_is_noticed(tmp_path: Path) -> None:
 
 def test_a_newer_schema_is_not_called_corrupt(tmp_path: Path) -> None:
     path = write_result(tmp_path, payload())
-    for text in (b'"schema":1', b'"schema":3'):
-        path.write_bytes(encode(payload()).replace(b'"schema":2', text))
-        with pytest.raises(CorruptResultError, match=r"has schema [13], not 2: another version wrote it"):
+    for text in (b'"schema":1', b'"schema":4'):
+        path.write_bytes(encode(payload()).replace(b'"schema":3', text))
+        with pytest.raises(CorruptResultError, match=r"has schema [14], not 3: another version wrote it"):
             read_result(path)
 
 
@@ -205,7 +205,7 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
     "empty": lambda path: path.write_bytes(b""),
     "zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
     "flipped bit": flipped,
-    "newer version": lambda path: path.write_bytes(path.read_bytes().replace(b'"schema":2', b'"schema":3')),
+    "newer version": lambda path: path.write_bytes(path.read_bytes().replace(b'"schema":3', b'"schema":4')),
     "older version": older,
     "other defaults": with_default,
     "foreign file": lambda path: path.write_text('{"regret": [1, 2, 3]}\n'),

@@ -326,6 +326,8 @@ def test_evidence_is_calibrated_over_epochs() -> None:
         ({"release": "gaussian"}, "release"),
         ({"gamma": 1.0}, "gamma"),
         ({"z": 0.0}, "z must"),
+        ({"kappas": (1.0, 2.0)}, "kappas must be four numbers"),
+        ({"carry": "no"}, "carry must be True or False"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], words: str) -> None:

@@ -10,12 +10,16 @@ from privbandit_agents import make, play
 from privbandit_agents.experiments import Trial, run_trial
 from privbandit_agents.experiments.cells import cells_of
 from privbandit_agents.experiments.measured import measured, reading_of
-from privbandit_agents.registry import AGENTS, find
+from privbandit_agents.registry import AGENTS, field_names, find
 from scipy import stats
 
 WORLD: dict[str, Any] = {"n_arms": 3, "dim": 2, "design": "ill", "delta": 0.04, "support": 20, "instance_seed": 5}
 HORIZON = 6000
 EASY: dict[str, dict[str, Any]] = {name: {"epsilon": 4.0} for name in AGENTS if "local" in AGENTS[name].agent}
+LONG: dict[str, dict[str, Any]] = {
+    name: {"growth": 1.4} for name in AGENTS if "growth" in field_names(find(name).load().Config)
+}
+"""Batches that are long enough to be counted."""
 
 
 def environment() -> Any:
@@ -42,7 +46,7 @@ def test_regret_has_the_law_of_the_step_path(name: str) -> None:
         runs = []
         for seed in range(40):
             env = environment()
-            agent = make(name, env, seed=seed, **EASY.get(name, {}))
+            agent = make(name, env, seed=seed, **EASY.get(name, {}) | LONG.get(name, {}))
             result = play(env, agent, seed=seed + 100 * by_counts, checkpoints=[HORIZON], by_counts=by_counts)
             assert result.simulation == (
                 "users" if not by_counts else f"counts{', normal' * (agent.by_counts == 'normal')}"

@@ -91,8 +91,8 @@ class LPCT(LocalAgent):
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by
     ``LeafReport``. The partition, the randomizer and the times at which the policy changes depend on public data and
-    settings alone. Contexts are clipped to [0, 1] on the device; a coordinate that is not finite counts as 1/2, feedback
-    that is not finite as 0.
+    settings alone. Contexts are clipped to [0, 1] on the device; a coordinate that is not finite counts as 1/2,
+    feedback that is not finite as 0.
 
     Deviations:
         One signed entry in place of U and V (``report="laplace"`` is the paper's); lambda by the known variance of the
@@ -203,17 +203,16 @@ class LPCT(LocalAgent):
 def build(config: Any, x: Array, y: Labels, labels: int) -> tuple[Any, LeafReport, WeightedTree]:
     """Return the partition, the report and the tree of the settings; the public data are all they know.
 
+    Without public rows the cells are halved in turn and count as equally likely.
+
     Raises:
-        ValueError: no public rows, or a report that does not go with the number of labels.
+        ValueError: a report that does not go with the number of labels, or CART without public rows.
     """
-    if len(y) == 0:
-        raise ValueError("public_data must have at least one row; got none.")
     kind, epsilon, users = config.report, config.epsilon, config.horizon or 10_000
     least = LEAST[config.partition]
     depth = config.depth or chosen_depth(kind, epsilon, labels, users, least)
     partition = grow(config.partition, np.asarray(x), y, depth)
     report = LeafReport(kind, epsilon, partition.leaves, labels)
-    tree = WeightedTree(
-        partition, x, y, labels, report.variance, config.trust, config.weight, config.tau
-    )  # fmt: skip
+    noise, settings = report.variance, (config.trust, config.weight, config.tau)
+    tree = WeightedTree(partition, x, y, labels, noise, *settings)
     return partition, report, tree

@@ -1,7 +1,7 @@
 """What a user of LPCT reports: a private signed one-hot (2 y - 1) e_leaf, or e_(leaf, label) for more labels.
 
-The paper's report is (U, V) with Laplace noise of scale 4/epsilon. Its classifier reads only V - U/2, so one signed entry
-in place of two vectors is enough, at a thirtieth of the variance and less.
+The paper's report is (U, V) with Laplace noise of scale 4/epsilon. Its classifier reads only V - U/2, so one signed
+entry in place of two vectors is enough, at a thirtieth of the variance and less.
 """
 
 import math

@@ -129,6 +129,8 @@ def impurity(counts: Floats) -> Floats:
 
 def cart(x: Array, y: Labels, depth: int) -> Partition:
     """Grow scikit-learn's decision tree of Gini cuts."""
+    if len(y) == 0:
+        raise ValueError("partition='cart' needs public rows; got none: use 'max-edge'.")
     try:
         from sklearn.tree import DecisionTreeClassifier
     except ImportError as error:

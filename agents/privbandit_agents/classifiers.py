@@ -150,7 +150,7 @@ class LPCTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         strange = self.classes_[found] != labels
         if np.any(strange):
             raise ValueError(f"{name} must hold the classes {self.classes_.tolist()}; got {labels[strange][0]!r}.")
-        return found.astype(np.int64)
+        return np.asarray(found, np.int64)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the estimated probabilities of the classes, shape (n, K)."""

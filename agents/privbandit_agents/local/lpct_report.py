@@ -88,11 +88,11 @@ class LeafReport:
     def encode(self, leaf: Labels, label: Labels) -> tuple[Labels, Floats | None]:
         """Return each user's cell and value; a label of -1 is an inactive user's."""
         if self.randomizer.categorical or not self.signed:
-            cells = np.where(label < 0, -1, leaf * self.labels + label)
+            cells: Labels = np.where(label < 0, -1, leaf * self.labels + label)
             return cells, None if self.randomizer.categorical else np.ones((len(leaf), 1))
         sign = 2.0 * label[:, None] - 1
-        value = np.concatenate([np.ones_like(sign), (1 + sign) / 2], axis=1) if self.kind == "laplace" else sign
-        return np.where(label < 0, -1, leaf), value
+        u_and_v: Floats = np.concatenate([np.ones_like(sign), (1 + sign) / 2], axis=1)
+        return np.where(label < 0, -1, leaf), u_and_v if self.kind == "laplace" else sign
 
     def randomize(self, leaf: Labels, label: Labels, rng: Generator) -> Array:
         """Draw the reports of n users."""
@@ -107,7 +107,8 @@ class LeafReport:
 
         By its exact law where the randomizer has one, else from the Gaussian of the same mean and variances.
         """
-        return self.entries(self.randomizer.approximate_sum(*self.encode(leaf, label), rng)[None])[0]
+        total: Floats = self.entries(self.randomizer.approximate_sum(*self.encode(leaf, label), rng)[None])[0]
+        return total
 
     def entries(self, estimates: Floats) -> Floats:
         """Turn estimates of the randomizer's cells (n, cells, D) into those of the leaves' entries."""

@@ -92,23 +92,20 @@ def max_edge(x: Array, y: Labels, depth: int) -> Partition:
         A cell without public rows is halved on: the private data may still tell its halves apart, and the number of
         leaves is 2^depth.
     """
-    d = x.shape[1]
-    cells = [(np.zeros(d), np.ones(d), np.arange(len(y)))]
-    feature, threshold, children = [], [], []
+    d, inner = x.shape[1], 2**depth - 1
+    feature, threshold = np.full(2 * inner + 1, LEAF), np.zeros(2 * inner + 1)
+    children = np.full((2 * inner + 1, 2), LEAF)
+    children[:inner] = np.arange(1, 2 * inner + 1).reshape(-1, 2)
     onehot = np.eye(max(int(y.max(initial=0)) + 1, 2))[y]
-    last = 2**depth - 1
-    for node in range(2 * last + 1):
-        if node >= last:
-            feature.append(LEAF), threshold.append(0.0), children.append((LEAF, LEAF))
-            continue
+    cells = [(np.zeros(d), np.ones(d), np.arange(len(y)))]
+    for node in range(inner):
         low, high, rows = cells[node]
         axis = best_edge(low, high, x[rows], onehot[rows])
-        middle = (low[axis] + high[axis]) / 2
-        side = x[rows, axis] <= middle
-        upper, lower = high.copy(), low.copy()
+        middle, upper, lower = (low[axis] + high[axis]) / 2, high.copy(), low.copy()
         upper[axis] = lower[axis] = middle
+        side = x[rows, axis] <= middle
         cells += [(low, upper, rows[side]), (lower, high, rows[~side])]
-        feature.append(axis), threshold.append(middle), children.append((2 * node + 1, 2 * node + 2))
+        feature[node], threshold[node] = axis, middle
     return Partition.of(feature, threshold, children)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.audits import game
-from privbandit_agents.local.lpct import Config, build
+from privbandit_agents.local.lpct import LPCT, Config, build
 from privbandit_agents.local.lpct_report import LeafReport, chosen_depth
 from privbandit_agents.local.lpct_tree import WeightedTree
 from privbandit_agents.local.partition import Partition, grow, max_edge
@@ -117,14 +117,14 @@ def test_variances_in_the_own_leaf(epsilon: float, leaves: int) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_reports_are_unbiased_with_the_stated_variance(kind: str, epsilon: float) -> None:
-    """200 000 reports: means within 5 standard errors, variances within 4 %; so are sums drawn at once."""
-    report, n = LeafReport(kind, epsilon, 8, 2), 200_000
+    """50 000 reports: means within 5 standard errors, variances within 6 %; sums drawn at once agree."""
+    report, n = LeafReport(kind, epsilon, 8, 2), 50_000
     estimates = report.estimate(report.randomize(np.full(n, 3), np.ones(n, int), rng()))[..., 0]
     mean = np.zeros(8)
     mean[3] = 1
     variance = np.where(np.arange(8) == 3, report.variance[1], report.variance[0])
     assert (np.abs(estimates.mean(axis=0) - mean) <= 5 * np.sqrt(variance / n)).all()
-    assert estimates.var(axis=0) == pytest.approx(variance, rel=0.04)
+    assert estimates.var(axis=0) == pytest.approx(variance, rel=0.06)
     sums = [report.total(np.full(n, 3), np.ones(n, int), rng(seed))[:, 0] for seed in range(400)]
     assert np.var(sums, axis=0) / n == pytest.approx(variance, rel=0.4)
     assert (np.abs(np.mean(sums, axis=0) / n - mean) <= 5 * np.sqrt(variance / n / 400)).all()
@@ -210,17 +210,22 @@ def test_accuracy_grows_with_epsilon() -> None:
     assert means[4.0][1] > 0.715
 
 
-def test_many_labels_are_learned_at_large_epsilon() -> None:
-    env = world(20_000, source="digits", n_public=100)
-    agent = make("lpct", env, seed=0, epsilon=8.0, partition="cart")
-    result = play(env, agent, seed=0, checkpoints=[4000, 20_000])
-    assert result.regret[-1] - result.regret[0] < 0.9 * 4 * result.regret[0]
+@pytest.mark.parametrize("report", ["auto", "subset", "signed-subset", "ternary", "grr", "laplace"])
+def test_many_labels_are_learned_where_the_public_ones_are_wrong(report: str) -> None:
+    env = world(8000, source="wine", n_public=40)
+    x, y = env.unwrapped.public_data
+    config = Config(epsilon=8.0, report=report, partition="cart", depth=4, exploration=0.3)
+    agent = LPCT(env.observation_space, env.action_space, config, rng(), (x, (y + 1) % 3))
+    assert (agent.select_action(x) == y).mean() < 0.2
+    play(env, agent, seed=0)
+    agent.exploration = 0.0
+    assert (agent.select_action(x) == y).mean() > 0.85
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0, 8.0])
 def test_the_audit_does_not_refute_and_comes_near(epsilon: float) -> None:
     """Refuted by chance once in a thousand."""
-    verdict = audit(game("lpct", epsilon), 20_000, rng(), confidence=0.999)
+    verdict = audit(game("lpct", epsilon), 100_000 if epsilon <= 1 else 20_000, rng(), confidence=0.999)
     assert not verdict.refuted and verdict.lower_bound >= 0.85 * epsilon
 
 

@@ -71,7 +71,7 @@ def agent_game(name: str, epsilon: float, delta: float, calibration: str) -> Gam
         return SparseGame(name, config)
     if name == "lplr":
         return LayeredGame(name, config)
-    if name == "lpct":
+    if name in ("lpct", "lpct-prune"):
         return LeafGame(name, config)
     if "growth" in known:
         config["growth"] = 1.001

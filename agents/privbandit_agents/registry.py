@@ -68,6 +68,7 @@ AGENTS: dict[str, Entry] = {
     "lpct": Entry(
         "privbandit_agents.local.lpct:LPCT", "private classification trees on public data (Ma and Yang 2023)"
     ),
+    "lpct-prune": Entry("privbandit_agents.local.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear"),
     "jdp-linucb": Entry(
         "privbandit_agents.joint.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
     ),

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from privbandit_envs.classification import eta
 
-Rows = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+Rows = tuple[Any, Any]
 
 
 def draw(n: int, seed: int, gamma: float = 1.0) -> Rows:
@@ -54,7 +54,8 @@ def test_probabilities_are_calibrated_without_noise() -> None:
 
 def test_what_is_public_knows_nothing_of_the_private_rows() -> None:
     x, y = draw(5000, 5)
-    models = [LPCTClassifier(random_state=0).fit(*rows, *PUBLIC) for rows in ((x, y), (x[::-1], y), (x, 1 - y))]
+    swaps: list[Rows] = [(x, y), (x[::-1], y), (x, 1 - y)]
+    models = [LPCTClassifier(random_state=0).fit(*rows, *PUBLIC) for rows in swaps]
     for model in models[1:]:
         assert np.array_equal(model.partition_.threshold, models[0].partition_.threshold)
         assert np.array_equal(model.tree_.counts, models[0].tree_.counts)
@@ -73,10 +74,10 @@ def test_fitting_twice_spends_the_same_and_gives_the_same() -> None:
 
 def test_exact_sums_have_the_law_of_the_reports() -> None:
     """Means of every leaf within 5 standard errors over 200 fits, standard deviations within a third."""
-    rows, settings = draw(300, 7), {"depth": 3, "epsilon": 1.0}
+    rows = draw(300, 7)
     single, summed = (
         np.array(
-            [LPCTClassifier(**settings, aggregate=a, random_state=s).fit(*rows, *PUBLIC).total_ for s in range(200)]
+            [LPCTClassifier(1.0, depth=3, aggregate=a, random_state=s).fit(*rows, *PUBLIC).total_ for s in range(200)]
         )[..., 0]
         for a in (False, True)
     )

@@ -28,11 +28,13 @@ from privbandit_agents.agent import (
 )
 from privbandit_agents.local.lpct_report import LEAST, REPORTS, LeafReport, chosen_depth
 from privbandit_agents.local.lpct_tree import Floats, Labels, WeightedTree
-from privbandit_agents.local.partition import RULES, grow
+from privbandit_agents.local.partition import RULES, Partition, grow
 from privbandit_agents.privacy.ledger import pure
 
 EXPLORATION = 0.05
 MAX_DEPTH = 16
+USERS = 10_000
+"""How many users are expected where no horizon is given."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class LPCT(LocalAgent):
         ``tau=inf`` is (8).
     """
 
-    Config = Config
+    Config: ClassVar[type[Any]] = Config
     uses_public_data = True
     fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {
         "public_data", "partition", "report", "tree", "guarantee", "cost", "exploration"
@@ -119,7 +121,7 @@ class LPCT(LocalAgent):
         if public_data is None:
             raise ValueError(f"{self.name} needs an environment with public_data; got None.")
         self.n_labels = n_arms(action_space)
-        self.partition, self.report, self.tree = build(config, *public_data, self.n_labels)
+        self.partition, self.report, self.tree = self.plan(*public_data)
         default = 0.0 if self.n_labels == 2 else EXPLORATION
         self.exploration = default if config.exploration is None else config.exploration
         self.cost, self.ledger = pure(config.epsilon), Ledger(epsilon=config.epsilon)
@@ -142,6 +144,10 @@ class LPCT(LocalAgent):
         low, high = getattr(observation_space, "low", 0), getattr(observation_space, "high", 1)
         unit = np.all(np.equal(low, 0)) and np.all(np.equal(high, 1))
         return needs or ("" if unit else "classification of contexts in [0, 1]^d")
+
+    def plan(self, x: Array, y: Labels) -> tuple[Partition, LeafReport, WeightedTree]:
+        """Return the partition, the report and the tree, all from public data."""
+        return build(self.config, x, y, self.n_labels)
 
     def select_action(self, context: Array) -> Any:
         """Return the answer of the context's leaf, or explore."""
@@ -200,7 +206,7 @@ class LPCT(LocalAgent):
         self.refit_at = max(self.users + 1, math.ceil(self.users * self.config.growth))
 
 
-def build(config: Any, x: Array, y: Labels, labels: int) -> tuple[Any, LeafReport, WeightedTree]:
+def build(config: Any, x: Array, y: Labels, labels: int) -> tuple[Partition, LeafReport, WeightedTree]:
     """Return the partition, the report and the tree of the settings; the public data are all they know.
 
     Without public rows the cells are halved in turn and count as equally likely.
@@ -208,11 +214,14 @@ def build(config: Any, x: Array, y: Labels, labels: int) -> tuple[Any, LeafRepor
     Raises:
         ValueError: a report that does not go with the number of labels, or CART without public rows.
     """
-    kind, epsilon, users = config.report, config.epsilon, config.horizon or 10_000
-    least = LEAST[config.partition]
-    depth = config.depth or chosen_depth(kind, epsilon, labels, users, least)
+    users, least = config.horizon or USERS, LEAST[config.partition]
+    depth = config.depth or chosen_depth(config.report, config.epsilon, labels, users, least)
+    partition, report = cut(config, x, y, labels, depth)
+    settings = config.trust, config.weight, config.tau
+    return partition, report, WeightedTree(partition, x, y, labels, report.variance, *settings)
+
+
+def cut(config: Any, x: Array, y: Labels, labels: int, depth: int) -> tuple[Partition, LeafReport]:
+    """Return the partition of that depth and the report of its leaves."""
     partition = grow(config.partition, np.asarray(x), y, depth)
-    report = LeafReport(kind, epsilon, partition.leaves, labels)
-    noise, settings = report.variance, (config.trust, config.weight, config.tau)
-    tree = WeightedTree(partition, x, y, labels, noise, *settings)
-    return partition, report, tree
+    return partition, LeafReport(config.report, config.epsilon, partition.leaves, labels)

@@ -91,8 +91,9 @@ class LeafReport:
             cells: Labels = np.where(label < 0, -1, leaf * self.labels + label)
             return cells, None if self.randomizer.categorical else np.ones((len(leaf), 1))
         sign = 2.0 * label[:, None] - 1
-        u_and_v: Floats = np.concatenate([np.ones_like(sign), (1 + sign) / 2], axis=1)
-        return np.where(label < 0, -1, leaf), u_and_v if self.kind == "laplace" else sign
+        columns = [np.ones_like(sign), (1 + sign) / 2] if self.kind == "laplace" else [sign]
+        value: Floats = np.concatenate(columns, axis=1, dtype=np.float64)
+        return np.where(label < 0, -1, leaf), value
 
     def randomize(self, leaf: Labels, label: Labels, rng: Generator) -> Array:
         """Draw the reports of n users."""

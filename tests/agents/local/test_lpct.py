@@ -32,7 +32,15 @@ TABLE: dict[tuple[str, float, int], float] = {  # variance of S = (2 y - 1) e_le
     ("signed-subset", 4, 64): 0.0292,
     ("signed-subset", 4, 256): 0.0354,
 }
-OWN = {(1, 16): 0.92, (2, 16): 0.49, (2, 64): 0.42, (2, 256): 0.41, (4, 16): 0.164, (4, 64): 0.319, (4, 256): 0.285}
+OWN: dict[tuple[float, int], float] = {
+    (1, 16): 0.92,
+    (2, 16): 0.49,
+    (2, 64): 0.42,
+    (2, 256): 0.41,
+    (4, 16): 0.164,
+    (4, 64): 0.319,
+    (4, 256): 0.285,
+}
 
 
 def rng(seed: int = 0) -> np.random.Generator:

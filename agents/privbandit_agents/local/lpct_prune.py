@@ -113,7 +113,8 @@ class PrunedTree(WeightedTree):
         """Return 1 for the label of every leaf and 0 for the other one, shape (m, 2)."""
         label, value, stop = self.statistics(total, users)
         chosen = np.zeros(len(self.partition.feature), np.int64)
-        found = stop & False
+        found = np.zeros(len(chosen), bool)
+        value[0] = -1.0  # the root answers only where it is the only node
         for level in self.partition.levels[1:]:
             parent = self.partition.parent[level]
             take = stop[level] | (~found[parent] & (value[level] >= value[chosen[parent]]))

@@ -42,7 +42,7 @@ def test_the_statistic_is_the_best_over_lambda(noise: float) -> None:
 
 
 def test_a_leaf_has_the_label_of_its_deepest_clear_ancestor() -> None:
-    tree, rng = pruned(1.0)
+    tree, rng = pruned(0.5)
     total = 60 * rng.standard_normal((16, 1))
     label, value, stop = tree.statistics(total, 1000)
     answers = tree.predict(total, 1000).argmax(axis=1)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.agent import CentralAgent, LocalAgent
 from privbandit_agents.audit_assortments import GAMES as ASSORTMENTS
+from privbandit_agents.audit_labels import LeafGame
 from privbandit_agents.audit_linear import LayeredGame
 from privbandit_agents.audit_sparse import SETTINGS as SPARSE
 from privbandit_agents.audit_sparse import SparseGame
@@ -70,6 +71,8 @@ def agent_game(name: str, epsilon: float, delta: float, calibration: str) -> Gam
         return SparseGame(name, config)
     if name == "lplr":
         return LayeredGame(name, config)
+    if name in ("lpct", "lpct-prune"):
+        return LeafGame(name, config)
     if "growth" in known:
         config["growth"] = 1.001
     kind = LocalGame if issubclass(find(name).load(), LocalAgent) else JointGame

@@ -65,6 +65,10 @@ AGENTS: dict[str, Entry] = {
     ),
     "prec": Entry("privbandit_agents.local.prec:PREC", "adaptive preconditioning of locally private statistics"),
     "lplr": Entry("privbandit_agents.local.lplr:LPLR", "layered private regression (Li, Simchi-Levi and Wang 2024)"),
+    "lpct": Entry(
+        "privbandit_agents.local.lpct:LPCT", "private classification trees on public data (Ma and Yang 2023)"
+    ),
+    "lpct-prune": Entry("privbandit_agents.local.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear"),
     "jdp-linucb": Entry(
         "privbandit_agents.joint.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
     ),

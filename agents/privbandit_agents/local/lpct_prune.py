@@ -1,0 +1,151 @@
+"""Pruned classification trees under local privacy.
+
+Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classification with Public Data", 2023, Algorithm 2
+with the closed form of appendix A.2.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privbandit_agents.agent import Array, Space, above, count, fraction, n_arms, one_of, positive
+from privbandit_agents.local.lpct import LPCT, MAX_DEPTH, USERS, cut
+from privbandit_agents.local.lpct_report import DEEPEST, REPORTS, LeafReport
+from privbandit_agents.local.lpct_tree import Floats, Labels, WeightedTree
+from privbandit_agents.local.partition import RULES, Partition
+
+PAPER = 160.0
+"""Variance of 2 V - U times epsilon^2 in the paper's report, in whose epsilon its depths are written."""
+REFERENCE = 64
+"""Leaves for which the noise is looked up before their number is known."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of pruned LPCT.
+
+    Attributes:
+        epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
+        report: as in ``lpct``.
+        partition: ``"max-edge"``, or ``"cart"`` (needs scikit-learn).
+        depth: before pruning, at most 16; None: the paper's, at most 8.
+        exploration: probability of a random label; None: 0.
+        constant: C in the threshold sqrt(C log(n_P + n_Q)) of a clear label, in standard deviations, > 0.
+        growth: the policy changes when the number of users has grown by this factor, > 1.
+        horizon: expected number of users, for the depth.
+    """
+
+    epsilon: float = 1.0
+    report: str = "auto"
+    partition: str = "max-edge"
+    depth: int | None = None
+    exploration: float | None = None
+    constant: float = 0.5
+    growth: float = 1.05
+    horizon: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the ranges; epsilon is checked by the randomizer."""
+        one_of(REPORTS, report=self.report)
+        one_of(RULES, partition=self.partition)
+        if self.depth is not None and count(depth=self.depth) > MAX_DEPTH:
+            raise ValueError(f"depth must be at most {MAX_DEPTH}; got {self.depth}.")
+        if self.exploration is not None:
+            fraction(exploration=self.exploration)
+        positive(constant=self.constant)
+        above(1, growth=self.growth)
+        if self.horizon is not None:
+            count(horizon=self.horizon)
+
+
+class LPCTPrune(LPCT):
+    """LPCT in which every leaf is answered for by the deepest ancestor whose label is clear.
+
+    *Formal guarantees.* Those of ``LPCT``: pruning is a function of the released sums and of public data.
+
+    Deviations:
+        A sum of 2 V - U is clear beyond sqrt(C Var log(n_P + n_Q)), where Var is that of the sampling, at most the
+        number of rows, and of the known noise; in place of constants and of 32/epsilon^2, under which the noise of the
+        private sums counts less than the sampling of the public ones. A node's private rows are n_P times its public
+        mass. As in the text, and unlike the printed Algorithm 2, a label that is clearer from private data ends the
+        search only if it is clear.
+    """
+
+    Config: ClassVar[type[Any]] = Config
+
+    @classmethod
+    def plays(cls, observation_space: Space, action_space: Space) -> str:
+        """Classification with two labels in the unit cube."""
+        needs = super().plays(observation_space, action_space)
+        return needs or ("" if n_arms(action_space) == 2 else "classification with two labels")
+
+    def plan(self, x: Array, y: Labels) -> tuple[Partition, LeafReport, WeightedTree]:
+        """Cut deeply enough; the tree prunes."""
+        depth = self.config.depth or paper_depth(self.config, len(y), x.shape[1])
+        partition, report = cut(self.config, x, y, self.n_labels, depth)
+        return partition, report, PrunedTree(partition, x, y, report.variance, self.config.constant)
+
+
+def paper_depth(config: Any, public: int, d: int) -> int:
+    """Return p_0 = floor(d/(2 + 2 d) log2(n_P epsilon^2 + n_Q^((2 + 2 d)/d))), in [1, 8]."""
+    other, _ = LeafReport(config.report, config.epsilon, REFERENCE, 2).variance
+    private = (config.horizon or USERS) * PAPER / max(other, 1e-9)
+    share = d / (2 + 2 * d)
+    return min(max(math.floor(share * math.log2(private + public ** (1 / share))), 1), DEEPEST)
+
+
+class PrunedTree(WeightedTree):
+    """Algorithm 2: the leaf's label is that of the deepest node on its path where the statistic reaches 1.
+
+    Where none does it is that of the node with the largest statistic. The arguments are those of ``WeightedTree``
+    and the constant of the settings.
+    """
+
+    def __init__(self, partition: Partition, x: Array, y: Labels, noise: tuple[float, float], constant: float) -> None:
+        """Count the public rows."""
+        super().__init__(partition, x, y, 2, noise)
+        self.constant = constant
+        self.share = x.shape[1] / (2 + 2 * x.shape[1])
+
+    def predict(self, total: Floats, users: int, spread: Floats | None = None) -> Floats:
+        """Return 1 for the label of every leaf and 0 for the other one, shape (m, 2)."""
+        label, value, stop = self.statistics(total, users)
+        chosen = np.zeros(len(self.partition.feature), np.int64)
+        found = np.zeros(len(chosen), bool)
+        value[0] = -1.0  # the root answers only where it is the only node
+        for level in self.partition.levels[1:]:
+            parent = self.partition.parent[level]
+            take = stop[level] | (~found[parent] & (value[level] >= value[chosen[parent]]))
+            chosen[level] = np.where(take, level, chosen[parent])
+            found[level] = stop[level] | found[parent]
+        return np.eye(2)[label[chosen[self.partition.of_leaf]]]
+
+    def statistics(self, total: Floats, users: int) -> tuple[Labels, Floats, Array]:
+        """Return every node's label, its |eta - 1/2| / r at the best lambda, and whether that ends the search."""
+        private, public = self.partition.gather(total)[:, 0], self.public[:, 0]
+        other, own = self.noise
+        mass, width, rows = self.mass[:, 0], self.width[:, 0], self.rows[:, 0]
+        noise = users * (other * width + max(own - other, 0.0) * mass)
+        noisy = noise >= users * mass
+        log = self.constant * math.log(users + rows[0] + 2)
+        by_private = np.abs(private) / np.sqrt(np.maximum((noise + users * mass) * log, 1e-12))
+        by_public = np.abs(public) / np.sqrt(np.maximum(rows, 1) * log)
+        agree = ~noisy & (private * public > 0)
+        value = np.where(agree, np.hypot(by_private, by_public), np.maximum(by_private, by_public))
+        ruled = by_private > by_public
+        allowed = ~(noisy & ruled) | (self.depths() <= self.deepest(users, other))
+        label = np.where(ruled, private, public) > 0
+        return label.astype(np.int64), value, (value >= 1) & allowed
+
+    def depths(self) -> Labels:
+        """Return the depth of every node."""
+        depths = np.zeros(len(self.partition.feature), np.int64)
+        for depth, level in enumerate(self.partition.levels):
+            depths[level] = depth
+        return depths
+
+    def deepest(self, users: int, other: float) -> float:
+        """Return the largest depth at which private data may end the search while noise prevails."""
+        return float(self.share * math.log(max(users * PAPER / max(other, 1e-9), 1)))

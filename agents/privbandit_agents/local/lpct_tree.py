@@ -1,0 +1,96 @@
+"""The estimate of LPCT: private and public counts weighed against each other and shrunk towards the parents.
+
+Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classification with Public Data", 2023, equation (8).
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit_agents.agent import Array
+from privbandit_agents.local.partition import Partition
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+PSEUDO = 10.0
+"""Public rows' worth of a uniform prior on the leaves' masses."""
+
+
+class WeightedTree:
+    """The probabilities of the labels in every leaf, from sums of private estimates and from public counts.
+
+    A node's private sum S is weighed by c = n psi / Var S, where psi is the node's public mass and the variance is that
+    of the sampling and of the known noise, and its public sum by c lambda: that is (8) with a factor in front. Without
+    a given lambda it is trust / c, the inverse-variance weight. A node's mean is then drawn towards its parent's, which
+    counts as much as 1 / tau^2 users without noise. Everything here is a function of released sums and public data.
+
+    Args:
+        partition: grown from the public data.
+        x: public features (n_Q, d).
+        y: public labels (n_Q,).
+        labels: K.
+        noise: variance of an entry of a user's estimate in (another leaf, the own one).
+        trust: worth of a public row in users without noise, > 0.
+        weight: lambda in (8), or None.
+        tau: how far children are from their parents, > 0; infinity: no shrinkage.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        x: Array,
+        y: Labels,
+        labels: int,
+        noise: tuple[float, float],
+        trust: float = 1.0,
+        weight: float | None = None,
+        tau: float = 0.5,
+    ) -> None:
+        """Count the public rows."""
+        self.partition, self.labels, self.noise = partition, labels, noise
+        self.trust, self.weight, self.tau = trust, weight, tau
+        self.counts = np.zeros((partition.leaves, labels))
+        np.add.at(self.counts, (partition.find(x), y), 1)
+        public = self.counts[:, 1:] - self.counts[:, :1] if labels == 2 else self.counts
+        self.public = partition.gather(public)
+        self.rows = partition.gather(self.counts.sum(axis=1, keepdims=True))
+        self.width = partition.gather(np.ones((partition.leaves, 1)))
+        prior = PSEUDO / partition.leaves
+        self.mass = (self.rows + prior * self.width) / (len(y) + PSEUDO)
+
+    def predict(self, total: Floats, users: int, spread: Floats | None = None) -> Floats:
+        """Return the probabilities of the labels in every leaf, shape (m, K).
+
+        Args:
+            total: sum of the users' estimates, shape (m, columns).
+            users: how many they are.
+            spread: by how much each entry's noise is larger than that of as many plain estimates, shape (m, columns).
+        """
+        means = self.shrink(*self.evidence(total, users, np.ones_like(total) if spread is None else spread))
+        leaves = means[self.partition.of_leaf]
+        if self.labels == 2:
+            leaves = np.concatenate([1 - leaves, 1 + leaves], axis=1) / 2
+        clipped = np.clip(leaves, 0, 1)
+        return np.asarray(clipped / np.maximum(clipped.sum(axis=1, keepdims=True), 1e-12))
+
+    def evidence(self, total: Floats, users: int, spread: Floats) -> tuple[Floats, Floats]:
+        """Return every node's weighted sum and its precision, private and public together."""
+        other, own = self.noise
+        gathered = self.partition.gather(spread)
+        variance = other * gathered + np.maximum(1 + own - other, 0) * self.mass * gathered / self.width
+        worth = self.mass / np.maximum(variance, 1e-12)
+        share = worth * self.weight if self.weight is not None else self.trust
+        sums = worth * self.partition.gather(total) + share * self.public
+        return sums, worth * users * self.mass + share * self.rows
+
+    def shrink(self, sums: Floats, precision: Floats) -> Floats:
+        """Return every node's mean, from the root down."""
+        prior = 0.0 if math.isinf(self.tau) else self.tau**-2
+        means = np.full(sums.shape, 0.0 if self.labels == 2 else 1 / self.labels)
+        for depth, level in enumerate(self.partition.levels):
+            above = means[self.partition.parent[level]] if depth else means[level]
+            weight = precision[level] + prior
+            with np.errstate(divide="ignore", invalid="ignore"):
+                means[level] = np.where(weight > 0, (sums[level] + prior * above) / weight, above)
+        return means

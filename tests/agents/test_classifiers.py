@@ -1,0 +1,116 @@
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from privbandit_agents.classifiers import LPCTClassifier
+from sklearn.base import clone
+
+from privbandit_envs.classification import eta
+
+Rows = tuple[Any, Any]
+
+
+def draw(n: int, seed: int, gamma: float = 1.0) -> Rows:
+    rng = np.random.default_rng(seed)
+    x = rng.random((n, 2))
+    return x, (rng.random(n) < eta(x, gamma)).astype(int)
+
+
+def three(n: int, seed: int) -> Rows:
+    x = np.random.default_rng(seed).random((n, 2))
+    return 4 * x - 1, np.array(["a", "b", "c"])[(x[:, 0] * 2.999).astype(int)]
+
+
+PUBLIC = draw(50, 0, 0.5)
+TEST = draw(20_000, 1)
+
+
+@pytest.mark.parametrize("aggregate", [False, True])
+@pytest.mark.parametrize("partition", ["max-edge", "cart"])
+def test_private_rows_help(aggregate: bool, partition: str) -> None:
+    model = LPCTClassifier(4.0, partition=partition, aggregate=aggregate, random_state=0)
+    public_only = clone(model).set_params(epsilon=1e-4).fit(*draw(20_000, 2), *PUBLIC)
+    model.fit(*draw(20_000, 2), *PUBLIC)
+    assert model.score(*TEST) > public_only.score(*TEST) + 0.01 and model.score(*TEST) > 0.66
+    chances = model.predict_proba(TEST[0])
+    assert (chances >= 0).all() and np.allclose(chances.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("report", ["auto", "subset", "signed-subset", "ternary", "grr", "laplace"])
+def test_three_classes(report: str) -> None:
+    model = LPCTClassifier(8.0, report=report, depth=4, random_state=0).fit(*three(20_000, 0), *three(30, 1))
+    assert model.total_.shape == (16, 3)
+    assert model.score(*three(4000, 2)) > 0.8 and set(model.predict(three(50, 3)[0])) <= {"a", "b", "c"}
+
+
+def test_probabilities_are_calibrated_without_noise() -> None:
+    model = LPCTClassifier(math.inf, depth=6, tau=math.inf).fit(*draw(200_000, 3), *draw(2000, 4))
+    chance = model.predict_proba(TEST[0])[:, 1]
+    for low in np.arange(0.2, 0.8, 0.1):
+        inside = (chance >= low) & (chance < low + 0.1)
+        assert abs(chance[inside].mean() - TEST[1][inside].mean()) < 0.06
+
+
+def test_what_is_public_knows_nothing_of_the_private_rows() -> None:
+    x, y = draw(5000, 5)
+    swaps: list[Rows] = [(x, y), (x[::-1], y), (x, 1 - y)]
+    models = [LPCTClassifier(random_state=0).fit(*rows, *PUBLIC) for rows in swaps]
+    for model in models[1:]:
+        assert np.array_equal(model.partition_.threshold, models[0].partition_.threshold)
+        assert np.array_equal(model.tree_.counts, models[0].tree_.counts)
+        assert np.array_equal(model.tree_.mass, models[0].tree_.mass)
+        assert np.array_equal(model.scale_, models[0].scale_)
+    assert not np.array_equal(models[0].total_, models[2].total_)
+
+
+def test_fitting_twice_spends_the_same_and_gives_the_same() -> None:
+    model = LPCTClassifier(0.7, random_state=3).fit(*draw(3000, 6), *PUBLIC)
+    first, total = model.ledger_.spent_epsilon(), model.total_
+    model.fit(*draw(3000, 6), *PUBLIC)
+    assert model.ledger_.spent_epsilon() == first == pytest.approx(0.7)
+    assert np.array_equal(model.total_, total) and model.guarantee_.epsilon == 0.7 and model.epsilon == 0.7
+
+
+def test_exact_sums_have_the_law_of_the_reports() -> None:
+    """Means of every leaf within 5 standard errors over 200 fits, standard deviations within a third."""
+    rows = draw(300, 7)
+    single, summed = (
+        np.array(
+            [LPCTClassifier(1.0, depth=3, aggregate=a, random_state=s).fit(*rows, *PUBLIC).total_ for s in range(200)]
+        )[..., 0]
+        for a in (False, True)
+    )
+    error = np.hypot(single.std(axis=0), summed.std(axis=0)) / math.sqrt(200)
+    assert (np.abs(single.mean(axis=0) - summed.mean(axis=0)) <= 5 * error).all()
+    assert single.std(axis=0) == pytest.approx(summed.std(axis=0), rel=1 / 3)
+
+
+def test_without_public_rows() -> None:
+    x, y = draw(20_000, 8)
+    model = LPCTClassifier(4.0, classes=[0, 1], random_state=0).fit(x, y)
+    assert model.score(*TEST) > 0.65
+    with pytest.raises(ValueError, match="classes must be given where there are no public rows"):
+        LPCTClassifier().fit(x, y)
+
+
+def test_malformed_input_is_refused_in_a_sentence() -> None:
+    x, y = draw(100, 9)
+    bad = x.copy()
+    bad[3, 1] = math.nan
+    with pytest.raises(ValueError, match="X must not contain NaN or infinity; got nan"):
+        LPCTClassifier().fit(bad, y, *PUBLIC)
+    with pytest.raises(ValueError, match="X_public must not contain NaN or infinity"):
+        LPCTClassifier().fit(x, y, bad, y)
+    with pytest.raises(ValueError, match=r"at least two classes; got \[1\]: give classes="):
+        LPCTClassifier().fit(x, y, x, np.ones(100, int))
+    with pytest.raises(ValueError, match=r"y must hold the classes \[0, 1\]; got .*7"):
+        LPCTClassifier().fit(x, np.full(100, 7), *PUBLIC)
+    with pytest.raises(ValueError, match="must be given together"):
+        LPCTClassifier().fit(x, y, x)
+    with pytest.raises(ValueError, match="X has 1 features, but LPCTClassifier is expecting 2"):
+        LPCTClassifier().fit(x, y, *PUBLIC).predict(x[:, :1])
+    with pytest.raises(ValueError, match="epsilon must be > 0"):
+        LPCTClassifier(-1.0).fit(x, y, *PUBLIC)
+    one_class = LPCTClassifier(classes=[0, 1], random_state=0).fit(x, y, x, np.ones(100, int))
+    assert set(one_class.predict(x)) <= {0, 1}

@@ -165,7 +165,8 @@ class LPCT(LocalAgent):
 
     def encode(self, context: Array, action: Any, feedback: Any) -> tuple[Labels, Labels]:
         """Return each user's leaf and label, -1 for a label that was not revealed."""
-        action, feedback = np.atleast_1d(action).astype(np.int64), np.atleast_1d(feedback)
+        action = np.nan_to_num(np.asarray(np.atleast_1d(action), np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+        action, feedback = np.clip(action, 0, self.n_labels - 1).astype(np.int64), np.atleast_1d(feedback)
         right = np.isfinite(feedback) & (np.nan_to_num(feedback) > 0.5)
         hidden = 1 - action if self.n_labels == 2 else np.full_like(action, -1)
         return self.partition.find(self.rows(context)), np.where(right, action, hidden)

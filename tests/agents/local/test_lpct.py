@@ -261,3 +261,16 @@ def test_one_public_class_and_empty_leaves_have_an_answer() -> None:
     chances = tree.predict(np.zeros((report.leaves, 1)), 0)
     assert np.isfinite(chances).all() and (chances.argmax(axis=1) == 1).all()
     assert chances.sum(axis=1) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("report", [*KINDS, "auto"])
+@pytest.mark.parametrize("source", ["lpct-synthetic", "digits"])
+@pytest.mark.parametrize("action", [5, -1, 10**9, 0.5, math.nan, math.inf])
+def test_any_action_makes_one_report(report: str, source: str, action: float) -> None:
+    env: Any = world(source=source)
+    agent: Any = make("lpct", env, seed=0, report=report)
+    context = env.reset(seed=0)[0]
+    for feedback in (0.0, 1.0, math.nan, 1e308):
+        leaf, label = agent.encode(context, action, feedback)
+        assert 0 <= leaf[0] < agent.partition.leaves and -1 <= label[0] < agent.n_labels
+        assert len(agent.randomize(context, action, feedback)) == 1

@@ -121,6 +121,7 @@ class LPCT(LocalAgent):
         if public_data is None:
             raise ValueError(f"{self.name} needs an environment with public_data; got None.")
         self.n_labels = n_arms(action_space)
+        self.luck = rng.spawn(1)[0]  # of exploration; reports have a generator of their own
         self.partition, self.report, self.tree = self.plan(*public_data)
         default = 0.0 if self.n_labels == 2 else EXPLORATION
         self.exploration = default if config.exploration is None else config.exploration
@@ -154,7 +155,7 @@ class LPCT(LocalAgent):
         rows = self.rows(context)
         labels = self.answers[self.partition.find(rows)]
         if self.exploration:
-            luck = many(self.rng, context, rows.shape[1:], 2).reshape(-1, 2)
+            luck = many(self.luck, context, rows.shape[1:], 2).reshape(-1, 2)
             labels = np.where(luck[:, 0] < self.exploration, (luck[:, 1] * self.n_labels).astype(np.int64), labels)
         return labels if np.ndim(context) == 2 else int(labels[0])
 

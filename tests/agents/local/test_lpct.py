@@ -274,3 +274,12 @@ def test_any_action_makes_one_report(report: str, source: str, action: float) ->
         leaf, label = agent.encode(context, action, feedback)
         assert 0 <= leaf[0] < agent.partition.leaves and -1 <= label[0] < agent.n_labels
         assert len(agent.randomize(context, action, feedback)) == 1
+
+
+@pytest.mark.parametrize("source", ["lpct-synthetic", "wine"])
+def test_blocks_and_steps_are_the_same_run(source: str) -> None:
+    runs = []
+    for wrapped in (lambda env: env, gym.Wrapper):
+        env = wrapped(world(source=source).unwrapped)
+        runs.append(play(env, make("lpct", env, seed=1), 700, seed=1).regret)
+    assert np.array_equal(*runs)

@@ -1,8 +1,7 @@
 """Gymnasium environments for contextual bandits; importing this package registers them."""
 
 from privbandit_envs.env import BanditEnv
-from privbandit_envs.population import Kinds
-from privbandit_envs.problem import ArmProblem, Problem, Served
+from privbandit_envs.problem import ArmProblem, Kinds, Problem, Served
 from privbandit_envs.registration import ENV_IDS, register
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.vector_env import BanditVectorEnv

@@ -8,8 +8,8 @@ from gymnasium.error import ResetNeeded
 
 from privbandit_envs._validate import count
 from privbandit_envs._validate import seed as checked_seed
-from privbandit_envs.population import Counts, Kinds, Population, Tally
-from privbandit_envs.problem import Array, Problem, Served
+from privbandit_envs.population import Counts, Population, Tally
+from privbandit_envs.problem import Array, Kinds, Problem, Served
 from privbandit_envs.stream import Bookmark, UserStream, World
 
 

@@ -9,8 +9,7 @@ from numpy.random import Generator
 
 from privbandit_envs._validate import count, fraction, numbers, one_of, positive
 from privbandit_envs.gaussians import gaussians
-from privbandit_envs.population import Kinds
-from privbandit_envs.problem import ArmProblem, Array, Floats, pick
+from privbandit_envs.problem import ArmProblem, Array, Floats, Kinds, pick
 
 DESIGNS = ("sphere", "case1", "case2", "ill", "mixed")
 NOISES = ("rademacher", "uniform")

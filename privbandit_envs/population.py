@@ -7,34 +7,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_envs.problem import Array, Floats, Problem
+from privbandit_envs.problem import Array, Problem
 
 Counts = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Kinds:
-    """The contexts that exist, and how likely a user is to have each.
-
-    Attributes:
-        contexts: shape (m, ...).
-        probabilities: float64 of shape (m,), sum 1.
-
-    Raises:
-        ValueError: not one probability for each context, or they do not add up to 1.
-    """
-
-    contexts: Array
-    probabilities: Floats
-
-    def __post_init__(self) -> None:
-        """Check the probabilities, in float64 as they are drawn from."""
-        chances = np.asarray(self.probabilities, dtype=np.float64)
-        if chances.shape != (len(self.contexts),):
-            raise ValueError(f"probabilities must be {len(self.contexts)}, one for each context; got {chances.shape}.")
-        if not (chances >= 0).all() or abs(chances.sum() - 1) > 1e-9:
-            raise ValueError(f"probabilities must be >= 0 and add up to 1 in float64; their sum is {chances.sum():g}.")
-        object.__setattr__(self, "probabilities", chances)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,12 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from privbandit_envs.population import Kinds
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -41,6 +38,31 @@ class Served:
         if len(parts) == 1:
             return parts[0]
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The contexts that exist, and how likely a user is to have each.
+
+    Attributes:
+        contexts: shape (m, ...).
+        probabilities: float64 of shape (m,), sum 1.
+
+    Raises:
+        ValueError: not one probability for each context, or they do not add up to 1.
+    """
+
+    contexts: Array
+    probabilities: Floats
+
+    def __post_init__(self) -> None:
+        """Check the probabilities, in float64 as they are drawn from."""
+        chances = np.asarray(self.probabilities, dtype=np.float64)
+        if chances.shape != (len(self.contexts),):
+            raise ValueError(f"probabilities must be {len(self.contexts)}, one for each context; got {chances.shape}.")
+        if not (chances >= 0).all() or abs(chances.sum() - 1) > 1e-9:
+            raise ValueError(f"probabilities must be >= 0 and add up to 1 in float64; their sum is {chances.sum():g}.")
+        object.__setattr__(self, "probabilities", chances)
 
 
 class Problem(ABC):
@@ -87,7 +109,7 @@ class Problem(ABC):
         """Prepare a block of users for serving; a family overrides it only to be faster."""
         return Rounds(self, users, rng)
 
-    def kinds(self) -> "Kinds | None":
+    def kinds(self) -> Kinds | None:
         """Return the contexts that exist, if they are finitely many and users are independent draws of them.
 
         With them and ``outcome_law``, users can be served by counts: see ``privbandit_envs.population``.

@@ -282,4 +282,4 @@ def test_blocks_and_steps_are_the_same_run(source: str) -> None:
     for wrapped in (lambda env: env, gym.Wrapper):
         env = wrapped(world(source=source).unwrapped)
         runs.append(play(env, make("lpct", env, seed=1), 700, seed=1).regret)
-    assert np.array_equal(*runs)
+    assert np.array_equal(runs[0], runs[1])

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from privbandit_agents.classifiers import LPCTClassifier
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from privbandit_envs.classification import eta
 
@@ -110,6 +111,8 @@ def test_malformed_input_is_refused_in_a_sentence() -> None:
         LPCTClassifier().fit(x, y, x)
     with pytest.raises(ValueError, match="X has 1 features, but LPCTClassifier is expecting 2"):
         LPCTClassifier().fit(x, y, *PUBLIC).predict(x[:, :1])
+    with pytest.raises(NotFittedError):
+        LPCTClassifier().predict(x)
     with pytest.raises(ValueError, match="epsilon must be > 0"):
         LPCTClassifier(-1.0).fit(x, y, *PUBLIC)
     one_class = LPCTClassifier(classes=[0, 1], random_state=0).fit(x, y, x, np.ones(100, int))

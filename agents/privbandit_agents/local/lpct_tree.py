@@ -13,8 +13,8 @@ from privbandit_agents.local.partition import Partition
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
-PSEUDO = 10.0
-"""Public rows' worth of a uniform prior on the leaves' masses."""
+PSEUDO = 1.0
+"""Public rows added to every leaf, where masses are estimated (Laplace's rule)."""
 
 
 class WeightedTree:
@@ -56,8 +56,7 @@ class WeightedTree:
         self.public = partition.gather(public)
         self.rows = partition.gather(self.counts.sum(axis=1, keepdims=True))
         self.width = partition.gather(np.ones((partition.leaves, 1)))
-        prior = PSEUDO / partition.leaves
-        self.mass = (self.rows + prior * self.width) / (len(y) + PSEUDO)
+        self.mass = (self.rows + PSEUDO * self.width) / (len(y) + PSEUDO * partition.leaves)
 
     def predict(self, total: Floats, users: int, spread: Floats | None = None) -> Floats:
         """Return the probabilities of the labels in every leaf, shape (m, K).

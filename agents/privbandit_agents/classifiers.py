@@ -31,8 +31,11 @@ class LPCTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     *Formal guarantees.* Pure epsilon-local DP of every private row, features and label together: one report a row by
     ``LeafReport``; see ``LPCT``. The tree, the features' scale, the classes and the randomizer depend on the public
-    rows, the settings and the number of private rows alone. Each ``fit`` spends epsilon once; fits on the same people
-    add up. ``aggregate=True`` draws the sum of the reports directly: for simulation, by the same law.
+    rows, the settings and the number of private rows alone. Private features that are not finite count as the middle of
+    their scale, private labels that are no class as the first one, so that no row stops the others. Each ``fit`` spends
+    epsilon once (``ledger_`` is of the last one); fits on the same people add up, if their noise is fresh: an integer
+    ``random_state`` is for reproduction, must be secret, and is for one fit. ``aggregate=True`` draws the sum of the
+    reports directly where it has an exact law: for simulation.
 
     Without public rows the features are scaled by ``feature_range``, ``classes`` must be given, and the cells are
     halved in turn.
@@ -47,7 +50,7 @@ class LPCTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tau: distance of a node's mean from its parent's; infinity: no shrinkage.
         classes: the labels that exist, known to the public; None: those of the public rows.
         feature_range: (low, high) of all features, for a fit without public rows.
-        aggregate: whether to draw the sum of the reports at once.
+        aggregate: whether to draw the sum of the reports at once where its law is exact.
         random_state: seed or numpy generator of the noise.
 
     Attributes:
@@ -85,10 +88,10 @@ class LPCTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from private rows X (n, d), y (n,) and public rows X_public (n_Q, d), y_public (n_Q,).
 
         Raises:
-            ValueError: rows that are not finite, fewer than two classes, a label outside the classes, or a setting out
-                of range.
+            ValueError: public rows that are not finite, or with a label outside the classes; fewer than two classes;
+                a setting out of range.
         """
-        private, labels = rows(X, "X"), column_or_1d(y)
+        private, labels = check_array(X, dtype=np.float64, ensure_all_finite=False), column_or_1d(y)
         check_consistent_length(private, labels)
         self.n_features_in_ = private.shape[1]
         if (X_public is None) != (y_public is None):
@@ -112,7 +115,8 @@ class LPCTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         public = min_max(known, self.scale_), self.index(answers, "y_public")
         self.partition_, self.report_, self.tree_ = build(config, *public, len(self.classes_))
-        self.total_ = self.private_total(min_max(private, self.scale_), self.index(labels, "y"))
+        sound = np.where(np.isfinite(private), private, self.scale_.mean(axis=0))
+        self.total_ = self.private_total(min_max(sound, self.scale_), self.known(labels)[0])
         self.probabilities_ = self.tree_.predict(self.total_, len(labels))
         return self
 
@@ -128,7 +132,7 @@ class LPCTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             reference="docs/privacy.md, classification trees",
         )
         rng, leaf = generator(self.random_state), self.partition_.find(x)
-        if self.aggregate:
+        if self.aggregate and self.report_.randomizer.exact_sum:
             total: Floats = self.report_.total(leaf, y, rng)
             return total
         parts = [slice(start, start + CHUNK) for start in range(0, len(y), CHUNK)]
@@ -145,12 +149,17 @@ class LPCTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return classes
 
     def index(self, labels: Any, name: str) -> NDArray[np.int64]:
-        """Return the number of every label."""
-        found = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
-        strange = self.classes_[found] != labels
+        """Return the number of every label of public rows."""
+        found, strange = self.known(labels)
         if np.any(strange):
             raise ValueError(f"{name} must hold the classes {self.classes_.tolist()}; got {labels[strange][0]!r}.")
-        return np.asarray(found, np.int64)
+        return found
+
+    def known(self, labels: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the number of every label, 0 for one that is no class, and which these are."""
+        found = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
+        strange = self.classes_[found] != labels
+        return np.where(strange, 0, found).astype(np.int64), np.asarray(strange, np.bool_)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the estimated probabilities of the classes, shape (n, K)."""
@@ -181,4 +190,6 @@ def generator(random_state: Any) -> np.random.Generator:
     """Return a generator for scikit-learn's ways to name one."""
     if isinstance(random_state, np.random.Generator):
         return random_state
+    if random_state is None:
+        return np.random.default_rng()
     return np.random.default_rng(check_random_state(random_state).randint(2**31))

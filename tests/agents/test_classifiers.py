@@ -99,14 +99,12 @@ def test_malformed_input_is_refused_in_a_sentence() -> None:
     x, y = draw(100, 9)
     bad = x.copy()
     bad[3, 1] = math.nan
-    with pytest.raises(ValueError, match="X must not contain NaN or infinity; got nan"):
-        LPCTClassifier().fit(bad, y, *PUBLIC)
     with pytest.raises(ValueError, match="X_public must not contain NaN or infinity"):
         LPCTClassifier().fit(x, y, bad, y)
     with pytest.raises(ValueError, match=r"at least two classes; got \[1\]: give classes="):
         LPCTClassifier().fit(x, y, x, np.ones(100, int))
-    with pytest.raises(ValueError, match=r"y must hold the classes \[0, 1\]; got .*7"):
-        LPCTClassifier().fit(x, np.full(100, 7), *PUBLIC)
+    with pytest.raises(ValueError, match=r"y_public must hold the classes \[0, 1\]; got .*7"):
+        LPCTClassifier(classes=[0, 1]).fit(x, y, x, np.full(100, 7))
     with pytest.raises(ValueError, match="must be given together"):
         LPCTClassifier().fit(x, y, x)
     with pytest.raises(ValueError, match="X has 1 features, but LPCTClassifier is expecting 2"):
@@ -117,3 +115,19 @@ def test_malformed_input_is_refused_in_a_sentence() -> None:
         LPCTClassifier(-1.0).fit(x, y, *PUBLIC)
     one_class = LPCTClassifier(classes=[0, 1], random_state=0).fit(x, y, x, np.ones(100, int))
     assert set(one_class.predict(x)) <= {0, 1}
+
+
+def test_no_private_row_stops_the_others() -> None:
+    x, y = draw(100, 9)
+    wild, strange = x.copy(), y.copy()
+    wild[3], wild[4, 1], strange[5] = math.nan, -math.inf, 7
+    totals = [LPCTClassifier(math.inf, depth=3).fit(*private, *PUBLIC).total_ for private in ((x, y), (wild, strange))]
+    assert np.isfinite(totals[1]).all() and np.abs(totals[0] - totals[1]).sum() <= 2 * 3
+
+
+def test_sums_are_drawn_at_once_only_where_their_law_is_exact() -> None:
+    x, y = draw(100, 9)
+    model = LPCTClassifier(4.0, report="signed-subset", depth=4, aggregate=True, random_state=0).fit(x, y, *PUBLIC)
+    assert not model.report_.randomizer.exact_sum
+    alone = LPCTClassifier(4.0, report="signed-subset", depth=4, random_state=0).fit(x, y, *PUBLIC)
+    assert np.array_equal(model.total_, alone.total_)

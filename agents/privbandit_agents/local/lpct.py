@@ -166,11 +166,12 @@ class LPCT(LocalAgent):
 
     def encode(self, context: Array, action: Any, feedback: Any) -> tuple[Labels, Labels]:
         """Return each user's leaf and label, -1 for a label that was not revealed."""
-        action = np.nan_to_num(np.asarray(np.atleast_1d(action), np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-        action, feedback = np.clip(action, 0, self.n_labels - 1).astype(np.int64), np.atleast_1d(feedback)
+        rows = self.rows(context)
+        action, feedback = (np.broadcast_to(np.asarray(part, np.float64), len(rows)) for part in (action, feedback))
+        action = np.clip(np.nan_to_num(action, posinf=0, neginf=0), 0, self.n_labels - 1).astype(np.int64)
         right = np.isfinite(feedback) & (np.nan_to_num(feedback) > 0.5)
         hidden = 1 - action if self.n_labels == 2 else np.full_like(action, -1)
-        return self.partition.find(self.rows(context)), np.where(right, action, hidden)
+        return self.partition.find(rows), np.where(right, action, hidden)
 
     def randomize(self, context: Array, action: Any, feedback: Any) -> Array:
         """Return the reports of one user or of n users: one release each, whatever the record."""

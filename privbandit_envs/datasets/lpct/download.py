@@ -10,8 +10,8 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from privbandit_envs.datasets.lpct.files import DAMAGED, opened
 from privbandit_envs.datasets.lpct.sources import SOURCES
-from privbandit_envs.datasets.lpct.table import DAMAGED, opened
 from privbandit_envs.datasets.prepared import atomic
 
 TIMEOUT = 60

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from privbandit_envs.datasets.dataset import Dataset
 from privbandit_envs.datasets.lpct import table
+from privbandit_envs.datasets.lpct.files import GENERATED
 from privbandit_envs.datasets.lpct.sources import FILE, SOURCES, Kind, Source
 from privbandit_envs.datasets.lpct.store import Facts, Prepared
 from privbandit_envs.datasets.lpct.table import Codes, Floats, Table, Tick
@@ -57,7 +58,7 @@ def wanted(source: Source, names: list[str]) -> tuple[list[str], list[str]]:
     if source.features is not None:
         categories += [name for name, kind in source.features.items() if kind is not Kind.NUMBER]
         return [name for name, kind in source.features.items() if kind is Kind.NUMBER], list(dict.fromkeys(categories))
-    others = {table.find(names, column) for column in (*categories, *source.dropped, table.GENERATED) if column != FILE}
+    others = {table.find(names, column) for column in (*categories, *source.dropped, GENERATED) if column != FILE}
     numbers = [name for at, name in enumerate(names) if at not in others]
     return numbers, categories
 

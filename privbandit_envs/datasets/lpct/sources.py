@@ -111,8 +111,10 @@ def numbers(*names: str) -> dict[str, Kind]:
     return dict.fromkeys(names, Kind.NUMBER)
 
 
-ADULT = ("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship")
-ADULT += ("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income")
+ADULT = (
+    *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
+    *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
+)
 
 SOURCES: dict[str, Source] = {
     "anonymity": Source(

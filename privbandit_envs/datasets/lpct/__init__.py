@@ -56,6 +56,17 @@ def get(name: str, path: Path | None = None, out: Path | None = None, tick: Tick
     return prepared
 
 
+def state(name: str) -> dict[str, str]:
+    """Return where a data set is, or what to do about one that is not there."""
+    facts = store.facts_of(store.place(name))
+    if facts is not None:
+        return {"is there": f"from {facts.origin}{', a generated sample' if facts.generated else ''}"}
+    source = SOURCES[name]
+    if source.url is not None:
+        return {"to get it": "it is downloaded on first use"}
+    return {"to get it": f"privbandit data {name} PATH, with {' and '.join(source.files)} of {source.page}"}
+
+
 def how_to_get(name: str) -> str:
     """Return what to do about a data set that is not there."""
     source = SOURCES[name]

@@ -198,6 +198,7 @@ def plain(cell: str) -> str:
     """Return a category without space around it, a full stop at its end, or different ways to write a number."""
     name = cell.strip().removesuffix(".")
     try:
-        return f"{float(name):g}"
+        value = float(name)
     except ValueError:
         return name
+    return str(int(value)) if value.is_integer() else str(value)

@@ -1,6 +1,7 @@
 """``privbandit data``: real data, prepared for the environments."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from privbandit_envs.datasets.prepared import Prepared
 
 data = typer.Typer(help="Prepare real data for the environments.")
-out_console = Console(highlight=False)
+out_console = Console(width=None if sys.stdout.isatty() else 120)
 GENERATED = "This is a generated sample, not real data."
 
 
@@ -81,7 +82,7 @@ def command_for(name: str) -> Callable[..., None]:
     source = lpct.SOURCES[name]
     files = " and ".join(source.files)
     several = ", in a folder or a .zip file" if len(source.files) > 1 else ""
-    default = "  [default: download it]" if source.url else ""
+    default = " Without it they are downloaded." if source.url else ""
 
     def prepare_rows(
         path: Annotated[Path | None, typer.Argument(help=f"{files} of {source.page}{several}.{default}")] = None,

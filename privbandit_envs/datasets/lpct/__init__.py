@@ -71,4 +71,4 @@ def how_to_get(name: str) -> str:
     """Return what to do about a data set that is not there."""
     source = SOURCES[name]
     files = " and ".join(source.files)
-    return f"{name} is not there; get {files} from {source.page} and run privbandit data {name} PATH."
+    return f"{name} is prepared from a file; get {files} from {source.page} and run privbandit data {name} PATH."

@@ -6,6 +6,7 @@ written beside the archive, and every later download must have the same one: tru
 
 import hashlib
 import json
+from contextlib import closing
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -72,9 +73,7 @@ def check(name: str, path: Path, record: Path, by_hand: str) -> None:
 def checksums(path: Path, files: tuple[str, ...]) -> dict[str, str]:
     """Return the SHA-256 checksum of each file of an archive."""
     found = {}
-    for name, file in opened(path, files):
-        digest = hashlib.sha256()
-        while block := file.read(BLOCK):
-            digest.update(block)
-        found[name] = digest.hexdigest()
+    with closing(opened(path, files)) as there:
+        for name, file in there:
+            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return found

@@ -2,7 +2,7 @@
 
 import csv
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from io import BytesIO, TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
@@ -12,12 +12,14 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 Row = tuple[int, list[str]]
 """The number of a line and its cells."""
 ROWS_A_BLOCK = 2**14
+Found = Generator[tuple[str, IO[bytes]], None, None]
+"""Files by name; to be closed."""
 DAMAGED = (BadZipFile, EOFError, zlib.error)
 GENERATED = "generated sample"
 """A column, or a word in a comment, by which a generated file is known."""
 
 
-def opened(path: Path, files: Sequence[str]) -> Iterator[tuple[str, IO[bytes]]]:
+def opened(path: Path, files: Sequence[str]) -> Found:
     """Yield the files by name, from a folder, an archive, or the path itself if it is the only one."""
     if path.suffix.lower() in (".xlsx", ".xls"):
         raise ValueError(f"{path} is a spreadsheet; save its data as CSV in UTF-8 and give that file.")
@@ -34,7 +36,7 @@ def opened(path: Path, files: Sequence[str]) -> Iterator[tuple[str, IO[bytes]]]:
             yield files[0], file
 
 
-def from_folder(path: Path, files: Sequence[str]) -> Iterator[tuple[str, IO[bytes]]]:
+def from_folder(path: Path, files: Sequence[str]) -> Found:
     """Yield the files of a folder."""
     there = {found.name.casefold(): found for found in sorted(path.iterdir()) if found.is_file()}
     for name in files:
@@ -44,7 +46,7 @@ def from_folder(path: Path, files: Sequence[str]) -> Iterator[tuple[str, IO[byte
             yield name, file
 
 
-def from_archive(path: Path, files: Sequence[str]) -> Iterator[tuple[str, IO[bytes]]]:
+def from_archive(path: Path, files: Sequence[str]) -> Found:
     """Yield the files of an archive, in whatever folder they are in it."""
     try:
         with ZipFile(path) as archive:
@@ -78,9 +80,10 @@ def lines(text: TextIOWrapper, where: str) -> Iterator[Row]:
     """Yield number and cells of every line of a CSV file that is not empty."""
     reader = csv.reader(text, skipinitialspace=True)
     try:
-        for cells in reader:
-            if cells:
-                yield reader.line_num, cells
+        with text:
+            for cells in reader:
+                if cells:
+                    yield reader.line_num, cells
     except (csv.Error, UnicodeDecodeError, *DAMAGED) as error:
         raise ValueError(
             f"{where}, near line {reader.line_num + 1}: not a CSV file in UTF-8 ({error}); get it again."

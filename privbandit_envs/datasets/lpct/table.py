@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -60,8 +61,9 @@ def read(
         ValueError: a column is missing or a row malformed; the message names file, line and column.
     """
     reading = Reading(choice, header, tick)
-    for name, file in opened(path, files):
-        reading.add(name, file, str(path) if path.is_file() and len(files) == 1 else f"{path}, {name}")
+    with closing(opened(path, files)) as found:
+        for name, file in found:
+            reading.add(name, file, str(path) if path.is_file() and len(files) == 1 else f"{path}, {name}")
     if not reading.rows:
         raise ValueError(f"{path} has no rows; give another file.")
     return reading.table()

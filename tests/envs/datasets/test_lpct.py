@@ -168,19 +168,10 @@ def test_a_missing_column_is_named(name: str, tmp_path: Path) -> None:
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("\n1,", "\n1,1,", r"line \d+: 11 columns expected; got 12"),
-        (",Outcome,", ",Result,", "has no column 'Outcome'"),
-        ("Glucose", "", "has no column 'Glucose'"),
-    ],
-)
-def test_malformed_files(old: str, new: str, message: str, tmp_path: Path) -> None:
+def test_a_row_with_too_many_cells_is_named(tmp_path: Path) -> None:
     path = written("diabetes", tmp_path)
-    path.write_text("Id," + path.read_text().removeprefix("Id,").replace("\n", "\n1,", 1).replace("\n1,", "\n", 1))
-    path.write_text(path.read_text().replace(old, new, 1) if old in path.read_text() else path.read_text() + "1,2\n")
-    with pytest.raises(ValueError, match=message if old in (",Outcome,", "Glucose") else "columns expected; got"):
+    path.write_text(path.read_text() + "1,2\n")
+    with pytest.raises(ValueError, match="line 202: 11 columns expected; got 2"):
         prepare("diabetes", path)
 
 
@@ -222,7 +213,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a CSV file in UTF-8"):
         prepare("employee", binary)
     (tmp_path / "a.arff").write_text("no attributes")
-    with pytest.raises(ValueError, match="not an ARFF file|has no"):
+    with pytest.raises(ValueError, match=r"not an ARFF file|has no"):
         prepare("rice", tmp_path / "a.arff")
 
 
@@ -277,7 +268,7 @@ def test_what_is_no_sample_is_read_without_a_warning(tmp_path: Path) -> None:
 def test_a_damaged_prepared_file_is_one_sentence(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="is no prepared data set .*privbandit data NAME PATH") as raised:
+    with pytest.raises(ValueError, match=r"is no prepared data set .*privbandit data NAME PATH") as raised:
         load(str(path))
     assert "\n" not in str(raised.value) and store.facts_of(path) is None
     np.savez(path, facts=np.array('{"kind": "other"}'))

@@ -83,14 +83,14 @@ class ClassificationProblem(ArmProblem):
         positive(gamma=gamma)
         if n_public is not None:
             count(n_public=n_public)
-        public = default_rng([PUBLIC_STREAM, checked_seed(public_seed=public_seed) or 0])
+        seed = checked_seed(public_seed=public_seed) or 0
         self.population: Population
         if source == SYNTHETIC:
             if n_public is None:
                 raise ValueError(f"n_public must be a number for {SYNTHETIC}, which has no rows of its own; got None.")
-            self.population = PosteriorDrift(gamma, n_public, public, self.dtype)
+            self.population = PosteriorDrift(gamma, n_public, public_stream(seed), self.dtype)
         else:
-            self.population = Split(load(source, label), n_public, public, self.dtype)
+            self.population = split_of(load(source, label), n_public, seed, self.dtype)
         self.public_data: tuple[Array, NDArray[np.int64]] = self.population.public_data
         self.dim = self.public_data[0].shape[1]
         self.observation_space = Box(0, 1, (self.dim,), self.dtype)
@@ -201,6 +201,17 @@ class Split:
 def permutation(n: int, entropy: Any, spawn_key: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the random order of n rows that belongs to a seed sequence."""
     return default_rng(SeedSequence(entropy, spawn_key=(*spawn_key, ORDER))).permutation(n)
+
+
+def public_stream(seed: int) -> Generator:
+    """Return the generator of the public data."""
+    return default_rng([PUBLIC_STREAM, seed])
+
+
+@lru_cache(maxsize=2)
+def split_of(data: Dataset, n_public: int | None, seed: int, dtype: np.dtype[np.floating]) -> Split:
+    """Return a split; worlds that differ in their own seed alone share it."""
+    return Split(data, n_public, public_stream(seed), dtype)
 
 
 def split(data: Dataset, n_public: int | None, rng: Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

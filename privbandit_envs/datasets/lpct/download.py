@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
+from zipfile import BadZipFile, is_zipfile
 
 from privbandit_envs.datasets.lpct.files import DAMAGED, opened
 from privbandit_envs.datasets.lpct.sources import SOURCES
@@ -73,6 +74,8 @@ def check(name: str, path: Path, record: Path, by_hand: str) -> None:
 def checksums(path: Path, files: tuple[str, ...]) -> dict[str, str]:
     """Return the SHA-256 checksum of each file of an archive."""
     found = {}
+    if not is_zipfile(path):
+        raise BadZipFile(path.name)
     with closing(opened(path, files)) as there:
         for name, file in there:
             found[name] = hashlib.file_digest(file, "sha256").hexdigest()

@@ -13,6 +13,8 @@ from privbandit_envs.datasets.lpct.sources import SOURCES
 from privbandit_envs.datasets.lpct.store import Prepared
 from privbandit_envs.datasets.lpct.table import Tick
 
+__all__ = ["NAMES", "SOURCES", "Prepared", "get", "load", "prepare", "state"]
+
 NAMES = tuple(SOURCES)
 
 

@@ -78,5 +78,8 @@ def checksums(path: Path, files: tuple[str, ...]) -> dict[str, str]:
         raise BadZipFile(path.name)
     with closing(opened(path, files)) as there:
         for name, file in there:
-            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.sha256()
+            while block := file.read(BLOCK):
+                digest.update(block)
+            found[name] = digest.hexdigest()
     return found

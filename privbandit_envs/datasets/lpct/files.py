@@ -96,9 +96,11 @@ def arff(file: IO[bytes], where: str) -> tuple[list[str], Iterator[Row], bool]:
 
     try:
         content = file.read()
-        rows, meta = loadarff(TextIOWrapper(BytesIO(content), "utf-8"))
+        rows, meta = loadarff(TextIOWrapper(BytesIO(content), "utf-8", errors="replace"))
     except (ValueError, NotImplementedError, StopIteration, IndexError, *DAMAGED) as error:
-        raise ValueError(f"{where}: not an ARFF file ({' '.join(str(error).split())}); get it again.") from error
+        raise ValueError(
+            f"{where}: not an ARFF file ({' '.join(str(error).split()) or 'no rows'}); get it again."
+        ) from error
     texts = ([cell.decode() if isinstance(cell, bytes) else str(cell) for cell in row] for row in rows.tolist())
     return list(meta.names()), enumerate(texts, 1), GENERATED.encode() in content.partition(b"\n")[0]
 

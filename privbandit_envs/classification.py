@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from privbandit_envs._validate import count, one_of, positive
 from privbandit_envs._validate import seed as checked_seed
 from privbandit_envs.datasets import Dataset, load
+from privbandit_envs.datasets.dataset import row_blocks
 from privbandit_envs.problem import ArmProblem, Array, Floats
 
 SYNTHETIC = "lpct-synthetic"
@@ -34,22 +35,27 @@ class ClassificationProblem(ArmProblem):
     regret is relative to it.
 
     Data sets: the public rows are drawn without replacement; the users are the other rows in a random order (the
-    seed's), and when all have come, independent draws of them with replacement. Features are scaled by the minimum and
-    maximum of the public rows (from private rows the scale would leak) and clipped to [0, 1]; where the public rows
-    all agree a feature is 0, 0.5 or 1 as it lies below, at or above their value. The oracle knows the labels, so
-    regret is 1 for a wrong prediction.
+    seed's), and when all have come, independent draws of them with replacement. Where a data set has a rule that makes
+    rows public (``Dataset.public``), public rows are drawn from those, all of them if ``n_public`` is None, and the
+    users are the rows that are not public by the rule; public rows that are not drawn are left out. Features are scaled
+    by the minimum and maximum of the public rows (from private rows the scale would leak) and clipped to [0, 1]; where
+    the public rows all agree a feature is 0, 0.5 or 1 as it lies below, at or above their value. The oracle knows the
+    labels, so regret is 1 for a wrong prediction.
 
     Deviations:
         Synthetic source: the printed eta_P = 1/2 + s (|(3 x_1 - 1)(3 x_2 - 1)| max(0, 1 - |2 x_2 - 1|) / 10)^0.1
         leaves [0, 1] on most of the square. With the factor 0.4 and 1/4 in place of 1/10, as here, it is a probability
         and the printed relation eta_Q - 1/2 = 0.4 ((eta_P - 1/2) / 0.4)^gamma (up to the sign) holds.
-        Data sets: all are split at random, so that P = Q; the paper splits some of its own by a column.
+        Data sets: those that are not the paper's are split at random, so that P = Q.
 
     Args:
         source: ``"lpct-synthetic"``; or a data set: ``"breast_cancer"``, ``"digits"`` (10 labels),
-            ``"digits-binary"`` (is the digit >= 5?), ``"wine"``; ``"openml:<id or name>"``; or the path of a CSV file.
+            ``"digits-binary"`` (is the digit >= 5?), ``"wine"``; the paper's ``"anonymity"``, ``"diabetes"``,
+            ``"email"``, ``"employ"``, ``"rice"``, ``"census"``, ``"election"``, ``"employee"``, ``"jobs"``,
+            ``"landcover"``, ``"taxi"`` (``privbandit data`` tells how to get them); ``"openml:<id or name>"``; or the
+            path of a CSV file.
         gamma: relative signal of the synthetic public data, > 0; below 1 they are cleaner than the users.
-        n_public: number of public rows.
+        n_public: number of public rows; None: all that the data set's own rule makes public.
         public_seed: seed of the public data.
         label: the column to predict, for CSV files (default: the last) and OpenML (default: its target).
         horizon: rounds an episode.
@@ -66,7 +72,7 @@ class ClassificationProblem(ArmProblem):
         *,
         source: str = SYNTHETIC,
         gamma: float = 0.5,
-        n_public: int = 50,
+        n_public: int | None = 50,
         public_seed: int = 0,
         label: str | None = None,
         horizon: int = 10_000,
@@ -75,13 +81,16 @@ class ClassificationProblem(ArmProblem):
         """Draw the public data from their own seed; nothing else is hidden, so ``rng`` is not used."""
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
         positive(gamma=gamma)
-        count(n_public=n_public)
-        public = default_rng([PUBLIC_STREAM, checked_seed(public_seed=public_seed) or 0])
+        if n_public is not None:
+            count(n_public=n_public)
+        seed = checked_seed(public_seed=public_seed) or 0
         self.population: Population
         if source == SYNTHETIC:
-            self.population = PosteriorDrift(gamma, n_public, public, self.dtype)
+            if n_public is None:
+                raise ValueError(f"n_public must be a number for {SYNTHETIC}, which has no rows of its own; got None.")
+            self.population = PosteriorDrift(gamma, n_public, public_stream(seed), self.dtype)
         else:
-            self.population = Split(load(source, label), n_public, public, self.dtype)
+            self.population = split_of(load(source, label), n_public, seed, self.dtype)
         self.public_data: tuple[Array, NDArray[np.int64]] = self.population.public_data
         self.dim = self.public_data[0].shape[1]
         self.observation_space = Box(0, 1, (self.dim,), self.dtype)
@@ -157,16 +166,17 @@ def eta(x: Array, gamma: float = 1.0) -> Floats:
 class Split:
     """A data set cut in two: the public rows, and those that users are drawn from."""
 
-    def __init__(self, data: Dataset, n_public: int, public: Generator, dtype: np.dtype[np.floating]) -> None:
+    def __init__(self, data: Dataset, n_public: int | None, public: Generator, dtype: np.dtype[np.floating]) -> None:
         """Draw the public rows and scale by them."""
-        if n_public >= len(data.y):
-            raise ValueError(f"n_public must be below the {len(data.y)} rows of the data set; got {n_public}.")
-        rows = public.permutation(len(data.y))
-        self.public_rows, self.private_rows = rows[:n_public], rows[n_public:]
+        self.public_rows, self.private_rows = split(data, n_public, public)
         self.n_labels = len(data.label_names)
-        x = min_max(data.X, data.X[self.public_rows]).astype(dtype)
-        self.public_data = x[self.public_rows], data.y[self.public_rows]
-        self.records = np.column_stack([x, data.y.astype(dtype)])[self.private_rows]
+        reference = data.X[self.public_rows]
+        self.public_data = min_max(reference, reference).astype(dtype), data.y[self.public_rows]
+        self.records = np.empty((len(self.private_rows), data.X.shape[1] + 1), dtype=dtype)
+        for block in row_blocks(len(self.private_rows)):
+            rows = self.private_rows[block]
+            self.records[block, :-1] = min_max(data.X[rows], reference)
+            self.records[block, -1] = data.y[rows]
 
     def users(self, start: int, n: int, rng: Generator) -> Array:
         """Return the private rows in the stream's random order, then draws with replacement."""
@@ -193,9 +203,36 @@ def permutation(n: int, entropy: Any, spawn_key: tuple[int, ...]) -> NDArray[np.
     return default_rng(SeedSequence(entropy, spawn_key=(*spawn_key, ORDER))).permutation(n)
 
 
-def min_max(x: Floats, reference: Floats) -> Floats:
+def public_stream(seed: int) -> Generator:
+    """Return the generator of the public data."""
+    return default_rng([PUBLIC_STREAM, seed])
+
+
+@lru_cache(maxsize=2)
+def split_of(data: Dataset, n_public: int | None, seed: int, dtype: np.dtype[np.floating]) -> Split:
+    """Return a split; worlds that differ in their own seed alone share it."""
+    return Split(data, n_public, public_stream(seed), dtype)
+
+
+def split(data: Dataset, n_public: int | None, rng: Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the public rows, in the order in which they were drawn, and the private ones."""
+    if data.public is None:
+        if n_public is None:
+            raise ValueError("n_public must be a number for a data set without a rule of its own; got None.")
+        if n_public >= len(data.y):
+            raise ValueError(f"n_public must be below the {len(data.y)} rows of the data set; got {n_public}.")
+        rows = rng.permutation(len(data.y))
+        return rows[:n_public], rows[n_public:]
+    public = np.flatnonzero(data.public)
+    if n_public is not None and n_public > len(public):
+        raise ValueError(f"n_public must be <= {len(public)}, or None for all public rows there are; got {n_public}.")
+    return rng.permutation(public)[:n_public], np.flatnonzero(~data.public)
+
+
+def min_max(x: NDArray[np.floating[Any]], reference: NDArray[np.floating[Any]]) -> Floats:
     """Scale columns so that the reference's span is [0, 1], and clip; a constant reference sits at 0.5."""
-    low, span = reference.min(axis=0), np.ptp(reference, axis=0)
+    low = reference.min(axis=0).astype(np.float64)
+    span = reference.max(axis=0).astype(np.float64) - low
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = np.where(span > 0, (x - low) / span, 0.5 + 0.5 * np.sign(x - low))
     clipped: Floats = np.clip(scaled, 0, 1)

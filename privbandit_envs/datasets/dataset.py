@@ -1,10 +1,13 @@
 """What every loader returns."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+ROWS_A_BLOCK = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -12,26 +15,37 @@ class Dataset:
     """Rows of numbers with a label each; the arrays are read-only, since data sets are shared.
 
     Attributes:
-        X: features, shape (n, d), finite.
+        X: features, shape (n, d), finite, in single or double precision.
         y: labels 0, ..., K - 1, shape (n,).
         label_names: what the labels stand for, K names.
         feature_names: of the columns, d names.
+        public: rows that are public by a rule of the data set's own, shape (n,); None: there is no such rule.
     """
 
-    X: NDArray[np.float64]
+    X: NDArray[np.floating[Any]]
     y: NDArray[np.int64]
     label_names: tuple[str, ...]
     feature_names: tuple[str, ...]
+    public: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         """Check that there is something to classify."""
         if self.X.shape != (len(self.y), len(self.feature_names)) or not self.feature_names:
             raise ValueError(f"X must have one row a label and one column a feature; got shape {self.X.shape}.")
-        if not np.isfinite(self.X).all():
+        if not all(np.isfinite(self.X[rows]).all() for rows in row_blocks(len(self.y))):
             raise ValueError("X must be finite; fill in or leave out what is missing.")
         if len(self.label_names) < 2:
             raise ValueError(f"a data set needs at least two different labels; got {list(self.label_names)}.")
         self.X.flags.writeable = self.y.flags.writeable = False
+        if self.public is not None:
+            if self.public.shape != self.y.shape or self.public.all() or not self.public.any():
+                raise ValueError("public must say of every row whether it is, and leave both kinds.")
+            self.public.flags.writeable = False
+
+
+def row_blocks(n: int) -> Iterator[slice]:
+    """Yield the rows of large data in blocks, so that what is computed from them stays small."""
+    return (slice(first, min(first + ROWS_A_BLOCK, n)) for first in range(0, n, ROWS_A_BLOCK))
 
 
 def encode(labels: Iterable[object]) -> tuple[NDArray[np.int64], tuple[str, ...]]:

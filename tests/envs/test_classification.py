@@ -184,3 +184,11 @@ def test_users_are_a_random_order_of_the_private_rows_and_then_resampled(size: i
     whole = problem.users(0, 1000, np.random.default_rng(5))
     assert np.array_equal(users, whole)
     assert not np.array_equal(whole[:n], problem.users(0, n, np.random.default_rng(6)))
+
+
+def test_worlds_that_differ_in_their_own_seed_alone_share_a_split() -> None:
+    first, second, other = (
+        ClassificationProblem(np.random.default_rng(seed), source="wine", n_public=n).population
+        for seed, n in [(0, 50), (1, 50), (0, 51)]
+    )
+    assert first is second and other is not first

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from privbandit_agents.experiments.data_commands import data
 from privbandit_agents.experiments.labels import short
-from privbandit_agents.experiments.listing import agent_lines, env_lines, experiment_lines
+from privbandit_agents.experiments.listing import agent_lines, dataset_lines, env_lines, experiment_lines
 from privbandit_agents.experiments.settings import from_yaml
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs._validate import count, one_of, positive
@@ -80,10 +80,10 @@ def command(
 
 @app.command("list")
 def list_all(
-    what: Annotated[str, typer.Argument(help="envs, agents, experiments or all.")] = "all",
+    what: Annotated[str, typer.Argument(help="envs, agents, experiments, datasets or all.")] = "all",
 ) -> None:
-    """Show the environments and the agents, with their settings and defaults, and the experiments."""
-    lines = {"envs": env_lines, "agents": agent_lines, "experiments": experiment_lines}
+    """Show the environments and the agents, with their settings and defaults, the experiments and the data sets."""
+    lines = {"envs": env_lines, "agents": agent_lines, "experiments": experiment_lines, "datasets": dataset_lines}
     with usage_errors("list"):
         one_of((*lines, "all"), what=what)
     for kind in lines if what == "all" else [what]:

@@ -1,7 +1,8 @@
 """``privbandit data``: real data, prepared for the environments."""
 
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -11,15 +12,27 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from privbandit_agents.experiments.listing import dataset_lines
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs._validate import count, positive
+from privbandit_envs.datasets import lpct
 
 if TYPE_CHECKING:
     from privbandit_envs.datasets.expedia import Searches
+    from privbandit_envs.datasets.lpct import Prepared as PreparedRows
     from privbandit_envs.datasets.prepared import Prepared
 
 data = typer.Typer(help="Prepare real data for the environments.")
+out_console = Console(width=None if sys.stdout.isatty() else 120)
 GENERATED = "This is a generated sample, not real data."
+
+
+@data.callback(invoke_without_command=True)
+def show(context: typer.Context) -> None:
+    """Prepare real data for the environments; without a command: which data sets are there, and how to get others."""
+    if context.invoked_subcommand is None:
+        for line in dataset_lines():
+            out_console.print(line)
 
 
 @data.command("expedia")
@@ -62,6 +75,70 @@ def write_sample(
     with usage_errors("data expedia-sample"):
         rows = expedia_sample.write(path, searches, seed)
     print(f"{path}: {rows:,} rows. {GENERATED}\nprivbandit data expedia {path} prepares it.")
+
+
+def command_for(name: str) -> Callable[..., None]:
+    """Return the command that prepares a data set for Classification-v0."""
+    source = lpct.SOURCES[name]
+    files = " and ".join(source.files)
+    several = ", in a folder or a .zip file" if len(source.files) > 1 else ""
+    default = " Without it they are downloaded." if source.url else ""
+
+    def prepare_rows(
+        path: Annotated[Path | None, typer.Argument(help=f"{files} of {source.page}{several}.{default}")] = None,
+        out: Annotated[
+            Path | None, typer.Option(help=f"The folder to write {name}.npz in.  [default: see README]")
+        ] = None,
+    ) -> None:
+        target = out / f"{name}.npz" if out else lpct.store.place(name)
+        if target.exists() and lpct.store.facts_of(target) is None:
+            raise UsageError(f"{str(target)!r} exists and is no file that was prepared before; name another --out.")
+        with usage_errors(f"data {name}"), bar() as progress:
+            task = progress.add_task("reading", total=None)
+            found = lpct.get(name, path, out, lambda rows: progress.update(task, completed=rows))
+        print("\n".join(rows_summary(found, target, name if out is None else str(target))))
+
+    prepare_rows.__doc__ = f"Prepare for Classification-v0: {source.title}"
+    return prepare_rows
+
+
+for set_name in lpct.NAMES:
+    data.command(set_name)(command_for(set_name))
+
+
+@data.command("sample")
+def write_rows_sample(
+    name: Annotated[str, typer.Argument(help="The data set: privbandit data shows their names.")],
+    path: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
+    rows: Annotated[int, typer.Option(help="Rows of each file.")] = 500,
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
+) -> None:
+    """Write a generated sample with the columns of a data set: for trying things out, not real data."""
+    from privbandit_envs.datasets.lpct import sample
+
+    if path.exists():
+        raise UsageError(f"{path} exists; choose the name of a new file.")
+    check_target(path)
+    with usage_errors("data sample"):
+        written = sample.write(name, path, rows, seed)
+    print(f"{path}: {written:,} rows. {GENERATED}\nprivbandit data {name} {path} --out FOLDER prepares it.")
+
+
+def rows_summary(found: "PreparedRows", target: Path, name: str) -> Iterator[str]:
+    """Yield what was found, where it went, and how to use it."""
+    rows, facts, source = found.data, found.facts, lpct.SOURCES[found.facts.name]
+    n, d = rows.X.shape
+    yield f"{facts.origin}: {n:,} rows, {d:,} features, {rows.label_names[1]}: {rows.y.mean():.1%}"
+    if source.rule and rows.public is not None:
+        public = int(rows.public.sum())
+        yield f"public by the rule ({source.rule.text}): {public:,} rows; private: {n - public:,}"
+    if facts.incomplete or facts.others:
+        yield f"left out: {facts.incomplete:,} rows with missing values, {facts.others:,} of other kinds"
+    if facts.generated:
+        yield GENERATED
+    yield f"written: {target}"
+    source_text = json.dumps(name, ensure_ascii=False)
+    yield f'gym.make("privbandit/Classification-v0", source={source_text}, n_public={source.n_public})'
 
 
 def check_target(out: Path, source: Path | None = None) -> None:

@@ -52,6 +52,21 @@ def experiment_lines() -> Lines:
         yield from item(name, experiment.title, {"about": about, "has": checked, "run": f"privbandit reproduce {name}"})
 
 
+def dataset_lines() -> Lines:
+    """Yield the data sets of the paper on classification: which are there, and how to get the others."""
+    from privbandit_envs.datasets import lpct
+
+    yield Text("Data sets\n", style="bold underline")
+    for name, source in lpct.SOURCES.items():
+        sizes = source.sizes
+        facts = {
+            "predicts": source.label.partition("|")[0],
+            "public": source.rule.text if source.rule else f"{source.n_public} rows at random",
+            "Table 1": f"n_P = {sizes.private:,}, n_Q = {sizes.public:,}, d = {sizes.d:,}",
+        }
+        yield from item(name, source.title, facts | lpct.state(name))
+
+
 def item(name: str, summary: str, facts: Mapping[str, str]) -> Lines:
     """Yield one entry of a list."""
     yield Text(name, style="bold cyan")

@@ -9,6 +9,7 @@ from privbandit_agents.experiments.commands import app
 from typer.testing import CliRunner, Result
 
 from privbandit_envs.datasets import expedia_sample, prepared
+from privbandit_envs.datasets.lpct import SOURCES, store
 
 
 def invoke(*arguments: str) -> Result:
@@ -100,3 +101,76 @@ def test_only_what_was_prepared_before_is_replaced(csv: Path, tmp_path: Path) ->
     assert refused.exit_code == 2 and "exists and is no file that was prepared before" in refused.stderr
     assert notes.read_text() == "mine"
     assert [invoke("expedia", str(csv)).exit_code for _ in range(2)] == [0, 0]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(store.FOLDER, str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_a_data_set_is_prepared_once_and_the_printed_line_plays_it(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "Employee.csv"
+    written = invoke("sample", "employee", str(path), "--rows", "70", "--seed", "3")
+    assert written.exit_code == 0 and "70 rows. This is a generated sample, not real data." in written.stdout
+    shown = invoke("employee", str(path))
+    assert shown.exit_code == 0, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert lines[0].startswith("Employee.csv: 70 rows, 9 features, 1: ") and len(lines) == 5
+    assert lines[1].startswith("public by the rule (joined up to 2012): ")
+    assert lines[2:4] == ["This is a generated sample, not real data.", f"written: {cache / 'employee.npz'}"]
+    with pytest.warns(UserWarning, match="generated sample"):
+        env = eval(lines[-1], {"gym": gym})
+    assert env.observation_space.shape == (9,)
+    assert invoke("employee", str(path)).exit_code == 0
+    elsewhere = invoke("employee", str(path), "--out", str(tmp_path / "other"))
+    with pytest.warns(UserWarning, match="generated sample"):
+        env = eval(elsewhere.stdout.splitlines()[-1], {"gym": gym})
+    assert env.observation_space.shape == (9,) and (tmp_path / "other" / "employee.npz").is_file()
+
+
+def test_rows_left_out_are_counted(tmp_path: Path, cache: Path) -> None:
+    assert invoke("sample", "census", str(tmp_path / "a.zip"), "--rows", "56").exit_code == 0
+    shown = invoke("census", str(tmp_path / "a.zip")).stdout
+    left, gone = (int(line.split(" ")[at]) for line, at in zip(shown.splitlines()[::2], (1, 2), strict=False))
+    assert left + gone == 112 and "rows with missing values, 0 of other kinds" in shown
+
+
+def test_without_a_command_it_shows_the_data_sets(tmp_path: Path, cache: Path) -> None:
+    invoke("sample", "taxi", str(tmp_path / "a.csv"))
+    invoke("taxi", str(tmp_path / "a.csv"))
+    shown = invoke()
+    assert shown.exit_code == 0 and all(f"\n{name}\n" in shown.stdout for name in SOURCES)
+    text = " ".join(shown.stdout.split())
+    assert "public: native country United-States Table 1: n_P = 41,292, n_Q = 3,144, d = 46" in text
+    assert "to get it: it is downloaded on first use" in text
+    assert "to get it: privbandit data jobs PATH, with stackoverflow_full.csv of https://www.kaggle.com" in text
+    assert "is there: from a.csv, a generated sample" in text
+    listed = CliRunner().invoke(app, ["list", "datasets"], env={"COLUMNS": "120"})
+    assert listed.stdout == shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ["employee"],
+            "get Employee.csv from https://www.kaggle.com/datasets/tawfikelmetwally/employee-dataset and run",
+        ),
+        (["employee", "{0}/no.csv"], "data employee: no file '{0}/no.csv'; give the path of Employee.csv."),
+        (["rice", "{0}/notes.csv"], "data rice: {0}/notes.csv has no column 'Area'"),
+        (["employee", "{0}/notes.csv", "--out", "{0}/mine"], "exists and is no file that was prepared before"),
+        (["sample", "employe", "{0}/x.csv"], "did you mean 'employee'?"),
+        (["sample", "employee", "{0}/notes.csv"], "{0}/notes.csv exists; choose the name of a new file."),
+        (["sample", "employee", "{0}/x/y.csv"], "there is no folder '{0}/x'; make it first."),
+        (["sample", "employee", "{0}/x.csv", "--rows", "3"], "rows must be >= 50; got 3."),
+    ],
+)
+def test_bad_use_of_data_sets_is_one_sentence(tmp_path: Path, cache: Path, arguments: list[str], expected: str) -> None:
+    (tmp_path / "notes.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "employee.npz").write_text("mine")
+    shown = invoke(*(argument.format(tmp_path) for argument in arguments))
+    assert shown.exit_code == 2 and expected.format(tmp_path) in shown.stderr, shown.stderr
+    assert shown.stderr.count("\n") == 1 and shown.stdout == "" and not cache.exists()
+    assert (tmp_path / "mine" / "employee.npz").read_text() == "mine"

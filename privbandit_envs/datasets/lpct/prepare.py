@@ -1,0 +1,120 @@
+"""From a table to a data set: labels, features, public rows; rows with missing values are left out and counted."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit_envs.datasets.dataset import Dataset
+from privbandit_envs.datasets.lpct import table
+from privbandit_envs.datasets.lpct.files import GENERATED
+from privbandit_envs.datasets.lpct.sources import FILE, SOURCES, Kind, Source
+from privbandit_envs.datasets.lpct.store import Facts, Prepared
+from privbandit_envs.datasets.lpct.table import Codes, Floats, Table, Tick
+
+Mask = NDArray[np.bool_]
+
+
+def prepare(name: str, path: Path, tick: Tick = lambda rows: None) -> Prepared:
+    """Read the files of a data set and prepare it.
+
+    Args:
+        name: one of ``SOURCES``.
+        path: the file, or a folder or .zip file with its files.
+        tick: is told how many rows have been read.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a missing column or label, a malformed row, no public or no private rows.
+    """
+    source = SOURCES[name]
+    found = table.read(path, source.files, lambda names: wanted(source, names), source.header, tick)
+    y, label_names = labels(source, found)
+    other = y < 0
+    kept = np.ones(len(y), dtype=bool)
+    for column, values in source.keep.items():
+        kept &= np.isin(found.codes[column], [found.names[column].index(v) for v in values if v in found.names[column]])
+    complete = ~missing(found, source.label)
+    rows = complete & kept & ~other
+    if len(set(y[rows].tolist())) < len(label_names):
+        raise ValueError(f"{path}: rows with both labels {' and '.join(label_names)} are needed; got fewer.")
+    x, feature_names = features(source, found, rows)
+    public = public_rows(source, found, rows, path)
+    facts = Facts(
+        name=name,
+        origin=path.name,
+        generated=found.generated,
+        incomplete=int((~complete).sum()),
+        others=int((complete & ~(kept & ~other)).sum()),
+    )
+    return Prepared(Dataset(x, y[rows], label_names, feature_names, public), facts)
+
+
+def wanted(source: Source, names: list[str]) -> tuple[list[str], list[str]]:
+    """Return the columns to read as numbers and those to read as categories."""
+    categories = [source.label, *source.keep]
+    if source.rule is not None:
+        categories.append(source.rule.column)
+    if source.features is not None:
+        categories += [name for name, kind in source.features.items() if kind is not Kind.NUMBER]
+        return [name for name, kind in source.features.items() if kind is Kind.NUMBER], list(dict.fromkeys(categories))
+    others = {table.find(names, column) for column in (*categories, *source.dropped, GENERATED) if column != FILE}
+    numbers = [name for at, name in enumerate(names) if at not in others]
+    return numbers, categories
+
+
+def labels(source: Source, found: Table) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return the label of every row, -1 where it is missing or none of the classes, and the names of the labels."""
+    names = found.names[source.label]
+    classes = source.classes
+    if classes is None:
+        commonest = [name for name, _ in found.counts(source.label).most_common(2)]
+        classes = tuple(name for name in names if name in commonest)
+    of = {spelling.casefold(): at for at, spellings in enumerate(classes) for spelling in spellings.split("|")}
+    code = np.array([of.get(name.casefold(), -1) for name in names] + [-1], dtype=np.int64)
+    return code[found.codes[source.label]], tuple(spellings.partition("|")[0] for spellings in classes)
+
+
+def missing(found: Table, label: str) -> Mask:
+    """Return the rows in which a value is missing."""
+    gaps = np.zeros(len(found.codes[label]), dtype=bool)
+    for numbers in found.numbers.values():
+        gaps |= np.isnan(numbers)
+    for codes in found.codes.values():
+        gaps |= codes < 0
+    return gaps
+
+
+def features(source: Source, found: Table, rows: Mask) -> tuple[Floats, tuple[str, ...]]:
+    """Return the features of the rows, in the order of the columns, and their names."""
+    kinds = source.features or dict.fromkeys(found.numbers, Kind.NUMBER)
+    levels = {column: np.unique(found.codes[column][rows]) for column, kind in kinds.items() if kind is Kind.ONE_HOT}
+    names: list[str] = []
+    x = np.empty((int(rows.sum()), sum(len(levels.get(column, [0])) for column in kinds)), dtype=np.float32)
+    for column, kind in kinds.items():
+        title = column.partition("|")[0]
+        if kind is Kind.ONE_HOT:
+            codes: Codes = found.codes[column][rows]
+            for level in levels[column]:
+                x[:, len(names)] = codes == level
+                names.append(f"{title}={found.names[column][level]}")
+            continue
+        x[:, len(names)] = (found.numbers if kind is Kind.NUMBER else found.codes)[column][rows]
+        names.append(title)
+    return x, tuple(names)
+
+
+def public_rows(source: Source, found: Table, rows: Mask, path: Path) -> Mask | None:
+    """Return which of the rows are public by the rule; None without a rule."""
+    if source.rule is None:
+        return None
+    column, text, values = source.rule
+    names = found.names[column]
+    codes = found.codes[column][rows]
+    counts = dict(zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True))
+    chosen = values({name: count for name, count in counts.items() if count})
+    public: Mask = np.isin(codes, [names.index(name) for name in chosen])
+    if public.all() or not public.any():
+        which = "all rows are" if public.any() else "no row is"
+        raise ValueError(f"{path}: {which} public by the rule ({text}); both public and private rows are needed.")
+    return public

@@ -1,0 +1,206 @@
+"""Tables of text, read in blocks of rows: numbers in single precision, categories as codes."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit_envs._validate import did_you_mean
+from privbandit_envs.datasets.lpct.files import GENERATED, blocks, opened, parsed
+from privbandit_envs.datasets.lpct.sources import FILE
+
+Floats = NDArray[np.float32]
+Codes = NDArray[np.int32]
+Tick = Callable[[int], None]
+Choice = Callable[[list[str]], tuple[list[str], list[str]]]
+"""From the columns that are there, those to read as numbers and those to read as categories."""
+MISSING = frozenset(("", "?", "na", "n/a", "nan", "null", "none"))
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The wanted columns of some files.
+
+    Attributes:
+        numbers: NaN where a value is missing, shape (n,) each.
+        codes: numbers of categories, -1 where a value is missing, shape (n,) each.
+        names: of the categories, in sorted order; numbers sort as numbers.
+        generated: whether the files are a generated sample.
+    """
+
+    numbers: dict[str, Floats]
+    codes: dict[str, Codes]
+    names: dict[str, tuple[str, ...]]
+    generated: bool
+
+    def counts(self, column: str) -> Counter[str]:
+        """Return how many rows have each category."""
+        found = np.bincount(self.codes[column] + 1, minlength=len(self.names[column]) + 1)[1:]
+        return Counter(dict(zip(self.names[column], found.tolist(), strict=True)))
+
+
+def read(
+    path: Path, files: Sequence[str], choice: Choice, header: Sequence[str] = (), tick: Tick = lambda rows: None
+) -> Table:
+    """Read files: a file by its path, or several from a folder or a .zip file.
+
+    Args:
+        path: the file, folder or archive.
+        files: names of the files to read.
+        choice: the columns to read.
+        header: names of the columns, if the files do not have them in a first line.
+        tick: is told how many rows have been read.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a column is missing or a row malformed; the message names file, line and column.
+    """
+    reading = Reading(choice, header, tick)
+    with closing(opened(path, files)) as found:
+        for name, file in found:
+            reading.add(name, file, str(path) if path.is_file() and len(files) == 1 else f"{path}, {name}")
+    if not reading.rows:
+        raise ValueError(f"{path} has no rows; give another file.")
+    return reading.table()
+
+
+@dataclass(eq=False)
+class Reading:
+    """The columns of a table while its files are read."""
+
+    choice: Choice
+    header: Sequence[str]
+    tick: Tick
+    numbers: dict[str, list[Floats]] = field(default_factory=dict)
+    categories: dict[str, "Categories"] = field(default_factory=dict)
+    rows: int = 0
+    generated: bool = False
+
+    def add(self, name: str, file: IO[bytes], where: str) -> None:
+        """Read a file; the first one decides which columns all must have."""
+        names, rows, marked = parsed(file, name, where, self.header)
+        self.generated |= marked or GENERATED in names
+        if not self.rows:
+            as_number, as_category = self.choice(names)
+            self.numbers = {column: [] for column in as_number}
+            self.categories = {column: Categories() for column in as_category}
+        places = {column: place(names, column, where) for column in (*self.numbers, *self.categories)}
+        for first, block in blocks(rows, len(names), where):
+            cells = [*zip(*block, strict=True), (name,) * len(block)]
+            for column, found in self.numbers.items():
+                found.append(as_numbers(cells[places[column]], column, first, where))
+            for column, categories in self.categories.items():
+                categories.extend(cells[places[column]])
+            self.rows += len(block)
+            self.tick(self.rows)
+
+    def table(self) -> Table:
+        """Return what was read; the blocks of numbers are given up on the way."""
+        finished = {column: found.finish() for column, found in self.categories.items()}
+        return Table(
+            {column: np.concatenate(self.numbers.pop(column)) for column in list(self.numbers)},
+            {column: codes for column, (codes, _) in finished.items()},
+            {column: names for column, (_, names) in finished.items()},
+            self.generated,
+        )
+
+
+def key(name: str) -> str:
+    """Return a name without case, spaces and punctuation, by which columns are compared."""
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
+
+
+def find(names: Sequence[str], column: str) -> int | None:
+    """Return the place of a column that goes by several names, or None."""
+    for name in column.split("|"):
+        if name in names:
+            return names.index(name)
+    keys = [key(name) for name in names]
+    return next((keys.index(key(name)) for name in column.split("|") if key(name) in keys), None)
+
+
+def place(names: Sequence[str], column: str, where: str) -> int:
+    """Return the place of a column among the cells of a row; the name of the file comes last.
+
+    Raises:
+        ValueError: there is no such column.
+    """
+    if column == FILE:
+        return len(names)
+    found = find(names, column)
+    if found is None:
+        name = column.partition("|")[0]
+        there = ", ".join(names[:30]) + (", ..." if len(names) > 30 else "")
+        raise ValueError(f"{where} has no column {name!r}{did_you_mean(name, names)}; it has {there}.")
+    return found
+
+
+def as_numbers(cells: Sequence[str], column: str, first: int, where: str) -> Floats:
+    """Return cells as numbers, NaN where missing, or say which cell is none."""
+    try:
+        values = np.fromiter(map(float, cells), np.float32, len(cells))
+    except ValueError:
+        values = np.fromiter((number(cell) for cell in cells), np.float32, len(cells))
+    for at in np.flatnonzero(~np.isfinite(values)).tolist():
+        if not is_missing(cells[at]):
+            near = f"{where}, near line {first + at}, column {column.partition('|')[0]!r}"
+            raise ValueError(f"{near}: a finite number expected; got {cells[at]!r}.")
+    return values
+
+
+def number(cell: str) -> float:
+    """Return a cell as a number, NaN if it is none."""
+    try:
+        return float(cell)
+    except ValueError:
+        return np.nan
+
+
+def is_missing(cell: str) -> bool:
+    """Return whether a cell says that there is no value."""
+    return cell.strip().casefold() in MISSING
+
+
+class Categories:
+    """A column of categories while it is read."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.code: dict[str, int] = {}
+        self.blocks: list[Codes] = []
+
+    def extend(self, cells: Sequence[str]) -> None:
+        """Add cells."""
+        code = self.code
+        self.blocks.append(np.fromiter((code.setdefault(cell, len(code)) for cell in cells), np.int32, len(cells)))
+
+    def finish(self) -> tuple[Codes, tuple[str, ...]]:
+        """Return codes in sorted order of the categories, -1 where missing, and the categories."""
+        plain_names = [plain(cell) for cell in self.code]
+        known = in_order({name for name in plain_names if not is_missing(name)})
+        rank = {name: at for at, name in enumerate(known)}
+        ranks = np.array([rank.get(name, -1) for name in plain_names], dtype=np.int32)
+        return ranks[np.concatenate(self.blocks)], tuple(known)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return names sorted, as numbers if they all are."""
+    try:
+        return sorted(names, key=float)
+    except ValueError:
+        return sorted(names)
+
+
+def plain(cell: str) -> str:
+    """Return a category without space around it, a full stop at its end, or different ways to write a number."""
+    name = cell.strip().removesuffix(".")
+    try:
+        value = float(name)
+    except ValueError:
+        return name
+    return str(int(value)) if value.is_integer() else str(value)

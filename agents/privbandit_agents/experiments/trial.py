@@ -113,8 +113,12 @@ class Trial:
         return int(SeedSequence(self.seed, spawn_key=(AGENT_STREAM,)).generate_state(1, np.uint64)[0])
 
     def make_env(self) -> gym.Env[Any, Any]:
-        """Build the environment; its horizon is the trial's unless ``env_kwargs`` says otherwise."""
-        kwargs = dict(self.env_kwargs)
+        """Build the environment; its horizon is the trial's unless ``env_kwargs`` says otherwise.
+
+        A seed among its settings, such as ``public_seed``, whose value is the word "seed" is the trial's seed.
+        """
+        own = {key: self.seed for key, value in self.env_kwargs.items() if key.endswith("seed") and value == "seed"}
+        kwargs = {**self.env_kwargs, **own}
         if "horizon" in env_defaults(self.env):
             kwargs.setdefault("horizon", self.horizon)
         return gym.make(self.env, **kwargs)

@@ -31,7 +31,7 @@ class Config(Settings):
         constant: C in the threshold sqrt(C log(n_P + n_Q)) of a clear label, in standard deviations, > 0.
     """
 
-    constant: float = 0.5
+    constant: float = 0.15
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -47,7 +47,8 @@ class LPCTPrune(LPCT):
     Deviations:
         A sum of 2 V - U is clear beyond sqrt(C Var log(n_P + n_Q)), where Var is that of the sampling, at most the
         number of rows, and of the known noise; in place of constants and of 32/epsilon^2, under which the noise of the
-        private sums counts less than the sampling of the public ones. A node's private rows are n_P times its public
+        private sums counts less than the sampling of the public ones. Where the noise prevails, a private sum that is
+        not clear does not count: it may be nothing else. A node's private rows are n_P times its public
         mass. As in the text, and unlike the printed Algorithm 2, a label that is clearer from private data ends the
         search only if it is clear.
     """
@@ -111,6 +112,8 @@ class PrunedTree(WeightedTree):
         log = self.constant * math.log(users + rows[0] + 2)
         by_private = np.abs(private) / np.sqrt(np.maximum((noise + users * mass) * log, 1e-12))
         by_public = np.abs(public) / np.sqrt(np.maximum(rows, 1) * log)
+        heard = ~noisy | (by_private >= 1)  # otherwise the private sum may be all noise
+        by_private = np.where(heard, by_private, 0.0)
         agree = ~noisy & (private * public > 0)
         value = np.where(agree, np.hypot(by_private, by_public), np.maximum(by_private, by_public))
         ruled = by_private > by_public

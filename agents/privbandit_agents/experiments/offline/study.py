@@ -28,6 +28,7 @@ from privbandit_agents.experiments.verdict import Verdict, verdict_table, write_
 from privbandit_agents.state import atomic
 from privbandit_envs._validate import one_of
 
+SMALLEST = 10**9
 UNDECIDING = "This scale shows that everything runs; its few rows and replications decide nothing."
 
 
@@ -107,7 +108,7 @@ def tasks_of(block: Block, scale: Scale, place: str, missing: dict[str, str]) ->
 def is_here(world: World, missing: dict[str, str]) -> bool:
     """Return whether the data of a world can be drawn; if its file is not here, note why."""
     try:
-        draw_sample(world, 0)
+        draw_sample(world, 0, shrink=SMALLEST)
     except FileNotFoundError as error:
         missing[world.source] = f"{world.source} is left out: {error}"
         return False

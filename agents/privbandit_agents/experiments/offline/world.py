@@ -141,7 +141,7 @@ def split(data: Dataset, world: World, replication: int, shrink: int = 1) -> Sam
     learn, test = learn[: shrunk(len(learn), shrink)], test[: shrunk(len(test), shrink)]
 
     def rows(chosen: Labels) -> tuple[Floats, Labels]:
-        return np.asarray(data.X[chosen], np.float64), np.asarray(data.y[chosen], np.int64)
+        return data.X[chosen], data.y[chosen]
 
     return Sample(rows(learn), rows(public), rows(test), len(data.label_names))
 

@@ -54,7 +54,7 @@ def test_the_world_knows_nothing_of_agents(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(ALGORITHMS), ids=lambda p: p.name)
 def test_an_algorithm_imports_agent_privacy_and_numbers(path: Path) -> None:
     ours = {name for name in imports(path) if name.startswith("privbandit_")}
-    allowed = tuple(f"privbandit_agents.{name}" for name in ("agent", "choices", "privacy", "rows"))
+    allowed = tuple(f"privbandit_agents.{name}" for name in ("agent", "choices", "labels", "privacy", "rows"))
     siblings = f"privbandit_agents.{path.parent.name}."
     if path.name not in ("rl.py", "rl_state.py", "sb3_adapter.py"):
         assert all(name.startswith((*allowed, siblings)) or name in PUBLIC_MATHS for name in ours), ours

@@ -18,6 +18,7 @@ from privbandit_agents.audit_labels import LeafGame
 from privbandit_agents.audit_linear import LayeredGame
 from privbandit_agents.audit_sparse import SETTINGS as SPARSE
 from privbandit_agents.audit_sparse import SparseGame
+from privbandit_agents.local.lpct import LPCT
 from privbandit_agents.privacy.audit import Claim, Game
 from privbandit_agents.privacy.games import Request
 from privbandit_agents.privacy.targets import CALIBRATIONS, DELTAS, PUBLISHED, TARGETS
@@ -71,7 +72,8 @@ def agent_game(name: str, epsilon: float, delta: float, calibration: str) -> Gam
         return SparseGame(name, config)
     if name == "lplr":
         return LayeredGame(name, config)
-    if name in ("lpct", "lpct-prune"):
+    if issubclass(find(name).load(), LPCT):
+        config |= {"splits": 2} if "splits" in known else {}
         return LeafGame(name, config)
     if "growth" in known:
         config["growth"] = 1.001

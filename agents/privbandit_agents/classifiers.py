@@ -1,66 +1,235 @@
-"""LPCT as a scikit-learn estimator: locally private classification with public data, offline.
+"""The agents that predict labels, as scikit-learn estimators: private and public rows at rest, one fit.
 
-Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classification with Public Data", 2023. The code
-is that of the agent ``lpct``.
+The code that learns is the agents'; here rows are checked, scaled and handed over.
 """
 
+import copy
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import Guarantee, Ledger
-from privbandit_agents.local.lpct import Config, build
-from privbandit_agents.privacy.ledger import pure
+from privbandit_agents.labels import LabelLearner
+from privbandit_agents.registry import field_names, find, settings_of
+from privbandit_envs._validate import one_of
 from privbandit_envs.classification import min_max
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
-    from sklearn.utils.validation import check_is_fitted
+    from sklearn.utils import check_array, check_consistent_length, check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 except ImportError as error:
-    raise ImportError("LPCTClassifier needs scikit-learn; run pip install 'privbandit[data]'.") from error
+    raise ImportError("the classifiers need scikit-learn; run pip install 'privbandit[data]'.") from error
 
 Floats = NDArray[np.float64]
-CHUNK = 2**12
-"""Users whose reports are held at once."""
+Labels = NDArray[np.int64]
+CHUNK = 2**15
+"""Private rows that are scaled and reported at once."""
+SCALES = ("public", "range")
 
 
-class LPCTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What the estimators share: ``fit(X, y, X_public, y_public)`` lets an agent learn from the rows of X.
+
+    *Formal guarantees.* Those of the agent, for every private row, features and label together; ``guarantee_`` says
+    which. Whatever is read beside the reports (the features' scale, the classes, the agent's public data) depends on
+    the public rows, the settings and the number of private rows alone. Private features that are not finite count as
+    the middle of their scale, private labels that are no class as the first one, so that no row stops the others. Each
+    ``fit`` spends the budget once (``ledger_`` is of the last one); fits on the same people add up, if their noise is
+    fresh: an integer ``random_state`` is for reproduction, must be secret, and is for one fit. ``aggregate=True`` draws
+    the sum of the reports directly where it has an exact law: for simulation.
+
+    Attributes:
+        classes_: the labels, shape (K,).
+        scale_: lower and upper ends of the features, shape (2, d).
+        agent_: that has learned.
+        guarantee_: what a private row is promised.
+        ledger_: what it has paid; None for an agent without privacy.
+    """
+
+    classes: Any
+    feature_range: tuple[Any, Any]
+    scale_by: str
+    aggregate: bool
+    random_state: Any
+
+    @abstractmethod
+    def chosen(self) -> tuple[str, dict[str, Any]]:
+        """Return the agent's name and its settings."""
+
+    def fit(self, X: Any, y: Any, X_public: Any = None, y_public: Any = None) -> Any:
+        """Learn from private rows X (n, d), y (n,) and public rows X_public (n_Q, d), y_public (n_Q,).
+
+        Raises:
+            ValueError: public rows that are not finite, or with a label outside the classes; fewer than two classes;
+                a setting out of range.
+        """
+        private, labels = self.private_rows(X, y)
+        if (X_public is None) != (y_public is None):
+            raise ValueError("X_public and y_public must be given together; one is None.")
+        known = np.zeros((0, self.n_features_in_)) if X_public is None else finite_rows(X_public, "X_public")
+        answers = labels[:0] if y_public is None else column_or_1d(y_public)
+        check_consistent_length(known, answers)
+        if known.shape[1] != self.n_features_in_:
+            raise ValueError(f"X_public must have the {self.n_features_in_} features of X; got {known.shape[1]}.")
+        self.classes_ = self.public_classes(answers)
+        low, high = self.feature_range
+        ends = np.array([low * np.ones(self.n_features_in_), high * np.ones(self.n_features_in_)])
+        by_public = one_of(SCALES, scale_by=self.scale_by) == "public" and len(known)
+        self.scale_ = np.stack([known.min(axis=0), known.max(axis=0)]) if by_public else ends
+        self.agent_ = self.built((self.scaled(known), self.index(answers)), len(labels))
+        for start in range(0, len(labels), CHUNK):
+            part = slice(start, start + CHUNK)
+            self.agent_.learn_labels(self.scaled(private[part]), self.numbered(labels[part])[0], self.aggregate)
+        self.agent_.conclude()
+        self.guarantee_, self.ledger_ = self.agent_.guarantee, getattr(self.agent_, "ledger", None)
+        return self
+
+    def private_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return private rows and labels as arrays; large ones of float32 are not copied."""
+        private = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        if y is None:
+            raise ValueError("y must be given: this classifier requires y to be passed, but the target y is None.")
+        labels = column_or_1d(y, warn=True)
+        check_consistent_length(private, labels)
+        return private, labels
+
+    def built(self, public: tuple[Floats, Labels], users: int) -> LabelLearner:
+        """Return the agent before it has learned.
+
+        Raises:
+            ValueError: it cannot play so many labels or features, or does not learn from labels.
+        """
+        name, settings = self.chosen()
+        agent_class = find(name).load()
+        if not issubclass(agent_class, LabelLearner):
+            raise ValueError(f"agent must be one that predicts labels, such as lpct; got {name!r}.")
+        if "horizon" in field_names(agent_class.Config):
+            settings = {"horizon": users, **settings}
+        spaces = Box(0, 1, (self.n_features_in_,), np.float64), Discrete(len(self.classes_))
+        if needs := agent_class.plays(*spaces):
+            raise ValueError(f"{name} needs {needs}; got {len(self.classes_)} labels.")
+        agent = agent_class(*spaces, settings_of(name, settings), generator(self.random_state), public)
+        agent.name = name
+        return agent
+
+    def public_classes(self, answers: Any) -> Any:
+        """Return the classes: the setting's, or those of the public rows."""
+        if self.classes is None and not len(answers):
+            raise ValueError("classes must be given where there are no public rows; got None.")
+        check_classification_targets(answers if self.classes is None else np.asarray(self.classes))
+        classes = np.unique(answers if self.classes is None else np.asarray(self.classes))
+        if len(classes) < 2:
+            raise ValueError(f"there must be at least two classes; got {classes.tolist()}, one class: give classes=.")
+        return classes
+
+    def index(self, labels: Any) -> Labels:
+        """Return the number of every label of public rows."""
+        found, strange = self.numbered(labels)
+        if np.any(strange):
+            raise ValueError(f"y_public must hold the classes {self.classes_.tolist()}; got {labels[strange][0]!r}.")
+        return found
+
+    def numbered(self, labels: Any) -> tuple[Labels, NDArray[np.bool_]]:
+        """Return the number of every label, 0 for one that is no class, and which these are."""
+        found = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
+        strange = self.classes_[found] != labels
+        return np.where(strange, 0, found).astype(np.int64), np.asarray(strange, np.bool_)
+
+    def scaled(self, x: Any) -> Floats:
+        """Return rows in the unit cube."""
+        return min_max(np.where(np.isfinite(x), x, self.scale_.mean(axis=0)), self.scale_)
+
+    def reprocessed(self, **settings: Any) -> Any:
+        """Return a fitted copy with other settings of what is made of the reports; no privacy is spent.
+
+        Raises:
+            ValueError: a setting on which the reports depend.
+        """
+        check_is_fitted(self)
+        allowed, name = self.agent_.postprocessing, self.agent_.name
+        if strange := sorted(settings.keys() - allowed):
+            raise ValueError(
+                f"{strange[0]} needs another fit; {name} changes {sorted(allowed) or 'nothing'} without one."
+            )
+        other = copy.copy(self)
+        other.agent_ = copy.copy(self.agent_)
+        other.agent_.reprocess(dataclasses.replace(self.agent_.config, **settings))
+        return other
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the estimated probabilities of the classes, shape (n, K)."""
+        check_is_fitted(self)
+        x = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
+        return self.agent_.chances(self.scaled(refuse_infinite(x, "X")))
+
+    def predict(self, X: Any) -> Any:
+        """Return the likeliest class of each row, shape (n,)."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+
+class AgentClassifier(LabelClassifier):
+    """Any agent of the zoo that predicts labels, as an estimator; see ``LabelClassifier``.
+
+    Args:
+        agent: its name: ``"lpct"``, ``"warm-ldp-sgd"``, ``"tree-public"``, ...
+        settings: of its Config; a ``horizon`` among them is by default the number of private rows.
+        classes: the labels that exist, known to the public; None: those of the public rows.
+        feature_range: (low, high) of the features, numbers or arrays (d,).
+        scale_by: ``"public"``: features are scaled by the public rows (Theorem 8 of the LPCT paper), by the range
+            where there are none; ``"range"``: always by the range.
+        aggregate: whether to draw the sum of the reports at once where its law is exact.
+        random_state: seed or numpy generator of the agent.
+    """
+
+    def __init__(
+        self,
+        agent: str = "lpct",
+        settings: Mapping[str, Any] | None = None,
+        *,
+        classes: Any = None,
+        feature_range: tuple[Any, Any] = (0.0, 1.0),
+        scale_by: str = "public",
+        aggregate: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        """Keep the settings; ``fit`` checks them."""
+        self.agent, self.settings = agent, settings
+        self.classes, self.feature_range, self.scale_by = classes, feature_range, scale_by
+        self.aggregate, self.random_state = aggregate, random_state
+
+    def chosen(self) -> tuple[str, dict[str, Any]]:
+        """Return the agent's name and its settings."""
+        return self.agent, dict(self.settings or {})
+
+
+class LPCTClassifier(LabelClassifier):
     """A classification tree on public rows, with leaves that private rows vote on through local randomizers.
 
-    *Formal guarantees.* Pure epsilon-local DP of every private row, features and label together: one report a row by
-    ``LeafReport``; see ``LPCT``. The tree, the features' scale, the classes and the randomizer depend on the public
-    rows, the settings and the number of private rows alone. Private features that are not finite count as the middle of
-    their scale, private labels that are no class as the first one, so that no row stops the others. Each ``fit`` spends
-    epsilon once (``ledger_`` is of the last one); fits on the same people add up, if their noise is fresh: an integer
-    ``random_state`` is for reproduction, must be secret, and is for one fit. ``aggregate=True`` draws the sum of the
-    reports directly where it has an exact law: for simulation.
+    Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classification with Public Data", 2023.
 
-    Without public rows the features are scaled by ``feature_range``, ``classes`` must be given, and the cells are
-    halved in turn.
+    *Formal guarantees.* Pure epsilon-local DP of every private row: one report a row by ``LeafReport``; see ``LPCT``
+    and ``LabelClassifier``. Without public rows ``classes`` must be given, and the cells are halved in turn.
 
     Args:
         epsilon: budget of every private row, > 0; infinity adds no noise.
         report: as in ``lpct``.
-        partition: ``"max-edge"`` or ``"cart"``.
+        partition: ``"max-edge"``, ``"random"`` or ``"cart"``.
         depth: of the tree; None: by the number of private rows, epsilon and the report.
         weight: lambda in (8); None: by the variance of the noise.
         trust: without ``weight``, the worth of a public row in private rows without noise.
         tau: distance of a node's mean from its parent's; infinity: no shrinkage.
         classes: the labels that exist, known to the public; None: those of the public rows.
-        feature_range: (low, high) of all features, for a fit without public rows.
+        feature_range: (low, high) of the features, numbers or arrays (d,).
+        scale_by: ``"public"``: features are scaled by the public rows, by the range where there are none; ``"range"``.
         aggregate: whether to draw the sum of the reports at once where its law is exact.
         random_state: seed or numpy generator of the noise.
-
-    Attributes:
-        classes_: the labels, shape (K,).
-        partition_: the public tree.
-        tree_: the public counts and the rule that weighs them.
-        total_: sum of the private estimates, shape (m, 1) or (m, K).
-        probabilities_: of the classes in the leaves, shape (m, K).
-        guarantee_: what a private row is promised.
-        ledger_: what it has paid.
     """
 
     def __init__(
@@ -74,116 +243,38 @@ class LPCTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         trust: float = 1.0,
         tau: float = 0.5,
         classes: Any = None,
-        feature_range: tuple[float, float] = (0.0, 1.0),
+        feature_range: tuple[Any, Any] = (0.0, 1.0),
+        scale_by: str = "public",
         aggregate: bool = False,
         random_state: Any = None,
     ) -> None:
         """Keep the settings; ``fit`` checks them."""
         self.epsilon, self.report, self.partition, self.depth = epsilon, report, partition, depth
         self.weight, self.trust, self.tau = weight, trust, tau
-        self.classes, self.feature_range = classes, feature_range
+        self.classes, self.feature_range, self.scale_by = classes, feature_range, scale_by
         self.aggregate, self.random_state = aggregate, random_state
 
-    def fit(self, X: Any, y: Any, X_public: Any = None, y_public: Any = None) -> "LPCTClassifier":
-        """Learn from private rows X (n, d), y (n,) and public rows X_public (n_Q, d), y_public (n_Q,).
-
-        Raises:
-            ValueError: public rows that are not finite, or with a label outside the classes; fewer than two classes;
-                a setting out of range.
-        """
-        private, labels = check_array(X, dtype=np.float64, ensure_all_finite=False), column_or_1d(y)
-        check_consistent_length(private, labels)
-        self.n_features_in_ = private.shape[1]
-        if (X_public is None) != (y_public is None):
-            raise ValueError("X_public and y_public must be given together; one is None.")
-        known = np.zeros((0, self.n_features_in_)) if X_public is None else rows(X_public, "X_public")
-        answers = labels[:0] if y_public is None else column_or_1d(y_public)
-        check_consistent_length(known, answers)
-        self.classes_ = self.public_classes(answers)
-        low, high = self.feature_range
-        ends = np.array([[low], [high]]) * np.ones(self.n_features_in_)
-        self.scale_ = np.stack([known.min(axis=0), known.max(axis=0)]) if len(known) else ends
-        config = Config(
-            epsilon=self.epsilon,
-            report=self.report,
-            partition=self.partition,
-            depth=self.depth,
-            weight=self.weight,
-            trust=self.trust,
-            tau=self.tau,
-            horizon=len(labels),
-        )
-        public = min_max(known, self.scale_), self.index(answers, "y_public")
-        self.partition_, self.report_, self.tree_ = build(config, *public, len(self.classes_))
-        sound = np.where(np.isfinite(private), private, self.scale_.mean(axis=0))
-        self.total_ = self.private_total(min_max(sound, self.scale_), self.known(labels)[0])
-        self.probabilities_ = self.tree_.predict(self.total_, len(labels))
-        return self
-
-    def private_total(self, x: Floats, y: NDArray[np.int64]) -> Floats:
-        """Let every private row report once; return the sum of the estimates."""
-        self.ledger_ = Ledger(epsilon=self.epsilon)
-        self.ledger_.spend(pure(self.epsilon), group=0, groups=len(y))
-        self.guarantee_ = Guarantee(
-            notion="local",
-            epsilon=self.epsilon,
-            delta=0.0,
-            protects="features and label of every private row, from the server on",
-            reference="docs/privacy.md, classification trees",
-        )
-        rng, leaf = generator(self.random_state), self.partition_.find(x)
-        if self.aggregate and self.report_.randomizer.exact_sum:
-            total: Floats = self.report_.total(leaf, y, rng)
-            return total
-        parts = [slice(start, start + CHUNK) for start in range(0, len(y), CHUNK)]
-        sums = [self.report_.estimate(self.report_.randomize(leaf[p], y[p], rng)).sum(axis=0) for p in parts]
-        return np.asarray(np.sum(sums, axis=0))
-
-    def public_classes(self, answers: Any) -> Any:
-        """Return the classes: the setting's, or those of the public rows."""
-        if self.classes is None and not len(answers):
-            raise ValueError("classes must be given where there are no public rows; got None.")
-        classes = np.unique(answers if self.classes is None else np.asarray(self.classes))
-        if len(classes) < 2:
-            raise ValueError(f"there must be at least two classes; got {classes.tolist()}: give classes=.")
-        return classes
-
-    def index(self, labels: Any, name: str) -> NDArray[np.int64]:
-        """Return the number of every label of public rows."""
-        found, strange = self.known(labels)
-        if np.any(strange):
-            raise ValueError(f"{name} must hold the classes {self.classes_.tolist()}; got {labels[strange][0]!r}.")
-        return found
-
-    def known(self, labels: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the number of every label, 0 for one that is no class, and which these are."""
-        found = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
-        strange = self.classes_[found] != labels
-        return np.where(strange, 0, found).astype(np.int64), np.asarray(strange, np.bool_)
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the estimated probabilities of the classes, shape (n, K)."""
-        check_is_fitted(self)
-        x = rows(X, "X")
-        if x.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {x.shape[1]} features, but LPCTClassifier is expecting {self.n_features_in_} features as input."
-            )
-        found: Floats = self.probabilities_[self.partition_.find(min_max(x, self.scale_))]
-        return found
-
-    def predict(self, X: Any) -> Any:
-        """Return the likeliest class of each row, shape (n,)."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
+    def chosen(self) -> tuple[str, dict[str, Any]]:
+        """Return the agent's name and its settings."""
+        names = ("epsilon", "report", "partition", "depth", "weight", "trust", "tau")
+        return "lpct", {name: getattr(self, name) for name in names}
 
 
-def rows(x: Any, name: str) -> Floats:
+def finite_rows(x: Any, name: str) -> Floats:
     """Return finite rows (n, d)."""
-    checked: Floats = check_array(x, dtype=np.float64, ensure_all_finite=False, input_name=name)
-    if not (finite := np.isfinite(checked)).all():
-        raise ValueError(f"{name} must not contain NaN or infinity; got {checked[~finite][0]}.")
-    return checked
+    rows: Floats = refuse_infinite(check_array(x, dtype=np.float64, ensure_all_finite=False, input_name=name), name)
+    return rows
+
+
+def refuse_infinite(x: Any, name: str) -> Any:
+    """Return rows if all of them are finite.
+
+    Raises:
+        ValueError: NaN or infinity.
+    """
+    if not (finite := np.isfinite(x)).all():
+        raise ValueError(f"{name} must not contain NaN or infinity; got {x[~finite][0]}.")
+    return x
 
 
 def generator(random_state: Any) -> np.random.Generator:

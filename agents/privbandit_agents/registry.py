@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,6 +70,15 @@ AGENTS: dict[str, Entry] = {
         "privbandit_agents.local.lpct:LPCT", "private classification trees on public data (Ma and Yang 2023)"
     ),
     "lpct-prune": Entry("privbandit_agents.local.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear"),
+    "lpct-p": Entry("privbandit_agents.local.lpct:LPCT", "lpct in which public rows do not vote", {"trust": 0.0}),
+    "lpct-q": Entry("privbandit_agents.local.lpct_public:LPCTPublic", "lpct on public data only"),
+    "lpct-r": Entry("privbandit_agents.local.lpct:LPCT", "lpct on random cuts", {"partition": "random"}),
+    "phist": Entry("privbandit_agents.local.phist:PHIST", "private histogram (Berrett and Butucea 2019)"),
+    "lpdt": Entry(
+        "privbandit_agents.local.lpct:LPCT",
+        "private votes in public leaves (after Ma et al. 2023)",
+        {"report": "laplace", "trust": 0.0, "tau": math.inf},
+    ),
     "jdp-linucb": Entry(
         "privbandit_agents.joint.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
     ),

@@ -1,11 +1,16 @@
 import math
+import tracemalloc
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
-from privbandit_agents.classifiers import LPCTClassifier
+from privbandit_agents.classifiers import CHUNK, AgentClassifier, LPCTClassifier
+from privbandit_agents.labels import LabelLearner
+from privbandit_agents.registry import AGENTS, field_names, find
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from privbandit_envs.classification import eta
 
@@ -41,7 +46,7 @@ def test_private_rows_help(aggregate: bool, partition: str) -> None:
 @pytest.mark.parametrize("report", ["auto", "subset", "signed-subset", "ternary", "grr", "laplace"])
 def test_three_classes(report: str) -> None:
     model = LPCTClassifier(8.0, report=report, depth=4, random_state=0).fit(*three(20_000, 0), *three(30, 1))
-    assert model.total_.shape == (16, 3)
+    assert model.agent_.total.shape == (16, 3)
     assert model.score(*three(4000, 2)) > 0.8 and set(model.predict(three(50, 3)[0])) <= {"a", "b", "c"}
 
 
@@ -58,19 +63,19 @@ def test_what_is_public_knows_nothing_of_the_private_rows() -> None:
     swaps: list[Rows] = [(x, y), (x[::-1], y), (x, 1 - y)]
     models = [LPCTClassifier(random_state=0).fit(*rows, *PUBLIC) for rows in swaps]
     for model in models[1:]:
-        assert np.array_equal(model.partition_.threshold, models[0].partition_.threshold)
-        assert np.array_equal(model.tree_.counts, models[0].tree_.counts)
-        assert np.array_equal(model.tree_.mass, models[0].tree_.mass)
+        assert np.array_equal(model.agent_.partition.threshold, models[0].agent_.partition.threshold)
+        assert np.array_equal(model.agent_.tree.counts, models[0].agent_.tree.counts)
+        assert np.array_equal(model.agent_.tree.mass, models[0].agent_.tree.mass)
         assert np.array_equal(model.scale_, models[0].scale_)
-    assert not np.array_equal(models[0].total_, models[2].total_)
+    assert not np.array_equal(models[0].agent_.total, models[2].agent_.total)
 
 
 def test_fitting_twice_spends_the_same_and_gives_the_same() -> None:
     model = LPCTClassifier(0.7, random_state=3).fit(*draw(3000, 6), *PUBLIC)
-    first, total = model.ledger_.spent_epsilon(), model.total_
+    first, total = model.ledger_.spent_epsilon(), model.agent_.total
     model.fit(*draw(3000, 6), *PUBLIC)
     assert model.ledger_.spent_epsilon() == first == pytest.approx(0.7)
-    assert np.array_equal(model.total_, total) and model.guarantee_.epsilon == 0.7 and model.epsilon == 0.7
+    assert np.array_equal(model.agent_.total, total) and model.guarantee_.epsilon == 0.7 and model.epsilon == 0.7
 
 
 def test_exact_sums_have_the_law_of_the_reports() -> None:
@@ -78,7 +83,10 @@ def test_exact_sums_have_the_law_of_the_reports() -> None:
     rows = draw(300, 7)
     single, summed = (
         np.array(
-            [LPCTClassifier(1.0, depth=3, aggregate=a, random_state=s).fit(*rows, *PUBLIC).total_ for s in range(200)]
+            [
+                LPCTClassifier(1.0, depth=3, aggregate=a, random_state=s).fit(*rows, *PUBLIC).agent_.total
+                for s in range(200)
+            ]
         )[..., 0]
         for a in (False, True)
     )
@@ -101,7 +109,7 @@ def test_malformed_input_is_refused_in_a_sentence() -> None:
     bad[3, 1] = math.nan
     with pytest.raises(ValueError, match="X_public must not contain NaN or infinity"):
         LPCTClassifier().fit(x, y, bad, y)
-    with pytest.raises(ValueError, match=r"at least two classes; got \[1\]: give classes="):
+    with pytest.raises(ValueError, match=r"at least two classes; got \[1\], one class: give classes="):
         LPCTClassifier().fit(x, y, x, np.ones(100, int))
     with pytest.raises(ValueError, match=r"y_public must hold the classes \[0, 1\]; got .*7"):
         LPCTClassifier(classes=[0, 1]).fit(x, y, x, np.full(100, 7))
@@ -121,13 +129,84 @@ def test_no_private_row_stops_the_others() -> None:
     x, y = draw(100, 9)
     wild, strange = x.copy(), y.copy()
     wild[3], wild[4, 1], strange[5] = math.nan, -math.inf, 7
-    totals = [LPCTClassifier(math.inf, depth=3).fit(*private, *PUBLIC).total_ for private in ((x, y), (wild, strange))]
+    totals = [
+        LPCTClassifier(math.inf, depth=3).fit(*private, *PUBLIC).agent_.total for private in ((x, y), (wild, strange))
+    ]
     assert np.isfinite(totals[1]).all() and np.abs(totals[0] - totals[1]).sum() <= 2 * 3
+
+
+class WithPublicCopy(LPCTClassifier):
+    """Public rows are a copy of the private ones, as scikit-learn's checks know no others."""
+
+    def fit(self, X: Any, y: Any) -> Any:  # type: ignore[override]
+        return super().fit(X, y, X, y)
+
+
+class AnyWithPublicCopy(AgentClassifier):
+    def fit(self, X: Any, y: Any) -> Any:  # type: ignore[override]
+        return super().fit(X, y, X, y)
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [WithPublicCopy(1000.0, depth=6, random_state=0), AnyWithPublicCopy("lpct", {"epsilon": 1000.0}, random_state=0)]
+)
+def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+AGENTS_OF_LABELS = [name for name in AGENTS if issubclass(find(name).load(), LabelLearner)]
+
+
+@pytest.mark.parametrize("name", AGENTS_OF_LABELS)
+def test_every_agent_of_labels_fits_offline(name: str) -> None:
+    settings = {"epsilon": 8.0} if "epsilon" in field_names(find(name).load().Config) else {}
+    model = AgentClassifier(name, settings, random_state=0).fit(*draw(5000, 2), *draw(200, 3, 0.5))
+    chances = model.predict_proba(TEST[0])
+    assert chances.shape == (len(TEST[0]), 2) and np.allclose(chances.sum(axis=1), 1) and (chances >= 0).all()
+    assert set(model.predict(TEST[0])) <= {0, 1}
+    if model.guarantee_.notion == "local":
+        assert model.ledger_.spent_epsilon(model.guarantee_.delta) == pytest.approx(8.0)
+
+
+def test_other_weights_cost_no_budget() -> None:
+    """The same sums, weighed as a fit with those settings would weigh them."""
+    rows = draw(5000, 2)
+    one, other = (
+        AgentClassifier("lpct", {"weight": weight, "depth": 5}, random_state=0).fit(*rows, *PUBLIC)
+        for weight in (1.0, 300.0)
+    )
+    again = one.reprocessed(weight=300.0)
+    assert np.array_equal(again.predict_proba(TEST[0]), other.predict_proba(TEST[0]))
+    assert not np.array_equal(again.predict_proba(TEST[0]), one.predict_proba(TEST[0]))
+    assert again.ledger_.spent_epsilon() == pytest.approx(1.0) and one.agent_.config.weight == 1.0
+    with pytest.raises(ValueError, match="depth needs another fit; lpct changes"):
+        one.reprocessed(depth=3)
+
+
+def test_features_are_scaled_by_the_range_if_asked() -> None:
+    x, y = draw(5000, 2)
+    known, answers = draw(50, 0, 0.5)
+    model = AgentClassifier("lpct", scale_by="range", feature_range=(0, 1), random_state=0).fit(x, y, known, answers)
+    wide = AgentClassifier("lpct", scale_by="range", feature_range=(0, 3), random_state=0)
+    wide.fit(3 * x, y, 3 * known, answers)
+    assert np.array_equal(model.predict(TEST[0]), wide.predict(3 * TEST[0]))
+
+
+def test_large_rows_are_not_copied_whole() -> None:
+    x, y = draw(100_000, 2)
+    x = x.astype(np.float32)
+    tracemalloc.start()
+    AgentClassifier("lpct", {"depth": 4}, aggregate=True, random_state=0).fit(x, y, *PUBLIC)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * CHUNK * 2 * 8
 
 
 def test_sums_are_drawn_at_once_only_where_their_law_is_exact() -> None:
     x, y = draw(100, 9)
     model = LPCTClassifier(4.0, report="signed-subset", depth=4, aggregate=True, random_state=0).fit(x, y, *PUBLIC)
-    assert not model.report_.randomizer.exact_sum
+    assert not model.agent_.report.randomizer.exact_sum
     alone = LPCTClassifier(4.0, report="signed-subset", depth=4, random_state=0).fit(x, y, *PUBLIC)
-    assert np.array_equal(model.total_, alone.total_)
+    assert np.array_equal(model.agent_.total, alone.agent_.total)

@@ -2,17 +2,14 @@
 
 import math
 from abc import abstractmethod
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import FOREVER, Agent, Array, Space, above, fraction, many, n_arms, one_of, plays_labels
-
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
-EXPLORATION = 0.05
+from privbandit_agents.agent import FOREVER, Array, Space, above, fraction, one_of
+from privbandit_agents.labels import Floats, LabelLearner, Labels, PublicData
 
 
 class Settings(Protocol):
@@ -39,14 +36,11 @@ def check_settings(config: Settings) -> None:
     above(1, refit=config.refit)
 
 
-class LabelAgent(Agent):
+class LabelAgent(LabelLearner):
     """Predict labels, having public data and learning from each user whether the prediction was right.
 
-    With two labels the feedback reveals the label, and there is nothing to explore. With more only a right prediction
-    does; a random label now and then keeps all of them in play, and a right answer counts 1/p, where p is the
-    probability with which it was given, so that the counted labels are unbiased.
-
-    The predictions change when the data have grown by the factor ``refit``, so users in between can be served
+    A right answer counts 1/p, where p is the probability with which it was given, so that the counted labels are
+    unbiased. The predictions change when the data have grown by the factor ``refit``, so users in between can be served
     together. An agent that learns from the public data alone never changes them.
 
     Args:
@@ -57,32 +51,18 @@ class LabelAgent(Agent):
         public_data: features (n, d) and labels (n,).
     """
 
-    uses_public_data = True
-    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"public_data"}
-
     def __init__(
         self,
         observation_space: Space,
         action_space: Space,
         config: Settings,
         rng: Generator,
-        public_data: tuple[Array, Labels] | None,
+        public_data: PublicData | None,
     ) -> None:
         """Start with the public data."""
-        super().__init__(observation_space, action_space, config, rng)
-        if public_data is None:
-            raise ValueError(f"{self.name} needs an environment with public_data; got None.")
-        self.public_data = public_data
-        self.n_labels = n_arms(action_space)
-        default = 0.0 if self.n_labels == 2 else EXPLORATION
-        self.exploration = default if config.exploration is None else config.exploration
+        super().__init__(observation_space, action_space, config, rng, public_data)
         self.users = 0
         self.next_fit = self.schedule()
-
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Classification."""
-        return plays_labels(observation_space, action_space)
 
     @abstractmethod
     def predict(self, contexts: Array) -> Labels:
@@ -98,11 +78,7 @@ class LabelAgent(Agent):
 
     def select_action(self, context: Array) -> Any:
         """Predict, or explore."""
-        labels = self.predict(self.rows(context))
-        if self.exploration:
-            luck = many(self.rng, context, self.rows(context).shape[1:], 2).reshape(-1, 2)
-            labels = np.where(luck[:, 0] < self.exploration, (luck[:, 1] * self.n_labels).astype(np.int64), labels)
-        return labels if context.ndim == 2 else int(labels[0])
+        return self.explored(self.predict(self.rows(context)), context, self.rng)
 
     def update(self, context: Array, action: Any, feedback: Any) -> None:
         """Learn from the users, refitting when it is time, unless only public data count.
@@ -122,8 +98,7 @@ class LabelAgent(Agent):
             done += len(right[users])
             self.users += len(right[users])
             if self.users == self.next_fit:
-                self.fit()
-                self.next_fit = self.schedule()
+                self.conclude()
 
     def learn_answers(self, contexts: Array, answers: Labels, right: NDArray[np.bool_]) -> None:
         """Learn from the users who revealed their label."""
@@ -131,13 +106,22 @@ class LabelAgent(Agent):
             self.learn(contexts, np.where(right, answers, 1 - answers), np.ones(len(answers)))
         elif right.any():
             contexts, answers = contexts[right], answers[right]
-            self.learn(contexts, answers, 1 / self.propensity(contexts, answers))
+            self.learn(contexts, answers, 1 / self.propensities(answers == self.predict(contexts)))
 
-    def propensity(self, contexts: Array, answers: Labels) -> Floats:
-        """Return the probability of every answer under the policy that gave it."""
-        explored = self.exploration / self.n_labels
-        probability: Floats = np.where(answers == self.predict(contexts), 1 - self.exploration + explored, explored)
-        return probability
+    def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
+        """Take in rows whose labels are known, unless only public data count."""
+        if self.config.learn_from == "all":
+            self.learn(contexts, labels, np.ones(len(labels)))
+            self.users += len(labels)
+
+    def conclude(self) -> None:
+        """Refit."""
+        self.fit()
+        self.next_fit = self.schedule()
+
+    def chances(self, contexts: Array) -> Floats:
+        """Return 1 for the best guess and 0 for the other labels."""
+        return np.eye(self.n_labels)[self.predict(contexts)]
 
     def frozen_rounds(self) -> int:
         """Return the number of users up to the next refit."""

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.agent import Array, Space, count
-from privbandit_agents.baselines.classifier import Floats, LabelAgent, Labels, check_settings
+from privbandit_agents.baselines.classifier import LabelAgent, check_settings
+from privbandit_agents.labels import Floats, Labels, in_unit_cube
 
 MAX_DEPTH = 24
 
@@ -70,10 +71,7 @@ class Histogram(LabelAgent):
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
         """Classification in the unit cube."""
-        needs = super().plays(observation_space, action_space)
-        low, high = getattr(observation_space, "low", 0), getattr(observation_space, "high", 1)
-        unit = np.all(np.equal(low, 0)) and np.all(np.equal(high, 1))
-        return needs or ("" if unit else "classification of contexts in [0, 1]^d")
+        return super().plays(observation_space, action_space) or in_unit_cube(observation_space)
 
     def predict(self, contexts: Array) -> Labels:
         """Look up the majority of the cells."""

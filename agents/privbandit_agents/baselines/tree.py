@@ -11,7 +11,8 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.agent import Array, Space, count
-from privbandit_agents.baselines.classifier import Floats, LabelAgent, Labels, check_settings
+from privbandit_agents.baselines.classifier import LabelAgent, check_settings
+from privbandit_agents.labels import Floats, Labels
 from privbandit_agents.rows import Rows
 
 

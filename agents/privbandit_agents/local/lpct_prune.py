@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privbandit_agents.agent import Array, Space, above, count, fraction, n_arms, one_of, positive
-from privbandit_agents.local.lpct import LPCT, MAX_DEPTH, USERS, cut
-from privbandit_agents.local.lpct_report import DEEPEST, REPORTS, LeafReport
+from privbandit_agents.agent import Array, Space, n_arms, positive
+from privbandit_agents.local.lpct import LPCT, USERS
+from privbandit_agents.local.lpct_report import DEEPEST, LeafReport
+from privbandit_agents.local.lpct_settings import Settings
 from privbandit_agents.local.lpct_tree import Floats, Labels, WeightedTree
-from privbandit_agents.local.partition import RULES, Partition
+from privbandit_agents.local.partition import Cells
 
 PAPER = 160.0
 """Variance of 2 V - U times epsilon^2 in the paper's report, in whose epsilon its depths are written."""
@@ -23,41 +24,19 @@ REFERENCE = 64
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings of pruned LPCT.
+class Config(Settings):
+    """Settings of pruned LPCT; more of them in ``Settings``: ``depth`` is that before pruning, None: the paper's.
 
     Attributes:
-        epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
-        report: as in ``lpct``.
-        partition: ``"max-edge"``, or ``"cart"`` (needs scikit-learn).
-        depth: before pruning, at most 16; None: the paper's, at most 8.
-        exploration: probability of a random label; None: 0.
         constant: C in the threshold sqrt(C log(n_P + n_Q)) of a clear label, in standard deviations, > 0.
-        growth: the policy changes when the number of users has grown by this factor, > 1.
-        horizon: expected number of users, for the depth.
     """
 
-    epsilon: float = 1.0
-    report: str = "auto"
-    partition: str = "max-edge"
-    depth: int | None = None
-    exploration: float | None = None
     constant: float = 0.5
-    growth: float = 1.05
-    horizon: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the ranges; epsilon is checked by the randomizer."""
-        one_of(REPORTS, report=self.report)
-        one_of(RULES, partition=self.partition)
-        if self.depth is not None and count(depth=self.depth) > MAX_DEPTH:
-            raise ValueError(f"depth must be at most {MAX_DEPTH}; got {self.depth}.")
-        if self.exploration is not None:
-            fraction(exploration=self.exploration)
+        """Check the ranges."""
+        super().__post_init__()
         positive(constant=self.constant)
-        above(1, growth=self.growth)
-        if self.horizon is not None:
-            count(horizon=self.horizon)
 
 
 class LPCTPrune(LPCT):
@@ -74,6 +53,7 @@ class LPCTPrune(LPCT):
     """
 
     Config: ClassVar[type[Any]] = Config
+    postprocessing: ClassVar[frozenset[str]] = frozenset({"constant"})
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
@@ -81,19 +61,18 @@ class LPCTPrune(LPCT):
         needs = super().plays(observation_space, action_space)
         return needs or ("" if n_arms(action_space) == 2 else "classification with two labels")
 
-    def plan(self, x: Array, y: Labels) -> tuple[Partition, LeafReport, WeightedTree]:
-        """Cut deeply enough; the tree prunes."""
-        depth = self.config.depth or paper_depth(self.config, len(y), x.shape[1])
-        partition, report = cut(self.config, x, y, self.n_labels, depth)
-        return partition, report, PrunedTree(partition, x, y, report.variance, self.config.constant)
+    def chosen_depth(self) -> int:
+        """Return p_0 = floor(d/(2 + 2 d) log2(n_P epsilon^2 + n_Q^((2 + 2 d)/d))), in [1, 8]."""
+        other, _ = LeafReport(self.config.report, self.config.epsilon, REFERENCE, 2).variance
+        private = (self.config.horizon or USERS) * PAPER / max(other, 1e-9)
+        x, y = self.public_data
+        share = x.shape[1] / (2 + 2 * x.shape[1])
+        depth: int = math.floor(share * math.log2(private + len(y) ** (1 / share)))
+        return min(max(depth, 1), DEEPEST)
 
-
-def paper_depth(config: Any, public: int, d: int) -> int:
-    """Return p_0 = floor(d/(2 + 2 d) log2(n_P epsilon^2 + n_Q^((2 + 2 d)/d))), in [1, 8]."""
-    other, _ = LeafReport(config.report, config.epsilon, REFERENCE, 2).variance
-    private = (config.horizon or USERS) * PAPER / max(other, 1e-9)
-    share = d / (2 + 2 * d)
-    return min(max(math.floor(share * math.log2(private + public ** (1 / share))), 1), DEEPEST)
+    def weighed(self) -> WeightedTree:
+        """Count the public rows for the statistics."""
+        return PrunedTree(self.partition, *self.public_data, self.report.variance, self.config.constant)
 
 
 class PrunedTree(WeightedTree):
@@ -103,7 +82,7 @@ class PrunedTree(WeightedTree):
     and the constant of the settings.
     """
 
-    def __init__(self, partition: Partition, x: Array, y: Labels, noise: tuple[float, float], constant: float) -> None:
+    def __init__(self, partition: Cells, x: Array, y: Labels, noise: tuple[float, float], constant: float) -> None:
         """Count the public rows."""
         super().__init__(partition, x, y, 2, noise)
         self.constant = constant
@@ -112,7 +91,7 @@ class PrunedTree(WeightedTree):
     def predict(self, total: Floats, users: int, spread: Floats | None = None) -> Floats:
         """Return 1 for the label of every leaf and 0 for the other one, shape (m, 2)."""
         label, value, stop = self.statistics(total, users)
-        chosen = np.zeros(len(self.partition.feature), np.int64)
+        chosen = np.zeros(len(self.partition.parent), np.int64)
         found = np.zeros(len(chosen), bool)
         value[0] = -1.0  # the root answers only where it is the only node
         for level in self.partition.levels[1:]:
@@ -141,7 +120,7 @@ class PrunedTree(WeightedTree):
 
     def depths(self) -> Labels:
         """Return the depth of every node."""
-        depths = np.zeros(len(self.partition.feature), np.int64)
+        depths = np.zeros(len(self.partition.parent), np.int64)
         for depth, level in enumerate(self.partition.levels):
             depths[level] = depth
         return depths

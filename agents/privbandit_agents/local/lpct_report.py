@@ -18,6 +18,8 @@ from privbandit_agents.privacy.sphere import BinCapSign
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
+CHUNK = 2**22
+"""Entries of reports that are held at once."""
 REPORTS = ("laplace", "signed-subset", "ternary", "grr", "subset", "auto")
 
 
@@ -103,12 +105,22 @@ class LeafReport:
         """Return unbiased estimates, shape (n, m, columns)."""
         return self.entries(self.randomizer.estimate(reports))
 
+    def summed(self, leaf: Labels, label: Labels, rng: Generator) -> Floats:
+        """Draw the reports of n users, and return the sum of their estimates, shape (m, columns)."""
+        chunk = max(CHUNK // (self.leaves * self.columns), 1)
+        parts = [slice(start, start + chunk) for start in range(0, len(leaf), chunk)]
+        sums = [self.randomizer.estimate_sum(self.randomize(leaf[p], label[p], rng)) for p in parts]
+        return self.entries(np.sum(sums, axis=0)[None])[0] if sums else np.zeros((self.leaves, self.columns))
+
     def total(self, leaf: Labels, label: Labels, rng: Generator) -> Floats:
         """Draw the sum of all users' estimates at once, shape (m, columns).
 
         By its exact law where the randomizer has one, else from the Gaussian of the same mean and variances.
         """
-        total: Floats = self.entries(self.randomizer.approximate_sum(*self.encode(leaf, label), rng)[None])[0]
+        found = np.bincount(leaf * (self.labels + 1) + label + 1)
+        pairs = np.flatnonzero(found)
+        inputs = self.encode(pairs // (self.labels + 1), pairs % (self.labels + 1) - 1)
+        total: Floats = self.entries(self.randomizer.approximate_sum(*inputs, rng, found[pairs])[None])[0]
         return total
 
     def entries(self, estimates: Floats) -> Floats:
@@ -142,5 +154,5 @@ def chosen_depth(kind: str, epsilon: float, labels: int, users: int, least: int)
 
 DEEPEST = 8
 """Largest depth that is chosen by itself."""
-LEAST: dict[str, Any] = {"max-edge": 4, "cart": 3}
+LEAST: dict[str, Any] = {"max-edge": 4, "random": 4, "cart": 3}
 """Smallest depth that is chosen by itself."""

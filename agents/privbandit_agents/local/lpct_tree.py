@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.agent import Array
-from privbandit_agents.local.partition import Partition
+from privbandit_agents.local.partition import Cells
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -38,7 +38,7 @@ class WeightedTree:
 
     def __init__(
         self,
-        partition: Partition,
+        partition: Cells,
         x: Array,
         y: Labels,
         labels: int,

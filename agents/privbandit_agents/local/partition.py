@@ -3,18 +3,46 @@
 Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classification with Public Data", 2023, Algorithm 1.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from privbandit_agents.agent import Array, one_of
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
-RULES = ("max-edge", "cart")
+RULES = ("max-edge", "random", "cart")
 LEAF = -1
+
+
+class Cells(Protocol):
+    """Cells that cover [0, 1]^d, and the nodes above them."""
+
+    @property
+    def levels(self) -> tuple[Labels, ...]:
+        """The nodes of each depth, from the root on."""
+
+    @property
+    def parent(self) -> Labels:
+        """Of each node, -1 at the root, shape (V,)."""
+
+    @property
+    def leaves(self) -> int:
+        """The number of cells m."""
+
+    @property
+    def of_leaf(self) -> Labels:
+        """The node of each cell, shape (m,)."""
+
+    def find(self, contexts: Array) -> Labels:
+        """Return the cell of each context (n, d)."""
+
+    def gather(self, values: Floats) -> Floats:
+        """Return the sum of the cells' values (m, ...) below every node, shape (V, ...)."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +55,8 @@ class Partition:
         children: left and right child, shape (V, 2).
         parent: shape (V,), -1 at the root.
         leaf: number of each leaf in 0, ..., m - 1, -1 in inner nodes, shape (V,).
-        levels: the nodes of each depth, from the root on.
+        levels: the nodes of each depth, from the root on; children stand side by side.
+        walk: feature, threshold and flat children, where a leaf leads to itself.
     """
 
     feature: Labels
@@ -36,19 +65,23 @@ class Partition:
     parent: Labels
     leaf: Labels
     levels: tuple[Labels, ...]
+    walk: tuple[Labels, Floats, Labels]
 
     @classmethod
     def of(cls, feature: Any, threshold: Any, children: Any) -> "Partition":
         """Number the leaves and find the levels."""
         feature, children = np.asarray(feature, np.int64), np.asarray(children, np.int64).reshape(-1, 2)
+        threshold, at_end = np.asarray(threshold, np.float64), feature < 0
         parent, leaf = np.full(len(feature), LEAF), np.full(len(feature), LEAF)
-        inner = np.flatnonzero(feature >= 0)
+        inner = np.flatnonzero(~at_end)
         parent[children[inner]] = inner[:, None]
-        leaf[feature < 0] = np.arange(np.count_nonzero(feature < 0))
+        leaf[at_end] = np.arange(np.count_nonzero(at_end))
         levels = [np.array([0])]
         while len(below := children[levels[-1][feature[levels[-1]] >= 0]].ravel()):
             levels.append(below)
-        return cls(feature, np.asarray(threshold, np.float64), children, parent, leaf, tuple(levels))
+        onward = np.where(at_end[:, None], np.arange(len(feature))[:, None], children).ravel()
+        walk = np.maximum(feature, 0), threshold, onward
+        return cls(feature, threshold, children, parent, leaf, tuple(levels), walk)
 
     @property
     def leaves(self) -> int:
@@ -62,11 +95,12 @@ class Partition:
 
     def find(self, contexts: Array) -> Labels:
         """Return the leaf of each context (n, d)."""
-        node, rows = np.zeros(len(contexts), np.int64), np.arange(len(contexts))
+        feature, threshold, onward = self.walk
+        x, start = np.ravel(contexts), np.arange(len(contexts)) * contexts.shape[1]
+        node = np.zeros(len(contexts), np.int64)
         for _ in self.levels[1:]:
-            feature = self.feature[node]
-            right = contexts[rows, feature] > self.threshold[node]
-            node = np.where(feature >= 0, self.children[node, right.astype(np.int64)], node)
+            right = x[start + feature[node]] > threshold[node]
+            node = onward[2 * node + right]
         return self.leaf[node]
 
     def gather(self, values: Floats) -> Floats:
@@ -74,19 +108,73 @@ class Partition:
         sums = np.zeros((len(self.feature), *values.shape[1:]))
         sums[self.of_leaf] = values
         for level in self.levels[:0:-1]:
-            np.add.at(sums, self.parent[level], sums[level])
+            sums[self.parent[level[::2]]] = sums[level[::2]] + sums[level[1::2]]
         return sums
 
 
-def grow(rule: str, x: Array, y: Labels, depth: int) -> Partition:
-    """Return the partition of a rule in ``RULES``, grown from public rows x (n, d) and y (n,) alone."""
-    return max_edge(x, y, depth) if one_of(RULES, partition=rule) == "max-edge" else cart(x, y, depth)
+@dataclass(frozen=True)
+class Grid:
+    """Cubic cells: every axis is cut into h equal parts. There is no node above the cells.
+
+    Attributes:
+        splits: h.
+        dim: d.
+    """
+
+    splits: int
+    dim: int
+
+    @property
+    def leaves(self) -> int:
+        """The number of cells h^d."""
+        return int(self.splits**self.dim)
+
+    @property
+    def of_leaf(self) -> Labels:
+        """The cells themselves."""
+        return np.arange(self.leaves)
+
+    @property
+    def levels(self) -> tuple[Labels, ...]:
+        """One level with all cells."""
+        return (self.of_leaf,)
+
+    @property
+    def parent(self) -> Labels:
+        """None has one."""
+        return np.full(self.leaves, LEAF)
+
+    def find(self, contexts: Array) -> Labels:
+        """Return the cell of each context (n, d)."""
+        parts = np.minimum((contexts * self.splits).astype(np.int64), self.splits - 1)
+        return np.asarray(parts @ self.splits ** np.arange(self.dim))
+
+    def gather(self, values: Floats) -> Floats:
+        """Return the values."""
+        return values
 
 
-def max_edge(x: Array, y: Labels, depth: int) -> Partition:
+def grow(rule: str, x: Array, y: Labels, depth: int, seed: int = 0) -> Partition:
+    """Return the partition of a rule in ``RULES``, grown from public rows x (n, d) and y (n,) alone.
+
+    Args:
+        rule: its name.
+        x: public features in [0, 1].
+        y: public labels.
+        depth: of the tree.
+        seed: of ``"random"``.
+    """
+    x, y = np.asarray(x, np.float64), np.asarray(y)
+    if one_of(RULES, partition=rule) == "cart":
+        return cart(x, y, depth)
+    return max_edge(x, y, depth, default_rng(seed) if rule == "random" else None)
+
+
+def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> Partition:
     """Halve every cell ``depth`` times at the midpoint of one of its longest edges.
 
-    Among these the one that leaves least Gini impurity in the public rows is taken, and the first one where they tie.
+    Among these the one that leaves least Gini impurity in the public rows is taken, and the first one where they tie;
+    with ``rng`` any of them, whatever the public rows are.
 
     Deviations:
         A cell without public rows is halved on: the private data may still tell its halves apart, and the number of
@@ -96,32 +184,58 @@ def max_edge(x: Array, y: Labels, depth: int) -> Partition:
     feature, threshold = np.full(2 * inner + 1, LEAF), np.zeros(2 * inner + 1)
     children = np.full((2 * inner + 1, 2), LEAF)
     children[:inner] = np.arange(1, 2 * inner + 1).reshape(-1, 2)
-    onehot = np.eye(max(int(y.max(initial=0)) + 1, 2))[y]
-    cells = [(np.zeros(d), np.ones(d), np.arange(len(y)))]
-    for node in range(inner):
-        low, high, rows = cells[node]
-        axis = best_edge(low, high, x[rows], onehot[rows])
-        middle, upper, lower = (low[axis] + high[axis]) / 2, high.copy(), low.copy()
-        upper[axis] = lower[axis] = middle
-        side = x[rows, axis] <= middle
-        cells += [(low, upper, rows[side]), (lower, high, rows[~side])]
-        feature[node], threshold[node] = axis, middle
+    low, halvings, cell = np.zeros((1, d)), np.zeros((1, d), np.int8), np.zeros(len(y), np.int64)
+    for level in range(depth):
+        longest = halvings == halvings.min(axis=1, keepdims=True)
+        axis = best_axis(x, y, cell, low, halvings, longest) if rng is None else any_axis(longest, rng)
+        cells = np.arange(len(axis))
+        middle = low[cells, axis] + 0.5 ** (halvings[cells, axis] + 1)
+        nodes = 2**level - 1 + cells
+        feature[nodes], threshold[nodes] = axis, middle
+        cell = 2 * cell + (x[np.arange(len(y)), axis[cell]] > middle[cell])
+        low, halvings = np.repeat(low, 2, axis=0), np.repeat(halvings, 2, axis=0)
+        low[2 * cells + 1, axis] = middle
+        halvings[np.arange(2 * len(axis)), np.repeat(axis, 2)] += 1
     return Partition.of(feature, threshold, children)
 
 
-def best_edge(low: Floats, high: Floats, x: Array, onehot: Floats) -> int:
-    """Return the longest edge of a cell whose halving leaves least impurity."""
-    edges = high - low
-    longest = np.flatnonzero(edges == edges.max())
-    left = x[:, longest] <= (low + high)[longest] / 2
-    scores = impurity(left.T @ onehot) + impurity((~left).T @ onehot)
-    return int(longest[np.argmin(np.round(scores, 9))])
+def any_axis(longest: Array, rng: Generator) -> Labels:
+    """Return one of the longest edges of every cell at random."""
+    return np.asarray(np.where(longest, rng.random(longest.shape), -1.0).argmax(axis=1))
+
+
+def best_axis(x: Array, y: Labels, cell: Labels, low: Floats, halvings: Array, longest: Array) -> Labels:
+    """Return the longest edge of every cell whose halving leaves least impurity in the public rows.
+
+    Args:
+        x: public features, shape (n, d).
+        y: public labels, shape (n,).
+        cell: of the public rows, shape (n,).
+        low: lower ends of the cells, shape (C, d).
+        halvings: of their edges, shape (C, d).
+        longest: which edges are the longest ones, shape (C, d).
+    """
+    axis = longest.argmax(axis=1)
+    if not len(y):
+        return np.asarray(axis)
+    labels = int(y.max()) + 1
+    held, where = np.unique(cell, return_inverse=True)  # cells with public rows
+    sums = np.zeros((len(held) * labels, x.shape[1]))
+    order = np.argsort(key := where * labels + y, kind="stable")
+    below = x[order] <= (low[held] + 0.5 ** (halvings[held] + 1))[where[order]]
+    groups, starts = np.unique(key[order], return_index=True)
+    sums[groups] = np.add.reduceat(below, starts, axis=0, dtype=np.float64)
+    total = np.bincount(key, minlength=len(sums)).reshape(len(held), labels, 1)
+    left = sums.reshape(len(held), labels, -1)
+    scores = np.where(longest[held], np.round(impurity(left) + impurity(total - left), 9), math.inf)
+    axis[held] = scores.argmin(axis=1)
+    return np.asarray(axis)
 
 
 def impurity(counts: Floats) -> Floats:
-    """Return the number of rows times their Gini impurity, for label counts (..., K)."""
-    total = counts.sum(axis=-1)
-    return np.asarray(total - (counts**2).sum(axis=-1) / np.maximum(total, 1))
+    """Return the number of rows times their Gini impurity, for label counts (..., K, d)."""
+    total = counts.sum(axis=-2)
+    return np.asarray(total - (counts**2).sum(axis=-2) / np.maximum(total, 1))
 
 
 def cart(x: Array, y: Labels, depth: int) -> Partition:

@@ -77,6 +77,9 @@ class KaryRandomizedResponse(Categories):
     def _unbias(self, reports: Array) -> Floats:
         return self._scale(reports[:, None] == np.arange(self.cells), 1)[..., None]
 
+    def _unbias_sum(self, reports: Array) -> Floats:
+        return self._scale(np.bincount(reports, minlength=self.categories)[: self.cells], len(reports))[:, None]
+
     def _scale(self, counts: Array, n: int) -> Floats:
         return np.asarray((counts - n * self.lie) / self.truth)
 

@@ -33,6 +33,10 @@ __all__ = [
 ]
 
 
+WORD = 32
+"""Signs that one uniform number gives."""
+
+
 class LaplaceOneHot(LocalRandomizer):
     """Add Laplace noise to every coordinate of the one-hot block; a report is the noisy block, shape (m, D).
 
@@ -170,17 +174,24 @@ class SignedSubset(LocalRandomizer):
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         n, m, f = len(own), self.cells, self.tilt.chance
-        uniforms = rng.random((n, 3 + 2 * m))
+        words = -(-m // WORD)
+        keys = 0 if self.size == m else m  # all cells are chosen: there is nothing to draw
+        uniforms = rng.random((n, 3 + words + keys))
         agree = uniforms[:, 1] < self.tilt.agree
-        holds = agree | (uniforms[:, 2] < f / (1 - f))
-        report = np.where(uniforms[:, 3 + m :] < 0.5, 1, -1).astype(np.int8)
+        report = fair_signs(uniforms[:, 3 : 3 + words], m)
         active = np.flatnonzero(own >= 0)
         sign = signs(z[:, 0], uniforms[:, 0]) * np.where(agree, 1, -1)
         report[active, own[active]] = sign[active]
-        return report * subsets(self.size, uniforms[:, 3 : 3 + m], own, holds)
+        if self.size == m:
+            return report
+        holds = agree | (uniforms[:, 2] < f / (1 - f))
+        return report * subsets(self.size, uniforms[:, 3 + words :], own, holds)
 
     def _unbias(self, reports: Array) -> Floats:
         return np.asarray(reports / self.mean)[..., None]
+
+    def _unbias_sum(self, reports: Array) -> Floats:
+        return np.asarray(reports.sum(axis=0, dtype=np.int64) / self.mean)[:, None]
 
     def _log_density(self, reports: Array, cell: int, z: Floats) -> Floats:
         if cell < 0:
@@ -199,6 +210,18 @@ class SignedSubset(LocalRandomizer):
         idle = (crowd.users - active) * self.size / m
         deviation = np.sqrt(squares + outside + idle) / self.mean
         return np.asarray(crowd.sums() + (deviation * rng.standard_normal(m))[:, None])
+
+
+def fair_signs(uniforms: Floats, m: int) -> Array:
+    """Return m independent fair signs for each row, int8 of shape (n, m): the first bits of its uniforms.
+
+    Args:
+        uniforms: in [0, 1), multiples of 2^-53, shape (n, ceil(m / 32)).
+        m: at most 32 for each uniform.
+    """
+    words = (uniforms * 2.0**WORD).astype("<u4")
+    bits = np.unpackbits(words.view(np.uint8), axis=1, count=m).view(np.int8)
+    return bits * np.int8(2) - np.int8(1)
 
 
 def signed_sum(crowd: Crowd, tilt: Tilt, activity: float, rng: Generator) -> Floats:

@@ -81,6 +81,10 @@ class LocalRandomizer(ABC):
         """Return unbiased estimates, shape (n, m, D): mean z in a user's own cell and 0 in the others."""
         return reports if math.isinf(self.epsilon) else self._unbias(reports)
 
+    def estimate_sum(self, reports: Array) -> Floats:
+        """Return ``estimate(reports).sum(axis=0)``, shape (m, D)."""
+        return np.asarray(reports.sum(axis=0) if math.isinf(self.epsilon) else self._unbias_sum(reports))
+
     def log_likelihood(self, reports: Array, cell: int, value: Array | float | None = None) -> Floats:
         """Return the log density of each report if the input were (cell, value), shape (n,); it may be -inf.
 
@@ -181,6 +185,9 @@ class LocalRandomizer(ABC):
     @abstractmethod
     def _unbias(self, reports: Array) -> Floats:
         """Estimate at a finite epsilon."""
+
+    def _unbias_sum(self, reports: Array) -> Floats:
+        return np.asarray(self._unbias(reports).sum(axis=0))
 
     @abstractmethod
     def _log_density(self, reports: Array, cell: int, z: Floats) -> Floats:

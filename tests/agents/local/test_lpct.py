@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.audits import game
-from privbandit_agents.local.lpct import LPCT, Config, build
+from privbandit_agents.local.lpct import LPCT, Config
 from privbandit_agents.local.lpct_report import LeafReport, chosen_depth
 from privbandit_agents.local.lpct_tree import WeightedTree
 from privbandit_agents.local.partition import Partition, grow, max_edge
@@ -49,6 +49,11 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 def world(horizon: int = 10_000, **kwargs: Any) -> Any:
     return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
+
+
+def built(config: Config, x: Any, y: Any) -> LPCT:
+    env = world()
+    return LPCT(env.observation_space, env.action_space, config, rng(), (x, y))
 
 
 def accuracy(agent: Any) -> float:
@@ -252,13 +257,13 @@ def test_errors_say_what_to_do() -> None:
     with pytest.raises(ValueError, match="weight must be > 0; got 0"):
         make("lpct", env, weight=0.0)
     with pytest.raises(ValueError, match="partition='cart' needs public rows; got none: use 'max-edge'"):
-        build(Config(partition="cart"), np.zeros((0, 2)), np.zeros(0, np.int64), 2)
+        built(Config(partition="cart"), np.zeros((0, 2)), np.zeros(0, np.int64))
 
 
 def test_one_public_class_and_empty_leaves_have_an_answer() -> None:
     x = np.full((3, 2), 0.2)
-    _, report, tree = build(Config(depth=4), x, np.ones(3, np.int64), 2)
-    chances = tree.predict(np.zeros((report.leaves, 1)), 0)
+    agent = built(Config(depth=4), x, np.ones(3, np.int64))
+    chances = agent.tree.predict(np.zeros((agent.report.leaves, 1)), 0)
     assert np.isfinite(chances).all() and (chances.argmax(axis=1) == 1).all()
     assert chances.sum(axis=1) == pytest.approx(1)
 

@@ -1,0 +1,101 @@
+"""What agents that predict labels have in common: public data, exploration, and learning from labels that are known."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from privbandit_agents.agent import Agent, Array, Space, many, n_arms, plays_labels
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+PublicData = tuple[Array, Labels]
+EXPLORATION = 0.05
+
+
+class LabelLearner(Agent):
+    """Predict labels, having public data; as a bandit, or offline from users whose labels are known.
+
+    With two labels the feedback reveals the label, and there is nothing to explore. With more only a right prediction
+    does, and a random label now and then keeps all of them in play.
+
+    Args:
+        observation_space: of one user.
+        action_space: of one user.
+        config: settings with ``exploration``: the probability of a random label; None: 0 with two labels, 0.05 with
+            more.
+        rng: the agent's own randomness.
+        public_data: features (n, d) and labels (n,).
+    """
+
+    uses_public_data = True
+    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"public_data"}
+    postprocessing: ClassVar[frozenset[str]] = frozenset()
+    """Settings that only change what is made of the reports, so that another value costs no privacy."""
+
+    def __init__(
+        self,
+        observation_space: Space,
+        action_space: Space,
+        config: Any,
+        rng: Generator,
+        public_data: PublicData | None,
+    ) -> None:
+        """Keep the public data."""
+        super().__init__(observation_space, action_space, config, rng)
+        if public_data is None:
+            raise ValueError(f"{self.name} needs an environment with public_data; got None.")
+        self.public_data = public_data
+        self.n_labels = n_arms(action_space)
+        default = 0.0 if self.n_labels == 2 else EXPLORATION
+        self.exploration = default if config.exploration is None else config.exploration
+
+    @classmethod
+    def plays(cls, observation_space: Space, action_space: Space) -> str:
+        """Classification."""
+        return plays_labels(observation_space, action_space)
+
+    @abstractmethod
+    def chances(self, contexts: Array) -> Floats:
+        """Return the estimated probabilities of the labels, contexts (n, d) to (n, K)."""
+
+    @abstractmethod
+    def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
+        """Learn from n more users (n, d) whose labels are known; predictions may change with ``conclude`` only.
+
+        Args:
+            contexts: shape (n, d).
+            labels: shape (n,).
+            aggregate: draw the sum of the users' reports at once where its law is exact: for simulation.
+        """
+
+    def conclude(self) -> None:
+        """Let the predictions reflect all that was learnt."""
+
+    def reprocess(self, config: Any) -> None:
+        """Predict by other settings in ``postprocessing`` from the same reports."""
+        self.config = config
+        self.conclude()
+
+    def explored(self, labels: Labels, context: Array, rng: Generator) -> Any:
+        """Return the labels for one user or many, some of them replaced by random ones."""
+        if self.exploration:
+            single = self.observation_space.shape or ()
+            luck = many(rng, context, single, 2).reshape(-1, 2)
+            labels = np.where(luck[:, 0] < self.exploration, (luck[:, 1] * self.n_labels).astype(np.int64), labels)
+        return labels if np.ndim(context) == 2 else int(labels[0])
+
+    def propensities(self, chosen: NDArray[np.bool_]) -> Floats:
+        """Return the probability of answers that are (True) or are not the best guess, shape as ``chosen``."""
+        explored = self.exploration / self.n_labels
+        probability: Floats = np.where(chosen, 1 - self.exploration + explored, explored)
+        return probability
+
+
+def in_unit_cube(observation_space: Space) -> str:
+    """Return "" if the features are in [0, 1]^d, else what is needed, in words."""
+    low, high = getattr(observation_space, "low", 0), getattr(observation_space, "high", 1)
+    unit = np.all(np.equal(low, 0)) and np.all(np.equal(high, 1))
+    return "" if unit else "classification of contexts in [0, 1]^d"

@@ -1,0 +1,105 @@
+"""What locally private agents that predict labels share: clipping, one report a user, a schedule of changes."""
+
+import math
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.agent import Array, Guarantee, Ledger, LocalAgent, Space
+from privbandit_agents.labels import Floats, LabelLearner, Labels, PublicData, in_unit_cube
+from privbandit_agents.privacy.ledger import Cost, pure
+
+
+class LocalLabelAgent(LabelLearner, LocalAgent):
+    """Every user sends one report of features and label; the server predicts, and changes at times fixed beforehand.
+
+    With more than two labels users who were answered wrongly have no label to report, and send noise.
+
+    *Formal guarantees.* A report is one draw of a subclass's randomizer, with the budget of ``config.epsilon``.
+    Features are clipped to [0, 1] on the device; a coordinate that is not finite counts as 1/2, feedback that is not
+    finite as 0. Everything else that a device reads (public data, settings, the server's state) is public.
+
+    Args:
+        observation_space: of one user.
+        action_space: of one user.
+        config: settings with ``epsilon``, ``exploration`` and ``growth``.
+        rng: the agent's own randomness.
+        public_data: features (n, d) and labels (n,).
+    """
+
+    fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | LabelLearner.fixed | {"guarantee", "cost", "exploration"}
+    proof: ClassVar[str] = "docs/privacy.md, classification trees"
+
+    def __init__(
+        self,
+        observation_space: Space,
+        action_space: Space,
+        config: Any,
+        rng: Generator,
+        public_data: PublicData | None = None,
+    ) -> None:
+        """Open the ledger."""
+        super().__init__(observation_space, action_space, config, rng, public_data)
+        self.luck = rng.spawn(1)[0]  # of exploration; reports have a generator of their own
+        self.cost, self.ledger = self.budget()
+        self.guarantee = Guarantee(
+            notion="local",
+            epsilon=config.epsilon,
+            delta=self.cost.delta,
+            protects="context, action and reward of every user, from the server on",
+            reference=self.proof,
+        )
+        self.users, self.refit_at = 0, 1
+
+    def budget(self) -> tuple[Cost, Ledger]:
+        """Return the cost of a report, and the ledger of so much."""
+        return pure(self.config.epsilon), Ledger(epsilon=self.config.epsilon)
+
+    @classmethod
+    def plays(cls, observation_space: Space, action_space: Space) -> str:
+        """Classification in the unit cube."""
+        return super().plays(observation_space, action_space) or in_unit_cube(observation_space)
+
+    @abstractmethod
+    def privatise(self, contexts: Floats, labels: Labels) -> Any:
+        """Return the reports of n users, contexts (n, d) in the cube, labels (n,), -1 where it is not known."""
+
+    def select_action(self, context: Array) -> Any:
+        """Return the likeliest label, or explore."""
+        return self.explored(self.answer(self.rows(context)), context, self.luck)
+
+    def answer(self, contexts: Floats) -> Labels:
+        """Return the likeliest label of each context, shape (n,)."""
+        return np.asarray(self.chances(contexts).argmax(axis=1))
+
+    def rows(self, context: Array) -> Floats:
+        """Return contexts of shape (n, d) within the cube, also for one user."""
+        x = np.asarray(context, np.float64).reshape(-1, *(self.observation_space.shape or ()))
+        return np.clip(np.where(np.isfinite(x), x, 0.5), 0, 1)
+
+    def revealed(self, action: Any, feedback: Any, users: int) -> Labels:
+        """Return each user's label, -1 if it was not revealed, shape (n,)."""
+        action, feedback = (np.broadcast_to(np.asarray(part, np.float64), users) for part in (action, feedback))
+        action = np.clip(np.nan_to_num(action, posinf=0, neginf=0), 0, self.n_labels - 1).astype(np.int64)
+        right = np.isfinite(feedback) & (np.nan_to_num(feedback) > 0.5)
+        return np.where(right, action, 1 - action if self.n_labels == 2 else -1)
+
+    def randomize(self, context: Array, action: Any, feedback: Any) -> Any:
+        """Return the reports of one user or of n users: one release each, whatever the record."""
+        rows = self.rows(context)
+        return self.privatise(rows, self.revealed(action, feedback, len(rows)))
+
+    def pay(self, users: int) -> None:
+        """Enter the reports of so many new users in the ledger."""
+        self.ledger.spend(self.cost, group=self.users, groups=users)
+        self.users += users
+
+    def frozen_rounds(self) -> int:
+        """Return the number of users before the policy changes."""
+        return self.refit_at - self.users
+
+    def schedule(self) -> None:
+        """Say when the policy changes next."""
+        self.refit_at = max(self.users + 1, math.ceil(self.users * self.config.growth))

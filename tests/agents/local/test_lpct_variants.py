@@ -1,0 +1,99 @@
+import math
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents import make, play
+from privbandit_agents.audits import game
+from privbandit_agents.local.partition import Grid, max_edge
+from privbandit_agents.privacy.audit import audit
+from privbandit_agents.registry import load, save
+
+from privbandit_envs.classification import eta
+
+
+def world(horizon: int = 5000, **kwargs: Any) -> Any:
+    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
+
+
+def accuracy(agent: Any) -> float:
+    x = np.random.default_rng(1).random((20_000, 2))
+    one = eta(x)
+    return float(np.where(agent.select_action(x) == 1, one, 1 - one).mean())
+
+
+@pytest.mark.parametrize("splits", [1, 2, 3, 5])
+def test_a_grid_has_cubic_cells(splits: int) -> None:
+    x = np.random.default_rng(0).random((500, 3))
+    grid = Grid(splits, 3)
+    parts = np.minimum(np.floor(x * splits), splits - 1)
+    cells = grid.find(x)
+    assert grid.leaves == splits**3 and cells.max() < grid.leaves
+    assert np.array_equal(cells[:, None] == cells, (parts[:, None] == parts).all(axis=2))
+    assert grid.find(np.ones((1, 3))) == grid.leaves - 1
+
+
+def test_random_cuts_are_longest_edges_that_the_labels_do_not_choose() -> None:
+    x, y = np.random.default_rng(0).random((100, 3)), np.arange(100) % 2
+    trees = [max_edge(x, labels, 6, np.random.default_rng(1)) for labels in (y, 1 - y, np.zeros(100, int))]
+    assert all(np.array_equal(tree.feature, trees[0].feature) for tree in trees)
+    assert not np.array_equal(trees[0].feature, max_edge(x, y, 6, np.random.default_rng(2)).feature)
+    assert np.array_equal(np.sort(trees[0].feature[[0, 1, 3]]), [0, 1, 2])  # down one path every edge is halved once
+
+
+def test_random_cuts_survive_a_load(tmp_path: Any) -> None:
+    env = world()
+    agent: Any = make("lpct-r", env, seed=3)
+    play(env, agent, 700, seed=0)
+    save(agent, tmp_path / "agent.npz")
+    copy: Any = load(tmp_path / "agent.npz", env)
+    assert np.array_equal(copy.partition.feature, agent.partition.feature)
+    assert not np.array_equal(agent.partition.feature, make("lpct-r", env, seed=4).partition.feature)  # type: ignore[attr-defined]
+    x = np.random.default_rng(0).random((1000, 2))
+    assert np.array_equal(copy.select_action(x), agent.select_action(x))
+
+
+@pytest.mark.parametrize("name", ["lpct-p", "lpdt", "phist"])
+def test_public_labels_do_not_vote(name: str) -> None:
+    """The answers are those of the sums, whatever the public rows say."""
+    env = world()
+    agent: Any = make(name, env, seed=0, epsilon=math.inf, **({"depth": 4} if name != "phist" else {"splits": 4}))
+    play(env, agent, seed=0)
+    sums = agent.total[:, 0]
+    clear = np.abs(sums) > 25
+    assert clear.any() and np.array_equal(agent.answers[clear] == 1, sums[clear] > 0)
+
+
+def test_public_trees_learn_nothing_from_users() -> None:
+    env = world()
+    agent = make("lpct-q", env, seed=0)
+    before = accuracy(agent)
+    play(env, agent, 2000, seed=0)
+    assert accuracy(agent) == before > 0.58 and agent.guarantee.notion == "none"
+
+
+def test_private_data_alone_needs_users() -> None:
+    """Near chance at a small budget, near the full tree at a large one."""
+    means = {}
+    for epsilon in (0.05, 8.0):
+        runs = []
+        for seed in range(3):
+            env = world(10_000)
+            agent = make("lpct-p", env, seed=seed, epsilon=epsilon)
+            play(env, agent, seed=seed)
+            runs.append(accuracy(agent))
+        means[epsilon] = np.mean(runs)
+    assert means[0.05] < 0.62 and means[8.0] > 0.7
+
+
+@pytest.mark.parametrize("name", ["lpct-p", "lpct-r", "lpdt", "phist"])
+def test_audits_do_not_refute(name: str) -> None:
+    """Refuted by chance once in a thousand."""
+    verdict = audit(game(name, 2.0), 10_000, np.random.default_rng(0), confidence=0.999)
+    assert not verdict.refuted and verdict.lower_bound > 0.4 * 2
+
+
+def test_too_many_cells_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"splits=6 of 13 features are 6\^13 cells"):
+        make("phist", world(source="wine"), splits=6)

@@ -224,6 +224,7 @@ class LPCTClassifier(LabelClassifier):
         depth: of the tree; None: by the number of private rows, epsilon and the report.
         weight: lambda in (8); None: by the variance of the noise.
         trust: without ``weight``, the worth of a public row in private rows without noise.
+        drift: without ``weight``, how far public means may be from the private ones; 0: both have the same law.
         tau: distance of a node's mean from its parent's; infinity: no shrinkage.
         classes: the labels that exist, known to the public; None: those of the public rows.
         feature_range: (low, high) of the features, numbers or arrays (d,).
@@ -241,6 +242,7 @@ class LPCTClassifier(LabelClassifier):
         depth: int | None = None,
         weight: float | None = None,
         trust: float = 1.0,
+        drift: float = 0.3,
         tau: float = 0.5,
         classes: Any = None,
         feature_range: tuple[Any, Any] = (0.0, 1.0),
@@ -250,13 +252,13 @@ class LPCTClassifier(LabelClassifier):
     ) -> None:
         """Keep the settings; ``fit`` checks them."""
         self.epsilon, self.report, self.partition, self.depth = epsilon, report, partition, depth
-        self.weight, self.trust, self.tau = weight, trust, tau
+        self.weight, self.trust, self.drift, self.tau = weight, trust, drift, tau
         self.classes, self.feature_range, self.scale_by = classes, feature_range, scale_by
         self.aggregate, self.random_state = aggregate, random_state
 
     def chosen(self) -> tuple[str, dict[str, Any]]:
         """Return the agent's name and its settings."""
-        names = ("epsilon", "report", "partition", "depth", "weight", "trust", "tau")
+        names = ("epsilon", "report", "partition", "depth", "weight", "trust", "drift", "tau")
         return "lpct", {name: getattr(self, name) for name in names}
 
 

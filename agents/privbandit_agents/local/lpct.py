@@ -29,11 +29,14 @@ class Config(Settings):
     Attributes:
         weight: lambda in (8), > 0; None: by the known variance of the noise.
         trust: without ``weight``, the worth of a public row in users without noise, >= 0; 0: public rows do not vote.
+        drift: without ``weight``, how far a node's public mean may be from the users', >= 0: however many public rows
+            it has, they are worth at most 1 / drift^2 users without noise. 0: both have the same law.
         tau: distance of a node's mean from its parent's, > 0; infinity: no shrinkage.
     """
 
     weight: float | None = None
     trust: float = 1.0
+    drift: float = 0.3
     tau: float = 0.5
 
     def __post_init__(self) -> None:
@@ -41,7 +44,7 @@ class Config(Settings):
         super().__post_init__()
         if self.weight is not None:
             positive(weight=self.weight)
-        at_least(0, trust=self.trust)
+        at_least(0, trust=self.trust), at_least(0, drift=self.drift)
         if self.tau != math.inf:
             positive(tau=self.tau)
 
@@ -58,13 +61,13 @@ class LPCT(LocalLabelAgent):
 
     Deviations:
         One signed entry in place of U and V (``report="laplace"`` is the paper's); lambda by the known variance of the
-        noise; means shrunk over the tree; empty cells are cut on. ``report="laplace"`` with ``weight`` and
-        ``tau=inf`` is (8).
+        noise and an assumed drift of the public law; means shrunk over the tree; empty cells are cut on.
+        ``report="laplace"`` with ``weight`` and ``tau=inf`` is (8).
     """
 
     Config: ClassVar[type[Any]] = Config
     fixed: ClassVar[frozenset[str]] = LocalLabelAgent.fixed | {"partition", "report", "tree"}
-    postprocessing: ClassVar[frozenset[str]] = frozenset({"weight", "trust", "tau"})
+    postprocessing: ClassVar[frozenset[str]] = frozenset({"weight", "trust", "drift", "tau"})
 
     def __init__(
         self,
@@ -99,8 +102,8 @@ class LPCT(LocalLabelAgent):
 
     def weighed(self) -> WeightedTree:
         """Count the public rows and weigh them."""
-        settings = self.config.trust, self.config.weight, self.config.tau
-        return WeightedTree(self.partition, *self.public_data, self.n_labels, self.report.variance, *settings)
+        settings = {name: getattr(self.config, name) for name in ("weight", "trust", "drift", "tau")}
+        return WeightedTree(self.partition, *self.public_data, self.n_labels, self.report.variance, **settings)
 
     def chances(self, contexts: Array) -> Floats:
         """Return the probabilities of the labels in the leaves of contexts."""

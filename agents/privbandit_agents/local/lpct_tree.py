@@ -22,8 +22,10 @@ class WeightedTree:
 
     A node's private sum S is weighed by c = n psi / Var S, where psi is the node's public mass and the variance is that
     of the sampling and of the known noise, and its public sum by c lambda: that is (8) with a factor in front. Without
-    a given lambda it is trust / c, the inverse-variance weight. A node's mean is then drawn towards its parent's, which
-    counts as much as 1 / tau^2 users without noise. Everything here is a function of released sums and public data.
+    a given lambda it is trust / c, the inverse-variance weight, over 1 + drift^2 rows: the public mean has the variance
+    of its sampling and drift^2, that of its distance from the users' mean. A node's mean is then drawn towards its
+    parent's, which counts as much as 1 / tau^2 users without noise. Everything here is a function of released sums and
+    public data.
 
     Args:
         partition: grown from the public data.
@@ -31,8 +33,9 @@ class WeightedTree:
         y: public labels (n_Q,).
         labels: K.
         noise: variance of an entry of a user's estimate in (another leaf, the own one).
-        trust: worth of a public row in users without noise, > 0.
         weight: lambda in (8), or None.
+        trust: worth of a public row in users without noise, >= 0.
+        drift: of the public law, >= 0.
         tau: how far children are from their parents, > 0; infinity: no shrinkage.
     """
 
@@ -43,13 +46,14 @@ class WeightedTree:
         y: Labels,
         labels: int,
         noise: tuple[float, float],
-        trust: float = 1.0,
         weight: float | None = None,
+        trust: float = 1.0,
+        drift: float = 0.0,
         tau: float = 0.5,
     ) -> None:
         """Count the public rows."""
         self.partition, self.labels, self.noise = partition, labels, noise
-        self.trust, self.weight, self.tau = trust, weight, tau
+        self.weight, self.trust, self.drift, self.tau = weight, trust, drift, tau
         self.counts = np.zeros((partition.leaves, labels))
         np.add.at(self.counts, (partition.find(x), y), 1)
         public = self.counts[:, 1:] - self.counts[:, :1] if labels == 2 else self.counts
@@ -79,7 +83,8 @@ class WeightedTree:
         gathered = self.partition.gather(spread)
         variance = other * gathered + np.maximum(1 + own - other, 0) * self.mass * gathered / self.width
         worth = self.mass / np.maximum(variance, 1e-12)
-        share = worth * self.weight if self.weight is not None else self.trust
+        assumed = self.trust / (1 + self.drift**2 * self.rows)
+        share = assumed if self.weight is None else worth * self.weight
         sums = worth * self.partition.gather(total) + share * self.public
         return sums, worth * users * self.mass + share * self.rows
 

@@ -115,6 +115,8 @@ class SubsetSelection(Categories):
         allow_inactive: whether there may be users without a cell.
     """
 
+    together = 2**18
+
     def __init__(self, epsilon: float, cells: int, size: int | None = None, allow_inactive: bool = True) -> None:
         """Choose the size."""
         super().__init__(epsilon, cells, allow_inactive)
@@ -134,9 +136,9 @@ class SubsetSelection(Categories):
         return q * (1 - q) / gap**2
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
-        uniforms = rng.random((len(own), self.categories + 1))
+        uniforms = rng.random((len(own), 1 + min(self.size, self.categories - self.size)))
         holds = uniforms[:, 0] < self.p
-        return subsets(self.size, uniforms[:, 1:], self._category(own), holds)
+        return subsets(self.size, self.categories, uniforms[:, 1:], self._category(own), holds)
 
     def _unbias(self, reports: Array) -> Floats:
         return ((reports[:, : self.cells] - self.q) / self.gap)[..., None]
@@ -170,18 +172,30 @@ def chosen_size(size: int | None, largest: int, variance: Callable[[Ints], Float
     return int(size)
 
 
-def subsets(size: int, keys: Floats, own: Ints, holds: Array) -> Array:
-    """Return the ``size`` smallest keys of every row as a Boolean array of the same shape.
+def subsets(size: int, k: int, uniforms: Floats, own: Ints, holds: Array) -> Array:
+    """Return uniform subsets of ``size`` of k elements, given whether they hold the own one, Boolean (n, k).
+
+    The others are drawn by Floyd's algorithm (Bentley and Floyd, "A Sample of Brilliance", CACM 1987): one uniform an
+    element. Of more than half of them those left out are drawn.
 
     Args:
-        size: of a subset.
-        keys: independent uniforms, shape (n, k).
-        own: shape (n,); where it is not -1, the subset holds this element just if ``holds`` says so.
-        holds: shape (n,), Boolean.
+        size: of a subset, in 1, ..., k - 1.
+        k: number of elements.
+        uniforms: shape (n, min(size, k - size)).
+        own: an element for each row, shape (n,).
+        holds: whether the subset has it, Boolean, shape (n,).
     """
-    active = np.flatnonzero(own >= 0)
-    keys = keys.copy()
-    keys[active, own[active]] = np.where(holds[active], -1.0, 2.0)
-    members = np.zeros(keys.shape, bool)
-    np.put_along_axis(members, np.argpartition(keys, size - 1, axis=1)[:, :size], True, axis=1)
+    if 2 * size > k:
+        return ~subsets(k - size, k, uniforms, own, ~holds)
+    member, start = np.zeros(len(own) * k, bool), np.arange(len(own)) * k
+    lasts = np.arange(k - 1 - size, k - 1)  # the own element is out, and the last one in its place
+    picks = (uniforms * (lasts + 1)).astype(np.int32).T.copy()
+    for step, (last, pick) in enumerate(zip(lasts, picks, strict=True)):
+        at = start + pick
+        np.copyto(at, start + last, where=member[at])
+        member[at] = True if step else ~holds  # who has the own element has one less of the others
+    rows = np.arange(len(own))
+    members: Array = member.reshape(-1, k)
+    members[rows, k - 1] = members[rows, own]
+    members[rows, own] = holds
     return members

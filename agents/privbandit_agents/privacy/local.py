@@ -154,6 +154,8 @@ class SignedSubset(LocalRandomizer):
             (e^epsilon - 1).
     """
 
+    together = 2**18
+
     def __init__(self, epsilon: float, cells: int, size: int | None = None) -> None:
         """Choose the size."""
         super().__init__(epsilon, cells)
@@ -175,8 +177,7 @@ class SignedSubset(LocalRandomizer):
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         n, m, f = len(own), self.cells, self.tilt.chance
         words = -(-m // WORD)
-        keys = 0 if self.size == m else m  # all cells are chosen: there is nothing to draw
-        uniforms = rng.random((n, 3 + words + keys))
+        uniforms = rng.random((n, 3 + words + min(self.size, m - self.size)))
         agree = uniforms[:, 1] < self.tilt.agree
         report = fair_signs(uniforms[:, 3 : 3 + words], m)
         active = np.flatnonzero(own >= 0)
@@ -184,8 +185,8 @@ class SignedSubset(LocalRandomizer):
         report[active, own[active]] = sign[active]
         if self.size == m:
             return report
-        holds = agree | (uniforms[:, 2] < f / (1 - f))
-        return report * subsets(self.size, uniforms[:, 3 + words :], own, holds)
+        holds = np.where(own < 0, uniforms[:, 2] < 2 * f, agree | (uniforms[:, 2] < f / (1 - f)))
+        return report * subsets(self.size, m, uniforms[:, 3 + words :], np.maximum(own, 0), holds)
 
     def _unbias(self, reports: Array) -> Floats:
         return np.asarray(reports / self.mean)[..., None]

@@ -15,8 +15,6 @@ from privbandit_agents.privacy._validate import budget, count
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
-CHUNK = 2**15
-"""Numbers of reports that are drawn at once."""
 RANGE = 1e100
 """Coordinates are clipped to [-RANGE, RANGE] first of all, so that no norm overflows."""
 
@@ -51,6 +49,8 @@ class LocalRandomizer(ABC):
     categorical: ClassVar[bool] = False
     radius: float = 1.0
     allow_inactive: bool = True
+    together: ClassVar[int] = 2**15
+    """Entries of the reports that are drawn at once, so that they stay in cache."""
 
     def __init__(self, epsilon: float, cells: int, dim: int = 1) -> None:
         """Check the ranges."""
@@ -71,7 +71,7 @@ class LocalRandomizer(ABC):
         own, z = self.sanitize(cells, values)
         if math.isinf(self.epsilon):
             return self._block(own, z)
-        chunk = max(64, CHUNK // (self.cells * self.dim))  # users whose reports stay in cache
+        chunk = max(64, self.together // (self.cells * self.dim))
         if len(own) <= chunk:
             return self._draw(own, z, rng)
         parts = [slice(start, start + chunk) for start in range(0, len(own), chunk)]

@@ -442,12 +442,13 @@ def test_an_experiment_from_end_to_end(tmp_path: Path) -> None:
 
 
 def test_missing_data_sets_have_a_line_and_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def present(source: str) -> Any:
-        if source in ("breast_cancer", "digits", "digits-binary", "wine"):
-            return load(source)
-        raise FileNotFoundError(f"{source} is not here.")
+    def absent(source: str) -> str:
+        return "" if source in ("breast_cancer", "digits", "digits-binary", "wine") else f"{source} is not here."
 
-    monkeypatch.setattr("privbandit_agents.experiments.offline.world.load", present)
+    def nothing(source: str) -> Any:
+        raise FileNotFoundError(f"no file of {source}.")
+
+    monkeypatch.setattr("privbandit_agents.experiments.offline.study.absent", absent)
     worlds = [{"sources": "present", "n_public": 60}]
     methods = [{"name": "CT-Q", "agent": "tree-public", "grid": {"max_depth": [1, 2]}}, OTHERS[0]]
     offline = {"worlds": worlds, "epsilons": [2], "replications": 1, "methods": methods}
@@ -457,7 +458,8 @@ def test_missing_data_sets_have_a_line_and_no_row(tmp_path: Path, monkeypatch: p
     text = (tmp_path / "contest.md").read_text()
     assert "rice is left out: rice is not here." in text and "| breast_cancer | 0." in text
     assert "prune on digits: lpct-prune needs" in text  # ten labels are too many for it
-    with pytest.raises(UsageError, match=r"none of its data sets is here\. rice is left out"):
+    monkeypatch.setattr("privbandit_agents.experiments.offline.world.load", nothing)
+    with pytest.raises(UsageError, match=r"none of its data sets is here\. rice is left out: no file of rice"):
         study(offline={**offline, "worlds": [{"source": "rice", "n_public": 3510}]})
 
 

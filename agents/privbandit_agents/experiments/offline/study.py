@@ -14,7 +14,7 @@ from privbandit_agents.experiments.experiment import SCALES, Named
 from privbandit_agents.experiments.labels import as_text
 from privbandit_agents.experiments.offline.chart import Panel, draw, layout
 from privbandit_agents.experiments.offline.contest import as_markdown, as_numbers, contests, rich_table
-from privbandit_agents.experiments.offline.file import Block, Figure, OfflineExperiment, Scale
+from privbandit_agents.experiments.offline.file import Block, Figure, OfflineExperiment, Scale, absent
 from privbandit_agents.experiments.offline.measure import Resolved, estimate, resolve
 from privbandit_agents.experiments.offline.reading import Cell, Reading, cells_of
 from privbandit_agents.experiments.offline.runner import Results, run_tasks
@@ -95,7 +95,7 @@ def tasks_of(block: Block, scale: Scale, place: str, missing: dict[str, str]) ->
     worlds: list[World] = []
     for i, entry in enumerate(block.worlds):
         with usage_errors(f"{place}.worlds[{i}]"):
-            worlds += [world for world in entry.worlds() if is_here(world, missing)]
+            worlds += [world for world in entry.worlds() if is_here(world, missing, entry.sources is None)]
     return [
         Task(world, method, epsilon, replication, scale.shrink)
         for replication in range(scale.replications or block.replications)
@@ -105,14 +105,23 @@ def tasks_of(block: Block, scale: Scale, place: str, missing: dict[str, str]) ->
     ]
 
 
-def is_here(world: World, missing: dict[str, str]) -> bool:
-    """Return whether the data of a world can be drawn; if its file is not here, note why."""
-    try:
-        draw_sample(world, 0, shrink=SMALLEST)
-    except FileNotFoundError as error:
-        missing[world.source] = f"{world.source} is left out: {error}"
-        return False
-    return True
+def is_here(world: World, missing: dict[str, str], fetch: bool) -> bool:
+    """Return whether the data of a world can be drawn; if not, note why.
+
+    Args:
+        world: that is asked for.
+        missing: gets a sentence for a data set that is not here.
+        fetch: whether its loader may download it.
+    """
+    why = "" if fetch else absent(world.source)
+    if not why:
+        try:
+            draw_sample(world, 0, shrink=SMALLEST)
+        except FileNotFoundError as error:
+            why = str(error)
+    if why:
+        missing[world.source] = f"{world.source} is left out: {why}"
+    return not why
 
 
 def carry_out(

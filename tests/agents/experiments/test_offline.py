@@ -1,5 +1,6 @@
 """Offline comparisons: rows, what is picked and marked on made-up results with known answers, runs and resumes."""
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from io import StringIO
@@ -469,3 +470,17 @@ def test_missing_data_sets_have_a_line_and_no_row(tmp_path: Path, monkeypatch: p
 def test_settings_of_a_sweep_are_refused() -> None:
     with pytest.raises(UsageError, match="--set is for sweeps"):
         prepare("lpct-fig9", "smoke", ["agent.epsilon=1"])
+
+
+def test_the_command_runs_a_file_and_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(
+        "{title: tiny, about: runs, scales: {smoke: {replications: 1}}, figures: [{name: f}], offline: {worlds: "
+        "[{n_private: 100, n_test: 100}], epsilons: [1, 2], replications: 5, methods: [{name: LPCT, agent: lpct}]}}"
+    )
+    command = [sys.executable, "-m", "privbandit_agents.cli", "reproduce", "tiny.yaml", "--scale", "smoke"]
+    written = []
+    for _ in range(2):
+        done = subprocess.run([*command, "--jobs", "1", "--out", "out"], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0 and "decide nothing" in done.stdout, done.stderr
+        written.append({path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "trials").iterdir()})
+    assert written[0] == written[1] and len(written[0]) == 2 and (tmp_path / "out" / "f.png").exists()

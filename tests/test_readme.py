@@ -8,8 +8,9 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 from privbandit_agents.experiments.experiment import parse_experiment
+from privbandit_agents.experiments.offline.study import OfflineStudy
 from privbandit_agents.experiments.plan import read_plan
-from privbandit_agents.experiments.reproduce import prepare, prepared
+from privbandit_agents.experiments.reproduce import Study, prepare, prepared
 from privbandit_agents.experiments.settings import from_yaml
 from privbandit_agents.testing import check_agent
 
@@ -66,18 +67,24 @@ def test_the_examples_play_from_the_command_line(modules: Path) -> None:
 
 
 def test_the_examples_of_sweeps_can_be_run(tmp_path: Path) -> None:
-    plan, including, experiment, _ = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)
-    for name, text in {"linear": plan, "more": including, "mine": experiment}.items():
+    plan, including, experiment, _, offline = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)
+    for name, text in {"linear": plan, "more": including, "mine": experiment, "offline": offline}.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     assert len(read_plan(tmp_path / "linear.yaml").trials("linear.yaml")) == 7 * 20
     assert len(read_plan(tmp_path / "more.yaml").trials("more.yaml")) == 7 * 5 + 2
-    study = prepare(str(tmp_path / "mine.yaml"))
-    assert len(study.trials) == 6 * 30 and len(study.measures) == 1 and len(study.figures) == 2
+    study, compared = (prepare(str(tmp_path / f"{name}.yaml")) for name in ("mine", "offline"))
+    assert isinstance(compared, OfflineStudy) and len(compared.tasks) == 3 * 20 * (3 + 3 + 1)
+    assert (
+        isinstance(study, Study)
+        and len(study.trials) == 6 * 30
+        and len(study.measures) == 1
+        and len(study.figures) == 2
+    )
 
 
 @pytest.mark.filterwarnings("ignore:fliphat")
 def test_the_example_of_variants_can_be_drawn() -> None:
-    content = from_yaml(re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)[-1])
+    content = from_yaml(re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)[-2])
     fliphat = {"name": "fliphat", "grid": {"calibration": ["published", "correct"], "epsilon": [1, 2]}}
     sweep = {"envs": [{"id": "privbandit/SparseLinear-v0"}], "agents": [{"name": "uniform"}, fliphat]}
     content |= {"title": "t", "about": "a", "sweep": sweep, "scales": {"smoke": {}}}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from privbandit_agents.experiments.catalogue import agent_defaults, env_defaults
 from privbandit_agents.experiments.labels import as_text, bare, short
@@ -23,6 +23,16 @@ def placed(place: str) -> Iterator[None]:
         yield
     except (ValueError, TypeError) as error:
         raise ValueError(f"{place}: {error}") from error
+
+
+class Settled(Protocol):
+    """What has settings by which it is found."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]: ...  # noqa: D102
+
+
+Found = TypeVar("Found", bound=Settled)
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,7 @@ def name_only(key: str, value: Any) -> Any:
     return short(value) if key == "env" else value.rpartition(":")[2]
 
 
-def select(cells: Sequence[Cell], wanted: Mapping[str, Any]) -> list[Cell]:
+def select(cells: Sequence[Found], wanted: Mapping[str, Any]) -> list[Found]:
     """Return the cells with given settings; a list stands for any of its values.
 
     Raises:
@@ -109,7 +119,7 @@ def select(cells: Sequence[Cell], wanted: Mapping[str, Any]) -> list[Cell]:
     return found
 
 
-def one(cells: Sequence[Cell], wanted: Mapping[str, Any]) -> Cell:
+def one(cells: Sequence[Found], wanted: Mapping[str, Any]) -> Found:
     """Return the one cell with given settings.
 
     Raises:
@@ -124,13 +134,13 @@ def one(cells: Sequence[Cell], wanted: Mapping[str, Any]) -> Cell:
     return found[0]
 
 
-def has(cell: Cell, key: str, value: Any) -> bool:
+def has(cell: Settled, key: str, value: Any) -> bool:
     """Return whether a cell has a setting of this value, or of one in this list."""
     options = [value, *value] if isinstance(value, list) else [value]
     return key in cell.settings and any(cell.settings[key] == name_only(key, option) for option in options)
 
 
-def why_none(cells: Sequence[Cell], wanted: Mapping[str, Any]) -> str:
+def why_none(cells: Sequence[Settled], wanted: Mapping[str, Any]) -> str:
     """Return why nothing has the wanted settings."""
     for key, value in wanted.items():
         check_setting(key, cells)
@@ -142,7 +152,7 @@ def why_none(cells: Sequence[Cell], wanted: Mapping[str, Any]) -> str:
     return f"no trial has {wanted_text(wanted)}; the nearest has {as_text(own)}."
 
 
-def check_setting(key: str, cells: Iterable[Cell]) -> None:
+def check_setting(key: str, cells: Iterable[Settled]) -> None:
     """Raise if no cell has a setting."""
     known = list(dict.fromkeys(known for cell in cells for known in cell.settings))
     if key not in known:
@@ -154,7 +164,7 @@ def wanted_text(wanted: Mapping[str, Any]) -> str:
     return as_text(wanted) or "a selection without settings"
 
 
-def differing(cells: Sequence[Cell]) -> list[str]:
+def differing(cells: Sequence[Settled]) -> list[str]:
     """Return the settings that not all cells have with the same value; where names differ, those alone."""
     keys = list(dict.fromkeys(key for cell in cells for key in cell.settings))
     found = [key for key in keys if any(cell.settings.get(key) != cells[0].settings.get(key) for cell in cells)]
@@ -162,7 +172,7 @@ def differing(cells: Sequence[Cell]) -> list[str]:
     return names or found
 
 
-def values_text(cells: Iterable[Cell], key: str) -> str:
+def values_text(cells: Iterable[Settled], key: str) -> str:
     """Return the values of a setting, each once."""
     values = dict.fromkeys(bare(cell.settings[key]) for cell in cells if key in cell.settings)
     return ", ".join(values)

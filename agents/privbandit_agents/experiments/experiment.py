@@ -1,6 +1,7 @@
 """Experiments as files: a sweep, the figures made of it, and the statements to check."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -19,6 +20,7 @@ from privbandit_envs._validate import did_you_mean, one_of
 from privbandit_envs.stream import load
 
 SCALES = ("smoke", "paper")
+DECIDING = "paper"
 AS_THEY_ARE: Any = PlainValidator(lambda value: value)
 
 
@@ -213,6 +215,29 @@ def shrunk(plan: Plan, divisor: int) -> Plan:
     return plan.model_copy(update={"parts": blocks})
 
 
+@dataclass(frozen=True)
+class Named:
+    """An experiment at a scale.
+
+    Attributes:
+        name: of the file.
+        scale: ``smoke`` or ``paper``.
+    """
+
+    name: str
+    scale: str
+
+    @property
+    def decides(self) -> bool:
+        """Whether the scale is one that decides the statements."""
+        return self.scale == DECIDING
+
+    @property
+    def folder(self) -> Path:
+        """Where results go by default."""
+        return Path("runs") / (self.name if self.decides else f"{self.name}-{self.scale}")
+
+
 def library() -> dict[str, Path]:
     """Return the experiments that come with the package: name to file."""
     folder = Path(str(files("privbandit_agents.experiments"))) / "library"
@@ -234,11 +259,15 @@ def read_experiment(path: str | Path) -> Experiment:
         UsageError: it cannot be read, or is not an experiment; the message names the place and the nearest valid key.
     """
     path = Path(path)
+    return parse_experiment(content_of(path), path.name)
+
+
+def content_of(path: Path) -> Any:
+    """Return what a YAML file says."""
     try:
-        content = from_yaml(path.read_text())
+        return from_yaml(path.read_text())
     except (OSError, ValueError) as error:
         raise UsageError(f"{path.name} cannot be read: {error}") from None
-    return parse_experiment(content, path.name)
 
 
 def parse_experiment(content: Any, source: str) -> Experiment:
@@ -246,15 +275,19 @@ def parse_experiment(content: Any, source: str) -> Experiment:
     try:
         return Experiment.model_validate(content)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        unknown = first["type"] == "extra_forbidden"
-        problem = unknown_key(first) if unknown else described(first, hide_part=False)
-        raise UsageError(f"{source}: {problem.removesuffix('.')}.") from None
+        raise UsageError(f"{source}: {explained(error, Experiment)}.") from None
 
 
-def unknown_key(error: ErrorDetails) -> str:
+def explained(error: ValidationError, model: type[BaseModel]) -> str:
+    """Return the first mistake that a model found, with its place."""
+    first = error.errors(include_url=False)[0]
+    unknown = first["type"] == "extra_forbidden"
+    return (unknown_key(first, model) if unknown else described(first, hide_part=False)).removesuffix(".")
+
+
+def unknown_key(error: ErrorDetails, root: type[BaseModel]) -> str:
     """Return where an unknown key stands, the nearest known one, and all of them."""
-    model: Any = Experiment
+    model: Any = root
     for step in error["loc"][:-1]:
         if isinstance(step, str):
             model = model_within(model.model_fields[step].annotation)

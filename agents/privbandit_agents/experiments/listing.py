@@ -42,11 +42,14 @@ def agent_facts(name: str, envs: Mapping[str, gym.Env[Any, Any]]) -> dict[str, s
 
 def experiment_lines() -> Lines:
     """Yield the shipped experiments with what they show and how many figures and statements they have."""
-    from privbandit_agents.experiments.experiment import library, read_experiment
+    from privbandit_agents.experiments.experiment import content_of, library, parse_experiment
+    from privbandit_agents.experiments.offline.file import is_offline, parse_offline
 
     yield Text("Experiments\n", style="bold underline")
     for name, path in library().items():
-        experiment = read_experiment(path)
+        content = content_of(path)
+        parse = parse_offline if is_offline(content) else parse_experiment
+        experiment = parse(content, path.name)
         checked = f"{len(experiment.figures)} figures, {len(experiment.statements)} statements"
         about = " ".join(experiment.about.split())
         yield from item(name, experiment.title, {"about": about, "has": checked, "run": f"privbandit reproduce {name}"})

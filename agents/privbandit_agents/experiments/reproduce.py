@@ -12,49 +12,46 @@ from privbandit_agents.experiments.board import write_overview
 from privbandit_agents.experiments.cells import Cell, cells_of, with_variants
 from privbandit_agents.experiments.chart import draw_figure
 from privbandit_agents.experiments.engine import Engine, run_trials
-from privbandit_agents.experiments.experiment import Experiment, FigureSpec, find_experiment, read_experiment
+from privbandit_agents.experiments.experiment import (
+    DECIDING,
+    Experiment,
+    FigureSpec,
+    Named,
+    content_of,
+    find_experiment,
+    parse_experiment,
+)
 from privbandit_agents.experiments.layout import Panel, layout
 from privbandit_agents.experiments.measure import Resolved, estimate, resolve
 from privbandit_agents.experiments.measured import Table, measured
+from privbandit_agents.experiments.offline.file import is_offline, parse_offline
+from privbandit_agents.experiments.offline.study import OfflineStudy
+from privbandit_agents.experiments.offline.study import carry_out as carry_out_offline
+from privbandit_agents.experiments.offline.study import prepared as prepared_offline
 from privbandit_agents.experiments.plan import override
 from privbandit_agents.experiments.report import summarise, write_table
 from privbandit_agents.experiments.trial import Outcome, Trial
-from privbandit_agents.experiments.usage import usage_errors
+from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_agents.experiments.verdict import Verdict, verdict_table, write_verdicts
 
-DECIDING = "paper"
 UNDECIDING = "This scale shows that everything runs; its few users and seeds decide nothing."
 
 
 @dataclass(frozen=True)
-class Study:
+class Study(Named):
     """An experiment at a scale, checked and ready to run.
 
     Attributes:
-        name: of the file.
-        scale: ``smoke`` or ``paper``.
         experiment: what the file says.
         trials: of the sweep.
         measures: of the statements, with their cells.
         figures: with their panels.
     """
 
-    name: str
-    scale: str
     experiment: Experiment
     trials: list[Trial]
     measures: list[Resolved]
     figures: list[tuple[FigureSpec, list[Panel]]]
-
-    @property
-    def decides(self) -> bool:
-        """Whether the scale is one that decides the statements."""
-        return self.scale == DECIDING
-
-    @property
-    def folder(self) -> Path:
-        """Where results go by default."""
-        return Path("runs") / (self.name if self.decides else f"{self.name}-{self.scale}")
 
     @property
     def heading(self) -> str:
@@ -64,7 +61,7 @@ class Study:
         return f"{self.experiment.title} ({self.scale} scale, {len(self.trials)} trials, {told} seeds)"
 
 
-def prepare(name: str, scale: str = DECIDING, assignments: Sequence[str] = ()) -> Study:
+def prepare(name: str, scale: str = DECIDING, assignments: Sequence[str] = ()) -> Study | OfflineStudy:
     """Read an experiment and find the cells of its statements and figures, before anything runs.
 
     Args:
@@ -76,7 +73,12 @@ def prepare(name: str, scale: str = DECIDING, assignments: Sequence[str] = ()) -
         UsageError: an unknown name, a wrong file, or a selection that matches none or several.
     """
     path = find_experiment(name)
-    return prepared(read_experiment(path), path.stem, scale, assignments)
+    content = content_of(path)
+    if not is_offline(content):
+        return prepared(parse_experiment(content, path.name), path.stem, scale, assignments)
+    if assignments:
+        raise UsageError(f"--set is for sweeps; {path.name} compares offline: change a copy of the file.")
+    return prepared_offline(parse_offline(content, path.name), path.stem, scale)
 
 
 def prepared(experiment: Experiment, name: str, scale: str, assignments: Sequence[str] = ()) -> Study:
@@ -137,13 +139,15 @@ def reproduce(
 
 
 def carry_out(
-    study: Study,
+    study: Study | OfflineStudy,
     folder: Path | None = None,
     engine: Engine | None = None,
     out: Console | None = None,
     err: Console | None = None,
 ) -> int:
     """Run a study; see ``reproduce``."""
+    if isinstance(study, OfflineStudy):
+        return carry_out_offline(study, folder, engine, out, err)
     folder = folder or study.folder
     specs = [trial.spec for trial in study.trials]
     with usage_errors("--out"):

@@ -132,10 +132,12 @@ def paired_differences(seeds_a: ArrayLike, a: ArrayLike, seeds_b: ArrayLike, b: 
     return np.asarray(np.asarray(a, dtype=np.float64)[in_a] - np.asarray(b, dtype=np.float64)[in_b])
 
 
-def signed_rank_p(differences: ArrayLike) -> float:
-    """Return the two-sided p-value of Wilcoxon's signed-rank test; 1 if all differences are 0.
+def signed_rank_p(differences: ArrayLike, alternative: str = "two-sided") -> float:
+    """Return the p-value of Wilcoxon's signed-rank test; 1 if all differences are 0.
+
+    ``alternative="greater"`` is the one-sided test against differences that are greater than 0.
 
     Exact for up to 50 differences without ties and zeros (Wilcoxon 1945; zeros are left out).
     """
     values = np.asarray(differences, dtype=np.float64)
-    return float(stats.wilcoxon(values).pvalue) if values.any() else 1.0
+    return float(stats.wilcoxon(values, alternative=alternative).pvalue) if values.any() else 1.0

@@ -17,8 +17,19 @@ from privbandit_agents.experiments.chart import draw_figure, label_logarithms, l
 from privbandit_agents.experiments.curves import power
 from privbandit_agents.experiments.ends import Failure
 from privbandit_agents.experiments.engine import Engine
-from privbandit_agents.experiments.experiment import Scale, Scales, library, parse_experiment, read_experiment
+from privbandit_agents.experiments.experiment import (
+    Scale,
+    Scales,
+    content_of,
+    library,
+    parse_experiment,
+    read_experiment,
+)
 from privbandit_agents.experiments.measured import measured
+from privbandit_agents.experiments.offline.file import Scale as OfflineScale
+from privbandit_agents.experiments.offline.file import Scales as OfflineScales
+from privbandit_agents.experiments.offline.file import is_offline, read_offline
+from privbandit_agents.experiments.offline.study import prepared as prepared_offline
 from privbandit_agents.experiments.reproduce import Study, carry_out, prepared, verdicts_of
 from privbandit_agents.experiments.statistics import Interval
 from privbandit_agents.experiments.verdict import Verdict, verdict_table, write_verdicts
@@ -310,7 +321,11 @@ def test_a_reference_curve_ends_where_its_line_ends(monkeypatch: pytest.MonkeyPa
     assert (label.x, label.y) == pytest.approx((1000, 4 * math.sqrt(1000)))
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in MANY else n for n in library()])
+OFFLINE = [name for name, path in library().items() if is_offline(content_of(path))]
+SWEEPS = [name for name in library() if name not in OFFLINE]
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in MANY else n for n in SWEEPS])
 def test_a_shipped_experiment_runs(name: str, tmp_path: Path) -> None:
     size: dict[str, Any] = {"checkpoints": 4} if name in COUNTED else {"horizon": 80, "checkpoints": 40}
     tiny = Scales(smoke=Scale(seeds=1, **size))
@@ -321,3 +336,16 @@ def test_a_shipped_experiment_runs(name: str, tmp_path: Path) -> None:
     assert figures <= {path.name for path in tmp_path.iterdir()}
     assert pl.read_csv(tmp_path / "verdicts.csv").height == len(experiment.statements)
     assert "decide nothing" in (tmp_path / "verdicts.md").read_text()
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n != "lpct-fig9" else n for n in OFFLINE])
+def test_a_shipped_offline_comparison_runs(name: str, tmp_path: Path) -> None:
+    tiny = OfflineScales(smoke=OfflineScale(replications=1, shrink=100))
+    experiment = read_offline(library()[name]).model_copy(update={"scales": tiny})
+    out = Console(file=StringIO(), width=160)
+    made = prepared_offline(experiment, name, "smoke")
+    assert carry_out(made, tmp_path, Engine(jobs=1), out) == 0
+    pictures = {f"{spec.name}.png" for spec in experiment.figures} | {f"{spec.name}.md" for spec in experiment.tables}
+    assert pictures <= {path.name for path in tmp_path.iterdir()}
+    assert pl.read_csv(tmp_path / "verdicts.csv").height == len(experiment.statements)
+    assert pl.read_csv(tmp_path / "table.csv").height == len(made.cells)

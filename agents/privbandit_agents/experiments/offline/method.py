@@ -1,0 +1,88 @@
+"""Methods of offline comparisons: an agent of the zoo as an estimator, and the grid of settings that is tried."""
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from privbandit_agents.experiments.catalogue import agent_defaults
+from privbandit_agents.experiments.experiment import Model
+from privbandit_agents.experiments.store import canonical
+from privbandit_agents.experiments.trial import plain
+from privbandit_agents.registry import find, settings_of
+from privbandit_envs.stream import load
+
+ESTIMATOR = ("feature_range", "scale_by", "aggregate")
+"""Settings of the estimator; all others are the agent's."""
+
+
+class Method(Model):
+    """A classifier with a grid.
+
+    Attributes:
+        name: in tables and figures.
+        agent: in the zoo; it must learn from labels.
+        settings: of the agent and of the estimator (``ESTIMATOR``).
+        grid: lists of values of such settings, of which all combinations are tried.
+        estimator: ``"module:Class"`` with the arguments and methods of ``AgentClassifier``.
+    """
+
+    name: str
+    agent: str
+    settings: dict[str, Any] = Field(default={})
+    grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default={})
+    estimator: str = "privbandit_agents.classifiers:AgentClassifier"
+
+    @property
+    def points(self) -> list[dict[str, Any]]:
+        """The combinations of the grid; one without settings if there is none."""
+        return [dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values())]
+
+    @property
+    def private(self) -> bool:
+        """Whether the agent has a budget."""
+        return "epsilon" in agent_defaults(self.agent)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What results depend on: all but the name."""
+        return dict(plain(self.model_dump(exclude={"name"})))
+
+    @property
+    def fits(self) -> list[list[int]]:
+        """The places of the points that one fit serves: they differ in what is done after the reports alone."""
+        after: frozenset[str] = getattr(find(self.agent).load(), "postprocessing", frozenset())
+        groups: dict[str, list[int]] = {}
+        for place, point in enumerate(self.points):
+            before = {key: value for key, value in point.items() if key not in after}
+            groups.setdefault(canonical(plain(before)), []).append(place)
+        return list(groups.values())
+
+    def check(self) -> None:
+        """Raise if the agent is unknown or a setting is wrong at some point of the grid."""
+        if twice := sorted(self.grid.keys() & self.settings.keys()):
+            raise ValueError(f"{twice[0]} must be given once; got it in the grid and in the settings.")
+        for point in self.points:
+            config = agent_part({**self.settings, **point})
+            if "epsilon" in config:
+                raise ValueError("epsilon is not a setting here; give epsilons beside the methods.")
+            settings_of(self.agent, config)
+
+    def build(self, point: Mapping[str, Any], epsilon: float | None, n_labels: int, random_state: Any) -> Any:
+        """Return the unfitted estimator of a point of the grid."""
+        chosen = {**self.settings, **point}
+        config = agent_part(chosen) | ({} if epsilon is None else {"epsilon": epsilon})
+        own = {key: as_tuple(value) for key, value in chosen.items() if key in ESTIMATOR}
+        build: Any = load(self.estimator)
+        return build(self.agent, config, classes=list(range(n_labels)), random_state=random_state, **own)
+
+
+def agent_part(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that are the agent's."""
+    return {key: value for key, value in settings.items() if key not in ESTIMATOR}
+
+
+def as_tuple(value: Any) -> Any:
+    """Return a list as the tuple that estimators take."""
+    return tuple(value) if isinstance(value, list) else value

@@ -220,7 +220,7 @@ class LPCTClassifier(LabelClassifier):
     Args:
         epsilon: budget of every private row, > 0; infinity adds no noise.
         report: as in ``lpct``.
-        partition: ``"max-edge"``, ``"random"`` or ``"cart"``.
+        partition: ``"max-edge"``, ``"occupied"``, ``"random"`` or ``"cart"``.
         depth: of the tree; None: by the number of private rows, epsilon and the report.
         weight: lambda in (8); None: by the variance of the noise.
         trust: without ``weight``, the worth of a public row in private rows without noise.

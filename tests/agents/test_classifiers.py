@@ -216,5 +216,6 @@ def test_sums_are_drawn_at_once_only_where_their_law_is_exact() -> None:
 def test_pruned_trees_of_every_depth_predict(depth: int) -> None:
     model = AgentClassifier("lpct-prune", {"depth": depth, "epsilon": 4.0}, aggregate=True, random_state=0)
     model.fit(*draw(5000, 2), *draw(500, 3, 0.5))
-    assert model.score(*TEST) > 0.5 and model.agent_.partition.leaves == 2**depth
+    agent: Any = model.agent_
+    assert model.score(*TEST) > 0.5 and agent.partition.leaves == 2**depth
     assert model.reprocessed(constant=1.0).score(*TEST) > 0.5

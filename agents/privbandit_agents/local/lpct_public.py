@@ -16,7 +16,7 @@ from privbandit_agents.local.lpct_settings import MAX_DEPTH
 from privbandit_agents.local.lpct_tree import WeightedTree
 from privbandit_agents.local.partition import grow
 
-RULES = ("max-edge", "cart")
+RULES = ("max-edge", "occupied", "cart")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Config:
     """Settings of the public tree.
 
     Attributes:
-        partition: ``"max-edge"`` (Algorithm 1), or ``"cart"`` (needs scikit-learn).
+        partition: ``"max-edge"`` (Algorithm 1), ``"occupied"``, or ``"cart"`` (needs scikit-learn).
         depth: of the partition, at most 16; None: 1 + log2(n_Q) / 2, rounded.
         tau: distance of a node's mean from its parent's, > 0; infinity: no shrinkage.
         exploration: probability of a random label; nothing is learned from it.

@@ -154,5 +154,5 @@ def chosen_depth(kind: str, epsilon: float, labels: int, users: int, least: int)
 
 DEEPEST = 8
 """Largest depth that is chosen by itself."""
-LEAST: dict[str, Any] = {"max-edge": 4, "random": 4, "cart": 3}
+LEAST: dict[str, Any] = {"max-edge": 4, "occupied": 4, "random": 4, "cart": 3}
 """Smallest depth that is chosen by itself."""

@@ -17,8 +17,8 @@ class Settings:
         epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
         report: ``"auto"`` (least variance), ``"signed-subset"``, ``"ternary"``, ``"grr"``, ``"laplace"`` (the paper's
             (5) and (6)), or, for more than two labels, ``"subset"``.
-        partition: ``"max-edge"`` (Algorithm 1), ``"random"`` (a longest edge at random), or ``"cart"`` (needs
-            scikit-learn).
+        partition: ``"max-edge"`` (Algorithm 1), ``"occupied"`` (the same, no cell without a public row),
+            ``"random"`` (a longest edge at random), or ``"cart"`` (needs scikit-learn).
         depth: of the partition, at most 16; None: by the number of users and the noise.
         exploration: probability of a random label; None: 0 with two labels, 0.05 with more.
         growth: the policy changes when the number of users has grown by this factor, > 1.

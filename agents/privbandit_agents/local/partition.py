@@ -15,7 +15,7 @@ from privbandit_agents.agent import Array, one_of
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
-RULES = ("max-edge", "random", "cart")
+RULES = ("max-edge", "occupied", "random", "cart")
 LEAF = -1
 
 
@@ -167,7 +167,8 @@ def grow(rule: str, x: Array, y: Labels, depth: int, seed: int = 0) -> Partition
     x, y = np.asarray(x, np.float64), np.asarray(y)
     if one_of(RULES, partition=rule) == "cart":
         return cart(x, y, depth)
-    return max_edge(x, y, depth, default_rng(seed) if rule == "random" else None)
+    tree = max_edge(x, y, depth, default_rng(seed) if rule == "random" else None)
+    return occupied(tree, x) if rule == "occupied" else tree
 
 
 def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> Partition:
@@ -197,6 +198,20 @@ def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> P
         low[2 * cells + 1, axis] = middle
         halvings[np.arange(2 * len(axis)), np.repeat(axis, 2)] += 1
     return Partition.of(feature, threshold, children)
+
+
+def occupied(tree: Partition, x: Array) -> Partition:
+    """Return the tree without the cuts that leave a half without public rows, nor those below them."""
+    rows = tree.gather(np.bincount(tree.find(x), minlength=tree.leaves)[:, None].astype(np.float64))[:, 0]
+    kept, cuts = np.zeros(len(tree.feature), bool), tree.feature >= 0
+    kept[0], cuts[cuts] = True, (rows[tree.children[cuts]] > 0).all(axis=1)
+    for level in tree.levels[:-1]:
+        above = level[kept[level] & cuts[level]]
+        kept[tree.children[above]] = True
+    nodes, inner = np.flatnonzero(kept), cuts[kept]
+    number = np.cumsum(kept) - 1
+    children = np.where(inner[:, None], number[tree.children[nodes]], LEAF)
+    return Partition.of(np.where(inner, tree.feature[nodes], LEAF), tree.threshold[nodes], children)
 
 
 def any_axis(longest: Array, rng: Generator) -> Labels:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.audits import game
-from privbandit_agents.local.partition import Grid, max_edge
+from privbandit_agents.local.partition import Grid, grow, max_edge
 from privbandit_agents.privacy.audit import audit
 from privbandit_agents.registry import load, save
 
@@ -40,6 +40,20 @@ def test_random_cuts_are_longest_edges_that_the_labels_do_not_choose() -> None:
     assert all(np.array_equal(tree.feature, trees[0].feature) for tree in trees)
     assert not np.array_equal(trees[0].feature, max_edge(x, y, 6, np.random.default_rng(2)).feature)
     assert np.array_equal(np.sort(trees[0].feature[[0, 1, 3]]), [0, 1, 2])  # down one path every edge is halved once
+
+
+@pytest.mark.parametrize("depth", [1, 4, 8])
+def test_occupied_cells_hold_public_rows(depth: int) -> None:
+    """As the whole tree, but cut only where both halves have rows."""
+    x, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 2
+    tree, whole = grow("occupied", x, y, depth), max_edge(x, y, depth)
+    assert (np.bincount(tree.find(x), minlength=tree.leaves) > 0).all() and tree.leaves <= whole.leaves
+    z = np.random.default_rng(1).random((2000, 2))
+    fine, coarse = whole.find(z), tree.find(z)
+    assert all(len(np.unique(coarse[fine == leaf])) == 1 for leaf in np.unique(fine))  # unions of its leaves
+    assert np.array_equal(tree.feature[:1], whole.feature[:1]) and len(tree.levels) <= depth + 1
+    one = grow("occupied", x[:1], y[:1], depth)
+    assert one.leaves == 1 and (one.find(z) == 0).all()
 
 
 def test_random_cuts_survive_a_load(tmp_path: Any) -> None:

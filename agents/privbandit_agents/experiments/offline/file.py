@@ -14,14 +14,9 @@ from privbandit_agents.experiments.offline.world import World
 from privbandit_agents.experiments.plan import Positive
 from privbandit_agents.experiments.usage import UsageError
 from privbandit_agents.experiments.verdict import Expected
-from privbandit_envs import datasets
 from privbandit_envs.datasets import bundled, load
-
-PAPER_PUBLIC: dict[str, int | None] = {
-    "anonymity": 50, "diabetes": 200, "email": 200, "employ": 200, "rice": 3510, "census": None, "election": None,
-    "employee": None, "jobs": None, "landcover": None, "taxi": None,
-}  # fmt: skip
-"""The data sets of Ma and Yang, Table 1, and their public rows; None: by a rule of their own."""
+from privbandit_envs.datasets.lpct import state
+from privbandit_envs.datasets.lpct.sources import SOURCES
 
 Pick = Literal["best", "honest"]
 Axis = Literal["linear", "log", "categories"]
@@ -49,16 +44,18 @@ class Worlds(BaseModel):
             ]
         common = World(source=bundled.NAMES[0], **given)
         small = [(name, most(common.n_public, len(load(name).y) // 4)) for name in bundled.NAMES]
-        return [World(source=name, n_public=n) for name, n in (*small, *PAPER_PUBLIC.items())]
+        paper = [(name, source.n_public) for name, source in SOURCES.items()]
+        return [World(source=name, n_public=n) for name, n in (*small, *paper)]
 
 
 def absent(source: str) -> str:
     """Return why a data set is not on this machine and how to get it, or nothing; nothing is downloaded."""
     if source in bundled.NAMES:
         return ""
-    shelf = getattr(datasets, "lpct", None)  # the loaders of Table 1
-    state = {"to get it": "there is no loader of it"} if shelf is None else shelf.state(source)
-    return "" if "is there" in state else f"{state['to get it']}."
+    if source not in SOURCES:
+        return ""
+    found = state(source)
+    return "" if "is there" in found else f"{found['to get it']}."
 
 
 def most(asked: int | None, bound: int) -> int:

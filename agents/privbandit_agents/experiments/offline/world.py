@@ -140,7 +140,7 @@ def split(data: Dataset, world: World, replication: int, shrink: int = 1) -> Sam
         learn = learn[: world.n_private]
     learn, test = learn[: shrunk(len(learn), shrink)], test[: shrunk(len(test), shrink)]
 
-    def rows(chosen: Labels) -> tuple[Floats, Labels]:
+    def rows(chosen: Labels) -> tuple[Any, Labels]:
         return data.X[chosen], data.y[chosen]
 
     return Sample(rows(learn), rows(public), rows(test), len(data.label_names))

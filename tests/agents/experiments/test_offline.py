@@ -164,7 +164,7 @@ def test_data_sets_that_are_present() -> None:
         world.source: world.n_public
         for world in Worlds.model_validate({"sources": "present", "n_public": 100}).worlds()
     }
-    assert worlds["breast_cancer"] == 100 and worlds["wine"] == 44 and worlds["rice"] == 3510
+    assert worlds["breast_cancer"] == 100 and worlds["wine"] == 44 and worlds["rice"] == 300
     assert worlds["census"] is None and len(worlds) == 15
 
 

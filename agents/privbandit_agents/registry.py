@@ -79,6 +79,9 @@ AGENTS: dict[str, Entry] = {
         "private votes in public leaves (after Ma et al. 2023)",
         {"report": "laplace", "trust": 0.0, "tau": math.inf},
     ),
+    "warm-ldp-sgd": Entry(
+        "privbandit_agents.local.warm_ldp_sgd:WarmLDPSGD", "logistic regression: public start, private gradients"
+    ),
     "jdp-linucb": Entry(
         "privbandit_agents.joint.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
     ),

@@ -54,6 +54,7 @@ AGENTS: dict[str, Entry] = {
         f"{BASELINES}.tree:TreeClassifier", "decision tree on the public data only", {"learn_from": "public"}
     ),
     "tree-all": Entry(f"{BASELINES}.tree:TreeClassifier", "decision tree on public and all users' data"),
+    "logistic-public": Entry(f"{BASELINES}.logistic:LogisticPublic", "logistic regression on the public data only"),
     "histogram": Entry(f"{BASELINES}.histogram:Histogram", "majority label in the cells of a max-edge partition"),
     "ldp-linucb": Entry("privbandit_agents.local.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)"),
     "ldp-greedy": Entry("privbandit_agents.local.ldp_greedy:LDPGreedy", "greedy play on locally private statistics"),
@@ -82,6 +83,7 @@ AGENTS: dict[str, Entry] = {
     "warm-ldp-sgd": Entry(
         "privbandit_agents.local.warm_ldp_sgd:WarmLDPSGD", "logistic regression: public start, private gradients"
     ),
+    "pglm": Entry("privbandit_agents.local.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)"),
     "jdp-linucb": Entry(
         "privbandit_agents.joint.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
     ),

@@ -84,6 +84,10 @@ AGENTS: dict[str, Entry] = {
         "privbandit_agents.local.warm_ldp_sgd:WarmLDPSGD", "logistic regression: public start, private gradients"
     ),
     "pglm": Entry("privbandit_agents.local.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)"),
+    "psgd-linear": Entry(
+        "privbandit_agents.local.psgd:PSGDLinear", "one private gradient a step, public start (Lowy et al. 2023)"
+    ),
+    "psgd-network": Entry("privbandit_agents.local.psgd:PSGDNetwork", "psgd-linear with one hidden layer"),
     "jdp-linucb": Entry(
         "privbandit_agents.joint.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
     ),

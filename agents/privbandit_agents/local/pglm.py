@@ -47,7 +47,7 @@ class Config:
     epsilon: float = 1.0
     delta: float | None = None
     report: str = "gaussian"
-    shift: float = 0.0
+    shift: float = 1.0
     ridge: float = 1.0
     exploration: float | None = None
     growth: float = 1.05

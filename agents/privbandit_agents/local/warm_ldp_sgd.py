@@ -15,9 +15,11 @@ from privbandit_agents.labels import Floats, Labels
 from privbandit_agents.local.gradients import REPORTS, GradientAgent, Plan
 from privbandit_agents.local.linear_features import PublicFeatures, logistic_fit
 
-LARGEST_STEP = 3.0
+LARGEST_STEP = 10.0
 NOISE = 8.0
 """The default step is this over the variance of a report's coordinate, at most ``LARGEST_STEP``."""
+NOISY = 4.0
+"""Above this variance of a report's coordinate gradients are clipped to 1/2 by default: less noise for some bias."""
 BATCH = 500
 DECAY = 10_000
 """After so many users steps are shorter by sqrt(2)."""
@@ -33,9 +35,10 @@ class Config:
         epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
         report: ``"auto"`` (least variance), ``"bin-cap"`` or ``"hemisphere"``.
         step: of the mean gradient of 500 users at first, > 0; None: 8 over the variance of a report's coordinate, at
-            most 3.
+            most 10.
         batch: users whose gradients are taken at the same theta; None: 500, or a 50th of the horizon if that is less.
-        clip: largest norm of a gradient, in (0, 1], where 1 is no clipping.
+        clip: largest norm of a gradient, in (0, 1], where 1 is no clipping; None: 1/2 where the variance of a report's
+            coordinate is above 4, as for epsilon = 1, else 1.
         ridge: of the public start, on standardised features, > 0.
         power: the iterate after t users weighs t^power in predictions, >= 0.
         exploration: probability of a random label; None: 0.
@@ -46,8 +49,8 @@ class Config:
     report: str = "auto"
     step: float | None = None
     batch: int | None = None
-    clip: float = 1.0
-    ridge: float = 1.0
+    clip: float | None = None
+    ridge: float = 3.0
     power: float = 1.0
     exploration: float | None = None
     horizon: int | None = None
@@ -59,7 +62,7 @@ class Config:
             positive(step=self.step)
         if self.batch is not None:
             count(batch=self.batch)
-        if not 0 < self.clip <= 1:
+        if self.clip is not None and not 0 < self.clip <= 1:
             raise ValueError(f"clip must lie in (0, 1]; got {self.clip!r}.")
         positive(ridge=self.ridge)
         at_least(0, power=self.power)
@@ -88,12 +91,14 @@ class WarmLDPSGD(GradientAgent):
     def start(self) -> Floats:
         """Fit the public rows."""
         x, y = self.public_data
-        self.features, self.clip = PublicFeatures.of(x), self.config.clip
+        self.features = PublicFeatures.of(x)
         return logistic_fit(self.features(x), y, self.config.ridge / self.features.dim)
 
     def plan(self) -> Plan:
-        """Return steps as short as the noise asks for."""
-        variance = self.clip**2 * self.device.variance(own=False)
+        """Return steps as short as the noise asks for; clip likewise."""
+        noise = self.device.variance(own=False)
+        self.clip = self.config.clip or (0.5 if noise > NOISY else 1.0)
+        variance = self.clip**2 * noise
         step = self.config.step or (LARGEST_STEP if variance * LARGEST_STEP <= NOISE else NOISE / variance)
         share = BATCH if self.config.horizon is None else max(self.config.horizon // BATCHES, 1)
         return Plan(step / BATCH, self.config.batch or min(BATCH, share), DECAY, self.config.power)

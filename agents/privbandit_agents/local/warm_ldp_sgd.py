@@ -15,11 +15,10 @@ from privbandit_agents.labels import Floats, Labels
 from privbandit_agents.local.gradients import REPORTS, GradientAgent, Plan
 from privbandit_agents.local.linear_features import PublicFeatures, logistic_fit
 
-LARGEST_STEP = 10.0
+LONGEST = 3.0
+"""Most that the mean gradient of a batch moves theta by default, if all gradients agree."""
 NOISE = 8.0
-"""The default step is this over the variance of a report's coordinate, at most ``LARGEST_STEP``."""
-NOISY = 4.0
-"""Above this variance of a report's coordinate gradients are clipped to 1/2 by default: less noise for some bias."""
+"""Variance of a report's coordinate (about that of epsilon = 1) above which default steps shrink in proportion."""
 BATCH = 500
 DECAY = 10_000
 """After so many users steps are shorter by sqrt(2)."""
@@ -34,11 +33,10 @@ class Config:
     Attributes:
         epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
         report: ``"auto"`` (least variance), ``"bin-cap"`` or ``"hemisphere"``.
-        step: of the mean gradient of 500 users at first, > 0; None: 8 over the variance of a report's coordinate, at
-            most 10.
+        step: of the mean gradient of 500 users at first, > 0; None: 3 over ``clip``, or less in proportion where the
+            variance of a report's coordinate is above 8, as for epsilon below 1.
         batch: users whose gradients are taken at the same theta; None: 500, or a 50th of the horizon if that is less.
-        clip: largest norm of a gradient, in (0, 1], where 1 is no clipping; None: 1/2 where the variance of a report's
-            coordinate is above 4, as for epsilon = 1, else 1.
+        clip: largest norm of a gradient, in (0, 1]; 1 is no clipping. Less raises the signal over the noise.
         ridge: of the public start, on standardised features, > 0.
         power: the iterate after t users weighs t^power in predictions, >= 0.
         exploration: probability of a random label; None: 0.
@@ -49,7 +47,7 @@ class Config:
     report: str = "auto"
     step: float | None = None
     batch: int | None = None
-    clip: float | None = None
+    clip: float = 0.25
     ridge: float = 3.0
     power: float = 1.0
     exploration: float | None = None
@@ -62,7 +60,7 @@ class Config:
             positive(step=self.step)
         if self.batch is not None:
             count(batch=self.batch)
-        if self.clip is not None and not 0 < self.clip <= 1:
+        if not 0 < self.clip <= 1:
             raise ValueError(f"clip must lie in (0, 1]; got {self.clip!r}.")
         positive(ridge=self.ridge)
         at_least(0, power=self.power)
@@ -76,7 +74,7 @@ class WarmLDPSGD(GradientAgent):
     """Logistic regression on the public rows, then a step by the mean private gradient of every batch of users.
 
     Features are standardised by public statistics, clipped and scaled to norm 1, so that the gradient of a user's loss
-    is at most 1 long. Steps shrink with the square root of the users; predictions average the iterates, late ones more.
+    is at most 1 long before it is clipped. Steps shrink with the square root of the users; predictions average the iterates, late ones more.
     Without public rows of both labels it starts at theta = 0.
 
     *Formal guarantees.* Those of ``GradientAgent``. Steps and batches are fixed by public settings.
@@ -91,15 +89,13 @@ class WarmLDPSGD(GradientAgent):
     def start(self) -> Floats:
         """Fit the public rows."""
         x, y = self.public_data
-        self.features = PublicFeatures.of(x)
+        self.features, self.clip = PublicFeatures.of(x), self.config.clip
         return logistic_fit(self.features(x), y, self.config.ridge / self.features.dim)
 
     def plan(self) -> Plan:
-        """Return steps as short as the noise asks for; clip likewise."""
-        noise = self.device.variance(own=False)
-        self.clip = self.config.clip or (0.5 if noise > NOISY else 1.0)
-        variance = self.clip**2 * noise
-        step = self.config.step or (LARGEST_STEP if variance * LARGEST_STEP <= NOISE else NOISE / variance)
+        """Return steps as short as the noise asks for."""
+        shrunk = min(NOISE / max(self.device.variance(own=False), 1e-9), 1.0)
+        step = self.config.step or LONGEST * shrunk / self.clip
         share = BATCH if self.config.horizon is None else max(self.config.horizon // BATCHES, 1)
         return Plan(step / BATCH, self.config.batch or min(BATCH, share), DECAY, self.config.power)
 

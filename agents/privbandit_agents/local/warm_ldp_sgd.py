@@ -74,8 +74,8 @@ class WarmLDPSGD(GradientAgent):
     """Logistic regression on the public rows, then a step by the mean private gradient of every batch of users.
 
     Features are standardised by public statistics, clipped and scaled to norm 1, so that the gradient of a user's loss
-    is at most 1 long before it is clipped. Steps shrink with the square root of the users; predictions average the iterates, late ones more.
-    Without public rows of both labels it starts at theta = 0.
+    is at most 1 long before it is clipped. Steps shrink with the square root of the users; predictions average the
+    iterates, late ones more. Without public rows of both labels it starts at theta = 0.
 
     *Formal guarantees.* Those of ``GradientAgent``. Steps and batches are fixed by public settings.
     """

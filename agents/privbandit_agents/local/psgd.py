@@ -108,7 +108,7 @@ class PSGDLinear(PSGD):
 
     def scores(self, contexts: Floats, theta: Floats) -> Floats:
         """Return u . theta for the features u."""
-        return np.vecdot(self.features(contexts), theta)
+        return np.asarray(np.vecdot(self.features(contexts), theta))
 
     def gradients(self, contexts: Floats, labels: Labels, theta: Floats) -> Floats:
         """Return (p - y) u."""

@@ -21,6 +21,7 @@ OPTIONAL = {
     "rl_state.py": {"torch"},
     "sb3_adapter.py": {"stable_baselines3", "gymnasium"},
     "tree.py": {"sklearn"},
+    "logistic.py": {"sklearn"},
     "partition.py": {"sklearn"},
 }
 PUBLIC_MATHS = {"privbandit_envs.mnl", "privbandit_envs.spaces", "privbandit_envs._validate"}

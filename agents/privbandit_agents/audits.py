@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from privbandit_agents.agent import CentralAgent, LocalAgent
 from privbandit_agents.audit_assortments import GAMES as ASSORTMENTS
-from privbandit_agents.audit_labels import LeafGame
+from privbandit_agents.audit_labels import LeafGame, RegressionGame
 from privbandit_agents.audit_linear import LayeredGame
 from privbandit_agents.audit_sparse import SETTINGS as SPARSE
 from privbandit_agents.audit_sparse import SparseGame
+from privbandit_agents.local.gradients import GradientAgent
 from privbandit_agents.local.lpct import LPCT
+from privbandit_agents.local.pglm import PGLM
 from privbandit_agents.privacy.audit import Claim, Game
 from privbandit_agents.privacy.games import Request
 from privbandit_agents.privacy.targets import CALIBRATIONS, DELTAS, PUBLISHED, TARGETS
@@ -75,6 +77,8 @@ def agent_game(name: str, epsilon: float, delta: float, calibration: str) -> Gam
     if issubclass(find(name).load(), LPCT):
         config |= {"splits": 2} if "splits" in known else {}
         return LeafGame(name, config)
+    if issubclass(find(name).load(), GradientAgent | PGLM):
+        return RegressionGame(name, config)
     if "growth" in known:
         config["growth"] = 1.001
     kind = LocalGame if issubclass(find(name).load(), LocalAgent) else JointGame

@@ -54,6 +54,7 @@ AGENTS: dict[str, Entry] = {
         f"{BASELINES}.tree:TreeClassifier", "decision tree on the public data only", {"learn_from": "public"}
     ),
     "tree-all": Entry(f"{BASELINES}.tree:TreeClassifier", "decision tree on public and all users' data"),
+    "logistic-public": Entry(f"{BASELINES}.logistic:LogisticPublic", "logistic regression on the public data only"),
     "histogram": Entry(f"{BASELINES}.histogram:Histogram", "majority label in the cells of a max-edge partition"),
     "ldp-linucb": Entry("privbandit_agents.local.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)"),
     "ldp-greedy": Entry("privbandit_agents.local.ldp_greedy:LDPGreedy", "greedy play on locally private statistics"),
@@ -79,6 +80,14 @@ AGENTS: dict[str, Entry] = {
         "private votes in public leaves (after Ma et al. 2023)",
         {"report": "laplace", "trust": 0.0, "tau": math.inf},
     ),
+    "warm-ldp-sgd": Entry(
+        "privbandit_agents.local.warm_ldp_sgd:WarmLDPSGD", "logistic regression: public start, private gradients"
+    ),
+    "pglm": Entry("privbandit_agents.local.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)"),
+    "psgd-linear": Entry(
+        "privbandit_agents.local.psgd:PSGDLinear", "one private gradient a step, public start (Lowy et al. 2023)"
+    ),
+    "psgd-network": Entry("privbandit_agents.local.psgd:PSGDNetwork", "psgd-linear with one hidden layer"),
     "jdp-linucb": Entry(
         "privbandit_agents.joint.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
     ),

@@ -129,7 +129,7 @@ class Ledger:
         elif group == self.group and groups == 1:
             opened = opened + cost
         elif group > self.group:
-            opened, closed = cost, closed | opened
+            opened, closed = cost, closed | opened | (cost if groups > 1 else Cost())
         else:
             raise ValueError(f"group must be {self.group} or a later one; got {group}: its users were closed.")
         total = everyone + (opened | closed)

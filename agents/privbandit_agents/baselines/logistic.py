@@ -1,0 +1,103 @@
+"""Logistic regression on the public data alone.
+
+As implemented in scikit-learn: Fabian Pedregosa et al., "Scikit-learn: Machine Learning in Python", 2011.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.agent import FOREVER, Array, Space, fraction, positive
+from privbandit_agents.labels import Floats, LabelLearner, Labels, PublicData
+
+LEAST = 1e-3
+"""Columns whose standard deviation is smaller are only centred."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of public logistic regression.
+
+    Attributes:
+        inverse_ridge: scikit-learn's C, on standardised features, > 0.
+        exploration: probability of a random label; nothing is learned from it.
+    """
+
+    inverse_ridge: float = 1.0
+    exploration: float | None = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        positive(inverse_ridge=self.inverse_ridge)
+        if self.exploration is not None:
+            fraction(exploration=self.exploration)
+
+
+class LogisticPublic(LabelLearner):
+    """Fit the public rows once, on features standardised by themselves; no user tells anything.
+
+    Labels that no public row has get the probability 0; without any public row all are alike.
+    """
+
+    Config: ClassVar[type[Any]] = Config
+
+    def __init__(
+        self,
+        observation_space: Space,
+        action_space: Space,
+        config: Any,
+        rng: Generator,
+        public_data: PublicData | None = None,
+    ) -> None:
+        """Fit the public rows."""
+        super().__init__(observation_space, action_space, config, rng, public_data)
+        x, y = np.asarray(self.public_data[0], np.float64), self.public_data[1]
+        self.known = np.unique(y) if len(y) else np.arange(self.n_labels)
+        self.mean, self.deviation = np.zeros(x.shape[1]), np.ones(x.shape[1])
+        self.weights, self.offsets = np.zeros((len(self.known), x.shape[1])), np.zeros(len(self.known))
+        if len(y):
+            self.mean, deviation = x.mean(axis=0), x.std(axis=0)
+            self.deviation = np.where(deviation > LEAST, deviation, 1.0)
+        if len(y) and len(self.known) > 1:
+            self.fit((x - self.mean) / self.deviation, y)
+
+    def fit(self, x: Floats, y: Labels) -> None:
+        """Fit standardised rows; of two labels the first one has the score 0."""
+        model = logistic_regression()(C=self.config.inverse_ridge, max_iter=1000).fit(x, y)
+        rows = slice(1, None) if len(self.known) == 2 else slice(None)
+        self.weights[rows], self.offsets[rows] = model.coef_, model.intercept_
+
+    def chances(self, contexts: Array) -> Floats:
+        """Return the probabilities of the labels."""
+        standard = (np.asarray(contexts, np.float64) - self.mean) / self.deviation
+        scores = standard @ self.weights.T + self.offsets
+        likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+        chances = np.zeros((len(scores), self.n_labels))
+        chances[:, self.known] = likely / likely.sum(axis=1, keepdims=True)
+        return chances
+
+    def select_action(self, context: Array) -> Any:
+        """Return the likeliest label."""
+        rows = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
+        return self.explored(self.chances(rows).argmax(axis=1), context, self.rng)
+
+    def update(self, context: Array, action: Any, feedback: Any) -> None:
+        """Learn nothing."""
+
+    def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
+        """Learn nothing."""
+
+    def frozen_rounds(self) -> int:
+        """Return that nothing changes."""
+        return FOREVER
+
+
+def logistic_regression() -> Any:
+    """Import scikit-learn's class, or say how to get it."""
+    try:
+        from sklearn.linear_model import LogisticRegression
+    except ImportError as error:
+        raise ImportError("logistic regression needs scikit-learn; run pip install 'privbandit[data]'.") from error
+    return LogisticRegression

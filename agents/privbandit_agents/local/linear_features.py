@@ -1,0 +1,81 @@
+"""Features for linear classifiers, standardised by public data, and logistic regression on public rows."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from privbandit_agents.agent import Array, Space, n_arms
+from privbandit_agents.labels import Floats, Labels
+
+CLIP = 3.0
+"""Standardised features are clipped to [-3, 3]."""
+LEAST = 1e-3
+"""Columns of the unit cube whose public standard deviation is smaller are only centred."""
+UNIFORM = 12**-0.5
+"""Standard deviation of a uniform feature, in place of one that no public row shows."""
+
+
+@dataclass(frozen=True)
+class PublicFeatures:
+    """Standardise by public means and deviations, clip, append 1, and scale every row to norm 1, or all by a constant.
+
+    *Formal guarantees.* A function of public data that is applied to one row at a time. With ``unit`` every row has
+    norm 1; else its norm is at most 3 sqrt(d) + 1.
+
+    Attributes:
+        mean: shape (d,).
+        deviation: shape (d,), > 0.
+        unit: whether rows have norm 1.
+    """
+
+    mean: Floats
+    deviation: Floats
+    unit: bool = True
+
+    @classmethod
+    def of(cls, x: Array, unit: bool = True) -> Self:
+        """Read the statistics off public rows (n, d); without any, those of uniform features."""
+        rows = np.asarray(x, np.float64)
+        if not len(rows):
+            return cls(np.full(rows.shape[1], 0.5), np.full(rows.shape[1], UNIFORM), unit)
+        deviation = rows.std(axis=0)
+        return cls(rows.mean(axis=0), np.where(deviation > LEAST, deviation, 1.0), unit)
+
+    @property
+    def dim(self) -> int:
+        """The number of features, d + 1."""
+        return len(self.mean) + 1
+
+    def __call__(self, x: Array) -> Floats:
+        """Return the features of rows (n, d), shape (n, d + 1)."""
+        standard = np.clip((np.asarray(x, np.float64) - self.mean) / self.deviation, -CLIP, CLIP)
+        rows = np.concatenate([standard, np.ones((len(standard), 1))], axis=1)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True) if self.unit else rows
+
+
+def logistic_fit(features: Floats, labels: Labels, ridge: float) -> Floats:
+    """Return the minimiser of the sum of logistic losses plus ridge/2 |theta|^2; 0 unless there are two labels.
+
+    Args:
+        features: shape (n, D).
+        labels: 0 or 1, shape (n,).
+        ridge: > 0.
+    """
+    start = np.zeros(features.shape[1])
+    if len(np.unique(labels)) < 2:
+        return start
+
+    def loss(theta: Floats) -> tuple[float, Floats]:
+        score = features @ theta
+        value = np.logaddexp(0, np.where(labels == 1, -score, score)).sum() + ridge / 2 * theta @ theta
+        return float(value), features.T @ (expit(score) - labels) + ridge * theta
+
+    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 500}).x)
+
+
+def two_labels(action_space: Space) -> str:
+    """Return "" if there are two labels, else what is needed, in words."""
+    return "" if n_arms(action_space) == 2 else "classification with two labels"

@@ -1,0 +1,87 @@
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents import make
+from privbandit_agents.classifiers import AgentClassifier
+
+
+def world(horizon: int = 2000, **kwargs: Any) -> Any:
+    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
+
+
+def crossed(rows: int, seed: int) -> tuple[Any, Any]:
+    """Labels by the product of two features, which no linear score can tell."""
+    x = np.random.default_rng(seed).random((rows, 2))
+    return x, ((x[:, 0] - 0.5) * (x[:, 1] - 0.5) > 0).astype(int)
+
+
+def tilted(rows: int, seed: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    x = rng.random((rows, 6))
+    return x, (rng.random(rows) < 1 / (1 + np.exp(-(x - 0.5) @ np.linspace(-9, 9, 6)))).astype(int)
+
+
+def test_the_gradient_of_the_network_is_that_of_its_loss() -> None:
+    agent: Any = make("psgd-network", world(), seed=0, hidden=4)
+    x, y = crossed(6, 0)
+    theta = agent.server.theta + 0.1 * np.random.default_rng(1).standard_normal(len(agent.server.theta))
+
+    def loss(theta: Any) -> Any:
+        return np.logaddexp(0, np.where(y == 1, -1, 1) * agent.scores(x, theta))
+
+    step = 1e-6 * np.eye(len(theta))
+    numeric = np.stack([(loss(theta + s) - loss(theta - s)) / 2e-6 for s in step], axis=1)
+    assert len(theta) == 4 * 3 + 4 + 1
+    assert agent.gradients(x, y, theta) == pytest.approx(numeric, abs=1e-5)
+
+
+def test_a_hidden_layer_tells_what_a_linear_score_cannot() -> None:
+    test, rows = crossed(4000, 9), (crossed(4000, 1), crossed(200, 2))
+    found = {}
+    for name, settings in (("psgd-linear", {}), ("psgd-network", {"hidden": 8})):
+        model = AgentClassifier(name, {"epsilon": 8.0, **settings}, scale_by="range", random_state=0)
+        found[name] = model.fit(*rows[0], *rows[1]).score(*test)
+    assert found["psgd-linear"] < 0.6 < 0.85 < found["psgd-network"]
+
+
+@pytest.mark.parametrize("name", ["psgd-linear", "psgd-network"])
+def test_users_improve_the_public_start(name: str) -> None:
+    """Means of three seeds, against one user, who moves hardly anything."""
+    test, found = tilted(10_000, 99), []
+    for users in (1, 5000):
+        settings = {"epsilon": 8.0, "step": 0.01}
+        models = [AgentClassifier(name, settings, scale_by="range", random_state=seed) for seed in range(3)]
+        scores = [m.fit(*tilted(users, 50 + s), *tilted(30, 70 + s)).score(*test) for s, m in enumerate(models)]
+        found.append(np.mean(scores))
+    assert found[1] > found[0] + 0.02
+
+
+def test_one_user_a_step_and_seeded_starts() -> None:
+    agents: list[Any] = [make("psgd-network", world(), seed=seed) for seed in (0, 0, 1)]
+    assert agents[0].frozen_rounds() == 1 and agents[0].hidden == 2
+    assert np.array_equal(agents[0].server.theta, agents[1].server.theta)
+    assert not np.array_equal(agents[0].server.theta, agents[2].server.theta)
+
+
+def test_the_largest_report_is_one_step_of_the_learning_rate() -> None:
+    agent: Any = make("psgd-linear", world(), seed=0, step=0.01, epsilon=2.0)
+    before = agent.server.theta
+    agent.update(np.array([0.2, 0.9]), 1, 1.0)
+    assert np.linalg.norm(agent.server.theta - before) == pytest.approx(0.01 / agent.device.mean)
+    assert type(agent.device).__name__ == "BinCapSign"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("psgd-linear", {"step": 0.0}, "step must be > 0; got 0.0"),
+        ("psgd-linear", {"ridge": -1.0}, "ridge must be > 0; got -1.0"),
+        ("psgd-network", {"hidden": 0}, "hidden must be"),
+        ("psgd-network", {"power": -1.0}, "power must be >= 0; got -1.0"),
+    ],
+)
+def test_settings_are_checked(name: str, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(name, world(), **settings)

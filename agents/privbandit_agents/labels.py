@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import Agent, Array, Space, many, n_arms, plays_labels
+from privbandit_agents.agent import FOREVER, Agent, Array, Space, many, n_arms, plays_labels
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -92,6 +92,25 @@ class LabelLearner(Agent):
         explored = self.exploration / self.n_labels
         probability: Floats = np.where(chosen, 1 - self.exploration + explored, explored)
         return probability
+
+
+class PublicLearner(LabelLearner):
+    """Predict from the public data alone: the policy never changes, and users tell nothing."""
+
+    def select_action(self, context: Array) -> Any:
+        """Return the likeliest label, or explore."""
+        rows = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
+        return self.explored(self.chances(rows).argmax(axis=1), context, self.rng)
+
+    def update(self, context: Array, action: Any, feedback: Any) -> None:
+        """Learn nothing."""
+
+    def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
+        """Learn nothing."""
+
+    def frozen_rounds(self) -> int:
+        """Return that nothing changes."""
+        return FOREVER
 
 
 def in_unit_cube(observation_space: Space) -> str:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import FOREVER, Array, Space, fraction, positive
-from privbandit_agents.labels import Floats, LabelLearner, Labels, PublicData
+from privbandit_agents.agent import Array, Space, fraction, positive
+from privbandit_agents.labels import Floats, Labels, PublicData, PublicLearner
 
 LEAST = 1e-3
 """Columns whose standard deviation is smaller are only centred."""
@@ -35,7 +35,7 @@ class Config:
             fraction(exploration=self.exploration)
 
 
-class LogisticPublic(LabelLearner):
+class LogisticPublic(PublicLearner):
     """Fit the public rows once, on features standardised by themselves; no user tells anything.
 
     Labels that no public row has get the probability 0; without any public row all are alike.
@@ -77,21 +77,6 @@ class LogisticPublic(LabelLearner):
         chances = np.zeros((len(scores), self.n_labels))
         chances[:, self.known] = likely / likely.sum(axis=1, keepdims=True)
         return chances
-
-    def select_action(self, context: Array) -> Any:
-        """Return the likeliest label."""
-        rows = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
-        return self.explored(self.chances(rows).argmax(axis=1), context, self.rng)
-
-    def update(self, context: Array, action: Any, feedback: Any) -> None:
-        """Learn nothing."""
-
-    def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
-        """Learn nothing."""
-
-    def frozen_rounds(self) -> int:
-        """Return that nothing changes."""
-        return FOREVER
 
 
 def logistic_regression() -> Any:

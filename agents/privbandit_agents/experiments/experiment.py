@@ -137,21 +137,19 @@ class FigureSpec(Model):
         return self
 
 
-class Statement(Model):
-    """A sentence, and the number that it is about.
+class Claim(Model):
+    """A sentence, and what a number must be for it to hold.
 
     Attributes:
         says: the sentence.
         where: it is said.
-        measure: the number.
-        at_least: what the number must be for the sentence to hold.
+        at_least: lower bound of the number.
         at_most: likewise.
         expected: whether we know it to hold or to fail.
     """
 
     says: str
     where: str
-    measure: Measure
     at_least: Real | None = None
     at_most: Real | None = None
     expected: Expected = "holds"
@@ -163,6 +161,16 @@ class Statement(Model):
         if None not in (self.at_least, self.at_most) and self.at_least > self.at_most:  # type: ignore[operator]
             raise ValueError(f"at_least must be <= at_most; got {self.at_least} > {self.at_most}")
         return self
+
+
+class Statement(Claim):
+    """A claim, and the number that it is about.
+
+    Attributes:
+        measure: the number.
+    """
+
+    measure: Measure
 
 
 class Experiment(Model):

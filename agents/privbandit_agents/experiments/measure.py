@@ -90,14 +90,10 @@ class Slope(BaseModel):
 Pair = Annotated[list[Selection], Field(min_length=2, max_length=2)]
 
 
-class Measure(BaseModel):
-    """One of: the mean of a cell, the ratio or the difference of two, a slope."""
+class OneOf(BaseModel):
+    """Just one of the fields is given."""
 
     model_config = ConfigDict(extra="forbid")
-    mean: Selection | None = None
-    ratio: Pair | None = None
-    difference: Pair | None = None
-    slope: Slope | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -106,6 +102,15 @@ class Measure(BaseModel):
             known = ", ".join(type(self).model_fields)
             raise ValueError(f"needs one of {known}; got {' and '.join(given) or 'none'}")
         return self
+
+
+class Measure(OneOf):
+    """One of: the mean of a cell, the ratio or the difference of two, a slope."""
+
+    mean: Selection | None = None
+    ratio: Pair | None = None
+    difference: Pair | None = None
+    slope: Slope | None = None
 
 
 @dataclass(frozen=True)

@@ -188,13 +188,6 @@ def conclude(study: Study, outcomes: Sequence[Outcome], folder: Path, out: Conso
 def verdicts_of(study: Study, table: Table) -> list[Verdict]:
     """Return the verdict on every statement; each has a bootstrap of its own from the same seed."""
     return [
-        Verdict(
-            statement.says,
-            statement.where,
-            estimate(resolved, table, default_rng(0)),
-            statement.at_least,
-            statement.at_most,
-            statement.expected,
-        )
+        Verdict.on(statement, estimate(resolved, table, default_rng(0)))
         for statement, resolved in zip(study.experiment.statements, study.measures, strict=True)
     ]

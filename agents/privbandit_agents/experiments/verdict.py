@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 from rich.box import SIMPLE_HEAD
@@ -42,6 +42,11 @@ class Verdict:
     at_least: float | None = None
     at_most: float | None = None
     expected: Expected = "holds"
+
+    @classmethod
+    def on(cls, claim: Any, measured: Interval) -> "Verdict":
+        """Return the verdict on a claim of an experiment file."""
+        return cls(claim.says, claim.where, measured, claim.at_least, claim.at_most, claim.expected)
 
     @property
     def decision(self) -> str:

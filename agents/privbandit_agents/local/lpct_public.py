@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import FOREVER, Array, Space, count, fraction, one_of, positive
-from privbandit_agents.labels import Floats, LabelLearner, Labels, PublicData, in_unit_cube
+from privbandit_agents.agent import Array, Space, count, fraction, one_of, positive
+from privbandit_agents.labels import Floats, PublicData, PublicLearner, in_unit_cube
 from privbandit_agents.local.lpct_settings import MAX_DEPTH
 from privbandit_agents.local.lpct_tree import WeightedTree
 from privbandit_agents.local.partition import grow
@@ -46,11 +46,11 @@ class Config:
             fraction(exploration=self.exploration)
 
 
-class LPCTPublic(LabelLearner):
+class LPCTPublic(PublicLearner):
     """The estimate of LPCT without private rows: the policy never changes, and no user tells anything."""
 
     Config: ClassVar[type[Any]] = Config
-    fixed: ClassVar[frozenset[str]] = LabelLearner.fixed | {"partition", "leaf_chances"}
+    fixed: ClassVar[frozenset[str]] = PublicLearner.fixed | {"partition", "leaf_chances"}
 
     def __init__(
         self,
@@ -78,18 +78,3 @@ class LPCTPublic(LabelLearner):
     def chances(self, contexts: Array) -> Floats:
         """Return the probabilities of the labels in the leaves of contexts."""
         return np.asarray(self.leaf_chances[self.partition.find(contexts)])
-
-    def select_action(self, context: Array) -> Any:
-        """Return the likeliest label of the leaf."""
-        rows = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
-        return self.explored(self.chances(rows).argmax(axis=1), context, self.rng)
-
-    def update(self, context: Array, action: Any, feedback: Any) -> None:
-        """Learn nothing."""
-
-    def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
-        """Learn nothing."""
-
-    def frozen_rounds(self) -> int:
-        """Return that nothing changes."""
-        return FOREVER

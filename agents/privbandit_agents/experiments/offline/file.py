@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from privbandit_agents.experiments.experiment import Model, as_list, content_of, explained
-from privbandit_agents.experiments.measure import Real
+from privbandit_agents.experiments.experiment import Claim, Model, as_list, content_of, explained
+from privbandit_agents.experiments.measure import OneOf
 from privbandit_agents.experiments.offline.method import Method
 from privbandit_agents.experiments.offline.world import World
 from privbandit_agents.experiments.plan import Positive
 from privbandit_agents.experiments.usage import UsageError
-from privbandit_agents.experiments.verdict import Expected
 from privbandit_envs.datasets import bundled, load
 from privbandit_envs.datasets.lpct import state
 from privbandit_envs.datasets.lpct.sources import SOURCES
@@ -133,7 +132,7 @@ class Steps(Model):
     along: str
 
 
-class Measure(Model):
+class Measure(OneOf):
     """One of: a mean, a difference of two, the least lead, the least or the greatest step of a line, its peak.
 
     Attributes:
@@ -152,30 +151,15 @@ class Measure(Model):
     greatest_step: Steps | None = None
     peak: Steps | None = None
 
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
-        if len(given) != 1:
-            known = ", ".join(type(self).model_fields)
-            raise ValueError(f"needs one of {known}; got {' and '.join(given) or 'none'}")
-        return self
 
+class Statement(Claim):
+    """A claim, and the number that it is about.
 
-class Statement(Model):
-    """A sentence, and the number that it is about; as in experiments with a sweep."""
+    Attributes:
+        measure: the number.
+    """
 
-    says: str
-    where: str
     measure: Measure
-    at_least: Real | None = None
-    at_most: Real | None = None
-    expected: Expected = "holds"
-
-    @model_validator(mode="after")
-    def _bounded(self) -> Self:
-        if self.at_least is None and self.at_most is None:
-            raise ValueError("needs at_least, at_most or both; got none")
-        return self
 
 
 class Figure(Model):

@@ -169,14 +169,7 @@ def carry_out(
 def verdicts_of(study: OfflineStudy, results: Results) -> list[Verdict]:
     """Return the verdict on every statement; each has a bootstrap of its own from the same seed."""
     return [
-        Verdict(
-            statement.says,
-            statement.where,
-            estimate(resolved, results, default_rng(0)),
-            statement.at_least,
-            statement.at_most,
-            statement.expected,
-        )
+        Verdict.on(statement, estimate(resolved, results, default_rng(0)))
         for statement, resolved in zip(study.experiment.statements, study.measures, strict=True)
     ]
 

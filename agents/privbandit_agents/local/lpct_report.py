@@ -134,7 +134,10 @@ class LeafReport:
 
 
 def chosen_depth(kind: str, epsilon: float, labels: int, users: int, least: int) -> int:
-    """Return the depth that so many users can fill: floor(log2(users / (1 + variance)) / 2 - 0.6), in [least, 8].
+    """Return the depth that so many users can fill, in [least, 8].
+
+    It is the largest of floor(log2(users / (a + variance)) / 2 - b) over the pairs (a, b) in ``FILLED``, measured on the
+    paper's synthetic law: leaves may be few users large where there is hardly any noise.
 
     Args:
         kind: of the report.
@@ -146,12 +149,13 @@ def chosen_depth(kind: str, epsilon: float, labels: int, users: int, least: int)
     depth = least
     while depth < DEEPEST:
         other, _ = LeafReport(kind, epsilon, 2 ** (depth + 1), labels).variance
-        if math.log2(users / (1 + other)) / 2 - 0.6 < depth + 1:
+        if all(math.log2(users / (a + other)) / 2 - b < depth + 1 for a, b in FILLED):
             break
         depth += 1
     return depth
 
 
+FILLED = ((1.0, 0.6), (0.02, 1.3))
 DEEPEST = 8
 """Largest depth that is chosen by itself."""
 LEAST: dict[str, Any] = {"max-edge": 4, "occupied": 4, "random": 4, "cart": 3}

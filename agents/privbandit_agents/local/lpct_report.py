@@ -137,8 +137,7 @@ def chosen_depth(kind: str, epsilon: float, labels: int, users: int, least: int)
     """Return the depth that so many users can fill, in [least, 8].
 
     It is the largest of floor(log2(users / (a + variance)) / 2 - b) over the pairs (a, b) in ``FILLED``, which were
-    measured on
-    the paper's synthetic law: leaves may be few users large where there is hardly any noise.
+    measured on the paper's synthetic law: leaves may be few users large where there is hardly any noise.
 
     Args:
         kind: of the report.

@@ -90,8 +90,8 @@ def prepared(experiment: OfflineExperiment, name: str, scale: str) -> OfflineStu
     methods = list(dict.fromkeys(task.method.name for task in tasks.values()))
     for i, table in enumerate(experiment.tables):
         with usage_errors(f"{source}: tables[{i}]"):
-            for method in (*table.methods, *table.reference):
-                one_of(methods, method=method)
+            for column in (*table.methods, *table.reference):
+                one_of(methods, method=column)
     return OfflineStudy(name, scale, experiment, list(tasks.values()), cells, measures, figures, list(missing.values()))
 
 

@@ -127,7 +127,8 @@ def test_one_cell_sums_up_in_order() -> None:
 def in_blocks_and_in_steps(name: str, settings: dict[str, Any]) -> Any:
     """Check that blocks and steps give the same sums; return the agent of the blocks."""
     env = world(600)
-    blocks, steps = (make(name, env, seed=0, growth=30.0, **settings) for _ in range(2))
+    agents: list[Any] = [make(name, env, seed=0, growth=30.0, **settings) for _ in range(2)]
+    blocks, steps = agents
     play(env, blocks, seed=1)
     context, _ = env.reset(seed=1)
     for _ in range(600):

@@ -6,14 +6,14 @@ The code that learns is the agents'; here rows are checked, scaled and handed ov
 import copy
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
-from privbandit_agents.labels import LabelLearner
+from privbandit_agents.labels import SCALES, LabelLearner, ends_of
 from privbandit_agents.registry import field_names, find, settings_of
 from privbandit_envs._validate import one_of
 from privbandit_envs.classification import min_max
@@ -29,8 +29,9 @@ except ImportError as error:
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 CHUNK = 2**15
-"""Private rows that are scaled and reported at once."""
-SCALES = ("public", "range")
+"""Most rows that are scaled and reported at once."""
+ENTRIES = 2**22
+"""Most features that are scaled at once."""
 
 
 class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -39,7 +40,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     *Formal guarantees.* Those of the agent, for every private row, features and label together; ``guarantee_`` says
     which. Whatever is read beside the reports (the features' scale, the classes, the agent's public data) depends on
     the public rows, the settings and the number of private rows alone. Private features that are not finite count as
-    the middle of their scale, private labels that are no class as the first one, so that no row stops the others. Each
+    the middle of their scale, private labels that are no class as the first one, so that no row stops the others; that
+    y is text where classes are numbers, or the other way round, is refused, as its type is the table's. Each
     ``fit`` spends the budget once (``ledger_`` is of the last one); fits on the same people add up, if their noise is
     fresh: an integer ``random_state`` is for reproduction, must be secret, and is for one fit. ``aggregate=True`` draws
     the sum of the reports directly where it has an exact law: for simulation.
@@ -67,7 +69,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Raises:
             ValueError: public rows that are not finite, or with a label outside the classes; fewer than two classes;
-                a setting out of range.
+                labels that are text where the classes are numbers or the other way round; a setting out of range.
         """
         private, labels = self.private_rows(X, y)
         if (X_public is None) != (y_public is None):
@@ -78,17 +80,21 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if known.shape[1] != self.n_features_in_:
             raise ValueError(f"X_public must have the {self.n_features_in_} features of X; got {known.shape[1]}.")
         self.classes_ = self.public_classes(answers)
-        low, high = self.feature_range
-        ends = np.array([low * np.ones(self.n_features_in_), high * np.ones(self.n_features_in_)])
+        self.check_type(labels)
+        ends = ends_of(self.feature_range, self.n_features_in_)
         by_public = one_of(SCALES, scale_by=self.scale_by) == "public" and len(known)
         self.scale_ = np.stack([known.min(axis=0), known.max(axis=0)]) if by_public else ends
         self.agent_ = self.built((self.scaled(known), self.index(answers)), len(labels))
-        for start in range(0, len(labels), CHUNK):
-            part = slice(start, start + CHUNK)
+        for part in self.parts(len(labels)):
             self.agent_.learn_labels(self.scaled(private[part]), self.numbered(labels[part])[0], self.aggregate)
         self.agent_.conclude()
         self.guarantee_, self.ledger_ = self.agent_.guarantee, getattr(self.agent_, "ledger", None)
         return self
+
+    def parts(self, n: int) -> Iterator[slice]:
+        """Yield rows in blocks, so that what is computed from them stays small."""
+        size = max(min(CHUNK, ENTRIES // self.n_features_in_), 1)
+        return (slice(start, start + size) for start in range(0, n, size))
 
     def private_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return private rows and labels as arrays; large ones of float32 are not copied."""
@@ -128,6 +134,12 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"there must be at least two classes; got {classes.tolist()}, one class: give classes=.")
         return classes
 
+    def check_type(self, labels: Any) -> None:
+        """Raise if labels are text and the classes are not, or the other way round; they could not match."""
+        private, public = ("text" if values.dtype.kind in "STU" else "numbers" for values in (labels, self.classes_))
+        if labels.dtype != object and self.classes_.dtype != object and private != public:
+            raise ValueError(f"y must be {public}, as the classes {self.classes_.tolist()} are; got {private}.")
+
     def index(self, labels: Any) -> Labels:
         """Return the number of every label of public rows."""
         found, strange = self.numbered(labels)
@@ -137,6 +149,10 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def numbered(self, labels: Any) -> tuple[Labels, NDArray[np.bool_]]:
         """Return the number of every label, 0 for one that is no class, and which these are."""
+        if labels.dtype == object or self.classes_.dtype == object:  # they need not have an order
+            number = {label: at for at, label in enumerate(self.classes_.tolist())}
+            found = np.array([number.get(label, -1) for label in labels.tolist()], np.int64)
+            return found.clip(0), found < 0
         found = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
         strange = self.classes_[found] != labels
         return np.where(strange, 0, found).astype(np.int64), np.asarray(strange, np.bool_)
@@ -160,13 +176,19 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         other = copy.copy(self)
         other.agent_ = copy.copy(self.agent_)
         other.agent_.reprocess(dataclasses.replace(self.agent_.config, **settings))
+        other.note(settings)
         return other
+
+    @abstractmethod
+    def note(self, settings: Mapping[str, Any]) -> None:
+        """Take over changed settings of the agent as parameters."""
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the estimated probabilities of the classes, shape (n, K)."""
         check_is_fitted(self)
         x = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
-        return self.agent_.chances(self.scaled(refuse_infinite(x, "X")))
+        refuse_infinite(x, "X")
+        return np.concatenate([self.agent_.chances(self.scaled(x[part])) for part in self.parts(len(x))])
 
     def predict(self, X: Any) -> Any:
         """Return the likeliest class of each row, shape (n,)."""
@@ -207,6 +229,10 @@ class AgentClassifier(LabelClassifier):
     def chosen(self) -> tuple[str, dict[str, Any]]:
         """Return the agent's name and its settings."""
         return self.agent, dict(self.settings or {})
+
+    def note(self, settings: Mapping[str, Any]) -> None:
+        """Change the agent's settings."""
+        self.settings = {**(self.settings or {}), **settings}
 
 
 class LPCTClassifier(LabelClassifier):
@@ -261,10 +287,15 @@ class LPCTClassifier(LabelClassifier):
         names = ("epsilon", "report", "partition", "depth", "weight", "trust", "drift", "tau")
         return "lpct", {name: getattr(self, name) for name in names}
 
+    def note(self, settings: Mapping[str, Any]) -> None:
+        """Change the parameters."""
+        self.set_params(**settings)
+
 
 def finite_rows(x: Any, name: str) -> Floats:
     """Return finite rows (n, d)."""
-    rows: Floats = refuse_infinite(check_array(x, dtype=np.float64, ensure_all_finite=False, input_name=name), name)
+    checked = check_array(x, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0, input_name=name)
+    rows: Floats = refuse_infinite(checked, name)
     return rows
 
 

@@ -13,6 +13,7 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 PublicData = tuple[Array, Labels]
 EXPLORATION = 0.05
+SCALES = ("public", "range")
 
 
 class LabelLearner(Agent):
@@ -111,6 +112,26 @@ class PublicLearner(LabelLearner):
     def frozen_rounds(self) -> int:
         """Return that nothing changes."""
         return FOREVER
+
+
+def ends_of(feature_range: Any, dim: int | None = None) -> Floats:
+    """Return the lower and upper ends of features, shape (2, dim) if ``dim`` is given.
+
+    Raises:
+        ValueError: not a pair of numbers or arrays (dim,), not finite, or not increasing.
+    """
+    shape = () if dim is None else (dim,)
+    try:
+        low, high = (np.asarray(end, np.float64) for end in feature_range)
+        ends = np.stack(
+            [np.broadcast_to(end, shape or np.broadcast_shapes(low.shape, high.shape)) for end in (low, high)]
+        )
+    except (TypeError, ValueError):
+        arrays = "arrays of one length" if dim is None else f"arrays of length {dim}"
+        raise ValueError(f"feature_range must be (low, high), numbers or {arrays}; got {feature_range!r}.") from None
+    if not (np.isfinite(ends[1] - ends[0]) & (ends[0] < ends[1])).all():
+        raise ValueError(f"feature_range must be finite with low < high; got {feature_range!r}.")
+    return ends
 
 
 def in_unit_cube(observation_space: Space) -> str:

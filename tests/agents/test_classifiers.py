@@ -219,3 +219,62 @@ def test_pruned_trees_of_every_depth_predict(depth: int) -> None:
     agent: Any = model.agent_
     assert model.score(*TEST) > 0.5 and agent.partition.leaves == 2**depth
     assert model.reprocessed(constant=1.0).score(*TEST) > 0.5
+
+
+def test_labels_that_are_no_class_never_stop_a_fit() -> None:
+    x, y = draw(100, 9)
+    names = np.array(["no", "yes"], object)
+    known, answers = PUBLIC
+    strange = names[y]
+    strange[:3] = None, math.nan, 7
+    model = LPCTClassifier(math.inf, depth=2).fit(x, strange, known, names[answers])
+    plain = LPCTClassifier(math.inf, depth=2).fit(x, names[np.where(np.arange(100) < 3, 0, y)], known, names[answers])
+    assert np.array_equal(model.agent_.total, plain.agent_.total)
+    assert set(model.predict(x)) <= {"no", "yes"}
+
+
+def test_text_for_numbers_is_refused() -> None:
+    x, y = draw(100, 9)
+    with pytest.raises(ValueError, match=r"y must be numbers, as the classes \[0, 1\] are; got text"):
+        LPCTClassifier().fit(x, y.astype(str), *PUBLIC)
+    with pytest.raises(ValueError, match=r"y must be text, as the classes \['0', '1'\] are; got numbers"):
+        LPCTClassifier().fit(x, y, PUBLIC[0], PUBLIC[1].astype(str))
+
+
+@pytest.mark.parametrize(
+    ("feature_range", "message"),
+    [
+        (3, "feature_range must be .low, high., numbers or arrays of length 2; got 3"),
+        (([0, 0, 0], [1, 1, 1]), "numbers or arrays of length 2"),
+        ((1, 0), "feature_range must be finite with low < high; got .1, 0."),
+        ((0, math.inf), "finite with low < high"),
+    ],
+)
+def test_a_wrong_range_is_refused(feature_range: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LPCTClassifier(feature_range=feature_range).fit(*draw(100, 9), *PUBLIC)
+
+
+def test_no_public_rows_may_be_given_as_empty_arrays() -> None:
+    x, y = draw(500, 8)
+    empty, none = (
+        LPCTClassifier(classes=[0, 1], random_state=0).fit(x, y, *public)
+        for public in ((np.zeros((0, 2)), np.zeros(0, int)), (None, None))
+    )
+    assert np.array_equal(empty.agent_.total, none.agent_.total)
+    with pytest.raises(ValueError, match="a tree needs public rows to grow from at first; got none"):
+        AgentClassifier("tree-public", classes=[0, 1]).fit(x, y)
+
+
+def test_reprocessed_copies_name_their_settings() -> None:
+    model = LPCTClassifier(random_state=0).fit(*draw(500, 8), *PUBLIC)
+    assert model.reprocessed(tau=2.0).get_params()["tau"] == 2.0 and model.tau == 0.5
+    any_agent = AgentClassifier("lpct", {"epsilon": 2.0}, random_state=0).fit(*draw(500, 8), *PUBLIC)
+    assert any_agent.reprocessed(tau=2.0).settings == {"epsilon": 2.0, "tau": 2.0}
+    assert any_agent.settings == {"epsilon": 2.0}
+
+
+def test_predictions_of_many_rows_are_made_in_blocks() -> None:
+    model = LPCTClassifier(random_state=0, depth=4).fit(*draw(500, 8), *PUBLIC)
+    x = draw(CHUNK + 3, 4)[0]
+    assert np.array_equal(model.predict_proba(x)[-3:], model.predict_proba(x[-3:]))

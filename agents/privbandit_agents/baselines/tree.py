@@ -61,6 +61,8 @@ class TreeClassifier(LabelAgent):
     ) -> None:
         """Fit the public rows."""
         super().__init__(observation_space, action_space, config, rng, public_data)
+        if not len(self.public_data[1]):
+            raise ValueError("a tree needs public rows to grow from at first; got none.")
         self.tree_seed = int(rng.integers(2**31))
         self.x = Rows(self.public_data[0].shape[1:], np.float32)  # scikit-learn's own type
         self.y, self.weight = Rows((), np.int64), Rows((), np.float64)

@@ -91,6 +91,8 @@ def command_for(name: str) -> Callable[..., None]:
         ] = None,
     ) -> None:
         target = out / f"{name}.npz" if out else lpct.store.place(name)
+        if out and out.exists() and not out.is_dir():
+            raise UsageError(f"--out must be a folder; got the file {str(out)!r}.")
         if target.exists() and lpct.store.facts_of(target) is None:
             raise UsageError(f"{str(target)!r} exists and is no file that was prepared before; name another --out.")
         with usage_errors(f"data {name}"), bar() as progress:

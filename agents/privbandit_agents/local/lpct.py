@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from privbandit_agents.agent import Array, Space, at_least, positive
 from privbandit_agents.local.labels import LocalLabelAgent
-from privbandit_agents.local.lpct_report import LEAST, LeafReport, chosen_depth
+from privbandit_agents.local.lpct_report import CHUNK, LEAST, LeafReport, chosen_depth
 from privbandit_agents.local.lpct_settings import Settings
 from privbandit_agents.local.lpct_tree import Floats, Labels, WeightedTree
 from privbandit_agents.local.partition import Cells, grow
@@ -127,7 +127,7 @@ class LPCT(LocalLabelAgent):
         done = 0
         while done < len(report):
             part = self.report.estimate(report[done : done + self.frozen_rounds()]) * self.weights()
-            self.total = np.add.reduce(np.concatenate([self.total[None], part]), axis=0)
+            self.total = np.cumsum(np.concatenate([self.total[None], part]), axis=0)[-1]  # in order, also of one cell
             self.pay(len(part))
             done += len(part)
             if self.users == self.refit_at:
@@ -141,6 +141,10 @@ class LPCT(LocalLabelAgent):
         self.spread = self.spread + len(labels)
         self.fitted += len(labels)
         self.pay(len(labels))
+
+    def frozen_rounds(self) -> int:
+        """Return the number of users before the policy changes, or fewer if their reports would fill the memory."""
+        return min(super().frozen_rounds(), max(CHUNK // self.total.size, 1))
 
     def weights(self) -> Floats:
         """Return one over the probability that a user of a leaf reveals a label, shape (m, columns)."""

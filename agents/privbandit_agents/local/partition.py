@@ -194,6 +194,8 @@ def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> P
         nodes = 2**level - 1 + cells
         feature[nodes], threshold[nodes] = axis, middle
         cell = 2 * cell + (x[np.arange(len(y)), axis[cell]] > middle[cell])
+        if level == depth - 1:  # nobody reads the ends of the leaves
+            break
         low, halvings = np.repeat(low, 2, axis=0), np.repeat(halvings, 2, axis=0)
         low[2 * cells + 1, axis] = middle
         halvings[np.arange(2 * len(axis)), np.repeat(axis, 2)] += 1

@@ -137,7 +137,7 @@ class PSGDNetwork(PSGD):
             score = self.forward(features, theta)[1]
             value = np.logaddexp(0, np.where(labels == 1, -score, score)).sum()
             penalty = self.config.ridge / 2 * theta @ theta
-            return float(value + penalty), self.backward(features, labels, theta).sum(0) + self.config.ridge * theta
+            return float(value + penalty), self.summed_gradient(features, labels, theta) + self.config.ridge * theta
 
         return np.asarray(minimize(loss, theta, jac=True, method="L-BFGS-B", options={"maxiter": PRETRAINING}).x)
 
@@ -159,6 +159,13 @@ class PSGDNetwork(PSGD):
         inner = (residual[:, None] * (layer > 0) * self.split(theta)[1])[:, :, None] * features[:, None, :]
         outer = residual[:, None] * layer
         return np.concatenate([inner.reshape(len(features), -1), outer, residual[:, None]], axis=1)
+
+    def summed_gradient(self, features: Floats, labels: Labels, theta: Floats) -> Floats:
+        """Return the sum of the rows' gradients, shape (D,), without a copy of theta for each row."""
+        layer, score = self.forward(features, theta)
+        residual = expit(score) - labels
+        inner = (residual[:, None] * (layer > 0) * self.split(theta)[1]).T @ features
+        return np.concatenate([inner.ravel(), residual @ layer, [residual.sum()]])
 
     def scores(self, contexts: Floats, theta: Floats) -> Floats:
         """Return the network's output."""

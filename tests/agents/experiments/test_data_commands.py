@@ -160,6 +160,7 @@ def test_without_a_command_it_shows_the_data_sets(tmp_path: Path, cache: Path) -
         (["employee", "{0}/no.csv"], "data employee: no file '{0}/no.csv'; give the path of Employee.csv."),
         (["rice", "{0}/notes.csv"], "data rice: {0}/notes.csv has no column 'Area'"),
         (["employee", "{0}/notes.csv", "--out", "{0}/mine"], "exists and is no file that was prepared before"),
+        (["employee", "{0}/notes.csv", "--out", "{0}/notes.csv"], "--out must be a folder; got the file"),
         (["sample", "employe", "{0}/x.csv"], "did you mean 'employee'?"),
         (["sample", "employee", "{0}/notes.csv"], "{0}/notes.csv exists; choose the name of a new file."),
         (["sample", "employee", "{0}/x/y.csv"], "there is no folder '{0}/x'; make it first."),

@@ -274,12 +274,56 @@ def test_mistakes_in_a_measure_are_named_before_anything_runs(measure: dict[str,
             "depth must be given once",
         ),
         ([{"name": "a", "agnt": "lpct"}], "agent is missing"),
+        ([{"name": "a", "agent": "linucb"}], "agent must be one that predicts labels, such as lpct; got 'linucb'"),
+        ([{"name": "a", "agent": "lpct", "settings": {"scale_by": "rnge"}}], "did you mean 'range'"),
+        ([{"name": "a", "agent": "lpct", "settings": {"feature_range": 3}}], "feature_range must be .low, high."),
+        ([{"name": "a", "agent": "lpct", "grid": {"aggregate": [True, "no"]}}], "aggregate must be true or false"),
+        ([{"name": "a", "agent": "lpct", "estimator": "nowhere:Class"}], "no module named 'nowhere'"),
+        ([{"name": "a", "agent": "lpct"}, {"name": "a", "agent": "phist"}], "method names must differ; 'a' is taken"),
     ],
 )
 def test_mistakes_in_a_method_are_named(methods: list[dict[str, Any]], message: str) -> None:
     offline = {"worlds": [{}], "epsilons": [1], "replications": 1, "methods": methods}
     with pytest.raises(UsageError, match=message):
         study(offline=offline)
+
+
+@pytest.mark.parametrize(
+    ("world", "message"),
+    [
+        ({"n_pubic": 3}, r"worlds\[0\]: n_pubic is not a known key .*did you mean 'n_public'.*gamma, stretch\.$"),
+        ({"grid": {"gamma": [1, -1]}}, r"worlds\[0\]: gamma: input should be greater than 0; got -1\.$"),
+        ({"gamma": 1, "grid": {"gamma": [1, 2]}}, "gamma must be given once; got it in the grid and beside it"),
+        ({"source": "wine", "n_public": 9, "gamma": 1}, "gamma is for lpct-synthetic; .* has no such setting"),
+    ],
+)
+def test_mistakes_in_a_world_are_named_in_a_sentence(world: dict[str, Any], message: str) -> None:
+    offline = {"worlds": [world], "epsilons": [1], "replications": 1, "methods": OTHERS}
+    with pytest.raises(UsageError, match=message) as caught:
+        study(offline=offline)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"figures": [{"name": "f", "x": "epsilonn"}]}, r"figures\[0\]: no trial has a setting 'epsilonn'"),
+        ({"figures": [{"name": "f", "x": "report", "select": {"method": "words"}}]}, "x must be numbers; got report"),
+        ({"figures": [{"name": "f", "x": "depth", "select": {"method": "words"}}]}, "depth needs values that can be"),
+        ({"figures": [{"name": "f"}, {"name": "f"}]}, "names of figures must differ; 'f' is taken twice"),
+        ({"tables": [{"name": "verdicts"}]}, "names of tables must differ; 'verdicts' is taken twice"),
+        (
+            {"tables": [{"name": "t", "methods": ["word"]}]},
+            r"tables\[0\]: method must be one of .*did you mean 'words'",
+        ),
+        ({"tables": [{"name": "t", "reference": ["CT"]}]}, r"tables\[0\]: method must be one of"),
+    ],
+)
+def test_mistakes_in_figures_and_tables_are_named_before_anything_runs(more: dict[str, Any], message: str) -> None:
+    words = {"name": "words", "agent": "lpct", "grid": {"report": ["auto", "grr"], "depth": [3, None]}}
+    offline = {"worlds": [{}], "epsilons": [1], "replications": 1, "methods": [words]}
+    with pytest.raises(UsageError, match=message):
+        study(offline=offline, **more)
 
 
 # tables

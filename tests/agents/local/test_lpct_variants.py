@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.audits import game
+from privbandit_agents.local.lpct_report import CHUNK
 from privbandit_agents.local.partition import Grid, grow, max_edge
 from privbandit_agents.privacy.audit import audit
 from privbandit_agents.registry import load, save
@@ -111,3 +112,29 @@ def test_audits_do_not_refute(name: str) -> None:
 def test_too_many_cells_are_refused() -> None:
     with pytest.raises(ValueError, match=r"splits=6 of 13 features are 6\^13 cells"):
         make("phist", world(source="wine"), splits=6)
+
+
+@pytest.mark.parametrize(("name", "settings"), [("lpct", {"depth": 14}), ("phist", {"splits": 128})])
+def test_many_leaves_are_served_in_small_blocks(name: str, settings: dict[str, Any]) -> None:
+    blocks = in_blocks_and_in_steps(name, settings)
+    assert 1 < blocks.frozen_rounds() <= CHUNK // blocks.total.size < blocks.refit_at - blocks.users
+
+
+def test_one_cell_sums_up_in_order() -> None:
+    in_blocks_and_in_steps("phist", {"splits": 1})
+
+
+def in_blocks_and_in_steps(name: str, settings: dict[str, Any]) -> Any:
+    """Check that blocks and steps give the same sums; return the agent of the blocks."""
+    env = world(600)
+    agents: list[Any] = [make(name, env, seed=0, growth=30.0, **settings) for _ in range(2)]
+    blocks, steps = agents
+    play(env, blocks, seed=1)
+    context, _ = env.reset(seed=1)
+    for _ in range(600):
+        action = steps.select_action(context)
+        following, _, _, _, info = env.step(action)
+        steps.update(context, action, info["feedback"])
+        context = following
+    assert np.array_equal(blocks.total, steps.total)
+    return blocks

@@ -35,6 +35,8 @@ def test_the_gradient_of_the_network_is_that_of_its_loss() -> None:
     numeric = np.stack([(loss(theta + s) - loss(theta - s)) / 2e-6 for s in step], axis=1)
     assert len(theta) == 4 * 3 + 4 + 1
     assert agent.gradients(x, y, theta) == pytest.approx(numeric, abs=1e-5)
+    each = agent.backward(agent.features(x), y, theta)
+    assert agent.summed_gradient(agent.features(x), y, theta) == pytest.approx(each.sum(axis=0))
 
 
 def test_a_hidden_layer_tells_what_a_linear_score_cannot() -> None:

@@ -64,6 +64,8 @@ def layout(spec: Figure, cells: Sequence[Cell]) -> list[Panel]:
     drawn = [cell for cell in cells if cell.name in names]
     for key in (*spec.panels, *spec.lines):
         check_setting(key, drawn)
+    if not any(spec.x in cell.method.grid for cell in drawn):
+        check_setting(spec.x, drawn)
     return [Panel(title, series_of(spec, inside, cells)) for title, inside in panelled(drawn, spec.panels).items()]
 
 
@@ -105,7 +107,10 @@ def line(spec: Figure, label: str, group: Sequence[Cell], of_cells: bool) -> Ser
             not of_cells and spec.x not in method.grid
         ):
             return Series(label, method.agent, {}, Reading(one(group, {}), spec.pick, spec.y))
-        return Series(label, method.agent, along(wanted, spec.x, group))
+        readings = along(wanted, spec.x, group)
+        if strange := [x for x in readings if isinstance(x, bool) or not isinstance(x, int | float)]:
+            raise ValueError(f"x must be numbers; got {spec.x} {strange[0]!r}.")
+        return Series(label, method.agent, readings)
 
 
 def draw(spec: Figure, panels: Sequence[Panel], results: Results, path: Path) -> bool:

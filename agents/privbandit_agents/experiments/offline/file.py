@@ -1,6 +1,6 @@
 """Files of offline comparisons: worlds x methods x budgets, figures, tables and statements."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -37,14 +37,23 @@ class Worlds(BaseModel):
     def worlds(self) -> list[World]:
         """Return the worlds, whether or not their data are there."""
         given = self.model_extra or {}
+        if twice := sorted(self.grid.keys() & given.keys()):
+            raise ValueError(f"{twice[0]} must be given once; got it in the grid and beside it.")
         if self.sources is None:
-            return [
-                World(**given, **dict(zip(self.grid, values, strict=True))) for values in product(*self.grid.values())
-            ]
-        common = World(source=bundled.NAMES[0], **given)
+            points = product(*self.grid.values())
+            return [world_of({**given, **dict(zip(self.grid, values, strict=True))}) for values in points]
+        common = world_of({"source": bundled.NAMES[0], **given})
         small = [(name, most(common.n_public, len(load(name).y) // 4)) for name in bundled.NAMES]
         paper = [(name, source.n_public) for name, source in SOURCES.items()]
         return [World(source=name, n_public=n) for name, n in (*small, *paper)]
+
+
+def world_of(settings: Mapping[str, Any]) -> World:
+    """Return a world, or say in a sentence which setting is wrong."""
+    try:
+        return World.model_validate(settings)
+    except ValidationError as error:
+        raise ValueError(f"{explained(error, World)}.") from None
 
 
 def absent(source: str) -> str:
@@ -62,6 +71,12 @@ def most(asked: int | None, bound: int) -> int:
     return bound if asked is None else min(asked, bound)
 
 
+def distinct(what: str, names: Sequence[str]) -> None:
+    """Raise ValueError if a name occurs twice."""
+    if twice := [name for at, name in enumerate(names) if name in names[:at]]:
+        raise ValueError(f"{what} must differ; {twice[0]!r} is taken twice")
+
+
 class Block(Model):
     """Worlds x methods x budgets x replications; methods without a budget run once."""
 
@@ -69,6 +84,11 @@ class Block(Model):
     methods: Annotated[list[Method], Field(min_length=1)]
     epsilons: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
     replications: Positive
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        distinct("method names", [method.name for method in self.methods])
+        return self
 
 
 class Blocks(Model):
@@ -232,6 +252,13 @@ class OfflineExperiment(Model):
         if isinstance(content, dict) and isinstance(content.get("offline"), dict) and "parts" not in content["offline"]:
             return {**content, "offline": {"parts": [content["offline"]]}}
         return content
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        """Names of pictures and tables are those of files."""
+        distinct("names of figures", [figure.name for figure in self.figures])
+        distinct("names of tables", ["table", "verdicts", *(table.name for table in self.tables)])
+        return self
 
     @property
     def parts(self) -> Sequence[Block]:

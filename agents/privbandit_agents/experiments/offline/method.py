@@ -10,7 +10,9 @@ from privbandit_agents.experiments.catalogue import agent_defaults
 from privbandit_agents.experiments.experiment import Model
 from privbandit_agents.experiments.store import canonical
 from privbandit_agents.experiments.trial import plain
+from privbandit_agents.labels import SCALES, LabelLearner, ends_of
 from privbandit_agents.registry import find, settings_of
+from privbandit_envs._validate import one_of
 from privbandit_envs.stream import load
 
 ESTIMATOR = ("feature_range", "scale_by", "aggregate")
@@ -60,7 +62,7 @@ class Method(Model):
         return list(groups.values())
 
     def check(self) -> None:
-        """Raise if the agent is unknown or a setting is wrong at some point of the grid."""
+        """Raise if the agent or the estimator is unknown or a setting is wrong at some point of the grid."""
         if twice := sorted(self.grid.keys() & self.settings.keys()):
             raise ValueError(f"{twice[0]} must be given once; got it in the grid and in the settings.")
         for point in self.points:
@@ -68,6 +70,10 @@ class Method(Model):
             if "epsilon" in config:
                 raise ValueError("epsilon is not a setting here; give epsilons beside the methods.")
             settings_of(self.agent, config)
+            check_own({**self.settings, **point})
+        if not issubclass(find(self.agent).load(), LabelLearner):
+            raise ValueError(f"agent must be one that predicts labels, such as lpct; got {self.agent!r}.")
+        load(self.estimator)
 
     def build(self, point: Mapping[str, Any], epsilon: float | None, n_labels: int, random_state: Any) -> Any:
         """Return the unfitted estimator of a point of the grid."""
@@ -76,6 +82,15 @@ class Method(Model):
         own = {key: as_tuple(value) for key, value in chosen.items() if key in ESTIMATOR}
         build: Any = load(self.estimator)
         return build(self.agent, config, classes=list(range(n_labels)), random_state=random_state, **own)
+
+
+def check_own(settings: Mapping[str, Any]) -> None:
+    """Raise if a setting of the estimator is out of range."""
+    one_of(SCALES, scale_by=settings.get("scale_by", "public"))
+    ends_of(settings.get("feature_range", (0, 1)))
+    aggregate = settings.get("aggregate", False)
+    if not isinstance(aggregate, bool):
+        raise ValueError(f"aggregate must be true or false; got {aggregate!r}.")
 
 
 def agent_part(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Cells of an offline comparison, and what is read of them: the accuracies of a point of the grid."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -161,6 +161,18 @@ def checked(reading: Reading) -> Reading:
     return reading
 
 
+def in_order(key: str, values: Iterable[Any]) -> list[Any]:
+    """Return values increasing.
+
+    Raises:
+        ValueError: they have no order.
+    """
+    try:
+        return sorted(values)
+    except TypeError:
+        raise ValueError(f"{key} needs values that can be ordered; got {list(values)}.") from None
+
+
 def along(of: Selection, key: str, cells: Sequence[Cell]) -> dict[Any, Reading]:
     """Return the readings of a line: one for each value of a key of the cells, or of the grid, increasing.
 
@@ -169,7 +181,10 @@ def along(of: Selection, key: str, cells: Sequence[Cell]) -> dict[Any, Reading]:
     if any(key in cell.settings for cell in cells):
         found = [cell for cell in select(cells, of.settings) if key in cell.settings]
         values = dict.fromkeys(cell.settings[key] for cell in found)
-        return {value: checked(Reading(one(found, {key: value}), of.pick, of.y, of.fixed)) for value in sorted(values)}
+        readings = {
+            value: Reading(one(found, {key: value}), of.pick, of.y, of.fixed) for value in in_order(key, values)
+        }
+        return {value: checked(reading) for value, reading in readings.items()}
     whole = reading_of(of, cells)
-    grid = sorted(plain(whole.cell.method.grid.get(key, [None])))
+    grid = in_order(key, plain(whole.cell.method.grid.get(key, [None])))
     return {value: checked(replace(whole, fixed={**of.fixed, key: value})) for value in grid}

@@ -43,7 +43,7 @@ def run_tasks(
     missing = sorted((task for task in tasks if task.name not in results), key=lambda task: task.replication)
     failures = []
     with progress(console or Console(quiet=True)) as bar:
-        row = bar.add_task(f"{len(results)} were there", total=len(tasks))
+        row = bar.add_task(f"{len(results)} were there", total=len({task.name for task in tasks}))
         bar.reset(row, completed=len(results))
         try:
             for task, end in settled(missing, folder, engine):

@@ -87,6 +87,11 @@ def prepared(experiment: OfflineExperiment, name: str, scale: str) -> OfflineStu
     for i, figure in enumerate(experiment.figures):
         with usage_errors(f"{source}: figures[{i}]"):
             figures.append((figure, layout(figure, cells)))
+    methods = list(dict.fromkeys(task.method.name for task in tasks.values()))
+    for i, table in enumerate(experiment.tables):
+        with usage_errors(f"{source}: tables[{i}]"):
+            for column in (*table.methods, *table.reference):
+                one_of(methods, method=column)
     return OfflineStudy(name, scale, experiment, list(tasks.values()), cells, measures, figures, list(missing.values()))
 
 

@@ -26,7 +26,9 @@ USERS = 10_000
 """How many users are expected where no horizon is given."""
 ENTRIES = 2**21
 """Numbers that are randomized at once."""
-SCALES = np.geomspace(1e-3, 1e6, 2000)
+ENOUGH = 1000
+"""Public rows, evenly chosen, that the scale is taken from if there are more of them."""
+SCALES = np.geomspace(1e-3, 1e6, 400)
 
 
 @dataclass(frozen=True)
@@ -186,13 +188,13 @@ def link_scale(scores: Floats) -> float:
     Args:
         scores: of public features by least squares, shape (m,); none at all count as a score 0.
     """
-    values = scores if len(scores) else np.zeros(1)
+    values = scores[:: max(len(scores) // ENOUGH, 1)] if len(scores) else np.zeros(1)
 
-    def excess(c: float) -> float:
-        p = expit(c * values)
-        return float(c * (p * (1 - p)).mean() - 1)
+    def excess(c: Any) -> Any:
+        p = expit(np.multiply.outer(c, values))
+        return c * (p * (1 - p)).mean(axis=-1) - 1
 
-    found = np.array([excess(c) for c in SCALES])
+    found = excess(SCALES)
     if found.max() < 0:
         return float(SCALES[found.argmax()])
     first = int(np.argmax(found >= 0))

@@ -19,6 +19,7 @@ from privbandit_agents.labels import Floats, Labels
 from privbandit_agents.local.gradients import GradientAgent, Plan
 from privbandit_agents.local.linear_features import PublicFeatures, logistic_fit
 
+MOST_HIDDEN = 256
 PRETRAINING = 200
 """Most steps of L-BFGS on the public rows."""
 
@@ -55,7 +56,7 @@ class NetworkConfig(Config):
     """Settings of PSGD with a hidden layer; more of them in ``Config``.
 
     Attributes:
-        hidden: number of neurons, >= 1; None: as many as features. The paper takes d/2, d or 2 d.
+        hidden: number of neurons, >= 1; None: as many as features, but at most 256. The paper takes d/2, d or 2 d.
     """
 
     hidden: int | None = None
@@ -128,7 +129,7 @@ class PSGDNetwork(PSGD):
 
     def pretrained(self, features: Floats, labels: Labels) -> Floats:
         """Return a stationary point of the regularised loss on the public rows."""
-        self.hidden = self.config.hidden or features.shape[1] - 1
+        self.hidden = self.config.hidden or min(features.shape[1] - 1, MOST_HIDDEN)
         theta = normal_start(self.hidden, features.shape[1], self.luck.spawn(1)[0])
         if len(np.unique(labels)) < 2:
             return theta

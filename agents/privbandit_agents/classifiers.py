@@ -5,6 +5,7 @@ The code that learns is the agents'; here rows are checked, scaled and handed ov
 
 import copy
 import dataclasses
+import re
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -91,11 +92,18 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def private_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return private rows and labels as arrays; large ones of float32 are not copied."""
-        private = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        """Return private rows and labels as arrays; large ones of float32 are not copied.
+
+        Raises:
+            ValueError: they are no rows of numbers with a label each; the message shows none of them.
+        """
         if y is None:
             raise ValueError("y must be given: this classifier requires y to be passed, but the target y is None.")
-        labels = column_or_1d(y, warn=True)
+        try:
+            private = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False)
+            labels = column_or_1d(y, warn=True)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(unquoted(str(error))) from None
         check_consistent_length(private, labels)
         return private, labels
 
@@ -137,6 +145,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def numbered(self, labels: Any) -> tuple[Labels, NDArray[np.bool_]]:
         """Return the number of every label, 0 for one that is no class, and which these are."""
+        if not {self.classes_.dtype.kind, labels.dtype.kind} <= set("biufUS"):
+            found = looked_up(self.classes_, labels)
+            return np.maximum(found, 0), found < 0
         found = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
         strange = self.classes_[found] != labels
         return np.where(strange, 0, found).astype(np.int64), np.asarray(strange, np.bool_)
@@ -260,6 +271,25 @@ class LPCTClassifier(LabelClassifier):
         """Return the agent's name and its settings."""
         names = ("epsilon", "report", "partition", "depth", "weight", "trust", "drift", "tau")
         return "lpct", {name: getattr(self, name) for name in names}
+
+
+def unquoted(message: str) -> str:
+    """Return an error's message up to where it may quote raw data."""
+    shown = re.split(r"[:'\"\[\n]", message)[0].rstrip()
+    return message if shown == message else f"{shown} (the rest is not shown: it may be raw data)."
+
+
+def looked_up(classes: Any, labels: Any) -> Labels:
+    """Return the number of every label among classes of any type, -1 for one that is none."""
+    numbers = {label: number for number, label in enumerate(classes.tolist())}
+
+    def number_of(label: Any) -> int:
+        try:
+            return numbers.get(label, -1)
+        except TypeError:  # it has no hash
+            return -1
+
+    return np.array([number_of(label) for label in labels.tolist()], np.int64)
 
 
 def finite_rows(x: Any, name: str) -> Floats:

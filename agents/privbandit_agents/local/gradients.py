@@ -173,7 +173,7 @@ class GradientAgent(LocalLabelAgent):
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
         """Let users report whose labels are known; the sums have no exact law."""
         self.pay(len(labels))
-        for _ in self.reports(self.server, self.rows(contexts), labels):
+        for _ in self.reports(self.server, self.rows(contexts), self.existing(labels)):
             pass
 
     def conclude(self) -> None:

@@ -135,7 +135,7 @@ class LPCT(LocalLabelAgent):
 
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
         """Let users report whose labels are known."""
-        leaf = self.partition.find(self.rows(contexts))
+        leaf, labels = self.partition.find(self.rows(contexts)), self.existing(labels)
         draw = self.report.total if aggregate and self.report.randomizer.exact_sum else self.report.summed
         self.total = self.total + draw(leaf, labels, self.rng)
         self.spread = self.spread + len(labels)

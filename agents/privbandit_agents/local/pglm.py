@@ -155,7 +155,7 @@ class PGLM(LocalLabelAgent):
 
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
         """Let users report whose labels are known."""
-        rows, chunk = self.rows(contexts), max(ENTRIES // len(self.total), 1)
+        rows, labels, chunk = self.rows(contexts), self.existing(labels), max(ENTRIES // len(self.total), 1)
         self.pay(len(rows))
         for start in range(0, len(rows), chunk):
             part = slice(start, start + chunk)

@@ -42,8 +42,10 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     the public rows, the settings and the number of private rows alone. Private features that are not finite count as
     the middle of their scale, private labels that are no class as the first one, so that no row stops the others. Each
     ``fit`` spends the budget once (``ledger_`` is of the last one); fits on the same people add up, if their noise is
-    fresh: an integer ``random_state`` is for reproduction, must be secret, and is for one fit. ``aggregate=True`` draws
-    the sum of the reports directly where it has an exact law: for simulation.
+    fresh: an integer ``random_state`` is for reproduction, must be secret, and is for one fit, and so is a generator
+    that ``sklearn.base.clone`` or a search over a grid has copied: noise that is used twice cancels out.
+    ``aggregate=True`` draws the sum of the reports directly where it has an exact law, from the rows themselves: for
+    simulation.
 
     Attributes:
         classes_: the labels, shape (K,).

@@ -98,12 +98,13 @@ class LocalLabelAgent(LabelLearner, LocalAgent):
 
     def pay(self, users: int) -> None:
         """Enter the reports of so many new users in the ledger."""
-        self.ledger.spend(self.cost, group=self.users, groups=users)
+        if users:
+            self.ledger.spend(self.cost, group=self.users, groups=users)
         self.users += users
 
     def frozen_rounds(self) -> int:
         """Return the number of users before the policy changes."""
-        return self.refit_at - self.users
+        return max(self.refit_at - self.users, 1)
 
     def schedule(self) -> None:
         """Say when the policy changes next."""

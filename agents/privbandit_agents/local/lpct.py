@@ -130,7 +130,7 @@ class LPCT(LocalLabelAgent):
             self.total = np.add.reduce(np.concatenate([self.total[None], part]), axis=0)
             self.pay(len(part))
             done += len(part)
-            if self.users == self.refit_at:
+            if self.users >= self.refit_at:
                 self.conclude()
 
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:

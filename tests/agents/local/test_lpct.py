@@ -290,6 +290,18 @@ def test_what_is_no_number_is_refused_without_showing_it(part: int, strange: Any
         make("lpct", world(), seed=0).update(*record)
 
 
+@pytest.mark.parametrize("name", ["lpct", "warm-ldp-sgd", "pglm"])
+def test_users_play_after_others_were_known(name: str) -> None:
+    """Nothing is concluded in between, and a group may be empty; everybody pays once."""
+    agent: Any = make(name, world(), seed=0)
+    x, y = rng().random((500, 2)), np.arange(500) % 2
+    for n in (500, 0):
+        agent.learn_labels(x[:n], y[:n])
+        assert agent.frozen_rounds() >= 1
+        agent.update(x[:n], y[:n], np.ones(n))
+    assert agent.users == agent.ledger.releases == 1000 and agent.ledger.spent_epsilon() <= 1 + 1e-9
+
+
 @pytest.mark.parametrize("name", ["lpct", "lpct-p", "phist", "warm-ldp-sgd", "psgd-linear", "pglm"])
 def test_known_labels_that_do_not_exist_count_as_the_first(name: str) -> None:
     strange, told = np.array([-1, 7, math.nan, math.inf, 1]), np.array([0, 0, 0, 0, 1])

@@ -60,13 +60,14 @@ def test_probabilities_are_calibrated_without_noise() -> None:
 
 def test_what_is_public_knows_nothing_of_the_private_rows() -> None:
     x, y = draw(5000, 5)
-    swaps: list[Rows] = [(x, y), (x[::-1], y), (x, 1 - y)]
+    swaps: list[Rows] = [(x, y), (x[::-1], y), (x, 1 - y), (9 * x - 4, y + 5)]
     models = [LPCTClassifier(random_state=0).fit(*rows, *PUBLIC) for rows in swaps]
     for model in models[1:]:
         assert np.array_equal(model.agent_.partition.threshold, models[0].agent_.partition.threshold)
         assert np.array_equal(model.agent_.tree.counts, models[0].agent_.tree.counts)
         assert np.array_equal(model.agent_.tree.mass, models[0].agent_.tree.mass)
         assert np.array_equal(model.scale_, models[0].scale_)
+        assert np.array_equal(model.classes_, models[0].classes_)
     assert not np.array_equal(models[0].agent_.total, models[2].agent_.total)
 
 

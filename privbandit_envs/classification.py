@@ -233,7 +233,7 @@ def min_max(x: NDArray[np.floating[Any]], reference: NDArray[np.floating[Any]]) 
     """Scale columns so that the reference's span is [0, 1], and clip; a constant reference sits at 0.5."""
     low = reference.min(axis=0).astype(np.float64)
     span = reference.max(axis=0).astype(np.float64) - low
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         scaled = np.where(span > 0, (x - low) / span, 0.5 + 0.5 * np.sign(x - low))
     clipped: Floats = np.clip(scaled, 0, 1)
     return clipped

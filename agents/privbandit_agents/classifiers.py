@@ -5,6 +5,7 @@ The code that learns is the agents'; here rows are checked, scaled and handed ov
 
 import copy
 import dataclasses
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -43,8 +44,10 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     the middle of their scale, private labels that are no class as the first one, so that no row stops the others; that
     y is text where classes are numbers, or the other way round, is refused, as its type is the table's. Each
     ``fit`` spends the budget once (``ledger_`` is of the last one); fits on the same people add up, if their noise is
-    fresh: an integer ``random_state`` is for reproduction, must be secret, and is for one fit. ``aggregate=True`` draws
-    the sum of the reports directly where it has an exact law: for simulation.
+    fresh: an integer ``random_state`` is for reproduction, must be secret, and is for one fit, and so is a generator
+    that ``sklearn.base.clone`` or a search over a grid has copied: noise that is used twice cancels out.
+    ``aggregate=True`` draws the sum of the reports directly where it has an exact law, from the rows themselves: for
+    simulation.
 
     Attributes:
         classes_: the labels, shape (K,).
@@ -97,11 +100,18 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return (slice(start, start + size) for start in range(0, n, size))
 
     def private_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return private rows and labels as arrays; large ones of float32 are not copied."""
-        private = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        """Return private rows and labels as arrays; large ones of float32 are not copied.
+
+        Raises:
+            ValueError: they are no rows of numbers with a label each; the message shows none of them.
+        """
         if y is None:
             raise ValueError("y must be given: this classifier requires y to be passed, but the target y is None.")
-        labels = column_or_1d(y, warn=True)
+        try:
+            private = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False)
+            labels = column_or_1d(y, warn=True)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(unquoted(str(error))) from None
         check_consistent_length(private, labels)
         return private, labels
 
@@ -149,10 +159,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def numbered(self, labels: Any) -> tuple[Labels, NDArray[np.bool_]]:
         """Return the number of every label, 0 for one that is no class, and which these are."""
-        if labels.dtype == object or self.classes_.dtype == object:  # they need not have an order
-            number = {label: at for at, label in enumerate(self.classes_.tolist())}
-            found = np.array([number.get(label, -1) for label in labels.tolist()], np.int64)
-            return found.clip(0), found < 0
+        if not {self.classes_.dtype.kind, labels.dtype.kind} <= set("biufUS"):
+            found = looked_up(self.classes_, labels)
+            return np.maximum(found, 0), found < 0
         found = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
         strange = self.classes_[found] != labels
         return np.where(strange, 0, found).astype(np.int64), np.asarray(strange, np.bool_)
@@ -290,6 +299,25 @@ class LPCTClassifier(LabelClassifier):
     def note(self, settings: Mapping[str, Any]) -> None:
         """Change the parameters."""
         self.set_params(**settings)
+
+
+def unquoted(message: str) -> str:
+    """Return an error's message up to where it may quote raw data."""
+    shown = re.split(r"[:'\"\[\n]", message)[0].rstrip()
+    return message if shown == message else f"{shown} (the rest is not shown: it may be raw data)."
+
+
+def looked_up(classes: Any, labels: Any) -> Labels:
+    """Return the number of every label among classes of any type, -1 for one that is none."""
+    numbers = {label: number for number, label in enumerate(classes.tolist())}
+
+    def number_of(label: Any) -> int:
+        try:
+            return numbers.get(label, -1)
+        except TypeError:  # it has no hash
+            return -1
+
+    return np.array([number_of(label) for label in labels.tolist()], np.int64)
 
 
 def finite_rows(x: Any, name: str) -> Floats:

@@ -60,13 +60,14 @@ def test_probabilities_are_calibrated_without_noise() -> None:
 
 def test_what_is_public_knows_nothing_of_the_private_rows() -> None:
     x, y = draw(5000, 5)
-    swaps: list[Rows] = [(x, y), (x[::-1], y), (x, 1 - y)]
+    swaps: list[Rows] = [(x, y), (x[::-1], y), (x, 1 - y), (9 * x - 4, y + 5)]
     models = [LPCTClassifier(random_state=0).fit(*rows, *PUBLIC) for rows in swaps]
     for model in models[1:]:
         assert np.array_equal(model.agent_.partition.threshold, models[0].agent_.partition.threshold)
         assert np.array_equal(model.agent_.tree.counts, models[0].agent_.tree.counts)
         assert np.array_equal(model.agent_.tree.mass, models[0].agent_.tree.mass)
         assert np.array_equal(model.scale_, models[0].scale_)
+        assert np.array_equal(model.classes_, models[0].classes_)
     assert not np.array_equal(models[0].agent_.total, models[2].agent_.total)
 
 
@@ -133,6 +134,38 @@ def test_no_private_row_stops_the_others() -> None:
         LPCTClassifier(math.inf, depth=3).fit(*private, *PUBLIC).agent_.total for private in ((x, y), (wild, strange))
     ]
     assert np.isfinite(totals[1]).all() and np.abs(totals[0] - totals[1]).sum() <= 2 * 3
+
+
+@pytest.mark.parametrize("label", [None, "secret", math.nan, [1], ([],), 10**400, np.datetime64("2000-01-01")])
+@pytest.mark.parametrize("classes", [[0, 1], ["a", "b"]])
+def test_a_label_of_any_type_counts_as_the_first_class(label: Any, classes: list[Any]) -> None:
+    x, y = draw(100, 9)
+    named = np.array(classes, object)[y]
+    strange, first = named.copy(), named.copy()
+    strange[5], first[5] = label, classes[0]
+    models = [
+        LPCTClassifier(8.0, random_state=0).fit(x, z, PUBLIC[0], np.array(classes)[PUBLIC[1]]) for z in (strange, first)
+    ]
+    assert np.array_equal(models[0].agent_.total, models[1].agent_.total)
+
+
+def test_errors_show_no_private_row() -> None:
+    x, y = draw(100, 9)
+    x[3, 1], odd = 0.123456, x.astype(object)
+    odd[4, 0] = "secret"
+    for private in ((odd, y), (x + 1j, y), (x[:, 1], y), (x, x[:, 1] + 1j)):
+        with pytest.raises(ValueError, match="not shown") as caught:
+            LPCTClassifier().fit(*private, *PUBLIC)
+        assert "secret" not in str(caught.value) and "0.1" not in str(caught.value)
+        assert caught.value.__suppress_context__
+
+
+def test_huge_features_warn_nobody() -> None:
+    x, y = draw(100, 9)
+    x[3] = 1.79e308, -1.79e308
+    public = draw(50, 0)[0] / 4
+    model = LPCTClassifier(math.inf, random_state=0, depth=2).fit(x, y, public, PUBLIC[1])
+    assert model.scaled(x)[3].tolist() == [1, 0]
 
 
 class WithPublicCopy(LPCTClassifier):

@@ -159,7 +159,8 @@ class GradientAgent(LocalLabelAgent):
 
     def privatise(self, contexts: Floats, labels: Labels) -> Array:
         """Return the reports of n users; a copy of the server shows each what it would see."""
-        return np.concatenate(list(self.reports(copy.copy(self.server), contexts, labels)))
+        reports = list(self.reports(copy.copy(self.server), contexts, labels))
+        return np.concatenate(reports) if reports else np.zeros((0, 1, len(self.server.theta)))
 
     def absorb(self, report: Array) -> None:
         """Step with the reports in order."""
@@ -173,7 +174,7 @@ class GradientAgent(LocalLabelAgent):
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
         """Let users report whose labels are known; the sums have no exact law."""
         self.pay(len(labels))
-        for _ in self.reports(self.server, self.rows(contexts), labels):
+        for _ in self.reports(self.server, self.rows(contexts), self.existing(labels)):
             pass
 
     def conclude(self) -> None:

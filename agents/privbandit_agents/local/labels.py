@@ -76,15 +76,20 @@ class LocalLabelAgent(LabelLearner, LocalAgent):
 
     def rows(self, context: Array) -> Floats:
         """Return contexts of shape (n, d) within the cube, also for one user."""
-        x = np.asarray(context, np.float64).reshape(-1, *(self.observation_space.shape or ()))
+        x = numbers(context).reshape(-1, *(self.observation_space.shape or ()))
         return np.clip(np.where(np.isfinite(x), x, 0.5), 0, 1)
 
     def revealed(self, action: Any, feedback: Any, users: int) -> Labels:
         """Return each user's label, -1 if it was not revealed, shape (n,)."""
-        action, feedback = (np.broadcast_to(np.asarray(part, np.float64), users) for part in (action, feedback))
+        action, feedback = (np.broadcast_to(numbers(part), users) for part in (action, feedback))
         action = np.clip(np.nan_to_num(action, posinf=0, neginf=0), 0, self.n_labels - 1).astype(np.int64)
         right = np.isfinite(feedback) & (np.nan_to_num(feedback) > 0.5)
         return np.where(right, action, 1 - action if self.n_labels == 2 else -1)
+
+    def existing(self, labels: Any) -> Labels:
+        """Return known labels, shape (n,), 0 for one that does not exist."""
+        label = numbers(labels)
+        return np.where((label >= 0) & (label < self.n_labels), label, 0).astype(np.int64)
 
     def randomize(self, context: Array, action: Any, feedback: Any) -> Any:
         """Return the reports of one user or of n users: one release each, whatever the record."""
@@ -93,13 +98,27 @@ class LocalLabelAgent(LabelLearner, LocalAgent):
 
     def pay(self, users: int) -> None:
         """Enter the reports of so many new users in the ledger."""
-        self.ledger.spend(self.cost, group=self.users, groups=users)
+        if users:
+            self.ledger.spend(self.cost, group=self.users, groups=users)
         self.users += users
 
     def frozen_rounds(self) -> int:
         """Return the number of users before the policy changes."""
-        return self.refit_at - self.users
+        return max(self.refit_at - self.users, 1)
 
     def schedule(self) -> None:
         """Say when the policy changes next."""
         self.refit_at = max(self.users + 1, math.ceil(self.users * self.config.growth))
+
+
+def numbers(record: Any) -> Floats:
+    """Return a part of a record in float64, whose infinity stands for what is too large.
+
+    Raises:
+        TypeError: it does not consist of real numbers; the message shows none of it, for it may be raw data.
+    """
+    values = np.asarray(record)
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"a record must consist of real numbers; got {values.dtype}.")
+    with np.errstate(over="ignore"):
+        return values.astype(np.float64, copy=False)

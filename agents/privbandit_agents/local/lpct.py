@@ -130,12 +130,12 @@ class LPCT(LocalLabelAgent):
             self.total = np.cumsum(np.concatenate([self.total[None], part]), axis=0)[-1]  # in order, also of one cell
             self.pay(len(part))
             done += len(part)
-            if self.users == self.refit_at:
+            if self.users >= self.refit_at:
                 self.conclude()
 
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
         """Let users report whose labels are known."""
-        leaf = self.partition.find(self.rows(contexts))
+        leaf, labels = self.partition.find(self.rows(contexts)), self.existing(labels)
         draw = self.report.total if aggregate and self.report.randomizer.exact_sum else self.report.summed
         self.total = self.total + draw(leaf, labels, self.rng)
         self.spread = self.spread + len(labels)

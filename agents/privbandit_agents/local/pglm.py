@@ -152,12 +152,12 @@ class PGLM(LocalLabelAgent):
             self.total = np.add.reduce(np.concatenate([self.total[None], part]), axis=0)
             self.pay(len(part))
             done += len(part)
-            if self.users == self.refit_at:
+            if self.users >= self.refit_at:
                 self.conclude()
 
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
         """Let users report whose labels are known."""
-        rows, chunk = self.rows(contexts), max(ENTRIES // len(self.total), 1)
+        rows, labels, chunk = self.rows(contexts), self.existing(labels), max(ENTRIES // len(self.total), 1)
         self.pay(len(rows))
         for start in range(0, len(rows), chunk):
             part = slice(start, start + chunk)

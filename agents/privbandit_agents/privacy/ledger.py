@@ -121,6 +121,7 @@ class Ledger:
             PrivacyBudgetExceeded: the total would exceed the budget; nothing is recorded.
             ValueError: a group that was closed before.
         """
+        count(groups=groups)
         if group is None and groups != 1:
             raise ValueError(f"groups must be numbered; got groups={groups} without group.")
         everyone, opened, closed = self._costs()
@@ -139,7 +140,7 @@ class Ledger:
                 "declare a larger one or release less."
             )
         self._everyone, self._open, self._closed = (list(vars_of(part)) for part in (everyone, opened, closed))
-        self.group = self.group if group is None else group + count(groups=groups) - 1
+        self.group = self.group if group is None else group + groups - 1
         self.releases += groups
 
     def spent(self) -> Cost:

@@ -144,7 +144,7 @@ class LocalRandomizer(ABC):
         own, z = self.sanitize(cells, values)
         number = np.ones(len(own), np.int64) if counts is None else np.asarray(counts)
         if number.shape != own.shape or number.dtype.kind not in "iu" or (number < 0).any():
-            raise ValueError(f"counts must be {len(own)} integers >= 0; got {counts!r}.")
+            raise ValueError(f"counts must be {len(own)} integers >= 0; got shape {number.shape} of {number.dtype}.")
         return Crowd(own, z, number.astype(np.int64), self.cells)
 
     def sanitize(self, cells: Array, values: Array | None) -> tuple[Ints, Floats]:
@@ -157,7 +157,9 @@ class LocalRandomizer(ABC):
         if own.ndim != 1 or own.dtype.kind not in "iu":
             raise ValueError(f"cells must be n integers; got shape {own.shape} of {own.dtype}.")
         if own.size and not lowest <= own.min() <= own.max() < self.cells:
-            raise ValueError(f"cells must be {lowest}, ..., {self.cells - 1}; got {own.min()} to {own.max()}.")
+            raise ValueError(
+                f"cells must be {lowest}, ..., {self.cells - 1}; got others (not shown: they may be raw data)."
+            )
         return own.astype(np.intp, copy=False), self._clip(values, len(own))
 
     def _clip(self, values: Array | None, n: int) -> Floats:

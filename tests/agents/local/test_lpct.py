@@ -281,6 +281,38 @@ def test_any_action_makes_one_report(report: str, source: str, action: float) ->
         assert len(agent.randomize(context, action, feedback)) == 1
 
 
+@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("strange", ["secret", None, 1 + 1j, 10**400])
+def test_what_is_no_number_is_refused_without_showing_it(part: int, strange: Any) -> None:
+    record: list[Any] = [np.full(2, 0.5), 1, 1.0]
+    record[part] = [strange, 0.5] if part == 0 else strange
+    with pytest.raises(TypeError, match=r"^a record must consist of real numbers; got [<\w]+\.$"):
+        make("lpct", world(), seed=0).update(*record)
+
+
+@pytest.mark.parametrize("name", ["lpct", "warm-ldp-sgd", "pglm"])
+def test_users_play_after_others_were_known(name: str) -> None:
+    """Nothing is concluded in between, and a group may be empty; everybody pays once."""
+    agent: Any = make(name, world(), seed=0)
+    x, y = rng().random((500, 2)), np.arange(500) % 2
+    for n in (500, 0):
+        agent.learn_labels(x[:n], y[:n])
+        assert agent.frozen_rounds() >= 1
+        agent.update(x[:n], y[:n], np.ones(n))
+    assert agent.users == agent.ledger.releases == 1000 and agent.ledger.spent_epsilon() <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("name", ["lpct", "lpct-p", "phist", "warm-ldp-sgd", "psgd-linear", "pglm"])
+def test_known_labels_that_do_not_exist_count_as_the_first(name: str) -> None:
+    strange, told = np.array([-1, 7, math.nan, math.inf, 1]), np.array([0, 0, 0, 0, 1])
+    agents: list[Any] = [make(name, world(), seed=0, epsilon=8.0) for _ in range(2)]
+    for agent, labels in zip(agents, (strange, told), strict=True):
+        agent.learn_labels(rng().random((5, 2)), labels)
+        agent.conclude()
+    x = rng(1).random((50, 2))
+    assert np.array_equal(agents[0].chances(x), agents[1].chances(x))
+
+
 @pytest.mark.parametrize("source", ["lpct-synthetic", "wine"])
 def test_blocks_and_steps_are_the_same_run(source: str) -> None:
     runs = []

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -119,3 +120,11 @@ def test_a_ledger_is_saved_and_restored() -> None:
     ledger.spend(zcdp(0.01), group=3)
     restore_into(copy, *state_of(ledger))
     assert copy.spent() == ledger.spent() == Cost(rho=0.01) and copy.group == 3
+
+
+@pytest.mark.parametrize("groups", [0, -1, 1.5])
+def test_a_number_of_groups_that_is_none_records_nothing(groups: Any) -> None:
+    ledger = Ledger(epsilon=1.0)
+    with pytest.raises(ValueError, match="groups must be an integer >= 1"):
+        ledger.spend(pure(1.0), group=0, groups=groups)
+    assert ledger.spent() == Cost() and ledger.releases == 0

@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from privbandit_agents.agent import Array, Space, at_least, positive
 from privbandit_agents.local.labels import LocalLabelAgent
-from privbandit_agents.local.lpct_report import CHUNK, LEAST, LeafReport, chosen_depth
+from privbandit_agents.local.lpct_report import CHUNK, LeafReport, chosen_depth, least_depth
 from privbandit_agents.local.lpct_settings import Settings
 from privbandit_agents.local.lpct_tree import Floats, Labels, WeightedTree
 from privbandit_agents.local.partition import Cells, grow
@@ -91,9 +91,8 @@ class LPCT(LocalLabelAgent):
     def chosen_depth(self) -> int:
         """Return the depth that the expected users can fill; the public data and the settings are all it knows."""
         config = self.config
-        return chosen_depth(
-            config.report, config.epsilon, self.n_labels, config.horizon or USERS, LEAST[config.partition]
-        )
+        least = least_depth(config.partition, self.n_labels)
+        return chosen_depth(config.report, config.epsilon, self.n_labels, config.horizon or USERS, least)
 
     def cut(self) -> Cells:
         """Return the partition, from public rows; without any the cells are halved in turn."""

@@ -5,7 +5,6 @@ entry in place of two vectors is enough, at a thirtieth of the variance and less
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -155,8 +154,15 @@ def chosen_depth(kind: str, epsilon: float, labels: int, users: int, least: int)
     return depth
 
 
+def least_depth(partition: str, labels: int) -> int:
+    """Return the smallest depth that is chosen by itself: 4, or with ``"cart"`` 4 + log2(labels), at most 8.
+
+    Cuts that separate the public rows' labels are worth having however few users there are: the means below them are
+    shrunk.
+    """
+    return min(4 + math.ceil(math.log2(labels)), DEEPEST) if partition == "cart" else 4
+
+
 FILLED = ((1.0, 0.6), (0.02, 1.3))
 DEEPEST = 8
 """Largest depth that is chosen by itself."""
-LEAST: dict[str, Any] = {"max-edge": 4, "occupied": 4, "random": 4, "cart": 3}
-"""Smallest depth that is chosen by itself."""

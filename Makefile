@@ -49,6 +49,7 @@ bench: $(VENV)/.run  ## measure speed (as ratios), quality of play and noise of 
 	$(BIN)/python benchmarks/sparse.py
 	$(BIN)/python benchmarks/assortment.py
 	$(BIN)/python benchmarks/linear.py
+	$(BIN)/python benchmarks/trees.py
 	$(BIN)/python benchmarks/classification.py
 	$(BIN)/python benchmarks/privacy.py
 	$(BIN)/python benchmarks/privacy_counters.py

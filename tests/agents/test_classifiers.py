@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from privbandit_agents import classifiers
 from privbandit_agents.classifiers import CHUNK, AgentClassifier, LPCTClassifier
 from privbandit_agents.labels import LabelLearner
 from privbandit_agents.registry import AGENTS, field_names, find
@@ -310,4 +311,12 @@ def test_reprocessed_copies_name_their_settings() -> None:
 def test_predictions_of_many_rows_are_made_in_blocks() -> None:
     model = LPCTClassifier(random_state=0, depth=4).fit(*draw(500, 8), *PUBLIC)
     x = draw(CHUNK + 3, 4)[0]
-    assert np.array_equal(model.predict_proba(x)[-3:], model.predict_proba(x[-3:]))
+    chances = model.predict_proba(x)
+    assert len(chances) == len(x) and np.array_equal(chances[-3:], model.predict_proba(x[-3:]))
+
+
+@pytest.mark.parametrize("name", ["lpct", "warm-ldp-sgd", "pglm"])
+def test_every_row_reports_once_whatever_the_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classifiers, "CHUNK", 100)
+    model = AgentClassifier(name, random_state=0).fit(*draw(250, 8), *PUBLIC)
+    assert model.agent_.users == model.ledger_.releases == 250

@@ -137,6 +137,16 @@ def test_no_private_row_stops_the_others() -> None:
     assert np.isfinite(totals[1]).all() and np.abs(totals[0] - totals[1]).sum() <= 2 * 3
 
 
+@pytest.mark.parametrize("strange", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("scale_by", ["public", "range"])
+def test_features_that_are_not_finite_are_in_the_middle_of_their_scale(scale_by: str, strange: float) -> None:
+    model = LPCTClassifier(scale_by=scale_by, feature_range=(-1, 3), random_state=0).fit(*draw(100, 9), *PUBLIC)
+    low, high = model.scale_
+    assert model.scaled(np.array([[strange, high[1]], [low[0], strange]])) == pytest.approx(
+        np.array([[0.5, 1], [0, 0.5]])
+    )
+
+
 @pytest.mark.parametrize("label", [None, "secret", math.nan, [1], ([],), 10**400, np.datetime64("2000-01-01")])
 @pytest.mark.parametrize("classes", [[0, 1], ["a", "b"]])
 def test_a_label_of_any_type_counts_as_the_first_class(label: Any, classes: list[Any]) -> None:

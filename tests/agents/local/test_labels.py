@@ -26,8 +26,8 @@ def test_features_are_clipped_to_the_cube(name: str) -> None:
 def test_wild_records_are_encoded_as_the_clipped_ones() -> None:
     wild, tame = np.array([[math.nan, 9.0], [-3.0, -math.inf]]), np.array([[0.5, 1.0], [0.0, 0.5]])
     for name in NAMES:
-        reports = [device(name).randomize(x, np.ones(2), np.ones(2)) for x in (wild, tame)]
-        assert np.array_equal(*reports), name
+        one, other = (device(name).randomize(x, np.ones(2), np.ones(2)) for x in (wild, tame))
+        assert np.array_equal(one, other), name
 
 
 def test_the_label_of_a_wrong_answer_is_known_only_among_two() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from privbandit_agents import classifiers
 from privbandit_agents.classifiers import CHUNK, AgentClassifier, LPCTClassifier
 from privbandit_agents.labels import LabelLearner
 from privbandit_agents.registry import AGENTS, field_names, find
@@ -134,6 +135,16 @@ def test_no_private_row_stops_the_others() -> None:
         LPCTClassifier(math.inf, depth=3).fit(*private, *PUBLIC).agent_.total for private in ((x, y), (wild, strange))
     ]
     assert np.isfinite(totals[1]).all() and np.abs(totals[0] - totals[1]).sum() <= 2 * 3
+
+
+@pytest.mark.parametrize("strange", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("scale_by", ["public", "range"])
+def test_features_that_are_not_finite_are_in_the_middle_of_their_scale(scale_by: str, strange: float) -> None:
+    model = LPCTClassifier(scale_by=scale_by, feature_range=(-1, 3), random_state=0).fit(*draw(100, 9), *PUBLIC)
+    low, high = model.scale_
+    assert model.scaled(np.array([[strange, high[1]], [low[0], strange]])) == pytest.approx(
+        np.array([[0.5, 1], [0, 0.5]])
+    )
 
 
 @pytest.mark.parametrize("label", [None, "secret", math.nan, [1], ([],), 10**400, np.datetime64("2000-01-01")])
@@ -310,4 +321,12 @@ def test_reprocessed_copies_name_their_settings() -> None:
 def test_predictions_of_many_rows_are_made_in_blocks() -> None:
     model = LPCTClassifier(random_state=0, depth=4).fit(*draw(500, 8), *PUBLIC)
     x = draw(CHUNK + 3, 4)[0]
-    assert np.array_equal(model.predict_proba(x)[-3:], model.predict_proba(x[-3:]))
+    chances = model.predict_proba(x)
+    assert len(chances) == len(x) and np.array_equal(chances[-3:], model.predict_proba(x[-3:]))
+
+
+@pytest.mark.parametrize("name", ["lpct", "warm-ldp-sgd", "pglm"])
+def test_every_row_reports_once_whatever_the_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classifiers, "CHUNK", 100)
+    model = AgentClassifier(name, random_state=0).fit(*draw(250, 8), *PUBLIC)
+    assert model.agent_.users == model.ledger_.releases == 250

@@ -168,6 +168,18 @@ def test_likelihood_ratios_of_the_whole_report(kind: str, labels: int, epsilon: 
     assert 0.999 * epsilon <= largest <= epsilon + 1e-9
 
 
+@pytest.mark.parametrize(
+    ("kind", "labels"),
+    [*itertools.product(("laplace", "signed-subset", "ternary"), (2, 3)), ("grr", 3), ("subset", 3)],
+)
+def test_users_without_a_label_count_nowhere_on_average(kind: str, labels: int) -> None:
+    """10 000 reports: means within 5 standard errors of 0, far from the 1 of a user with a label."""
+    report, n = LeafReport(kind, 3.0, 4, labels), 10_000
+    estimates = report.estimate(report.randomize(np.full(n, 2), np.full(n, -1), rng()))
+    error = estimates.std(axis=0) / n**0.5
+    assert (np.abs(estimates.mean(axis=0)) <= 5 * error).all() and error.max() < 0.1
+
+
 def test_auto_takes_the_report_of_least_variance() -> None:
     for epsilon, leaves in itertools.product((0.5, 1, 2, 4, 8), (16, 64, 256)):
         spreads = {kind: LeafReport(kind, epsilon, leaves, 2) for kind in KINDS}

@@ -187,6 +187,16 @@ def test_inactive_users_noise_every_cell() -> None:
             assert np.abs(ratio).max() <= 0.8 + 1e-9
 
 
+@pytest.mark.parametrize(
+    ("r", "value"), [pair for pair in FINITE if pair[0].allow_inactive], ids=lambda x: type(x).__name__
+)
+def test_inactive_users_count_nowhere_on_average(r: LocalRandomizer, value: np.ndarray | None) -> None:
+    """The mean over the law of the reports, by enumeration."""
+    rows, base = outcomes(r)
+    law = base * np.exp(r.log_likelihood(rows, -1, value))
+    assert np.tensordot(law, r.estimate(rows), axes=1) == pytest.approx(np.zeros((r.cells, r.dim)), abs=1e-12)
+
+
 def test_estimates_that_always_sum_to_one_need_a_category_for_inactive_users() -> None:
     with_one, without = KaryRandomizedResponse(1.0, 4), KaryRandomizedResponse(1.0, 4, allow_inactive=False)
     assert with_one.categories == 5 and without.categories == 4

@@ -97,7 +97,7 @@ def bandit_table(seeds: int) -> bool:
 
 def over_seeds(world: Settings, name: str, config: Settings, seeds: int) -> Any:
     """Return (accuracy, reward) of all seeds, shape (seeds, 2)."""
-    return np.array(Parallel(n_jobs=JOBS)(delayed(one_run)(world, name, config, seed) for seed in range(seeds)))
+    return np.array(Parallel(n_jobs=JOBS)(delayed(one_run)(world, name, config, FIRST + seed) for seed in range(seeds)))
 
 
 def cell(runs: Any) -> str:
@@ -211,11 +211,12 @@ def main() -> int:
     """Print the tables; exit 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=24)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=-1)
     parser.add_argument("--only", choices=("bandit", "reports", "speed", "taxi"))
     arguments = parser.parse_args()
-    global JOBS
-    JOBS = arguments.jobs
+    global JOBS, FIRST
+    JOBS, FIRST = arguments.jobs, arguments.first
     warnings.simplefilter("error")
     tables = {
         "bandit": lambda: bandit_table(arguments.seeds),
@@ -229,6 +230,8 @@ def main() -> int:
 
 JOBS = -1
 """Processes of a table."""
+FIRST = 0
+"""The first seed."""
 
 if __name__ == "__main__":
     sys.exit(main())

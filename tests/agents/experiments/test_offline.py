@@ -441,6 +441,18 @@ def test_a_task_that_kills_its_worker_is_recorded_and_the_others_go_on(known: Pa
     assert not (known / "fits").exists()
 
 
+def test_a_run_in_which_no_method_could_run_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    offline = {
+        "worlds": [{"source": "wine", "n_public": 30}],
+        "epsilons": [1],
+        "replications": 1,
+        "methods": [{"name": "prune", "agent": "lpct-prune"}],
+    }
+    quiet = Console(file=StringIO())
+    assert carry_out(study(offline=offline), tmp_path, Engine(jobs=1), quiet) == 1
+    assert "no method could run: lpct-prune needs classification with two labels" in capsys.readouterr().err
+
+
 def test_a_missing_package_is_told_but_not_kept(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = Task(World(n_private=100, n_test=200), known_method(), 1.0, 0)
 

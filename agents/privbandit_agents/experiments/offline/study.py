@@ -146,7 +146,8 @@ def carry_out(
         err: shows progress.
 
     Returns:
-        The exit code: 1 if a task failed or, at paper scale, a statement came out against what is expected.
+        The exit code: 1 if a task failed, if no method could run or, at paper scale, if a statement came out against
+        what is expected.
     """
     folder, out = folder or study.folder, out or Console()
     for line in study.missing:
@@ -166,9 +167,16 @@ def carry_out(
         if draw(figure, panels, results, path):
             out.print(f"figure: {path}", soft_wrap=True, highlight=False)
     out.print(f"tables: {folder / 'verdicts.md'}, {folder / 'table.md'} (and .csv)", soft_wrap=True, highlight=False)
-    for failure in failures:
-        print(failure, file=sys.stderr)
-    return 1 if failures or (study.decides and any(verdict.surprising for verdict in verdicts)) else 0
+    idle = nothing_ran(results)
+    for line in [*failures, *idle]:
+        print(line, file=sys.stderr)
+    return 1 if failures or idle or (study.decides and any(verdict.surprising for verdict in verdicts)) else 0
+
+
+def nothing_ran(results: Results) -> list[str]:
+    """Return a sentence if there are results and no method could run."""
+    reasons = [error for found in results.values() for error in found.errors]
+    return [f"no method could run: {reasons[0]}"] if reasons and None not in reasons else []
 
 
 def verdicts_of(study: OfflineStudy, results: Results) -> list[Verdict]:

@@ -17,8 +17,10 @@ import gymnasium as gym
 import numpy as np
 from joblib import Parallel, delayed
 from privbandit_agents import make, play
+from privbandit_agents.audit_labels import LeafGame
 from privbandit_agents.classifiers import LPCTClassifier
 from privbandit_agents.local.lpct_report import LeafReport
+from privbandit_agents.privacy.audit import audit
 
 import privbandit_envs  # noqa: F401
 from privbandit_envs.classification import eta
@@ -51,6 +53,7 @@ VARIANCES: list[tuple[str, float, int, float]] = [
     ("laplace", 2, 64, 10.0),
 ]
 """Report, epsilon, leaves, and the variance of S = (y - 1/2) e_leaf for a user outside the leaf."""
+AUDITED = ("laplace", "signed-subset", "ternary", "grr")
 PRIVATE, LEAVES = 10_000, 256
 SPEED = (("auto", 0.5), ("auto", 1.0), ("auto", 2.0), ("auto", 4.0), ("auto", 8.0), ("grr", 1.0), ("laplace", 1.0))
 TAXI = 3_297_639, 117_367, 93
@@ -124,6 +127,22 @@ def report_table(draws: int = 200_000) -> bool:
         print(
             f"| {kind} | {eps:g} | {leaves} | {formula:.4g} | {measured:.4g} | {wanted:g} | {'yes' if fine else 'NO'} |"
         )
+    return met
+
+
+def audit_table(runs: int = 700_000) -> bool:
+    """Print what audits of every report reach of the claim; none may refute it, at 95 % confidence for all together."""
+    print(f"\n| audit, {runs} runs of each world | {' | '.join(f'eps = {e:g}' for e in EPSILONS)} | met |")
+    print("|---" * (len(EPSILONS) + 2) + "|")
+    met = True
+    confidence = 1 - 0.05 / (len(AUDITED) * len(EPSILONS))
+    for kind in AUDITED:
+        games = [LeafGame("lpct", {"epsilon": eps, "report": kind}) for eps in EPSILONS]
+        found = [audit(game, runs, np.random.default_rng(0), confidence=confidence) for game in games]
+        shares = [verdict.lower_bound / eps for verdict, eps in zip(found, EPSILONS, strict=True)]
+        fine = min(shares) >= 0.85 and not any(verdict.refuted for verdict in found)
+        met = met and fine
+        print(f"| {kind} | {' | '.join(f'{share:.2f}' for share in shares)} | {'yes' if fine else 'NO'} |", flush=True)
     return met
 
 
@@ -213,7 +232,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=24)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=-1)
-    parser.add_argument("--only", choices=("bandit", "reports", "speed", "taxi"))
+    parser.add_argument("--only", choices=("bandit", "reports", "audits", "speed", "taxi"))
     arguments = parser.parse_args()
     global JOBS, FIRST
     JOBS, FIRST = arguments.jobs, arguments.first
@@ -221,6 +240,7 @@ def main() -> int:
     tables = {
         "bandit": lambda: bandit_table(arguments.seeds),
         "reports": report_table,
+        "audits": audit_table,
         "speed": speed_table,
         "taxi": taxi_table,
     }

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from privbandit_agents.agent import Array, Space
 from privbandit_agents.labels import Floats, Labels, PublicData
-from privbandit_agents.local.labels import LocalLabelAgent
+from privbandit_agents.local.labels import LocalLabelAgent, added
 from privbandit_agents.local.linear_features import two_labels
 from privbandit_agents.privacy.randomizer import LocalRandomizer
 from privbandit_agents.privacy.sphere import BinCapSign, Hemisphere
@@ -59,7 +59,7 @@ class Descent:
 
     def add(self, gradients: Floats) -> None:
         """Take in gradients (n, D) of at most ``left`` users, in order; step when the batch is full."""
-        self.total = np.add.reduce(np.concatenate([self.total[None], gradients]), axis=0)
+        self.total = added(self.total, gradients)
         self.waiting += len(gradients)
         if not self.left:
             self.move()

@@ -111,6 +111,12 @@ class LocalLabelAgent(LabelLearner, LocalAgent):
         self.refit_at = max(self.users + 1, math.ceil(self.users * self.config.growth))
 
 
+def added(total: Floats, parts: Floats) -> Floats:
+    """Return a sum and n more parts, shape (n, ...), added one after the other: bit for bit as in single steps."""
+    stacked = np.concatenate([total[None], parts])
+    return np.asarray(np.cumsum(stacked, axis=0)[-1] if total.size == 1 else np.add.reduce(stacked, axis=0))
+
+
 def numbers(record: Any) -> Floats:
     """Return a part of a record in float64, whose infinity stands for what is too large.
 

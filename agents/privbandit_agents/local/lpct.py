@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.agent import Array, Space, at_least, positive
-from privbandit_agents.local.labels import LocalLabelAgent
+from privbandit_agents.local.labels import LocalLabelAgent, added
 from privbandit_agents.local.lpct_report import CHUNK, LeafReport, chosen_depth, least_depth
 from privbandit_agents.local.lpct_settings import Settings
 from privbandit_agents.local.lpct_tree import Floats, Labels, WeightedTree
@@ -126,7 +126,7 @@ class LPCT(LocalLabelAgent):
         done = 0
         while done < len(report):
             part = self.report.estimate(report[done : done + self.frozen_rounds()]) * self.weights()
-            self.total = np.cumsum(np.concatenate([self.total[None], part]), axis=0)[-1]  # in order, also of one cell
+            self.total = added(self.total, part)
             self.pay(len(part))
             done += len(part)
             if self.users >= self.refit_at:

@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from privbandit_agents.agent import Array, Ledger, Space, above, at_least, count, fraction, one_of, positive
 from privbandit_agents.labels import Floats, Labels, PublicData
-from privbandit_agents.local.labels import LocalLabelAgent
+from privbandit_agents.local.labels import LocalLabelAgent, added
 from privbandit_agents.local.linear_features import PublicFeatures, two_labels
 from privbandit_agents.privacy.ledger import Cost, approximate, pure
 from privbandit_agents.privacy.mechanisms import Gaussian
@@ -149,7 +149,7 @@ class PGLM(LocalLabelAgent):
         estimates, done = self.estimate(report), 0
         while done < len(estimates):
             part = estimates[done : done + self.frozen_rounds()]
-            self.total = np.add.reduce(np.concatenate([self.total[None], part]), axis=0)
+            self.total = added(self.total, part)
             self.pay(len(part))
             done += len(part)
             if self.users >= self.refit_at:

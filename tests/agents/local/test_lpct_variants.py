@@ -116,16 +116,18 @@ def test_too_many_cells_are_refused() -> None:
 
 @pytest.mark.parametrize(("name", "settings"), [("lpct", {"depth": 14}), ("phist", {"splits": 128})])
 def test_many_leaves_are_served_in_small_blocks(name: str, settings: dict[str, Any]) -> None:
-    blocks = in_blocks_and_in_steps(name, settings)
+    blocks, steps = in_blocks_and_in_steps(name, settings)
+    assert np.array_equal(blocks.total, steps.total)
     assert 1 < blocks.frozen_rounds() <= CHUNK // blocks.total.size < blocks.refit_at - blocks.users
 
 
 def test_one_cell_sums_up_in_order() -> None:
-    in_blocks_and_in_steps("phist", {"splits": 1})
+    blocks, steps = in_blocks_and_in_steps("phist", {"splits": 1})
+    assert blocks.total.size == 1 and np.array_equal(blocks.total, steps.total)
 
 
-def in_blocks_and_in_steps(name: str, settings: dict[str, Any]) -> Any:
-    """Check that blocks and steps give the same sums; return the agent of the blocks."""
+def in_blocks_and_in_steps(name: str, settings: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the same agent after 600 users in blocks, and one by one."""
     env = world(600)
     agents: list[Any] = [make(name, env, seed=0, growth=30.0, **settings) for _ in range(2)]
     blocks, steps = agents
@@ -136,5 +138,4 @@ def in_blocks_and_in_steps(name: str, settings: dict[str, Any]) -> Any:
         following, _, _, _, info = env.step(action)
         steps.update(context, action, info["feedback"])
         context = following
-    assert np.array_equal(blocks.total, steps.total)
-    return blocks
+    return blocks, steps

@@ -25,7 +25,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, make_classificatio
 from sklearn.linear_model import LogisticRegression
 
 import privbandit_envs  # noqa: F401
-from privbandit_envs.classification import min_max
+from privbandit_envs.families.classification import min_max
 
 Settings = dict[str, Any]
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]

@@ -19,7 +19,7 @@ import gymnasium as gym
 import numpy as np
 from privbandit_agents import make, play
 
-from privbandit_envs.mnl import best_assortment
+from privbandit_envs.families.mnl import best_assortment
 
 REPEATS = 7
 SETTINGS = {

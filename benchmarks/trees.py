@@ -23,7 +23,7 @@ from privbandit_agents.local.lpct_report import LeafReport
 from privbandit_agents.privacy.audit import audit
 
 import privbandit_envs  # noqa: F401
-from privbandit_envs.classification import eta
+from privbandit_envs.families.classification import eta
 
 ENV = "privbandit/Classification-v0"
 Settings = dict[str, Any]

@@ -18,7 +18,7 @@ __all__ = [
     "register",
 ]
 
-register("privbandit/Linear-v0", "privbandit_envs.linear:LinearProblem")
-register("privbandit/SparseLinear-v0", "privbandit_envs.sparse:SparseLinearProblem")
-register("privbandit/Assortment-v0", "privbandit_envs.assortment:AssortmentProblem")
-register("privbandit/Classification-v0", "privbandit_envs.classification:ClassificationProblem")
+register("privbandit/Linear-v0", "privbandit_envs.families.linear:LinearProblem")
+register("privbandit/SparseLinear-v0", "privbandit_envs.families.sparse:SparseLinearProblem")
+register("privbandit/Assortment-v0", "privbandit_envs.families.assortment:AssortmentProblem")
+register("privbandit/Classification-v0", "privbandit_envs.families.classification:ClassificationProblem")

@@ -6,11 +6,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from privbandit_envs._validate import count
-from privbandit_envs._validate import seed as checked_seed
 from privbandit_envs.population import Counts, Population, Tally
 from privbandit_envs.problem import Array, Kinds, Problem, Served
 from privbandit_envs.stream import Bookmark, UserStream, World
+from privbandit_envs.validate import count
+from privbandit_envs.validate import seed as checked_seed
 
 
 class BanditEnv(gym.Env[Array, Any]):

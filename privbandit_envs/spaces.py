@@ -9,7 +9,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_envs._validate import count
+from privbandit_envs.validate import count
 
 
 class Assortments(MultiBinary):

@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence, default_rng
 
-from privbandit_envs._validate import count, did_you_mean, seed
 from privbandit_envs.population import Population
 from privbandit_envs.problem import Array, Problem, Rounds, Served
+from privbandit_envs.validate import count, did_you_mean, seed
 
 BLOCK_BYTES = 2**19
 Bookmark = dict[str, Any]

@@ -8,10 +8,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from privbandit_envs._validate import count
-from privbandit_envs._validate import seed as checked_seed
 from privbandit_envs.problem import Array, Problem, Served
 from privbandit_envs.stream import Bookmark, UserStream, World
+from privbandit_envs.validate import count
+from privbandit_envs.validate import seed as checked_seed
 
 INFO = ("feedback", "regret", "expected_reward", "optimal_action")
 

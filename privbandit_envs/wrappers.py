@@ -10,9 +10,9 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
-from privbandit_envs._validate import count
 from privbandit_envs.problem import Array, Floats
 from privbandit_envs.spaces import Assortments, top_k
+from privbandit_envs.validate import count
 
 
 class RegretCurve:

@@ -24,7 +24,7 @@ OPTIONAL = {
     "logistic.py": {"sklearn"},
     "partition.py": {"sklearn"},
 }
-PUBLIC_MATHS = {"privbandit_envs.mnl", "privbandit_envs.spaces", "privbandit_envs._validate"}
+PUBLIC_MATHS = {"privbandit_envs.families.mnl", "privbandit_envs.spaces", "privbandit_envs.validate"}
 
 
 def imports(path: Path, top_level_only: bool = False) -> set[str]:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from privbandit_agents.privacy.ledger import Ledger
 from privbandit_agents.state import Stateful
-from privbandit_envs._validate import above, at_least, count, fraction, one_of, positive
 from privbandit_envs.spaces import Assortments, top_k
+from privbandit_envs.validate import above, at_least, count, fraction, one_of, positive
 from privbandit_envs.wrappers import RegretCurve
 
 if TYPE_CHECKING:

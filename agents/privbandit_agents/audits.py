@@ -25,7 +25,7 @@ from privbandit_agents.privacy.audit import Claim, Game
 from privbandit_agents.privacy.games import Request
 from privbandit_agents.privacy.targets import CALIBRATIONS, DELTAS, PUBLISHED, TARGETS
 from privbandit_agents.registry import AGENTS, field_names, find, make
-from privbandit_envs._validate import one_of, positive
+from privbandit_envs.validate import one_of, positive
 
 Floats = NDArray[np.float64]
 ROUNDS = 16

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.agent import Assortments, Stateful, many, top_k
 from privbandit_agents.rows import Rows
-from privbandit_envs.mnl import attraction, best_assortment
+from privbandit_envs.families.mnl import attraction, best_assortment
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from privbandit_agents.labels import SCALES, LabelLearner, ends_of
 from privbandit_agents.registry import field_names, find, settings_of
-from privbandit_envs._validate import one_of
-from privbandit_envs.classification import min_max
+from privbandit_envs.families.classification import min_max
+from privbandit_envs.validate import one_of
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

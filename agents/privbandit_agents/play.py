@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from privbandit_agents.agent import Agent, LearningAgent
 from privbandit_agents.snapshots import Snapshots
 from privbandit_envs import BanditEnv
-from privbandit_envs._validate import count
+from privbandit_envs.validate import count
 from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
 
 CHUNK_BYTES = 2**22

@@ -13,7 +13,7 @@ import numpy as np
 
 from privbandit_agents import state
 from privbandit_agents.agent import Agent
-from privbandit_envs._validate import did_you_mean, one_of
+from privbandit_envs.validate import did_you_mean, one_of
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ read by ``expedia``, prepared by ``hotels`` and kept by ``prepared``; ``expedia_
 
 from pathlib import Path
 
-from privbandit_envs._validate import did_you_mean
-from privbandit_envs.datasets import bundled, csv, lpct, openml
+from privbandit_envs.datasets import bundled, csv, openml
+from privbandit_envs.datasets import tables as lpct
 from privbandit_envs.datasets.dataset import Dataset
+from privbandit_envs.validate import did_you_mean
 
 __all__ = ["Dataset", "load"]
 

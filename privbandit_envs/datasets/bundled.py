@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from privbandit_envs._validate import one_of
 from privbandit_envs.datasets.dataset import Dataset
+from privbandit_envs.validate import one_of
 
 NAMES = ("breast_cancer", "digits", "digits-binary", "wine")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from privbandit_envs._validate import did_you_mean
 from privbandit_envs.datasets.dataset import Dataset, encode
+from privbandit_envs.validate import did_you_mean
 
 
 def read(path: Path, label: str | None = None) -> Dataset:

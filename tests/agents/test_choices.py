@@ -6,7 +6,7 @@ from privbandit_agents.agent import Assortments
 from privbandit_agents.choices import Choices, LaidOut, best_sets, lay_out, random_sets, together
 from scipy.optimize import check_grad, minimize
 
-from privbandit_envs.mnl import attraction, best_assortment
+from privbandit_envs.families.mnl import attraction, best_assortment
 
 
 def choices(n: int = 200, seed: int = 0) -> Choices:

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from privbandit_envs.classification import eta
+from privbandit_envs.families.classification import eta
 
 Rows = tuple[Any, Any]
 

@@ -10,7 +10,7 @@ from privbandit_agents.testing import HORIZON, LEARNER_CHECKS, checks_for
 from privbandit_envs import ENV_IDS, register
 
 SMALL = "conformance/SparseLinear-v0"  # second moments of 400 features are no test of anything but patience
-register(SMALL, "privbandit_envs.sparse:SparseLinearProblem", dim=25)
+register(SMALL, "privbandit_envs.families.sparse:SparseLinearProblem", dim=25)
 IDS = [SMALL if env_id == "privbandit/SparseLinear-v0" else env_id for env_id in ENV_IDS if "privbandit/" in env_id]
 PAIRS = [(name, env_id) for name in AGENTS for env_id in IDS if can_play(name, gym.make(env_id))]
 CASES = [(check, name, env_id) for name, env_id in PAIRS for check in checks_for(name)]

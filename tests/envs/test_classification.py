@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from privbandit_envs import BanditEnv
-from privbandit_envs.classification import ClassificationProblem, Split, eta, min_max
 from privbandit_envs.datasets import load
+from privbandit_envs.families.classification import ClassificationProblem, Split, eta, min_max
 
 DATA = ["breast_cancer", "digits", "digits-binary", "wine"]
 

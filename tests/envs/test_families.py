@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privbandit_envs.assortment import AssortmentProblem
-from privbandit_envs.linear import DESIGNS, LinearProblem
-from privbandit_envs.sparse import SparseLinearProblem, correlate, draw_beta
+from privbandit_envs.families.assortment import AssortmentProblem
+from privbandit_envs.families.linear import DESIGNS, LinearProblem
+from privbandit_envs.families.sparse import SparseLinearProblem, correlate, draw_beta
 
 
 def rng(seed: int = 0) -> np.random.Generator:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privbandit_envs.gaussians import gaussians
+from privbandit_envs.families.gaussians import gaussians
 
 N = 200_000  # a KS test of this size rejects a scale that is off by 2 %
 ALPHA = 1e-4

@@ -5,9 +5,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from privbandit_envs.assortment import AssortmentProblem
-from privbandit_envs.datasets import expedia_sample, prepared
-from privbandit_envs.mnl import attraction
+from privbandit_envs.datasets import store as prepared
+from privbandit_envs.datasets.hotels import sample as expedia_sample
+from privbandit_envs.families.assortment import AssortmentProblem
+from privbandit_envs.families.mnl import attraction
 
 SAMPLE = expedia_sample.prepared()
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import linprog
 
-from privbandit_envs.mnl import attraction, best_assortment, offer, purchase
+from privbandit_envs.families.mnl import attraction, best_assortment, offer, purchase
 
 
 def revenue_of_set(weights: np.ndarray, revenues: np.ndarray, items: tuple[int, ...]) -> float:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from privbandit_envs import register
 from privbandit_envs.env import BanditEnv
-from privbandit_envs.linear import LinearProblem
+from privbandit_envs.families.linear import LinearProblem
 from privbandit_envs.problem import Kinds
 from privbandit_envs.testing import check_counts, check_episode
 from privbandit_envs.wrappers import RegretCurve

@@ -52,7 +52,7 @@ def test_the_general_path_does_not_depend_on_grouping(sizes: list[int]) -> None:
         done += size
 
 
-@pytest.mark.parametrize("problem", [Coin, "privbandit_envs.linear:LinearProblem"])
+@pytest.mark.parametrize("problem", [Coin, "privbandit_envs.families.linear:LinearProblem"])
 def test_a_bad_action_anywhere_serves_nobody(problem: Any) -> None:
     env = BanditEnv(problem, horizon=2000)
     env.reset(seed=0)
@@ -152,9 +152,9 @@ def test_seeds_are_integers(bad: Any) -> None:
 
 
 def test_an_id_belongs_to_one_problem() -> None:
-    register("privbandit/Linear-v0", "privbandit_envs.linear:LinearProblem")
+    register("privbandit/Linear-v0", "privbandit_envs.families.linear:LinearProblem")
     with pytest.raises(ValueError, match="registered for another problem"):
-        register("privbandit/Linear-v0", "privbandit_envs.sparse:SparseLinearProblem")
+        register("privbandit/Linear-v0", "privbandit_envs.families.sparse:SparseLinearProblem")
 
 
 def test_unknown_arguments_get_the_nearest_name() -> None:

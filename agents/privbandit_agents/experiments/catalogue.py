@@ -12,9 +12,9 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 import privbandit_envs  # noqa: F401 (registers the environments)
 from privbandit_agents.registry import find
-from privbandit_envs._validate import did_you_mean
 from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.stream import load
+from privbandit_envs.validate import did_you_mean
 
 FACES = ("horizon", "instance_seed")
 DEFAULT_HORIZON = 10_000

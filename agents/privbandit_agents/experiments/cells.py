@@ -9,7 +9,7 @@ from privbandit_agents.experiments.catalogue import agent_defaults, env_defaults
 from privbandit_agents.experiments.labels import as_text, bare, short
 from privbandit_agents.experiments.store import name_of
 from privbandit_agents.experiments.trial import Trial, plain
-from privbandit_envs._validate import did_you_mean
+from privbandit_envs.validate import did_you_mean
 
 OWN = ("seed", "checkpoints")
 VARIANT = "variant"

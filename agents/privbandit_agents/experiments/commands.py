@@ -19,7 +19,7 @@ from privbandit_agents.experiments.labels import short
 from privbandit_agents.experiments.listing import agent_lines, dataset_lines, env_lines, experiment_lines
 from privbandit_agents.experiments.settings import from_yaml
 from privbandit_agents.experiments.usage import UsageError, usage_errors
-from privbandit_envs._validate import count, one_of, positive
+from privbandit_envs.validate import count, one_of, positive
 
 if TYPE_CHECKING:
     from privbandit_agents.experiments.engine import Engine

@@ -14,13 +14,13 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from privbandit_agents.experiments.listing import dataset_lines
 from privbandit_agents.experiments.usage import UsageError, usage_errors
-from privbandit_envs._validate import count, positive
-from privbandit_envs.datasets import lpct
+from privbandit_envs.datasets import tables as lpct
+from privbandit_envs.validate import count, positive
 
 if TYPE_CHECKING:
-    from privbandit_envs.datasets.expedia import Searches
-    from privbandit_envs.datasets.lpct import Prepared as PreparedRows
-    from privbandit_envs.datasets.prepared import Prepared
+    from privbandit_envs.datasets.hotels.read import Searches
+    from privbandit_envs.datasets.store import Prepared
+    from privbandit_envs.datasets.tables import Prepared as PreparedRows
 
 data = typer.Typer(help="Prepare real data for the environments.")
 out_console = Console(width=None if sys.stdout.isatty() else 120)
@@ -44,7 +44,9 @@ def prepare_expedia(
     ridge: Annotated[float, typer.Option(help="Penalty of the choice model.")] = 1.0,
 ) -> None:
     """Prepare the Expedia searches for Assortment-v0: hotels, users and a fitted choice model in one file."""
-    from privbandit_envs.datasets import expedia, hotels, prepared
+    from privbandit_envs.datasets import store as prepared
+    from privbandit_envs.datasets.hotels import prepare as hotels
+    from privbandit_envs.datasets.hotels import read as expedia
 
     out = out or path.with_suffix(".npz")
     check_target(out, path)
@@ -67,7 +69,7 @@ def write_sample(
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
 ) -> None:
     """Write a generated sample with the columns of the Expedia file: for trying things out, not real data."""
-    from privbandit_envs.datasets import expedia_sample
+    from privbandit_envs.datasets.hotels import sample as expedia_sample
 
     if path.exists():
         raise UsageError(f"{path} exists; choose the name of a new file.")
@@ -116,7 +118,7 @@ def write_rows_sample(
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
 ) -> None:
     """Write a generated sample with the columns of a data set: for trying things out, not real data."""
-    from privbandit_envs.datasets.lpct import sample
+    from privbandit_envs.datasets.tables import sample
 
     if path.exists():
         raise UsageError(f"{path} exists; choose the name of a new file.")

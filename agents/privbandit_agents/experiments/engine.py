@@ -19,7 +19,7 @@ from privbandit_agents.experiments.claims import BusyError, started
 from privbandit_agents.experiments.cluster import dask_cluster
 from privbandit_agents.experiments.ends import Busy, End, Failure
 from privbandit_agents.experiments.trial import SAVE_EVERY, Outcome, Trial, run_trial
-from privbandit_envs._validate import one_of
+from privbandit_envs.validate import one_of
 
 ENGINES = ("loky", "dask")
 BUNDLE = 0.5

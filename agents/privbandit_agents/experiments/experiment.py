@@ -16,8 +16,8 @@ from privbandit_agents.experiments.plan import Plan, Positive, described, overri
 from privbandit_agents.experiments.settings import from_yaml
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_agents.experiments.verdict import Expected
-from privbandit_envs._validate import did_you_mean, one_of
 from privbandit_envs.stream import load
+from privbandit_envs.validate import did_you_mean, one_of
 
 SCALES = ("smoke", "paper")
 DECIDING = "paper"

@@ -57,7 +57,7 @@ def experiment_lines() -> Lines:
 
 def dataset_lines() -> Lines:
     """Yield the data sets of the paper on classification: which are there, and how to get the others."""
-    from privbandit_envs.datasets import lpct
+    from privbandit_envs.datasets import tables as lpct
 
     yield Text("Data sets\n", style="bold underline")
     for name, source in lpct.SOURCES.items():

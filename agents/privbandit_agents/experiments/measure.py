@@ -21,7 +21,7 @@ from privbandit_agents.experiments.statistics import (
     percentile_interval,
     seed_weights,
 )
-from privbandit_envs._validate import number
+from privbandit_envs.validate import number
 from privbandit_envs.wrappers import even_checkpoints
 
 POINTS = 50

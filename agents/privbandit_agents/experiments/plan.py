@@ -26,7 +26,7 @@ from privbandit_agents.experiments.settings import from_yaml
 from privbandit_agents.experiments.trial import Trial
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs import BanditEnv
-from privbandit_envs._validate import did_you_mean, one_of
+from privbandit_envs.validate import did_you_mean, one_of
 
 
 def seed_list(value: Any) -> Any:

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from privbandit_envs._validate import count
+from privbandit_envs.validate import count
 
 Floats = NDArray[np.float64]
 Aggregate = Callable[..., Any]

@@ -24,8 +24,8 @@ from privbandit_agents.experiments.provenance import code, provenance
 from privbandit_agents.play import Result, play
 from privbandit_agents.snapshots import Snapshots
 from privbandit_agents.state import remove_leftovers
-from privbandit_envs._validate import count
-from privbandit_envs._validate import seed as checked_seed
+from privbandit_envs.validate import count
+from privbandit_envs.validate import seed as checked_seed
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints
 
 AGENT_STREAM = 2**20

@@ -31,7 +31,7 @@ from privbandit_agents.privacy.accounting import epsilon_to_rho
 from privbandit_agents.privacy.choice import LIMIT, clipped_sums, sensitivities
 from privbandit_agents.privacy.counters import smat, svec
 from privbandit_agents.privacy.mechanisms import Gaussian
-from privbandit_envs._validate import numbers
+from privbandit_envs.validate import numbers
 
 BLOCK = 512
 """Users whose sets are chosen at once, so that their contexts stay in cache."""

@@ -8,8 +8,9 @@ import pytest
 from privbandit_agents.experiments.commands import app
 from typer.testing import CliRunner, Result
 
-from privbandit_envs.datasets import expedia_sample, prepared
-from privbandit_envs.datasets.lpct import SOURCES, store
+from privbandit_envs.datasets import store as prepared
+from privbandit_envs.datasets.hotels import sample as expedia_sample
+from privbandit_envs.datasets.tables import SOURCES, store
 
 
 def invoke(*arguments: str) -> Result:

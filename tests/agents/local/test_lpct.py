@@ -13,7 +13,7 @@ from privbandit_agents.local.lpct_tree import WeightedTree
 from privbandit_agents.local.partition import Partition, grow, max_edge
 from privbandit_agents.privacy.audit import audit
 
-from privbandit_envs.classification import eta
+from privbandit_envs.families.classification import eta
 
 KINDS = ("laplace", "signed-subset", "ternary", "grr")
 TABLE: dict[tuple[str, float, int], float] = {  # variance of S = (2 y - 1) e_leaf / 2, user outside the leaf

@@ -10,7 +10,7 @@ from privbandit_agents.local.lpct_prune import PrunedTree
 from privbandit_agents.local.partition import max_edge
 from privbandit_agents.privacy.audit import audit
 
-from privbandit_envs.classification import eta
+from privbandit_envs.families.classification import eta
 
 
 def world(horizon: int = 5000, **kwargs: Any) -> Any:

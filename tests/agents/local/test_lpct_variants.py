@@ -11,7 +11,7 @@ from privbandit_agents.local.partition import Grid, grow, max_edge
 from privbandit_agents.privacy.audit import audit
 from privbandit_agents.registry import load, save
 
-from privbandit_envs.classification import eta
+from privbandit_envs.families.classification import eta
 
 
 def world(horizon: int = 5000, **kwargs: Any) -> Any:

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privbandit_envs.datasets import expedia, expedia_sample
+from privbandit_envs.datasets.hotels import read as expedia
+from privbandit_envs.datasets.hotels import sample as expedia_sample
 
 NAMES = list(expedia.COLUMNS)
 HEADER = ",".join(NAMES)

@@ -2,8 +2,9 @@ from pathlib import Path
 
 import numpy as np
 
-from privbandit_envs.datasets import expedia, hotels
-from privbandit_envs.datasets.expedia_sample import HISTORY, TOP, preferences, prepared, table, top, write
+from privbandit_envs.datasets.hotels import prepare as hotels
+from privbandit_envs.datasets.hotels import read as expedia
+from privbandit_envs.datasets.hotels.sample import HISTORY, TOP, preferences, prepared, table, top, write
 
 
 def test_the_file_is_the_table(tmp_path: Path) -> None:

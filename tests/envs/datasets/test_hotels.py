@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeRegressor
 
-from privbandit_envs.datasets import expedia_sample, hotels
-from privbandit_envs.datasets.expedia import Searches
-from privbandit_envs.datasets.hotels import HOTELS, USERS, features, prepare, select, standardised
+from privbandit_envs.datasets.hotels import prepare as hotels
+from privbandit_envs.datasets.hotels import sample as expedia_sample
+from privbandit_envs.datasets.hotels.prepare import HOTELS, USERS, features, prepare, select, standardised
+from privbandit_envs.datasets.hotels.read import Searches
 
 
 def sample(n: int = 200, seed: int = 1, **changes: Any) -> Searches:

@@ -13,10 +13,11 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
-from privbandit_envs.classification import ClassificationProblem, Split
-from privbandit_envs.datasets import Dataset, load, lpct
-from privbandit_envs.datasets.lpct import SOURCES, download, prepare, sample, store
-from privbandit_envs.datasets.lpct.files import GENERATED
+from privbandit_envs.datasets import Dataset, load
+from privbandit_envs.datasets import tables as lpct
+from privbandit_envs.datasets.tables import SOURCES, download, prepare, sample, store
+from privbandit_envs.datasets.tables.files import GENERATED
+from privbandit_envs.families.classification import ClassificationProblem, Split
 
 KAGGLE = [name for name, source in SOURCES.items() if source.url is None]
 RULES = [name for name, source in SOURCES.items() if source.rule is not None]

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privbandit_envs.datasets import expedia_sample, prepared
-from privbandit_envs.datasets.prepared import JOINS, Prepared, free
+from privbandit_envs.datasets import store as prepared
+from privbandit_envs.datasets.hotels import sample as expedia_sample
+from privbandit_envs.datasets.store import JOINS, Prepared, free
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_a_failing_save_leaves_nothing_and_the_old_file_stays(
 def test_a_process_killed_in_the_middle_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom privbandit_envs.datasets.prepared import atomic\n"
+        "import sys, time\nfrom pathlib import Path\nfrom privbandit_envs.datasets.store import atomic\n"
         f"with atomic(Path({str(path)!r})) as file:\n"
         "    file.write(b'half'); file.flush(); print('half', flush=True); time.sleep(60)"
     )

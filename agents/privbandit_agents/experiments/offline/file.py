@@ -14,8 +14,8 @@ from privbandit_agents.experiments.offline.world import World
 from privbandit_agents.experiments.plan import Positive
 from privbandit_agents.experiments.usage import UsageError
 from privbandit_envs.datasets import bundled, load
-from privbandit_envs.datasets.lpct import state
-from privbandit_envs.datasets.lpct.sources import SOURCES
+from privbandit_envs.datasets.tables import state
+from privbandit_envs.datasets.tables.sources import SOURCES
 
 Pick = Literal["best", "honest"]
 Axis = Literal["linear", "log", "categories"]

@@ -12,8 +12,8 @@ from privbandit_agents.experiments.store import canonical
 from privbandit_agents.experiments.trial import plain
 from privbandit_agents.labels import SCALES, LabelLearner, ends_of
 from privbandit_agents.registry import find, settings_of
-from privbandit_envs._validate import one_of
 from privbandit_envs.stream import load
+from privbandit_envs.validate import one_of
 
 ESTIMATOR = ("feature_range", "scale_by", "aggregate")
 """Settings of the estimator; all others are the agent's."""

@@ -15,7 +15,7 @@ from privbandit_agents.experiments.offline.task import Task
 from privbandit_agents.experiments.statistics import Floats
 from privbandit_agents.experiments.store import name_of
 from privbandit_agents.experiments.trial import plain
-from privbandit_envs._validate import did_you_mean
+from privbandit_envs.validate import did_you_mean
 
 Int64s = NDArray[np.int64]
 

@@ -26,7 +26,7 @@ from privbandit_agents.experiments.trial import plain
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_agents.experiments.verdict import Verdict, verdict_table, write_verdicts
 from privbandit_agents.state import atomic
-from privbandit_envs._validate import one_of
+from privbandit_envs.validate import one_of
 
 SMALLEST = 10**9
 UNDECIDING = "This scale shows that everything runs; its few rows and replications decide nothing."

@@ -10,8 +10,8 @@ from pydantic import Field, field_validator, model_validator
 
 from privbandit_agents.experiments.experiment import Model
 from privbandit_agents.experiments.plan import Positive
-from privbandit_envs.classification import SYNTHETIC, eta
 from privbandit_envs.datasets import Dataset, load
+from privbandit_envs.families.classification import SYNTHETIC, eta
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -8,11 +8,11 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 
-from privbandit_envs._validate import count, one_of, positive
-from privbandit_envs._validate import seed as checked_seed
 from privbandit_envs.datasets import Dataset, load
 from privbandit_envs.datasets.dataset import row_blocks
 from privbandit_envs.problem import ArmProblem, Array, Floats
+from privbandit_envs.validate import count, one_of, positive
+from privbandit_envs.validate import seed as checked_seed
 
 SYNTHETIC = "lpct-synthetic"
 PUBLIC_STREAM = 20231025  # keeps public draws apart from any other generator of the same seed

@@ -7,11 +7,11 @@ NAME PATH``. What is done with each stands in ``sources``.
 from pathlib import Path
 
 from privbandit_envs.datasets.dataset import Dataset
-from privbandit_envs.datasets.lpct import download, store
-from privbandit_envs.datasets.lpct.prepare import prepare
-from privbandit_envs.datasets.lpct.sources import SOURCES
-from privbandit_envs.datasets.lpct.store import Prepared
-from privbandit_envs.datasets.lpct.table import Tick
+from privbandit_envs.datasets.tables import download, store
+from privbandit_envs.datasets.tables.prepare import prepare
+from privbandit_envs.datasets.tables.sources import SOURCES
+from privbandit_envs.datasets.tables.store import Prepared
+from privbandit_envs.datasets.tables.table import Tick
 
 __all__ = ["NAMES", "SOURCES", "Prepared", "get", "load", "prepare", "state"]
 

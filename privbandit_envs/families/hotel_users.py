@@ -7,9 +7,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_envs._validate import did_you_mean, one_of
-from privbandit_envs.datasets import prepared
-from privbandit_envs.datasets.prepared import JOINS, SAMPLE, Prepared
+from privbandit_envs.datasets import store as prepared
+from privbandit_envs.datasets.store import JOINS, SAMPLE, Prepared
+from privbandit_envs.validate import did_you_mean, one_of
 
 Array = NDArray[Any]
 SYNTHETIC = "synthetic"
@@ -52,7 +52,7 @@ def load(source: str) -> Prepared:
         ImportError: the sample needs scikit-learn and it is missing.
     """
     if source == SAMPLE:
-        from privbandit_envs.datasets import expedia_sample
+        from privbandit_envs.datasets.hotels import sample as expedia_sample
 
         return expedia_sample.prepared()
     if not isinstance(source, str) or not Path(source).expanduser().is_file():

@@ -12,9 +12,9 @@ from urllib.error import URLError
 from urllib.request import urlopen
 from zipfile import BadZipFile, is_zipfile
 
-from privbandit_envs.datasets.lpct.files import DAMAGED, opened
-from privbandit_envs.datasets.lpct.sources import SOURCES
-from privbandit_envs.datasets.prepared import atomic
+from privbandit_envs.datasets.store import atomic
+from privbandit_envs.datasets.tables.files import DAMAGED, opened
+from privbandit_envs.datasets.tables.sources import SOURCES
 
 TIMEOUT = 60
 """Seconds without an answer after which a download fails."""

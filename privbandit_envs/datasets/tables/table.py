@@ -10,9 +10,9 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_envs._validate import did_you_mean
-from privbandit_envs.datasets.lpct.files import GENERATED, blocks, opened, parsed
-from privbandit_envs.datasets.lpct.sources import FILE
+from privbandit_envs.datasets.tables.files import GENERATED, blocks, opened, parsed
+from privbandit_envs.datasets.tables.sources import FILE
+from privbandit_envs.validate import did_you_mean
 
 Floats = NDArray[np.float32]
 Codes = NDArray[np.int32]

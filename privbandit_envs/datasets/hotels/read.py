@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_envs._validate import did_you_mean
+from privbandit_envs.validate import did_you_mean
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from privbandit_envs._validate import count
-from privbandit_envs._validate import seed as checked_seed
-from privbandit_envs.datasets import hotels
-from privbandit_envs.datasets.expedia import COLUMNS, COUNT, FLAG, MOMENT, SIGN, Searches
-from privbandit_envs.datasets.hotels import Integers
-from privbandit_envs.datasets.prepared import SAMPLE, Prepared, atomic, extended
+from privbandit_envs.datasets.hotels import prepare as hotels
+from privbandit_envs.datasets.hotels.prepare import Integers
+from privbandit_envs.datasets.hotels.read import COLUMNS, COUNT, FLAG, MOMENT, SIGN, Searches
+from privbandit_envs.datasets.store import SAMPLE, Prepared, atomic, extended
+from privbandit_envs.validate import count
+from privbandit_envs.validate import seed as checked_seed
 
 Floats = NDArray[np.float64]
 Columns = dict[str, Floats]

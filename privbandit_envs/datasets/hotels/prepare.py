@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_envs._validate import count, fraction, positive
-from privbandit_envs.datasets.expedia import Searches
-from privbandit_envs.datasets.logit import BilinearLogit
-from privbandit_envs.datasets.prepared import JOINS, Facts, Prepared, extended, free
+from privbandit_envs.datasets.hotels.logit import BilinearLogit
+from privbandit_envs.datasets.hotels.read import Searches
+from privbandit_envs.datasets.store import JOINS, Facts, Prepared, extended, free
+from privbandit_envs.validate import count, fraction, positive
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -11,12 +11,12 @@ from gymnasium.spaces import Box
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_envs._validate import count, numbers, one_of
-from privbandit_envs.gaussians import gaussians
-from privbandit_envs.hotel_users import SYNTHETIC, HotelUsers, load
-from privbandit_envs.mnl import NO_PURCHASE, attraction, best_assortment, offer, purchase, revenue_of
+from privbandit_envs.families.gaussians import gaussians
+from privbandit_envs.families.hotel_users import SYNTHETIC, HotelUsers, load
+from privbandit_envs.families.mnl import NO_PURCHASE, attraction, best_assortment, offer, purchase, revenue_of
 from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served
 from privbandit_envs.spaces import Assortments, top_k
+from privbandit_envs.validate import count, numbers, one_of
 
 BOUND = 8.0  # contexts are clipped here: beyond it a standard Gaussian has probability 1.2e-15
 

@@ -7,9 +7,9 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 
-from privbandit_envs._validate import at_least, count, number, numbers, one_of
-from privbandit_envs.gaussians import gaussians
+from privbandit_envs.families.gaussians import gaussians
 from privbandit_envs.problem import ArmProblem, Array, Floats
+from privbandit_envs.validate import at_least, count, number, numbers, one_of
 
 BOUND = 8.0  # contexts are clipped here: beyond it a standard Gaussian has probability 1.2e-15
 

@@ -11,7 +11,7 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 
 from privbandit_envs.datasets.dataset import Dataset
-from privbandit_envs.datasets.prepared import atomic
+from privbandit_envs.datasets.store import atomic
 
 FOLDER = "PRIVBANDIT_DATA"
 """Environment variable that names the folder of prepared data."""

@@ -12,11 +12,11 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from privbandit_envs._validate import count, one_of
-from privbandit_envs._validate import seed as checked_seed
-from privbandit_envs.datasets.lpct.files import GENERATED
-from privbandit_envs.datasets.lpct.sources import SOURCES
-from privbandit_envs.datasets.prepared import atomic
+from privbandit_envs.datasets.store import atomic
+from privbandit_envs.datasets.tables.files import GENERATED
+from privbandit_envs.datasets.tables.sources import SOURCES
+from privbandit_envs.validate import count, one_of
+from privbandit_envs.validate import seed as checked_seed
 
 Law = tuple[float, float] | tuple[float, float, int] | tuple[str, ...]
 """Numbers from a range, with that many digits after the point; or categories, all equally often."""

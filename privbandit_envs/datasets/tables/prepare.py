@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_envs.datasets.dataset import Dataset
-from privbandit_envs.datasets.lpct import table
-from privbandit_envs.datasets.lpct.files import GENERATED
-from privbandit_envs.datasets.lpct.sources import FILE, SOURCES, Kind, Source
-from privbandit_envs.datasets.lpct.store import Facts, Prepared
-from privbandit_envs.datasets.lpct.table import Codes, Floats, Table, Tick
+from privbandit_envs.datasets.tables import table
+from privbandit_envs.datasets.tables.files import GENERATED
+from privbandit_envs.datasets.tables.sources import FILE, SOURCES, Kind, Source
+from privbandit_envs.datasets.tables.store import Facts, Prepared
+from privbandit_envs.datasets.tables.table import Codes, Floats, Table, Tick
 
 Mask = NDArray[np.bool_]
 

@@ -7,9 +7,9 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 
-from privbandit_envs._validate import count, fraction, numbers, one_of, positive
-from privbandit_envs.gaussians import gaussians
+from privbandit_envs.families.gaussians import gaussians
 from privbandit_envs.problem import ArmProblem, Array, Floats, Kinds, pick
+from privbandit_envs.validate import count, fraction, numbers, one_of, positive
 
 DESIGNS = ("sphere", "case1", "case2", "ill", "mixed")
 NOISES = ("rademacher", "uniform")

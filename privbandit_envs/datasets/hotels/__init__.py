@@ -1,0 +1,1 @@
+"""Hotel searches: reading them, fitting a choice model, and a small generated sample."""

@@ -1,0 +1,1 @@
+"""The four families of bandits: linear, sparse, assortments and classification."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from privbandit_agents.privacy.local import (
+from privbandit_agents.privacy.randomizers.one_hot import (
     KaryRandomizedResponse,
     LaplaceOneHot,
     LocalRandomizer,
@@ -20,7 +20,7 @@ from privbandit_agents.privacy.local import (
     SubsetSelection,
     UnaryEncoding,
 )
-from privbandit_agents.privacy.sphere import BinCapSign, Hemisphere
+from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 
 USERS = 10_000
 TARGET = 100.0

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from privbandit_agents.privacy.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
+from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
 
 HORIZONS = (100, 1000, 10_000, 100_000)
 DIM = 20  # a Gram matrix and a vector for d = 5

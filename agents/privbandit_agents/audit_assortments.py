@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular, toeplitz
 
 from privbandit_agents.privacy.audit import Claim, Game
-from privbandit_agents.privacy.counters import square_root_coefficients
+from privbandit_agents.privacy.mechanisms.counters import square_root_coefficients
 from privbandit_agents.registry import make
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from privbandit_agents.agent import FOREVER
 from privbandit_agents.local.gradients import GradientAgent
 from privbandit_agents.privacy.audit import Claim, Game
-from privbandit_agents.privacy.mechanisms import Gaussian
+from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.registry import make
 
 Floats = NDArray[np.float64]

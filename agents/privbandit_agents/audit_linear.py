@@ -12,7 +12,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.privacy.audit import Claim, Game
-from privbandit_agents.privacy.counters import smat
+from privbandit_agents.privacy.mechanisms.counters import smat
 from privbandit_agents.registry import make
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,8 @@ import pytest
 from privbandit_agents import audits
 from privbandit_agents.audit_assortments import GAMES, AssortmentGame, GramGame, NewtonGame
 from privbandit_agents.joint import private_cov
-from privbandit_agents.privacy import choice
 from privbandit_agents.privacy.audit import Verdict, audit
+from privbandit_agents.privacy.contributions import choices as choice
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*published calibration")
 

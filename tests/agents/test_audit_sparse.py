@@ -3,7 +3,7 @@ import pytest
 from privbandit_agents.audit_sparse import SparseGame
 from privbandit_agents.audits import game
 from privbandit_agents.privacy.audit import audit
-from privbandit_agents.privacy.mechanisms import GumbelTopK
+from privbandit_agents.privacy.mechanisms.additive import GumbelTopK
 
 AGENTS = ("fliphat", "clipped-iht")
 

@@ -25,9 +25,9 @@ from privbandit_agents.agent import (
     positive,
 )
 from privbandit_agents.joint.clipping import Clip, Presumed, largest_of, passed
-from privbandit_agents.privacy.accounting import epsilon_to_rho
-from privbandit_agents.privacy.mechanisms import Gaussian
-from privbandit_agents.privacy.moments import LIMIT, played, together
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.contributions.moments import LIMIT, played, together
+from privbandit_agents.privacy.mechanisms.additive import Gaussian
 
 CAP = 3.0
 """Absolute residuals are averaged up to so many presumed scales."""

@@ -26,10 +26,10 @@ from privbandit_agents.agent import (
 from privbandit_agents.choices import Choices, LaidOut, best_sets, lay_out, random_sets, together
 from privbandit_agents.joint.dpmnl_settings import Settings, exploration_length, spread_trigger
 from privbandit_agents.joint.private_cov import PrivateCov, gram_sensitivity, published_sensitivity
-from privbandit_agents.privacy.accounting import epsilon_to_rho
-from privbandit_agents.privacy.choice import sanitise
-from privbandit_agents.privacy.ledger import Cost, zcdp
-from privbandit_agents.privacy.objective import ObjectivePerturbation, UserLoss
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
+from privbandit_agents.privacy.contributions.choices import sanitise
+from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
 
 CHUNK = 256
 """Users laid out at once, so that they stay in cache."""

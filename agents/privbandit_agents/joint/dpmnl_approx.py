@@ -12,10 +12,10 @@ from privbandit_agents.agent import Guarantee, Ledger
 from privbandit_agents.joint.dpmnl import DPMNL, Plan
 from privbandit_agents.joint.dpmnl_settings import Settings
 from privbandit_agents.privacy._validate import budget
-from privbandit_agents.privacy.accounting import epsilon_to_rho
-from privbandit_agents.privacy.ledger import approximate, zcdp
-from privbandit_agents.privacy.objective import UserLoss
-from privbandit_agents.privacy.objective_approximate import perturbation
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.accounting.ledger import approximate, zcdp
+from privbandit_agents.privacy.mechanisms.objective import UserLoss
+from privbandit_agents.privacy.mechanisms.objective_approximate import perturbation
 
 
 class DPMNLApprox(DPMNL):

@@ -27,11 +27,11 @@ from privbandit_agents.agent import (
     positive,
 )
 from privbandit_agents.joint.squared_loss import SquaredLoss
-from privbandit_agents.privacy import peeling
-from privbandit_agents.privacy.accounting import epsilon_to_rho
-from privbandit_agents.privacy.ledger import Cost, approximate, zcdp
-from privbandit_agents.privacy.mechanisms import GumbelTopK, LaplacePeeling
-from privbandit_agents.privacy.moments import played, together
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.accounting.ledger import Cost, approximate, zcdp
+from privbandit_agents.privacy.contributions.moments import played, together
+from privbandit_agents.privacy.mechanisms import selection as peeling
+from privbandit_agents.privacy.mechanisms.additive import GumbelTopK, LaplacePeeling
 
 GRAM_ITERATIONS, GRAM_DIM = 6, 1000
 """The Gram matrix is kept beyond so many iterations, up to this dimension, unless passing over the rows is cheaper."""

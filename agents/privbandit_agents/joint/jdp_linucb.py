@@ -23,10 +23,9 @@ from privbandit_agents.agent import (
     plays_arms,
     positive,
 )
-from privbandit_agents.privacy.accounting import epsilon_to_rho
-from privbandit_agents.privacy.counters import BinaryTree, BufferedToeplitz, SquareRootToeplitz
-from privbandit_agents.privacy.ledger import zcdp
-from privbandit_agents.privacy.moments import (
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.accounting.ledger import zcdp
+from privbandit_agents.privacy.contributions.moments import (
     SENSITIVITY,
     best_arm,
     optimistic_scorer,
@@ -35,6 +34,7 @@ from privbandit_agents.privacy.moments import (
     perturbed_ridge,
     played,
 )
+from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, SquareRootToeplitz
 
 COUNTERS = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}
 

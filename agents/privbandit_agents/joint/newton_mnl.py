@@ -27,10 +27,10 @@ from privbandit_agents.agent import (
 from privbandit_agents.choices import Choices, best_sets, random_sets, together
 from privbandit_agents.joint.quadratic import improved
 from privbandit_agents.privacy._validate import failure, within
-from privbandit_agents.privacy.accounting import epsilon_to_rho
-from privbandit_agents.privacy.choice import LIMIT, clipped_sums, sensitivities
-from privbandit_agents.privacy.counters import smat, svec
-from privbandit_agents.privacy.mechanisms import Gaussian
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_sums, sensitivities
+from privbandit_agents.privacy.mechanisms.additive import Gaussian
+from privbandit_agents.privacy.mechanisms.counters import smat, svec
 from privbandit_envs.validate import numbers
 
 BLOCK = 512

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.agent import Array, Stateful
-from privbandit_agents.privacy.counters import (
+from privbandit_agents.privacy.mechanisms.counters import (
     BinaryTree,
     BufferedToeplitz,
     Counter,

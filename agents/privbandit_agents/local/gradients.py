@@ -15,8 +15,8 @@ from privbandit_agents.agent import Array, Space
 from privbandit_agents.labels import Floats, Labels, PublicData
 from privbandit_agents.local.labels import LocalLabelAgent, added
 from privbandit_agents.local.linear_features import two_labels
-from privbandit_agents.privacy.randomizer import LocalRandomizer
-from privbandit_agents.privacy.sphere import BinCapSign, Hemisphere
+from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
+from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 
 REPORTS = ("auto", "bin-cap", "hemisphere")
 

@@ -13,9 +13,9 @@ from numpy.random import Generator
 
 from privbandit_agents.agent import Array, Space, above, at_least, one_of, positive
 from privbandit_agents.local.ldp_greedy import PureMomentAgent
-from privbandit_agents.privacy.counters import smat
-from privbandit_agents.privacy.inputs import inputs
-from privbandit_agents.privacy.moments import played, sanitise
+from privbandit_agents.privacy.contributions.moments import played, sanitise
+from privbandit_agents.privacy.mechanisms.counters import smat
+from privbandit_agents.privacy.randomizers.inputs import inputs
 
 
 @dataclass(frozen=True)

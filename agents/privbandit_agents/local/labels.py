@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from privbandit_agents.agent import Array, Guarantee, Ledger, LocalAgent, Space
 from privbandit_agents.labels import Floats, LabelLearner, Labels, PublicData, in_unit_cube
-from privbandit_agents.privacy.ledger import Cost, pure
+from privbandit_agents.privacy.accounting.ledger import Cost, pure
 
 
 class LocalLabelAgent(LabelLearner, LocalAgent):

@@ -14,11 +14,11 @@ from numpy.random import Generator
 
 from privbandit_agents.agent import Array, Guarantee, Ledger, Space, above, at_least, one_of, positive
 from privbandit_agents.local.ldp_linucb import MomentAgent
-from privbandit_agents.privacy.ledger import pure
-from privbandit_agents.privacy.local import LaplaceOneHot
-from privbandit_agents.privacy.moments import NORM, noise_of_gram, packed_size, unpack
-from privbandit_agents.privacy.randomizer import LocalRandomizer
-from privbandit_agents.privacy.sphere import Hemisphere
+from privbandit_agents.privacy.accounting.ledger import pure
+from privbandit_agents.privacy.contributions.moments import NORM, noise_of_gram, packed_size, unpack
+from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
+from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
+from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 
 @dataclass(frozen=True)

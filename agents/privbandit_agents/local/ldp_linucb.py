@@ -25,10 +25,9 @@ from privbandit_agents.agent import (
     plays_arms,
     positive,
 )
-from privbandit_agents.privacy.accounting import gaussian_epsilon
-from privbandit_agents.privacy.ledger import Cost, approximate
-from privbandit_agents.privacy.mechanisms import Gaussian
-from privbandit_agents.privacy.moments import (
+from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
+from privbandit_agents.privacy.accounting.ledger import Cost, approximate
+from privbandit_agents.privacy.contributions.moments import (
     SENSITIVITY,
     best_arm,
     optimistic_scorer,
@@ -37,6 +36,7 @@ from privbandit_agents.privacy.moments import (
     perturbed_ridge,
     played,
 )
+from privbandit_agents.privacy.mechanisms.additive import Gaussian
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from numpy.random import Generator
 
 from privbandit_agents.agent import Array, Space, above, one_of, positive
 from privbandit_agents.local.ldp_greedy import PureMomentAgent
-from privbandit_agents.privacy.moments import played, sanitise
-from privbandit_agents.privacy.sphere import Hemisphere
+from privbandit_agents.privacy.contributions.moments import played, sanitise
+from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,14 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.agent import Array, one_of
-from privbandit_agents.privacy.local import KaryRandomizedResponse, LaplaceOneHot, SignedSubset, SubsetSelection
-from privbandit_agents.privacy.randomizer import LocalRandomizer
-from privbandit_agents.privacy.sphere import BinCapSign
+from privbandit_agents.privacy.randomizers.one_hot import (
+    KaryRandomizedResponse,
+    LaplaceOneHot,
+    SignedSubset,
+    SubsetSelection,
+)
+from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
+from privbandit_agents.privacy.randomizers.sphere import BinCapSign
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]

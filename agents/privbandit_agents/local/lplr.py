@@ -30,8 +30,8 @@ from privbandit_agents.local.lplr_oracle import Oracle
 from privbandit_agents.local.lplr_paper import PaperOracle
 from privbandit_agents.local.lplr_pooled import PooledOracle
 from privbandit_agents.local.lplr_report import RELEASES
-from privbandit_agents.privacy.ledger import pure
-from privbandit_agents.privacy.moments import played, sanitise
+from privbandit_agents.privacy.accounting.ledger import pure
+from privbandit_agents.privacy.contributions.moments import played, sanitise
 
 PRESETS: dict[str, dict[str, Any]] = {
     "practical": {

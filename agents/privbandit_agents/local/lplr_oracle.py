@@ -13,7 +13,7 @@ import numpy as np
 from privbandit_agents.agent import Array, Stateful
 from privbandit_agents.local.lplr_report import Layout, Report
 from privbandit_agents.local.lplr_tree import Forest
-from privbandit_agents.privacy.randomizer import LocalRandomizer
+from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
 ROUNDING = 1e-9
 """What an eigenvalue of no users at all does not exceed."""

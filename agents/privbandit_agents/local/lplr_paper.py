@@ -7,7 +7,7 @@ import numpy as np
 
 from privbandit_agents.agent import Array
 from privbandit_agents.local.lplr_oracle import ROUNDING, Oracle
-from privbandit_agents.privacy.local import LaplaceOneHot
+from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 
 
 class PaperOracle(Oracle):

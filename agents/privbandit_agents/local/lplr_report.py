@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.agent import Array
-from privbandit_agents.privacy.counters import smat, svec
-from privbandit_agents.privacy.local import LaplaceOneHot
-from privbandit_agents.privacy.matrices import LaplaceWishart, PublishedLayer
-from privbandit_agents.privacy.randomizer import LocalRandomizer
-from privbandit_agents.privacy.sphere import BinCapSign, Hemisphere
+from privbandit_agents.privacy.mechanisms.counters import smat, svec
+from privbandit_agents.privacy.randomizers.matrices import LaplaceWishart, PublishedLayer
+from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
+from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
+from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 
 RELEASES = ("hemisphere", "bin-cap", "laplace", "wishart-difference")
 Weights = tuple[float, float, float, float]

@@ -16,10 +16,10 @@ from privbandit_agents.agent import Array, Ledger, Space, above, at_least, count
 from privbandit_agents.labels import Floats, Labels, PublicData
 from privbandit_agents.local.labels import LocalLabelAgent, added
 from privbandit_agents.local.linear_features import PublicFeatures, two_labels
-from privbandit_agents.privacy.ledger import Cost, approximate, pure
-from privbandit_agents.privacy.mechanisms import Gaussian
-from privbandit_agents.privacy.moments import NORM, SENSITIVITY, pack, packed_size, perturbed_ridge
-from privbandit_agents.privacy.sphere import Hemisphere
+from privbandit_agents.privacy.accounting.ledger import Cost, approximate, pure
+from privbandit_agents.privacy.contributions.moments import NORM, SENSITIVITY, pack, packed_size, perturbed_ridge
+from privbandit_agents.privacy.mechanisms.additive import Gaussian
+from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 REPORTS = ("gaussian", "hemisphere")
 USERS = 10_000

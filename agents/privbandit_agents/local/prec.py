@@ -14,8 +14,8 @@ from numpy.random import Generator
 from privbandit_agents.agent import Array, Space, above, at_least, fraction, one_of, positive
 from privbandit_agents.local.ldp_greedy import PureMomentAgent
 from privbandit_agents.local.preconditioning import KEPT, Generation, most_precise
-from privbandit_agents.privacy.moments import NORM, pack, packed_size, played, sanitise
-from privbandit_agents.privacy.sphere import Hemisphere
+from privbandit_agents.privacy.contributions.moments import NORM, pack, packed_size, played, sanitise
+from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 SHARE = 0.25
 """A generation is at least this share of all users so far."""

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.privacy.moments import noise_of_gram, unpack
+from privbandit_agents.privacy.contributions.moments import noise_of_gram, unpack
 
 Floats = NDArray[np.float64]
 KEPT = 0.3

@@ -21,7 +21,7 @@ from scipy.special import expit
 from scipy.stats import beta, binom, norm
 
 from privbandit_agents.privacy._validate import count, failure
-from privbandit_agents.privacy.accounting import gaussian_epsilon, gaussian_mu
+from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, gaussian_mu
 
 Floats = NDArray[np.float64]
 DECIMALS = 9

@@ -11,25 +11,25 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from privbandit_agents.privacy._validate import failure, positive
-from privbandit_agents.privacy.accounting import epsilon_to_rho
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.audit import Claim, Game
-from privbandit_agents.privacy.counters import BinaryTree, Counter, SquareRootToeplitz
-from privbandit_agents.privacy.local import (
-    KaryRandomizedResponse,
-    SignedSubset,
-    SubsetSelection,
-    UnaryEncoding,
-)
-from privbandit_agents.privacy.mechanisms import (
+from privbandit_agents.privacy.mechanisms.additive import (
     Gaussian,
     GumbelTopK,
     KNorm,
     Laplace,
     WishartDifference,
 )
-from privbandit_agents.privacy.objective import ObjectivePerturbation, UserLoss
-from privbandit_agents.privacy.randomizer import LocalRandomizer
-from privbandit_agents.privacy.sphere import BinCapSign, Hemisphere
+from privbandit_agents.privacy.mechanisms.counters import BinaryTree, Counter, SquareRootToeplitz
+from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
+from privbandit_agents.privacy.randomizers.one_hot import (
+    KaryRandomizedResponse,
+    SignedSubset,
+    SubsetSelection,
+    UnaryEncoding,
+)
+from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
+from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 
 Floats = NDArray[np.float64]
 Play = Callable[[int, int, Generator], Floats]

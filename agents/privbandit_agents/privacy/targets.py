@@ -11,9 +11,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.privacy import games, peeling
+from privbandit_agents.privacy import games
 from privbandit_agents.privacy.audit import Claim, Game
-from privbandit_agents.privacy.counters import BinaryTree, svec
 from privbandit_agents.privacy.games import (
     Request,
     Target,
@@ -23,10 +22,12 @@ from privbandit_agents.privacy.games import (
     signed_subset,
     wishart_difference,
 )
-from privbandit_agents.privacy.local import LaplaceOneHot
-from privbandit_agents.privacy.mechanisms import GumbelTopK, LaplacePeeling, wishart
-from privbandit_agents.privacy.peeling import project_on_l1_ball
-from privbandit_agents.privacy.sphere import BinCapSign, Moments
+from privbandit_agents.privacy.mechanisms import selection as peeling
+from privbandit_agents.privacy.mechanisms.additive import GumbelTopK, LaplacePeeling, wishart
+from privbandit_agents.privacy.mechanisms.counters import BinaryTree, svec
+from privbandit_agents.privacy.mechanisms.selection import project_on_l1_ball
+from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
+from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Moments
 
 Floats = NDArray[np.float64]
 CALIBRATIONS = ("correct", "published")

@@ -9,11 +9,11 @@ import pytest
 from privbandit_agents import load, make, play, save
 from privbandit_agents.joint.dpmnl_settings import exploration_length, spread_trigger
 from privbandit_agents.joint.private_cov import PrivateCov, gram_sensitivity, lemma_s6
-from privbandit_agents.privacy import objective
-from privbandit_agents.privacy.counters import Counter
-from privbandit_agents.privacy.ledger import PrivacyBudgetExceeded
-from privbandit_agents.privacy.objective import ObjectivePerturbation, UserLoss, certified_rho
-from privbandit_agents.privacy.objective_approximate import perturbation, published
+from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
+from privbandit_agents.privacy.mechanisms import objective
+from privbandit_agents.privacy.mechanisms.counters import Counter
+from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss, certified_rho
+from privbandit_agents.privacy.mechanisms.objective_approximate import perturbation, published
 from privbandit_agents.testing import check_frozen, check_resume, same_parts, same_state
 from scipy import stats
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
 from privbandit_agents.choices import lay_out
-from privbandit_agents.privacy import mechanisms
-from privbandit_agents.privacy.choice import clipped_derivatives
-from privbandit_agents.privacy.ledger import PrivacyBudgetExceeded
-from privbandit_agents.privacy.mechanisms import Gaussian
+from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
+from privbandit_agents.privacy.contributions.choices import clipped_derivatives
+from privbandit_agents.privacy.mechanisms import additive as mechanisms
+from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.testing import same_parts, same_state
 
 ASSORTMENT = "privbandit/Assortment-v0"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privbandit_agents.privacy.accounting import (
+from privbandit_agents.privacy.accounting.conversions import (
     bounded_range_to_rho,
     epsilon_to_rho,
     gaussian_delta,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.audits import game, private_agents
-from privbandit_agents.privacy.accounting import gaussian_epsilon
+from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 from privbandit_agents.privacy.audit import (
     Claim,
     Game,
@@ -16,9 +16,9 @@ from privbandit_agents.privacy.audit import (
     one_run_bound,
     search_sensitivity,
 )
-from privbandit_agents.privacy.counters import BinaryTree, BufferedToeplitz, svec
-from privbandit_agents.privacy.mechanisms import Gaussian, GumbelTopK, Laplace, wishart
-from privbandit_agents.privacy.peeling import project_on_l1_ball
+from privbandit_agents.privacy.mechanisms.additive import Gaussian, GumbelTopK, Laplace, wishart
+from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, svec
+from privbandit_agents.privacy.mechanisms.selection import project_on_l1_ball
 from privbandit_agents.privacy.targets import PUBLISHED, RUNS, TARGETS
 from privbandit_agents.registry import find
 from scipy.stats import binomtest

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from privbandit_agents import make
 from privbandit_agents.audits import private_agents
-from privbandit_agents.privacy.accounting import bounded_range_to_rho
-from privbandit_agents.privacy.choice import clipped_derivatives
-from privbandit_agents.privacy.counters import SquareRootToeplitz
-from privbandit_agents.privacy.ledger import Ledger, PrivacyBudgetExceeded, pure, zcdp
-from privbandit_agents.privacy.local import LaplaceOneHot, SignedSubset, UnaryEncoding
-from privbandit_agents.privacy.mechanisms import GumbelTopK, WishartDifference
-from privbandit_agents.privacy.objective import UserLoss, certified_rho
-from privbandit_agents.privacy.sphere import BinCapSign, Hemisphere
+from privbandit_agents.privacy.accounting.conversions import bounded_range_to_rho
+from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded, pure, zcdp
+from privbandit_agents.privacy.contributions.choices import clipped_derivatives
+from privbandit_agents.privacy.mechanisms.additive import GumbelTopK, WishartDifference
+from privbandit_agents.privacy.mechanisms.counters import SquareRootToeplitz
+from privbandit_agents.privacy.mechanisms.objective import UserLoss, certified_rho
+from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset, UnaryEncoding
+from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 from privbandit_agents.registry import can_play, find
 
 AGENTS = [name for name in private_agents() if can_play(name, gym.make("privbandit/Linear-v0"))]

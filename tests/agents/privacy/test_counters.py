@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privbandit_agents import state
-from privbandit_agents.privacy import counters
-from privbandit_agents.privacy.counters import (
+from privbandit_agents.privacy.mechanisms import counters
+from privbandit_agents.privacy.mechanisms.counters import (
     BinaryTree,
     BufferedToeplitz,
     Counter,

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from privbandit_agents.privacy.accounting import epsilon_to_rho, rho_to_epsilon
-from privbandit_agents.privacy.ledger import Cost, Ledger, PrivacyBudgetExceeded, approximate, pure, zcdp
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, rho_to_epsilon
+from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, PrivacyBudgetExceeded, approximate, pure, zcdp
 from privbandit_agents.state import restore_into, state_of
 
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from privbandit_agents.privacy.local import (
+from privbandit_agents.privacy.randomizers.one_hot import (
     KaryRandomizedResponse,
     LaplaceOneHot,
     LocalRandomizer,

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from privbandit_agents.privacy.counters import smat, svec
-from privbandit_agents.privacy.matrices import LaplaceWishart, PublishedLayer
+from privbandit_agents.privacy.mechanisms.counters import smat, svec
+from privbandit_agents.privacy.randomizers.matrices import LaplaceWishart, PublishedLayer
 
 WEIGHTS = (0.5, 0.5, math.sqrt(0.5))
 

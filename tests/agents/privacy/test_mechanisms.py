@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privbandit_agents.privacy import secure
-from privbandit_agents.privacy.mechanisms import (
+from privbandit_agents.privacy.mechanisms import secure
+from privbandit_agents.privacy.mechanisms.additive import (
     Gaussian,
     GumbelTopK,
     KNorm,

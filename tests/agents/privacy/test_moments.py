@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from privbandit_agents.local.ldp_greedy import l1_bound
 from privbandit_agents.privacy.audit import search_sensitivity
-from privbandit_agents.privacy.moments import (
+from privbandit_agents.privacy.contributions.moments import (
     NORM,
     SENSITIVITY,
     noise_of_gram,
@@ -40,7 +40,7 @@ def test_the_sensitivity_is_attained_on_the_named_pair_and_never_exceeded(dim: i
 
 
 def test_a_larger_weight_would_break_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("privbandit_agents.privacy.moments.WEIGHT", 1.0)
+    monkeypatch.setattr("privbandit_agents.privacy.contributions.moments.WEIGHT", 1.0)
     one, other = np.array([1.0, 0.0]), np.array([0.5, math.sqrt(0.75)])
     assert np.linalg.norm(record(one, 1.0) - record(other, -1.0)) > SENSITIVITY
 

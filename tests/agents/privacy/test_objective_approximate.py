@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from privbandit_agents.privacy.ledger import approximate
-from privbandit_agents.privacy.objective import UserLoss
-from privbandit_agents.privacy.objective_approximate import calibrate, perturbation, published
+from privbandit_agents.privacy.accounting.ledger import approximate
+from privbandit_agents.privacy.mechanisms.objective import UserLoss
+from privbandit_agents.privacy.mechanisms.objective_approximate import calibrate, perturbation, published
 from scipy import stats
 
 Gradient = tuple[np.ndarray, np.ndarray]

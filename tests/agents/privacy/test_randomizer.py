@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privbandit_agents.privacy.local import (
+from privbandit_agents.privacy.randomizers.one_hot import (
     KaryRandomizedResponse,
     LaplaceOneHot,
     LocalRandomizer,
@@ -17,7 +17,7 @@ from privbandit_agents.privacy.local import (
     SubsetSelection,
     UnaryEncoding,
 )
-from privbandit_agents.privacy.sphere import BinCapSign, Hemisphere
+from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 from scipy import stats
 
 ALL: dict[str, Callable[[float], LocalRandomizer]] = {

@@ -2,8 +2,8 @@ import itertools
 
 import numpy as np
 import pytest
-from privbandit_agents.privacy.categories import subsets
-from privbandit_agents.privacy.local import SignedSubset, fair_signs
+from privbandit_agents.privacy.randomizers.categories import subsets
+from privbandit_agents.privacy.randomizers.one_hot import SignedSubset, fair_signs
 from scipy.stats import chisquare
 
 

@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import betainc, betaincinv, gammaln
 
 from privbandit_agents.privacy._validate import within
-from privbandit_agents.privacy.randomizer import Array, Floats
+from privbandit_agents.privacy.randomizers.randomizer import Array, Floats
 
 HIGHEST = 1 - 2e-8
 """Largest threshold of a cap; nearer to the pole rounding errors matter."""

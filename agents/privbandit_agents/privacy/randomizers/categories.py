@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.privacy import secure
 from privbandit_agents.privacy._validate import count
-from privbandit_agents.privacy.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, gaussian
+from privbandit_agents.privacy.mechanisms import secure
+from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, gaussian
 
 
 class Categories(LocalRandomizer):

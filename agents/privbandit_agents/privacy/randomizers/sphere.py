@@ -16,10 +16,10 @@ from numpy.random import Generator
 from scipy.special import ndtr
 
 from privbandit_agents.privacy._validate import positive
-from privbandit_agents.privacy.caps import LEAST, Cap, around, best_cap, directions
-from privbandit_agents.privacy.counters import smat, svec
-from privbandit_agents.privacy.local import signed_sum
-from privbandit_agents.privacy.randomizer import (
+from privbandit_agents.privacy.mechanisms.counters import smat, svec
+from privbandit_agents.privacy.randomizers.caps import LEAST, Cap, around, best_cap, directions
+from privbandit_agents.privacy.randomizers.one_hot import signed_sum
+from privbandit_agents.privacy.randomizers.randomizer import (
     RANGE,
     Array,
     Crowd,

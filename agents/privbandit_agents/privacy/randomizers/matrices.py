@@ -10,9 +10,9 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.privacy._validate import count, positive
-from privbandit_agents.privacy.counters import smat, svec
-from privbandit_agents.privacy.mechanisms import wishart
-from privbandit_agents.privacy.randomizer import RANGE, Array, Crowd, Floats, Ints, LocalRandomizer
+from privbandit_agents.privacy.mechanisms.additive import wishart
+from privbandit_agents.privacy.mechanisms.counters import smat, svec
+from privbandit_agents.privacy.randomizers.randomizer import RANGE, Array, Crowd, Floats, Ints, LocalRandomizer
 
 
 class LaplaceWishart(LocalRandomizer):

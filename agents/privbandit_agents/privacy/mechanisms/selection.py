@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
-from privbandit_agents.privacy.accounting import epsilon_to_rho
-from privbandit_agents.privacy.mechanisms import GumbelTopK, LaplacePeeling
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.mechanisms.additive import GumbelTopK, LaplacePeeling
 
 Floats = NDArray[np.float64]
 

@@ -14,13 +14,13 @@ from numpy.random import Generator
 from scipy.special import expit, log_expit
 
 from privbandit_agents.privacy._validate import positive
-from privbandit_agents.privacy.categories import (
+from privbandit_agents.privacy.randomizers.categories import (
     KaryRandomizedResponse,
     SubsetSelection,
     chosen_size,
     subsets,
 )
-from privbandit_agents.privacy.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, signs
+from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, signs
 
 __all__ = [
     "KaryRandomizedResponse",

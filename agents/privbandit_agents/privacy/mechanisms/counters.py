@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter, oaconvolve
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
-from privbandit_agents.privacy.ledger import Cost, zcdp
-from privbandit_agents.privacy.mechanisms import finite
+from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
+from privbandit_agents.privacy.mechanisms.additive import finite
 
 Floats = NDArray[np.float64]
 CHUNK = 256  # noise of this many steps is prepared at once, at least

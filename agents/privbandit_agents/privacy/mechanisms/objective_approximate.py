@@ -10,9 +10,9 @@ import math
 from scipy.stats import chi
 
 from privbandit_agents.privacy._validate import budget, failure
-from privbandit_agents.privacy.accounting import gaussian_mu
-from privbandit_agents.privacy.ledger import approximate
-from privbandit_agents.privacy.objective import ObjectivePerturbation, UserLoss, tolerance
+from privbandit_agents.privacy.accounting.conversions import gaussian_mu
+from privbandit_agents.privacy.accounting.ledger import approximate
+from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss, tolerance
 
 LEAST_SHARE = 1e-3
 """Delta stays above this share of the curvature: it costs no privacy and keeps the minimum well-conditioned."""

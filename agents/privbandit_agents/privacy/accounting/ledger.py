@@ -5,7 +5,7 @@ import operator
 from dataclasses import dataclass
 
 from privbandit_agents.privacy._validate import budget, count, failure
-from privbandit_agents.privacy.accounting import pure_to_rho, rho_to_epsilon
+from privbandit_agents.privacy.accounting.conversions import pure_to_rho, rho_to_epsilon
 
 SLACK = 1e-9
 """Relative room for rounding when a spend is held against a budget."""

@@ -18,10 +18,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from privbandit_agents.privacy import secure
 from privbandit_agents.privacy._validate import budget, count, failure, positive
-from privbandit_agents.privacy.accounting import gaussian_mu
-from privbandit_agents.privacy.ledger import Cost, pure, zcdp
+from privbandit_agents.privacy.accounting.conversions import gaussian_mu
+from privbandit_agents.privacy.accounting.ledger import Cost, pure, zcdp
+from privbandit_agents.privacy.mechanisms import secure
 
 Floats = NDArray[np.float64]
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
-from privbandit_agents.privacy.ledger import Cost, zcdp
-from privbandit_agents.privacy.newton import stationary_point
+from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
+from privbandit_agents.privacy.mechanisms.minimum import stationary_point
 
 Floats = NDArray[np.float64]
 Loss = Callable[[Floats], tuple[float, Floats, Floats]]

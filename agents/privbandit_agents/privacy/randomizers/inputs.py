@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.privacy.counters import svec
-from privbandit_agents.privacy.local import LaplaceOneHot
-from privbandit_agents.privacy.randomizer import Array, Floats, gaussian
+from privbandit_agents.privacy.mechanisms.counters import svec
+from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
+from privbandit_agents.privacy.randomizers.randomizer import Array, Floats, gaussian
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.privacy.counters import smat, svec
+from privbandit_agents.privacy.mechanisms.counters import smat, svec
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]

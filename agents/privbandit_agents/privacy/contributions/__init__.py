@@ -1,0 +1,1 @@
+"""What one user may contribute: records clipped, packed, and how sensitive a sum of them is."""

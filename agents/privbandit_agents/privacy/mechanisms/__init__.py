@@ -1,0 +1,1 @@
+"""Mechanisms of a trusted curator: noise on sums, selections, running sums and minimisers."""

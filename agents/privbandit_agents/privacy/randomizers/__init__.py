@@ -1,0 +1,1 @@
+"""Randomizers of a user's device: categories, one-hot vectors, directions and matrices."""

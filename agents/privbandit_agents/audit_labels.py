@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import FOREVER
+from privbandit_agents.base.agent import FOREVER
 from privbandit_agents.local.gradients import GradientAgent
 from privbandit_agents.privacy.audit import Claim, Game
 from privbandit_agents.privacy.mechanisms.additive import Gaussian

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import CentralAgent, LocalAgent
 from privbandit_agents.audit_assortments import GAMES as ASSORTMENTS
 from privbandit_agents.audit_labels import LeafGame, RegressionGame
 from privbandit_agents.audit_linear import LayeredGame
 from privbandit_agents.audit_sparse import SETTINGS as SPARSE
 from privbandit_agents.audit_sparse import SparseGame
+from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.local.gradients import GradientAgent
 from privbandit_agents.local.lpct import LPCT
 from privbandit_agents.local.pglm import PGLM

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
-from privbandit_agents.labels import SCALES, LabelLearner, ends_of
+from privbandit_agents.base.labels import SCALES, LabelLearner, ends_of
 from privbandit_agents.registry import field_names, find, settings_of
 from privbandit_envs.families.classification import min_max
 from privbandit_envs.validate import one_of

@@ -11,8 +11,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from privbandit_agents import state
-from privbandit_agents.agent import Agent
+from privbandit_agents.base import state
+from privbandit_agents.base.agent import Agent
 from privbandit_envs.validate import did_you_mean, one_of
 
 

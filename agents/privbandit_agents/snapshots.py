@@ -4,8 +4,8 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from privbandit_agents import state
-from privbandit_agents.agent import Agent, Array
+from privbandit_agents.base import state
+from privbandit_agents.base.agent import Agent, Array
 from privbandit_envs import BanditEnv, BanditVectorEnv
 from privbandit_envs.wrappers import RegretCurve
 

@@ -2,8 +2,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.agent import Assortments
-from privbandit_agents.choices import Choices, LaidOut, best_sets, lay_out, random_sets, together
+from privbandit_agents.base.agent import Assortments
+from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, together
 from scipy.optimize import check_grad, minimize
 
 from privbandit_envs.families.mnl import attraction, best_assortment

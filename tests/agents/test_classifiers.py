@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from privbandit_agents import classifiers
+from privbandit_agents.base.labels import LabelLearner
 from privbandit_agents.classifiers import CHUNK, AgentClassifier, LPCTClassifier
-from privbandit_agents.labels import LabelLearner
 from privbandit_agents.registry import AGENTS, field_names, find
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError

@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import Agent, make, play
-from privbandit_agents.agent import FOREVER
+from privbandit_agents.base.agent import FOREVER
 
 LINEAR = "privbandit/Linear-v0"
 

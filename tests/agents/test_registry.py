@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import AGENTS, load, make, play, register_agent, save
-from privbandit_agents.state import Stateful, atomic, read, write
+from privbandit_agents.base.state import Stateful, atomic, read, write
 
 LINEAR = "privbandit/Linear-v0"
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import FOREVER, Array, Space, above, fraction, one_of
-from privbandit_agents.labels import Floats, LabelLearner, Labels, PublicData
+from privbandit_agents.base.agent import FOREVER, Array, Space, above, fraction, one_of
+from privbandit_agents.base.labels import Floats, LabelLearner, Labels, PublicData
 
 
 class Settings(Protocol):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from privbandit_agents.agent import fraction, many, positive
+from privbandit_agents.base.agent import fraction, many, positive
 from privbandit_agents.baselines.ridge import Array, RidgeAgent
 
 

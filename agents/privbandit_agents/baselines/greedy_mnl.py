@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from privbandit_agents.agent import Array
+from privbandit_agents.base.agent import Array
 from privbandit_agents.baselines.mnl import MNLAgent, MNLConfig
 
 

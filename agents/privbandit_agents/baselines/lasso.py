@@ -11,8 +11,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import Agent, Array, Space, above, plays_arms, positive
-from privbandit_agents.rows import Rows
+from privbandit_agents.base.agent import Agent, Array, Space, above, plays_arms, positive
+from privbandit_agents.base.rows import Rows
 
 FLUSH = 1024
 """Rows kept before they are added to the Gram matrix; memory does not grow with the horizon."""

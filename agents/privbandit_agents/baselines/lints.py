@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.agent import at_least, positive
+from privbandit_agents.base.agent import at_least, positive
 from privbandit_agents.baselines.ridge import Array, RidgeAgent
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import Space, at_least, positive
+from privbandit_agents.base.agent import Space, at_least, positive
 from privbandit_agents.baselines.ridge import Array, RidgeAgent
 
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import Array, Space, fraction, positive
-from privbandit_agents.labels import Floats, Labels, PublicData, PublicLearner
+from privbandit_agents.base.agent import Array, Space, fraction, positive
+from privbandit_agents.base.labels import Floats, Labels, PublicData, PublicLearner
 
 LEAST = 1e-3
 """Columns whose standard deviation is smaller are only centred."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import (
+from privbandit_agents.base.agent import (
     Agent,
     Array,
     Assortments,
@@ -19,7 +19,7 @@ from privbandit_agents.agent import (
     plays_assortments,
     positive,
 )
-from privbandit_agents.choices import Choices, best_sets, random_sets, together
+from privbandit_agents.base.choices import Choices, best_sets, random_sets, together
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.linalg.blas import dger, sger
 
-from privbandit_agents.agent import Agent, Space, Stateful, n_arms, plays_arms
+from privbandit_agents.base.agent import Agent, Space, Stateful, n_arms, plays_arms
 
 Array = NDArray[Any]
 NOTHING: tuple[Any, Array, Array] = (None, np.empty(0), np.empty(0))

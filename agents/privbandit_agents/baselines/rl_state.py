@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from privbandit_agents.agent import Array
-from privbandit_agents.state import inside
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.state import inside
 
 Arrays = dict[str, Array]
 Values = dict[str, Any]

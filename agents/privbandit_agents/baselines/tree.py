@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import Array, Space, count
+from privbandit_agents.base.agent import Array, Space, count
+from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.rows import Rows
 from privbandit_agents.baselines.classifier import LabelAgent, check_settings
-from privbandit_agents.labels import Floats, Labels
-from privbandit_agents.rows import Rows
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.agent import Array, count
+from privbandit_agents.base.agent import Array, count
 from privbandit_agents.baselines.mnl import WidthAgent, WidthConfig
 
 

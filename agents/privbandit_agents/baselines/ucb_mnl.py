@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.agent import Array
+from privbandit_agents.base.agent import Array
 from privbandit_agents.baselines.mnl import WidthAgent, WidthConfig
 
 

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from privbandit_agents.agent import (
+from privbandit_agents.base.agent import (
     FOREVER,
     Agent,
     Array,

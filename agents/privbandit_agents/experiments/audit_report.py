@@ -13,9 +13,9 @@ from rich.table import Table
 from scipy.stats import norm
 
 from privbandit_agents.audits import game
+from privbandit_agents.base.state import atomic
 from privbandit_agents.privacy.audit import Claim, Verdict, audit, pilot_runs
 from privbandit_agents.privacy.targets import RUNS
-from privbandit_agents.state import atomic
 
 CLAIM, FOUND = "#0072b2", "#d55e00"
 

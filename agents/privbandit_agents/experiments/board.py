@@ -17,7 +17,7 @@ from tensorboard.plugins.custom_scalar import metadata as custom_scalars
 from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 from tensorboard.plugins.hparams import metadata as hparams
 
-from privbandit_agents.agent import Agent
+from privbandit_agents.base.agent import Agent
 from privbandit_envs.wrappers import RegretCurve
 
 FINAL_REGRET = "final/regret"

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import (
+from privbandit_agents.base.agent import (
     FOREVER,
     Array,
     Assortments,
@@ -23,7 +23,7 @@ from privbandit_agents.agent import (
     one_of,
     plays_assortments,
 )
-from privbandit_agents.choices import Choices, LaidOut, best_sets, lay_out, random_sets, together
+from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, together
 from privbandit_agents.joint.dpmnl_settings import Settings, exploration_length, spread_trigger
 from privbandit_agents.joint.private_cov import PrivateCov, gram_sensitivity, published_sensitivity
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho

@@ -8,7 +8,7 @@ Demand Learning", Management Science 2022.
 import math
 from typing import Any, ClassVar
 
-from privbandit_agents.agent import Guarantee, Ledger
+from privbandit_agents.base.agent import Guarantee, Ledger
 from privbandit_agents.joint.dpmnl import DPMNL, Plan
 from privbandit_agents.joint.dpmnl_settings import Settings
 from privbandit_agents.privacy._validate import budget

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import (
+from privbandit_agents.base.agent import (
     Array,
     CentralAgent,
     Guarantee,

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import (
+from privbandit_agents.base.agent import (
     FOREVER,
     Array,
     Assortments,
@@ -24,7 +24,7 @@ from privbandit_agents.agent import (
     count,
     plays_assortments,
 )
-from privbandit_agents.choices import Choices, best_sets, random_sets, together
+from privbandit_agents.base.choices import Choices, best_sets, random_sets, together
 from privbandit_agents.joint.quadratic import improved
 from privbandit_agents.privacy._validate import failure, within
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import Array, Stateful
+from privbandit_agents.base.agent import Array, Stateful
 from privbandit_agents.privacy.mechanisms.counters import (
     BinaryTree,
     BufferedToeplitz,

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import Stateful
-from privbandit_agents.rows import Rows
+from privbandit_agents.base.agent import Stateful
+from privbandit_agents.base.rows import Rows
 
 Floats = NDArray[np.float64]
 FLUSH = 1024

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import expit
 
-from privbandit_agents.agent import Array, Space
-from privbandit_agents.labels import Floats, Labels, PublicData
+from privbandit_agents.base.agent import Array, Space
+from privbandit_agents.base.labels import Floats, Labels, PublicData
 from privbandit_agents.local.labels import LocalLabelAgent, added
 from privbandit_agents.local.linear_features import two_labels
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import Array, Guarantee, Ledger, LocalAgent, Space
-from privbandit_agents.labels import Floats, LabelLearner, Labels, PublicData, in_unit_cube
+from privbandit_agents.base.agent import Array, Guarantee, Ledger, LocalAgent, Space
+from privbandit_agents.base.labels import Floats, LabelLearner, Labels, PublicData, in_unit_cube
 from privbandit_agents.privacy.accounting.ledger import Cost, pure
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import (
+from privbandit_agents.base.agent import (
     Array,
     Guarantee,
     Ledger,

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from privbandit_agents.agent import Array, Space, n_arms
-from privbandit_agents.labels import Floats, Labels
+from privbandit_agents.base.agent import Array, Space, n_arms
+from privbandit_agents.base.labels import Floats, Labels
 
 CLIP = 3.0
 """Standardised features are clipped to [-3, 3]."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import Array, Space, at_least, positive
+from privbandit_agents.base.agent import Array, Space, at_least, positive
 from privbandit_agents.local.labels import LocalLabelAgent, added
 from privbandit_agents.local.lpct_report import CHUNK, LeafReport, chosen_depth, least_depth
 from privbandit_agents.local.lpct_settings import Settings

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privbandit_agents.agent import Array, Space, n_arms, positive
+from privbandit_agents.base.agent import Array, Space, n_arms, positive
 from privbandit_agents.local.lpct import LPCT, USERS
 from privbandit_agents.local.lpct_report import DEEPEST, LeafReport
 from privbandit_agents.local.lpct_settings import Settings

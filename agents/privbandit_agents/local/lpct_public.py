@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.agent import Array, Space, count, fraction, one_of, positive
-from privbandit_agents.labels import Floats, PublicData, PublicLearner, in_unit_cube
+from privbandit_agents.base.agent import Array, Space, count, fraction, one_of, positive
+from privbandit_agents.base.labels import Floats, PublicData, PublicLearner, in_unit_cube
 from privbandit_agents.local.lpct_settings import MAX_DEPTH
 from privbandit_agents.local.lpct_tree import WeightedTree
 from privbandit_agents.local.partition import grow

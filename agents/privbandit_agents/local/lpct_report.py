@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import Array, one_of
+from privbandit_agents.base.agent import Array, one_of
 from privbandit_agents.privacy.randomizers.one_hot import (
     KaryRandomizedResponse,
     LaplaceOneHot,

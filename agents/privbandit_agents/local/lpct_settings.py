@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from privbandit_agents.agent import above, count, fraction, one_of
+from privbandit_agents.base.agent import above, count, fraction, one_of
 from privbandit_agents.local.lpct_report import REPORTS
 from privbandit_agents.local.partition import RULES
 

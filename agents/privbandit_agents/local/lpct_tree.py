@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import Array
+from privbandit_agents.base.agent import Array
 from privbandit_agents.local.partition import Cells
 
 Floats = NDArray[np.float64]

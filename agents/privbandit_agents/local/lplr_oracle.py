@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privbandit_agents.agent import Array, Stateful
+from privbandit_agents.base.agent import Array, Stateful
 from privbandit_agents.local.lplr_report import Layout, Report
 from privbandit_agents.local.lplr_tree import Forest
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from privbandit_agents.agent import Array
+from privbandit_agents.base.agent import Array
 from privbandit_agents.local.lplr_oracle import ROUNDING, Oracle
 
 

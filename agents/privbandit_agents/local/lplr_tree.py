@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.agent import Array
+from privbandit_agents.base.agent import Array
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from numpy.random import Generator
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from privbandit_agents.agent import Array, Ledger, Space, above, at_least, count, fraction, one_of, positive
-from privbandit_agents.labels import Floats, Labels, PublicData
+from privbandit_agents.base.agent import Array, Ledger, Space, above, at_least, count, fraction, one_of, positive
+from privbandit_agents.base.labels import Floats, Labels, PublicData
 from privbandit_agents.local.labels import LocalLabelAgent, added
 from privbandit_agents.local.linear_features import PublicFeatures, two_labels
 from privbandit_agents.privacy.accounting.ledger import Cost, approximate, pure

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from privbandit_agents.agent import count
+from privbandit_agents.base.agent import count
 from privbandit_agents.local.lpct import LPCT, USERS
 from privbandit_agents.local.lpct_report import chosen_depth
 from privbandit_agents.local.lpct_settings import Settings

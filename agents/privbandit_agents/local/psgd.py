@@ -14,8 +14,8 @@ from numpy.random import Generator
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from privbandit_agents.agent import at_least, count, fraction, positive
-from privbandit_agents.labels import Floats, Labels
+from privbandit_agents.base.agent import at_least, count, fraction, positive
+from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.local.gradients import GradientAgent, Plan
 from privbandit_agents.local.linear_features import PublicFeatures, logistic_fit
 

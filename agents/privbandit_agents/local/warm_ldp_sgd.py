@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 
-from privbandit_agents.agent import at_least, count, fraction, one_of, positive
-from privbandit_agents.labels import Floats, Labels
+from privbandit_agents.base.agent import at_least, count, fraction, one_of, positive
+from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.local.gradients import REPORTS, GradientAgent, Plan
 from privbandit_agents.local.linear_features import PublicFeatures, logistic_fit
 

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.agent import FOREVER
+from privbandit_agents.base.agent import FOREVER
 from privbandit_agents.testing import same_state, without_generators
 
 CLASSIFIERS = ("tree-all", "histogram")

@@ -5,7 +5,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
-from privbandit_agents.agent import FOREVER
+from privbandit_agents.base.agent import FOREVER
 from privbandit_agents.baselines.tree import TreeClassifier
 
 

@@ -23,7 +23,7 @@ import os
 from dataclasses import dataclass
 import gymnasium as gym
 import numpy as np
-from privbandit_agents.agent import Agent
+from privbandit_agents.base.agent import Agent
 from privbandit_agents.registry import register_agent
 
 class Coin(gym.Env):

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
-from privbandit_agents.choices import lay_out
+from privbandit_agents.base.choices import lay_out
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
 from privbandit_agents.privacy.contributions.choices import clipped_derivatives
 from privbandit_agents.privacy.mechanisms import additive as mechanisms

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privbandit_agents import state
+from privbandit_agents.base import state
 from privbandit_agents.privacy.mechanisms import counters
 from privbandit_agents.privacy.mechanisms.counters import (
     BinaryTree,

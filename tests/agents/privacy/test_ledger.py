@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from privbandit_agents.base.state import restore_into, state_of
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, rho_to_epsilon
 from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, PrivacyBudgetExceeded, approximate, pure, zcdp
-from privbandit_agents.state import restore_into, state_of
 
 
 def test_releases_about_the_same_users_add_and_overspending_is_refused_before_it_happens() -> None:

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from privbandit_agents.base.labels import SCALES, LabelLearner, ends_of
 from privbandit_agents.experiments.catalogue import agent_defaults
 from privbandit_agents.experiments.experiment import Model
 from privbandit_agents.experiments.store import canonical
 from privbandit_agents.experiments.trial import plain
-from privbandit_agents.labels import SCALES, LabelLearner, ends_of
 from privbandit_agents.registry import find, settings_of
 from privbandit_envs.stream import load
 from privbandit_envs.validate import one_of

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from privbandit_agents.base.state import atomic
 from privbandit_agents.experiments.store import (
     CorruptResultError,
     canonical,
@@ -16,7 +17,6 @@ from privbandit_agents.experiments.store import (
     path_of,
     set_aside,
 )
-from privbandit_agents.state import atomic
 
 SCHEMA = "offline-1"
 

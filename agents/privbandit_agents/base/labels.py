@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import FOREVER, Agent, Array, Space, many, n_arms, plays_labels
+from privbandit_agents.base.agent import FOREVER, Agent, Array, Space, many, n_arms, plays_labels
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]

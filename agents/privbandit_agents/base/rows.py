@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.state import Stateful
+from privbandit_agents.base.state import Stateful
 
 
 class Rows(Stateful):

@@ -11,8 +11,8 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from privbandit_agents.base.state import Stateful
 from privbandit_agents.privacy.accounting.ledger import Ledger
-from privbandit_agents.state import Stateful
 from privbandit_envs.spaces import Assortments, top_k
 from privbandit_envs.validate import above, at_least, count, fraction, one_of, positive
 from privbandit_envs.wrappers import RegretCurve

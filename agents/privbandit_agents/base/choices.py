@@ -6,8 +6,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.agent import Assortments, Stateful, many, top_k
-from privbandit_agents.rows import Rows
+from privbandit_agents.base.agent import Assortments, Stateful, many, top_k
+from privbandit_agents.base.rows import Rows
 from privbandit_envs.families.mnl import attraction, best_assortment
 
 Array = NDArray[Any]

@@ -1,0 +1,1 @@
+"""What every agent is made of, and what those of one family share."""

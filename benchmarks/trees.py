@@ -19,7 +19,7 @@ from joblib import Parallel, delayed
 from privbandit_agents import make, play
 from privbandit_agents.audit_labels import LeafGame
 from privbandit_agents.classifiers import LPCTClassifier
-from privbandit_agents.local.lpct_report import LeafReport
+from privbandit_agents.local.trees.report import LeafReport
 from privbandit_agents.privacy.audit import audit
 
 import privbandit_envs  # noqa: F401

@@ -18,9 +18,9 @@ from privbandit_agents.audit_linear import LayeredGame
 from privbandit_agents.audit_sparse import SETTINGS as SPARSE
 from privbandit_agents.audit_sparse import SparseGame
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
-from privbandit_agents.local.gradients import GradientAgent
-from privbandit_agents.local.lpct import LPCT
-from privbandit_agents.local.pglm import PGLM
+from privbandit_agents.local.gradients.descent import GradientAgent
+from privbandit_agents.local.gradients.pglm import PGLM
+from privbandit_agents.local.trees.lpct import LPCT
 from privbandit_agents.privacy.audit import Claim, Game
 from privbandit_agents.privacy.games import Request
 from privbandit_agents.privacy.targets import CALIBRATIONS, DELTAS, PUBLISHED, TARGETS

@@ -56,38 +56,55 @@ AGENTS: dict[str, Entry] = {
     "tree-all": Entry(f"{BASELINES}.tree:TreeClassifier", "decision tree on public and all users' data"),
     "logistic-public": Entry(f"{BASELINES}.logistic:LogisticPublic", "logistic regression on the public data only"),
     "histogram": Entry(f"{BASELINES}.histogram:Histogram", "majority label in the cells of a max-edge partition"),
-    "ldp-linucb": Entry("privbandit_agents.local.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)"),
-    "ldp-greedy": Entry("privbandit_agents.local.ldp_greedy:LDPGreedy", "greedy play on locally private statistics"),
+    "ldp-linucb": Entry(
+        "privbandit_agents.local.linear.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)"
+    ),
+    "ldp-greedy": Entry(
+        "privbandit_agents.local.linear.ldp_greedy:LDPGreedy", "greedy play on locally private statistics"
+    ),
     "ldp-oful": Entry(
-        "privbandit_agents.local.ldp_linucb:LDPLinUCB", "ldp-linucb with the theory's width", {"bonus_scale": 1.0}
+        "privbandit_agents.local.linear.ldp_linucb:LDPLinUCB",
+        "ldp-linucb with the theory's width",
+        {"bonus_scale": 1.0},
     ),
-    "ldp-sgd": Entry("privbandit_agents.local.ldp_sgd:LDPSGD", "locally private gradient steps (Han et al. 2021)"),
+    "ldp-sgd": Entry(
+        "privbandit_agents.local.linear.ldp_sgd:LDPSGD", "locally private gradient steps (Han et al. 2021)"
+    ),
     "input-perturbation": Entry(
-        "privbandit_agents.local.input_perturbation:InputPerturbation", "regression on features and rewards with noise"
+        "privbandit_agents.local.linear.input_perturbation:InputPerturbation",
+        "regression on features and rewards with noise",
     ),
-    "prec": Entry("privbandit_agents.local.prec:PREC", "adaptive preconditioning of locally private statistics"),
-    "lplr": Entry("privbandit_agents.local.lplr:LPLR", "layered private regression (Li, Simchi-Levi and Wang 2024)"),
+    "prec": Entry("privbandit_agents.local.linear.prec:PREC", "adaptive preconditioning of locally private statistics"),
+    "lplr": Entry(
+        "privbandit_agents.local.layered.lplr:LPLR", "layered private regression (Li, Simchi-Levi and Wang 2024)"
+    ),
     "lpct": Entry(
-        "privbandit_agents.local.lpct:LPCT", "private classification trees on public data (Ma and Yang 2023)"
+        "privbandit_agents.local.trees.lpct:LPCT", "private classification trees on public data (Ma and Yang 2023)"
     ),
-    "lpct-prune": Entry("privbandit_agents.local.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear"),
-    "lpct-p": Entry("privbandit_agents.local.lpct:LPCT", "lpct in which public rows do not vote", {"trust": 0.0}),
-    "lpct-q": Entry("privbandit_agents.local.lpct_public:LPCTPublic", "lpct on public data only"),
-    "lpct-r": Entry("privbandit_agents.local.lpct:LPCT", "lpct on random cuts", {"partition": "random"}),
-    "phist": Entry("privbandit_agents.local.phist:PHIST", "private histogram (Berrett and Butucea 2019)"),
+    "lpct-prune": Entry(
+        "privbandit_agents.local.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear"
+    ),
+    "lpct-p": Entry("privbandit_agents.local.trees.lpct:LPCT", "lpct in which public rows do not vote", {"trust": 0.0}),
+    "lpct-q": Entry("privbandit_agents.local.trees.lpct_public:LPCTPublic", "lpct on public data only"),
+    "lpct-r": Entry("privbandit_agents.local.trees.lpct:LPCT", "lpct on random cuts", {"partition": "random"}),
+    "phist": Entry("privbandit_agents.local.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)"),
     "lpdt": Entry(
-        "privbandit_agents.local.lpct:LPCT",
+        "privbandit_agents.local.trees.lpct:LPCT",
         "private votes in public leaves (after Ma et al. 2023)",
         {"report": "laplace", "trust": 0.0, "tau": math.inf},
     ),
     "warm-ldp-sgd": Entry(
-        "privbandit_agents.local.warm_ldp_sgd:WarmLDPSGD", "logistic regression: public start, private gradients"
+        "privbandit_agents.local.gradients.warm_ldp_sgd:WarmLDPSGD",
+        "logistic regression: public start, private gradients",
     ),
-    "pglm": Entry("privbandit_agents.local.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)"),
+    "pglm": Entry(
+        "privbandit_agents.local.gradients.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)"
+    ),
     "psgd-linear": Entry(
-        "privbandit_agents.local.psgd:PSGDLinear", "one private gradient a step, public start (Lowy et al. 2023)"
+        "privbandit_agents.local.gradients.psgd:PSGDLinear",
+        "one private gradient a step, public start (Lowy et al. 2023)",
     ),
-    "psgd-network": Entry("privbandit_agents.local.psgd:PSGDNetwork", "psgd-linear with one hidden layer"),
+    "psgd-network": Entry("privbandit_agents.local.gradients.psgd:PSGDNetwork", "psgd-linear with one hidden layer"),
     "jdp-linucb": Entry(
         "privbandit_agents.joint.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
     ),

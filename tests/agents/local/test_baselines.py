@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.local.ldp_greedy import clear_solution
+from privbandit_agents.local.linear.ldp_greedy import clear_solution
 from privbandit_agents.privacy.mechanisms.counters import svec
 from privbandit_agents.privacy.randomizers.inputs import features_bound, inputs
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.audits import game
-from privbandit_agents.local.lpct import LPCT, Config
-from privbandit_agents.local.lpct_report import LeafReport, chosen_depth
-from privbandit_agents.local.lpct_tree import WeightedTree
-from privbandit_agents.local.partition import Partition, grow, max_edge
+from privbandit_agents.local.trees.lpct import LPCT, Config
+from privbandit_agents.local.trees.partition import Partition, grow, max_edge
+from privbandit_agents.local.trees.report import LeafReport, chosen_depth
+from privbandit_agents.local.trees.weighted_tree import WeightedTree
 from privbandit_agents.privacy.audit import audit
 
 from privbandit_envs.families.classification import eta

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.audits import game
-from privbandit_agents.local.lpct_prune import PrunedTree
-from privbandit_agents.local.partition import max_edge
+from privbandit_agents.local.trees.lpct_prune import PrunedTree
+from privbandit_agents.local.trees.partition import max_edge
 from privbandit_agents.privacy.audit import audit
 
 from privbandit_envs.families.classification import eta

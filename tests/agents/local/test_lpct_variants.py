@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.audits import game
-from privbandit_agents.local.lpct_report import CHUNK
-from privbandit_agents.local.partition import Grid, grow, max_edge
+from privbandit_agents.local.trees.partition import Grid, grow, max_edge
+from privbandit_agents.local.trees.report import CHUNK
 from privbandit_agents.privacy.audit import audit
 from privbandit_agents.registry import load, save
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.audit_linear import history
-from privbandit_agents.local.lplr_report import RELEASES
-from privbandit_agents.local.lplr_tree import Forest
+from privbandit_agents.local.layered.forest import Forest
+from privbandit_agents.local.layered.report import RELEASES
 
 WILD = [math.nan, math.inf, -math.inf, 1e38, -1e308]
 

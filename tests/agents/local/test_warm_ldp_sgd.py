@@ -10,8 +10,8 @@ import pytest
 from privbandit_agents import load, make, play, save
 from privbandit_agents.audits import game
 from privbandit_agents.classifiers import AgentClassifier
-from privbandit_agents.local.gradients import Descent, Plan, gradient_device
-from privbandit_agents.local.linear_features import PublicFeatures, logistic_fit
+from privbandit_agents.local.gradients.descent import Descent, Plan, gradient_device
+from privbandit_agents.local.gradients.features import PublicFeatures, logistic_fit
 from privbandit_agents.privacy.audit import audit
 from sklearn.linear_model import LogisticRegression
 

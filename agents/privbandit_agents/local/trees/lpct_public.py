@@ -12,9 +12,9 @@ from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array, Space, count, fraction, one_of, positive
 from privbandit_agents.base.labels import Floats, PublicData, PublicLearner, in_unit_cube
-from privbandit_agents.local.lpct_settings import MAX_DEPTH
-from privbandit_agents.local.lpct_tree import WeightedTree
-from privbandit_agents.local.partition import grow
+from privbandit_agents.local.trees.partition import grow
+from privbandit_agents.local.trees.settings import MAX_DEPTH
+from privbandit_agents.local.trees.weighted_tree import WeightedTree
 
 RULES = ("max-edge", "occupied", "cart")
 

@@ -12,8 +12,8 @@ from scipy.special import expit
 
 from privbandit_agents.base.agent import at_least, count, fraction, one_of, positive
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.local.gradients import REPORTS, GradientAgent, Plan
-from privbandit_agents.local.linear_features import PublicFeatures, logistic_fit
+from privbandit_agents.local.gradients.descent import REPORTS, GradientAgent, Plan
+from privbandit_agents.local.gradients.features import PublicFeatures, logistic_fit
 
 LONGEST = 3.0
 """Most that the mean gradient of a batch moves theta by default, if all gradients agree."""

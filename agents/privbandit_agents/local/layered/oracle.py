@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privbandit_agents.base.agent import Array, Stateful
-from privbandit_agents.local.lplr_report import Layout, Report
-from privbandit_agents.local.lplr_tree import Forest
+from privbandit_agents.local.layered.forest import Forest
+from privbandit_agents.local.layered.report import Layout, Report
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
 ROUNDING = 1e-9

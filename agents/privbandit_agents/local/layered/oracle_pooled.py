@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.local.lplr_oracle import ROUNDING, Oracle
+from privbandit_agents.local.layered.oracle import ROUNDING, Oracle
 
 
 class PooledOracle(Oracle):

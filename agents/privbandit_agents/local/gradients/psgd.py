@@ -16,8 +16,8 @@ from scipy.special import expit
 
 from privbandit_agents.base.agent import at_least, count, fraction, positive
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.local.gradients import GradientAgent, Plan
-from privbandit_agents.local.linear_features import PublicFeatures, logistic_fit
+from privbandit_agents.local.gradients.descent import GradientAgent, Plan
+from privbandit_agents.local.gradients.features import PublicFeatures, logistic_fit
 
 MOST_HIDDEN = 256
 PRETRAINING = 200

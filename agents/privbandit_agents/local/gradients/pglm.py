@@ -14,8 +14,8 @@ from scipy.special import expit
 
 from privbandit_agents.base.agent import Array, Ledger, Space, above, at_least, count, fraction, one_of, positive
 from privbandit_agents.base.labels import Floats, Labels, PublicData
-from privbandit_agents.local.labels import LocalLabelAgent, added
-from privbandit_agents.local.linear_features import PublicFeatures, two_labels
+from privbandit_agents.local.gradients.features import PublicFeatures, two_labels
+from privbandit_agents.local.label_agent import LocalLabelAgent, added
 from privbandit_agents.privacy.accounting.ledger import Cost, approximate, pure
 from privbandit_agents.privacy.contributions.moments import NORM, SENSITIVITY, pack, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.additive import Gaussian

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array, Space, at_least, positive
-from privbandit_agents.local.labels import LocalLabelAgent, added
-from privbandit_agents.local.lpct_report import CHUNK, LeafReport, chosen_depth, least_depth
-from privbandit_agents.local.lpct_settings import Settings
-from privbandit_agents.local.lpct_tree import Floats, Labels, WeightedTree
-from privbandit_agents.local.partition import Cells, grow
+from privbandit_agents.local.label_agent import LocalLabelAgent, added
+from privbandit_agents.local.trees.partition import Cells, grow
+from privbandit_agents.local.trees.report import CHUNK, LeafReport, chosen_depth, least_depth
+from privbandit_agents.local.trees.settings import Settings
+from privbandit_agents.local.trees.weighted_tree import Floats, Labels, WeightedTree
 
 USERS = 10_000
 """How many users are expected where no horizon is given."""

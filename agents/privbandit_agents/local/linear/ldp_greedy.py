@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array, Guarantee, Ledger, Space, above, at_least, one_of, positive
-from privbandit_agents.local.ldp_linucb import MomentAgent
+from privbandit_agents.local.linear.ldp_linucb import MomentAgent
 from privbandit_agents.privacy.accounting.ledger import pure
 from privbandit_agents.privacy.contributions.moments import NORM, noise_of_gram, packed_size, unpack
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot

@@ -13,8 +13,8 @@ from scipy.special import expit
 
 from privbandit_agents.base.agent import Array, Space
 from privbandit_agents.base.labels import Floats, Labels, PublicData
-from privbandit_agents.local.labels import LocalLabelAgent, added
-from privbandit_agents.local.linear_features import two_labels
+from privbandit_agents.local.gradients.features import two_labels
+from privbandit_agents.local.label_agent import LocalLabelAgent, added
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from privbandit_agents.base.agent import above, count, fraction, one_of
-from privbandit_agents.local.lpct_report import REPORTS
-from privbandit_agents.local.partition import RULES
+from privbandit_agents.local.trees.partition import RULES
+from privbandit_agents.local.trees.report import REPORTS
 
 MAX_DEPTH = 16
 

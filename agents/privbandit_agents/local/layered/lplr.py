@@ -26,10 +26,10 @@ from privbandit_agents.base.agent import (
     plays_arms,
     positive,
 )
-from privbandit_agents.local.lplr_oracle import Oracle
-from privbandit_agents.local.lplr_paper import PaperOracle
-from privbandit_agents.local.lplr_pooled import PooledOracle
-from privbandit_agents.local.lplr_report import RELEASES
+from privbandit_agents.local.layered.oracle import Oracle
+from privbandit_agents.local.layered.oracle_paper import PaperOracle
+from privbandit_agents.local.layered.oracle_pooled import PooledOracle
+from privbandit_agents.local.layered.report import RELEASES
 from privbandit_agents.privacy.accounting.ledger import pure
 from privbandit_agents.privacy.contributions.moments import played, sanitise
 

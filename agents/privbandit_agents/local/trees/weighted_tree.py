@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.local.partition import Cells
+from privbandit_agents.local.trees.partition import Cells
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -1,0 +1,1 @@
+"""Locally private classifiers that descend on noisy gradients."""

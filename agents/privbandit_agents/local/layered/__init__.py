@@ -1,0 +1,1 @@
+"""LPLR: layered regression from locally private reports, and its confidence oracles."""

@@ -1,0 +1,1 @@
+"""Locally private agents that add up noisy moments of a linear regression."""

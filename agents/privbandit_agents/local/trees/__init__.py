@@ -1,0 +1,1 @@
+"""Locally private classification trees and histograms."""

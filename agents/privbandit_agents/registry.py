@@ -106,20 +106,25 @@ AGENTS: dict[str, Entry] = {
     ),
     "psgd-network": Entry("privbandit_agents.local.gradients.psgd:PSGDNetwork", "psgd-linear with one hidden layer"),
     "jdp-linucb": Entry(
-        "privbandit_agents.joint.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
+        "privbandit_agents.joint.linear.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
     ),
     "fliphat": Entry(
-        "privbandit_agents.joint.fliphat:FLIPHAT", "sparse bandits under joint privacy (Chakraborty, Roy and Basu 2024)"
+        "privbandit_agents.joint.sparse.fliphat:FLIPHAT",
+        "sparse bandits under joint privacy (Chakraborty, Roy and Basu 2024)",
     ),
     "clipped-iht": Entry(
-        "privbandit_agents.joint.clipped_iht:ClippedIHT", "sparse bandits by clipped contributions, jointly private"
+        "privbandit_agents.joint.sparse.clipped_iht:ClippedIHT",
+        "sparse bandits by clipped contributions, jointly private",
     ),
-    "dpmnl": Entry("privbandit_agents.joint.dpmnl:DPMNL", "jointly private MNL assortments (Cho and Sun 2024)"),
+    "dpmnl": Entry(
+        "privbandit_agents.joint.assortments.dpmnl:DPMNL", "jointly private MNL assortments (Cho and Sun 2024)"
+    ),
     "dpmnl-approx": Entry(
-        "privbandit_agents.joint.dpmnl_approx:DPMNLApprox", "DPMNL under (epsilon, delta), its paper's benchmark"
+        "privbandit_agents.joint.assortments.dpmnl_approx:DPMNLApprox",
+        "DPMNL under (epsilon, delta), its paper's benchmark",
     ),
     "newton-mnl": Entry(
-        "privbandit_agents.joint.newton_mnl:NewtonMNL", "assortments by noisy Newton steps, jointly private"
+        "privbandit_agents.joint.assortments.newton_mnl:NewtonMNL", "assortments by noisy Newton steps, jointly private"
     ),
     "ppo": Entry(f"{BASELINES}.rl:PPO", "proximal policy optimisation (stable-baselines3)"),
     "a2c": Entry(f"{BASELINES}.rl:A2C", "advantage actor-critic (stable-baselines3)"),

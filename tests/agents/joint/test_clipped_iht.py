@@ -7,8 +7,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
-from privbandit_agents.joint.clipped_iht import whitened
-from privbandit_agents.joint.clipping import Presumed, largest_of, passed, power
+from privbandit_agents.joint.sparse.clipped_iht import whitened
+from privbandit_agents.joint.sparse.clipping import Presumed, largest_of, passed, power
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, GumbelTopK
 from privbandit_agents.testing import same_parts, same_state
 

@@ -7,8 +7,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
-from privbandit_agents.joint.dpmnl_settings import exploration_length, spread_trigger
-from privbandit_agents.joint.private_cov import PrivateCov, gram_sensitivity, lemma_s6
+from privbandit_agents.joint.assortments.dpmnl_settings import exploration_length, spread_trigger
+from privbandit_agents.joint.assortments.private_cov import PrivateCov, gram_sensitivity, lemma_s6
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
 from privbandit_agents.privacy.mechanisms import objective
 from privbandit_agents.privacy.mechanisms.counters import Counter

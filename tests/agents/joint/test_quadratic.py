@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from privbandit_agents.joint.quadratic import LEAST, ROUNDEST, improved, rounded
+from privbandit_agents.joint.assortments.quadratic import LEAST, ROUNDEST, improved, rounded
 
 HESSIAN = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 0.5], [0.0, 0.5, 2.0]])
 

@@ -24,7 +24,7 @@ from privbandit_agents.base.agent import (
     plays_arms,
     positive,
 )
-from privbandit_agents.joint.clipping import Clip, Presumed, largest_of, passed
+from privbandit_agents.joint.sparse.clipping import Clip, Presumed, largest_of, passed
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.contributions.moments import LIMIT, played, together
 from privbandit_agents.privacy.mechanisms.additive import Gaussian

@@ -25,7 +25,7 @@ from privbandit_agents.base.agent import (
     plays_assortments,
 )
 from privbandit_agents.base.choices import Choices, best_sets, random_sets, together
-from privbandit_agents.joint.quadratic import improved
+from privbandit_agents.joint.assortments.quadratic import improved
 from privbandit_agents.privacy._validate import failure, within
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_sums, sensitivities

@@ -24,8 +24,8 @@ from privbandit_agents.base.agent import (
     plays_assortments,
 )
 from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, together
-from privbandit_agents.joint.dpmnl_settings import Settings, exploration_length, spread_trigger
-from privbandit_agents.joint.private_cov import PrivateCov, gram_sensitivity, published_sensitivity
+from privbandit_agents.joint.assortments.dpmnl_settings import Settings, exploration_length, spread_trigger
+from privbandit_agents.joint.assortments.private_cov import PrivateCov, gram_sensitivity, published_sensitivity
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
 from privbandit_agents.privacy.contributions.choices import sanitise

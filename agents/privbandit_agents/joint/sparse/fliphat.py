@@ -26,7 +26,7 @@ from privbandit_agents.base.agent import (
     plays_arms,
     positive,
 )
-from privbandit_agents.joint.squared_loss import SquaredLoss
+from privbandit_agents.joint.sparse.squared_loss import SquaredLoss
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.ledger import Cost, approximate, zcdp
 from privbandit_agents.privacy.contributions.moments import played, together

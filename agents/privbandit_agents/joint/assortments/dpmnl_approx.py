@@ -9,8 +9,8 @@ import math
 from typing import Any, ClassVar
 
 from privbandit_agents.base.agent import Guarantee, Ledger
-from privbandit_agents.joint.dpmnl import DPMNL, Plan
-from privbandit_agents.joint.dpmnl_settings import Settings
+from privbandit_agents.joint.assortments.dpmnl import DPMNL, Plan
+from privbandit_agents.joint.assortments.dpmnl_settings import Settings
 from privbandit_agents.privacy._validate import budget
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.ledger import approximate, zcdp

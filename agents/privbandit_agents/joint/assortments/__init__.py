@@ -1,0 +1,1 @@
+"""Jointly private agents for assortments under the multinomial logit model."""

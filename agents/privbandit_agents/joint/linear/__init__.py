@@ -1,0 +1,1 @@
+"""Jointly private agents for linear bandits."""

@@ -1,0 +1,1 @@
+"""Jointly private agents for sparse linear bandits in many dimensions."""

@@ -40,6 +40,8 @@ class Entry:
 AGENT_STREAM = 7_777_777
 """Keeps an agent's generator, and what is spawned from it, apart from those of a world with the same seed."""
 BASELINES = "privbandit_agents.baselines"
+LOCAL = "privbandit_agents.local"
+JOINT = "privbandit_agents.joint"
 AGENTS: dict[str, Entry] = {
     "uniform": Entry(f"{BASELINES}.uniform:Uniform", "an action at random, always"),
     "greedy": Entry(f"{BASELINES}.greedy:EpsilonGreedy", "ridge regression, best estimate", {"exploration": 0.0}),
@@ -56,79 +58,61 @@ AGENTS: dict[str, Entry] = {
     "tree-all": Entry(f"{BASELINES}.tree:TreeClassifier", "decision tree on public and all users' data"),
     "logistic-public": Entry(f"{BASELINES}.logistic:LogisticPublic", "logistic regression on the public data only"),
     "histogram": Entry(f"{BASELINES}.histogram:Histogram", "majority label in the cells of a max-edge partition"),
-    "ldp-linucb": Entry(
-        "privbandit_agents.local.linear.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)"
-    ),
-    "ldp-greedy": Entry(
-        "privbandit_agents.local.linear.ldp_greedy:LDPGreedy", "greedy play on locally private statistics"
-    ),
+    "ldp-linucb": Entry(f"{LOCAL}.linear.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)"),
+    "ldp-greedy": Entry(f"{LOCAL}.linear.ldp_greedy:LDPGreedy", "greedy play on locally private statistics"),
     "ldp-oful": Entry(
-        "privbandit_agents.local.linear.ldp_linucb:LDPLinUCB",
+        f"{LOCAL}.linear.ldp_linucb:LDPLinUCB",
         "ldp-linucb with the theory's width",
         {"bonus_scale": 1.0},
     ),
-    "ldp-sgd": Entry(
-        "privbandit_agents.local.linear.ldp_sgd:LDPSGD", "locally private gradient steps (Han et al. 2021)"
-    ),
+    "ldp-sgd": Entry(f"{LOCAL}.linear.ldp_sgd:LDPSGD", "locally private gradient steps (Han et al. 2021)"),
     "input-perturbation": Entry(
-        "privbandit_agents.local.linear.input_perturbation:InputPerturbation",
+        f"{LOCAL}.linear.input_perturbation:InputPerturbation",
         "regression on features and rewards with noise",
     ),
-    "prec": Entry("privbandit_agents.local.linear.prec:PREC", "adaptive preconditioning of locally private statistics"),
-    "lplr": Entry(
-        "privbandit_agents.local.layered.lplr:LPLR", "layered private regression (Li, Simchi-Levi and Wang 2024)"
-    ),
-    "lpct": Entry(
-        "privbandit_agents.local.trees.lpct:LPCT", "private classification trees on public data (Ma and Yang 2023)"
-    ),
-    "lpct-prune": Entry(
-        "privbandit_agents.local.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear"
-    ),
-    "lpct-p": Entry("privbandit_agents.local.trees.lpct:LPCT", "lpct in which public rows do not vote", {"trust": 0.0}),
-    "lpct-q": Entry("privbandit_agents.local.trees.lpct_public:LPCTPublic", "lpct on public data only"),
-    "lpct-r": Entry("privbandit_agents.local.trees.lpct:LPCT", "lpct on random cuts", {"partition": "random"}),
-    "phist": Entry("privbandit_agents.local.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)"),
+    "prec": Entry(f"{LOCAL}.linear.prec:PREC", "adaptive preconditioning of locally private statistics"),
+    "lplr": Entry(f"{LOCAL}.layered.lplr:LPLR", "layered private regression (Li, Simchi-Levi and Wang 2024)"),
+    "lpct": Entry(f"{LOCAL}.trees.lpct:LPCT", "private classification trees on public data (Ma and Yang 2023)"),
+    "lpct-prune": Entry(f"{LOCAL}.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear"),
+    "lpct-p": Entry(f"{LOCAL}.trees.lpct:LPCT", "lpct in which public rows do not vote", {"trust": 0.0}),
+    "lpct-q": Entry(f"{LOCAL}.trees.lpct_public:LPCTPublic", "lpct on public data only"),
+    "lpct-r": Entry(f"{LOCAL}.trees.lpct:LPCT", "lpct on random cuts", {"partition": "random"}),
+    "phist": Entry(f"{LOCAL}.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)"),
     "lpdt": Entry(
-        "privbandit_agents.local.trees.lpct:LPCT",
+        f"{LOCAL}.trees.lpct:LPCT",
         "private votes in public leaves (after Ma et al. 2023)",
         {"report": "laplace", "trust": 0.0, "tau": math.inf},
     ),
     "warm-ldp-sgd": Entry(
-        "privbandit_agents.local.gradients.warm_ldp_sgd:WarmLDPSGD",
+        f"{LOCAL}.gradients.warm_ldp_sgd:WarmLDPSGD",
         "logistic regression: public start, private gradients",
     ),
-    "pglm": Entry(
-        "privbandit_agents.local.gradients.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)"
-    ),
+    "pglm": Entry(f"{LOCAL}.gradients.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)"),
     "psgd-linear": Entry(
-        "privbandit_agents.local.gradients.psgd:PSGDLinear",
+        f"{LOCAL}.gradients.psgd:PSGDLinear",
         "one private gradient a step, public start (Lowy et al. 2023)",
     ),
-    "psgd-network": Entry("privbandit_agents.local.gradients.psgd:PSGDNetwork", "psgd-linear with one hidden layer"),
-    "jdp-linucb": Entry(
-        "privbandit_agents.joint.linear.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"
-    ),
+    "psgd-network": Entry(f"{LOCAL}.gradients.psgd:PSGDNetwork", "psgd-linear with one hidden layer"),
+    "jdp-linucb": Entry(f"{JOINT}.linear.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"),
     "fliphat": Entry(
-        "privbandit_agents.joint.sparse.fliphat:FLIPHAT",
+        f"{JOINT}.sparse.fliphat:FLIPHAT",
         "sparse bandits under joint privacy (Chakraborty, Roy and Basu 2024)",
     ),
     "clipped-iht": Entry(
-        "privbandit_agents.joint.sparse.clipped_iht:ClippedIHT",
+        f"{JOINT}.sparse.clipped_iht:ClippedIHT",
         "sparse bandits by clipped contributions, jointly private",
     ),
-    "dpmnl": Entry(
-        "privbandit_agents.joint.assortments.dpmnl:DPMNL", "jointly private MNL assortments (Cho and Sun 2024)"
-    ),
+    "dpmnl": Entry(f"{JOINT}.assortments.dpmnl:DPMNL", "jointly private MNL assortments (Cho and Sun 2024)"),
     "dpmnl-approx": Entry(
-        "privbandit_agents.joint.assortments.dpmnl_approx:DPMNLApprox",
+        f"{JOINT}.assortments.dpmnl_approx:DPMNLApprox",
         "DPMNL under (epsilon, delta), its paper's benchmark",
     ),
     "newton-mnl": Entry(
-        "privbandit_agents.joint.assortments.newton_mnl:NewtonMNL", "assortments by noisy Newton steps, jointly private"
+        f"{JOINT}.assortments.newton_mnl:NewtonMNL", "assortments by noisy Newton steps, jointly private"
     ),
-    "ppo": Entry(f"{BASELINES}.rl:PPO", "proximal policy optimisation (stable-baselines3)"),
-    "a2c": Entry(f"{BASELINES}.rl:A2C", "advantage actor-critic (stable-baselines3)"),
-    "dqn": Entry(f"{BASELINES}.rl:DQN", "deep Q-network (stable-baselines3)"),
+    "ppo": Entry(f"{BASELINES}.rl.learners:PPO", "proximal policy optimisation (stable-baselines3)"),
+    "a2c": Entry(f"{BASELINES}.rl.learners:A2C", "advantage actor-critic (stable-baselines3)"),
+    "dqn": Entry(f"{BASELINES}.rl.learners:DQN", "deep Q-network (stable-baselines3)"),
 }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from privbandit_agents import audits
 from privbandit_agents.audit_assortments import GAMES, AssortmentGame, GramGame, NewtonGame
-from privbandit_agents.joint.assortments import private_cov
+from privbandit_agents.joint.assortments import dpmnl, private_cov
 from privbandit_agents.privacy.audit import Verdict, audit
 from privbandit_agents.privacy.contributions import choices as choice
 
@@ -37,9 +37,7 @@ def test_half_the_noise_of_the_gram_matrix_is_caught(counter: str, monkeypatch: 
     """Four times the claim; 150 runs see at least one and a half times it, so the audit has power to spare."""
     game = GramGame("dpmnl", {"rho": 1.0, "counter": counter})
     right = private_cov.gram_sensitivity
-    monkeypatch.setattr(
-        "privbandit_agents.joint.assortments.dpmnl.gram_sensitivity", lambda k, radius: right(k, radius) / 2
-    )
+    monkeypatch.setattr(dpmnl, "gram_sensitivity", lambda k, radius: right(k, radius) / 2)
     found = verdict(game, 150)
     assert found.refuted and found.rho_bound is not None and found.rho_bound > 1.5 * 0.95
 
@@ -50,9 +48,7 @@ def test_the_approximate_benchmark_keeps_its_promise_and_a_quarter_of_its_noise_
     game = GramGame("dpmnl-approx", {"rho": 1.0})
     assert not verdict(game, 150).refuted
     right = private_cov.gram_sensitivity
-    monkeypatch.setattr(
-        "privbandit_agents.joint.assortments.dpmnl.gram_sensitivity", lambda k, radius: right(k, radius) / 20
-    )
+    monkeypatch.setattr(dpmnl, "gram_sensitivity", lambda k, radius: right(k, radius) / 20)
     assert verdict(game, 300).refuted
 
 

@@ -8,9 +8,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
-from privbandit_agents.baselines import rl
-from privbandit_agents.baselines.rl_state import parameters_of
-from privbandit_agents.baselines.sb3_adapter import to_sb3
+from privbandit_agents.baselines.rl import learners as rl
+from privbandit_agents.baselines.rl.adapter import to_sb3
+from privbandit_agents.baselines.rl.state import parameters_of
 from privbandit_agents.registry import can_play
 from privbandit_agents.testing import same_state
 from stable_baselines3.common.env_checker import check_env

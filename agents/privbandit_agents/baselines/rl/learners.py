@@ -20,8 +20,8 @@ from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array, Assortments, LearningAgent, Space, count, plays_assortments, positive
 from privbandit_agents.base.state import inside
-from privbandit_agents.baselines.rl_state import Arrays, Luck, give, give_state, model_state, parameters_of
-from privbandit_agents.baselines.sb3_adapter import to_sb3
+from privbandit_agents.baselines.rl.adapter import to_sb3
+from privbandit_agents.baselines.rl.state import Arrays, Luck, give, give_state, model_state, parameters_of
 from privbandit_envs import BanditEnv
 from privbandit_envs.wrappers import RecordVectorRegret, RegretCurve, top_scores
 

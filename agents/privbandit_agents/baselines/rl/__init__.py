@@ -1,0 +1,1 @@
+"""Reinforcement-learning baselines: agents of stable-baselines3."""

@@ -17,10 +17,10 @@ import gymnasium as gym
 import numpy as np
 from joblib import Parallel, delayed
 from privbandit_agents import make, play
-from privbandit_agents.audit_labels import LeafGame
+from privbandit_agents.audits.labels import LeafGame
+from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.classifiers import LPCTClassifier
 from privbandit_agents.local.trees.report import LeafReport
-from privbandit_agents.privacy.audit import audit
 
 import privbandit_envs  # noqa: F401
 from privbandit_envs.families.classification import eta

@@ -5,10 +5,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import audits
-from privbandit_agents.audit_assortments import GAMES, AssortmentGame, GramGame, NewtonGame
+from privbandit_agents.audits import registry as audits
+from privbandit_agents.audits.assortments import GAMES, AssortmentGame, GramGame, NewtonGame
+from privbandit_agents.audits.lower_bounds import Verdict, audit
 from privbandit_agents.joint.assortments import dpmnl, private_cov
-from privbandit_agents.privacy.audit import Verdict, audit
 from privbandit_agents.privacy.contributions import choices as choice
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*published calibration")

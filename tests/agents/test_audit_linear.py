@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from privbandit_agents.audits import game
-from privbandit_agents.privacy.audit import audit
+from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.registry import game
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from privbandit_agents.audit_sparse import SparseGame
-from privbandit_agents.audits import game
-from privbandit_agents.privacy.audit import audit
+from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.registry import game
+from privbandit_agents.audits.sparse import SparseGame
 from privbandit_agents.privacy.mechanisms.additive import GumbelTopK
 
 AGENTS = ("fliphat", "clipped-iht")

@@ -12,10 +12,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from scipy.stats import norm
 
-from privbandit_agents.audits import game
+from privbandit_agents.audits.lower_bounds import Claim, Verdict, audit, pilot_runs
+from privbandit_agents.audits.published import RUNS
+from privbandit_agents.audits.registry import game
 from privbandit_agents.base.state import atomic
-from privbandit_agents.privacy.audit import Claim, Verdict, audit, pilot_runs
-from privbandit_agents.privacy.targets import RUNS
 
 CLAIM, FOUND = "#0072b2", "#d55e00"
 

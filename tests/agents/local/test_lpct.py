@@ -6,12 +6,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.audits import game
+from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.registry import game
 from privbandit_agents.local.trees.lpct import LPCT, Config
 from privbandit_agents.local.trees.partition import Partition, grow, max_edge
 from privbandit_agents.local.trees.report import LeafReport, chosen_depth
 from privbandit_agents.local.trees.weighted_tree import WeightedTree
-from privbandit_agents.privacy.audit import audit
 
 from privbandit_envs.families.classification import eta
 

@@ -5,10 +5,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.audits import game
+from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.registry import game
 from privbandit_agents.local.trees.partition import Grid, grow, max_edge
 from privbandit_agents.local.trees.report import CHUNK
-from privbandit_agents.privacy.audit import audit
 from privbandit_agents.registry import load, save
 
 from privbandit_envs.families.classification import eta

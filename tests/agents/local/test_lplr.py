@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.audit_linear import history
+from privbandit_agents.audits.layered import history
 from privbandit_agents.local.layered.forest import Forest
 from privbandit_agents.local.layered.report import RELEASES
 

@@ -5,11 +5,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make
-from privbandit_agents.audits import game
+from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.registry import game
 from privbandit_agents.classifiers import AgentClassifier
 from privbandit_agents.local.gradients.pglm import link_scale
 from privbandit_agents.privacy.accounting.conversions import gaussian_delta
-from privbandit_agents.privacy.audit import audit
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 

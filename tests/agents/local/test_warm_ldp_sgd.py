@@ -8,11 +8,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
-from privbandit_agents.audits import game
+from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.registry import game
 from privbandit_agents.classifiers import AgentClassifier
 from privbandit_agents.local.gradients.descent import Descent, Plan, gradient_device
 from privbandit_agents.local.gradients.features import PublicFeatures, logistic_fit
-from privbandit_agents.privacy.audit import audit
 from sklearn.linear_model import LogisticRegression
 
 GRADIENTS = ("warm-ldp-sgd", "psgd-linear", "psgd-network")

@@ -5,9 +5,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.audits import game, private_agents
-from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
-from privbandit_agents.privacy.audit import (
+from privbandit_agents.audits.lower_bounds import (
     Claim,
     Game,
     audit,
@@ -16,10 +14,12 @@ from privbandit_agents.privacy.audit import (
     one_run_bound,
     search_sensitivity,
 )
+from privbandit_agents.audits.published import PUBLISHED, RUNS, TARGETS
+from privbandit_agents.audits.registry import game, private_agents
+from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, GumbelTopK, Laplace, wishart
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, svec
 from privbandit_agents.privacy.mechanisms.selection import project_on_l1_ball
-from privbandit_agents.privacy.targets import PUBLISHED, RUNS, TARGETS
 from privbandit_agents.registry import find
 from scipy.stats import binomtest
 

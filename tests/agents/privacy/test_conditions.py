@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make
-from privbandit_agents.audits import private_agents
+from privbandit_agents.audits.registry import private_agents
 from privbandit_agents.privacy.accounting.conversions import bounded_range_to_rho
 from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded, pure, zcdp
 from privbandit_agents.privacy.contributions.choices import clipped_derivatives

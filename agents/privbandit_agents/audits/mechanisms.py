@@ -10,9 +10,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from privbandit_agents.audits.lower_bounds import Claim, Game
 from privbandit_agents.privacy._validate import failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.audit import Claim, Game
 from privbandit_agents.privacy.mechanisms.additive import (
     Gaussian,
     GumbelTopK,

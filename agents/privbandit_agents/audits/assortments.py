@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular, toeplitz
 
-from privbandit_agents.privacy.audit import Claim, Game
+from privbandit_agents.audits.lower_bounds import Claim, Game
 from privbandit_agents.privacy.mechanisms.counters import square_root_coefficients
 from privbandit_agents.registry import make
 

@@ -12,18 +12,18 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.audit_assortments import GAMES as ASSORTMENTS
-from privbandit_agents.audit_labels import LeafGame, RegressionGame
-from privbandit_agents.audit_linear import LayeredGame
-from privbandit_agents.audit_sparse import SETTINGS as SPARSE
-from privbandit_agents.audit_sparse import SparseGame
+from privbandit_agents.audits.assortments import GAMES as ASSORTMENTS
+from privbandit_agents.audits.labels import LeafGame, RegressionGame
+from privbandit_agents.audits.layered import LayeredGame
+from privbandit_agents.audits.lower_bounds import Claim, Game
+from privbandit_agents.audits.mechanisms import Request
+from privbandit_agents.audits.published import CALIBRATIONS, DELTAS, PUBLISHED, TARGETS
+from privbandit_agents.audits.sparse import SETTINGS as SPARSE
+from privbandit_agents.audits.sparse import SparseGame
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.local.gradients.descent import GradientAgent
 from privbandit_agents.local.gradients.pglm import PGLM
 from privbandit_agents.local.trees.lpct import LPCT
-from privbandit_agents.privacy.audit import Claim, Game
-from privbandit_agents.privacy.games import Request
-from privbandit_agents.privacy.targets import CALIBRATIONS, DELTAS, PUBLISHED, TARGETS
 from privbandit_agents.registry import AGENTS, field_names, find, make
 from privbandit_envs.validate import one_of, positive
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.privacy.audit import Claim, Game
+from privbandit_agents.audits.lower_bounds import Claim, Game
 from privbandit_agents.privacy.mechanisms.counters import smat
 from privbandit_agents.registry import make
 

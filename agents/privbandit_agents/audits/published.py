@@ -11,9 +11,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.privacy import games
-from privbandit_agents.privacy.audit import Claim, Game
-from privbandit_agents.privacy.games import (
+from privbandit_agents.audits import mechanisms as games
+from privbandit_agents.audits.lower_bounds import Claim, Game
+from privbandit_agents.audits.mechanisms import (
     Request,
     Target,
     counter_game,

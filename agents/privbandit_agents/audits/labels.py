@@ -8,9 +8,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from privbandit_agents.audits.lower_bounds import Claim, Game
 from privbandit_agents.base.agent import FOREVER
 from privbandit_agents.local.gradients.descent import GradientAgent
-from privbandit_agents.privacy.audit import Claim, Game
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.registry import make
 

@@ -77,7 +77,16 @@ def differences_after_kills(kills: int) -> int:
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "sweep.yaml"
         file.write_text(SWEEP)
-        command = [sys.executable, "-m", "privbandit_agents.cli", "sweep", str(file), "--save-every", "0.3", "--out"]
+        command = [
+            sys.executable,
+            "-m",
+            "privbandit_agents.cli.main",
+            "sweep",
+            str(file),
+            "--save-every",
+            "0.3",
+            "--out",
+        ]
         started = time.perf_counter()
         subprocess.run([*command, f"{place}/whole"], check=True, capture_output=True)
         whole = time.perf_counter() - started

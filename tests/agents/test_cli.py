@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from joblib.externals.loky import get_reusable_executor
+from privbandit_agents.cli.commands import app
 from privbandit_agents.experiments import load_results
-from privbandit_agents.experiments.commands import app
 from privbandit_agents.registry import AGENTS
 from typer.testing import CliRunner, Result
 
@@ -172,7 +172,7 @@ def test_modules_of_the_current_folder_can_be_named(tmp_path: Path) -> None:
         FAILING.replace('raise RuntimeError("out of ideas")', "return super().select_action(context)")
     )
     run = ["run", "--env", "privbandit/Linear-v0", "--agent", "my_agents:failing", "--horizon", "20", "--seeds", "2"]
-    code = f"import sys; from privbandit_agents.cli import main; sys.argv[1:] = {run}; main()"
+    code = f"import sys; from privbandit_agents.cli.main import main; sys.argv[1:] = {run}; main()"
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(list((tmp_path / "runs" / "Linear-v0" / "trials").iterdir())) == 2
@@ -181,14 +181,14 @@ def test_modules_of_the_current_folder_can_be_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("missing", ["typer", "rich", "pydantic", "yaml"])
 def test_a_missing_extra_is_named(missing: str) -> None:
     blocked = f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['privbandit', 'run', 'demo']"
-    done = python(f"{blocked}; from privbandit_agents.cli import main; main()")
+    done = python(f"{blocked}; from privbandit_agents.cli.main import main; main()")
     assert done.returncode == 2
     assert done.stderr == f"privbandit needs {missing}: run pip install 'privbandit[bench]'.\n"
 
 
 def test_importing_the_agents_stays_cheap() -> None:
     heavy = "{'torch', 'typer', 'polars', 'matplotlib', 'tensorboard', 'pydantic', 'joblib', 'rich'}"
-    done = python(f"import sys, privbandit_agents, privbandit_agents.cli; print({heavy} & set(sys.modules))")
+    done = python(f"import sys, privbandit_agents, privbandit_agents.cli.main; print({heavy} & set(sys.modules))")
     assert done.stdout.strip() == "set()", done.stderr
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents.experiments.commands import app
+from privbandit_agents.cli.commands import app
 from typer.testing import CliRunner, Result
 
 from privbandit_envs.datasets import store as prepared

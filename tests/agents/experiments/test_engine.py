@@ -173,7 +173,17 @@ def test_ctrl_c_stops_at_once_and_loses_only_running_trials(slow_agents: Path) -
     (slow_agents / "slow").touch()
     text = f"envs: [{{id: {LINEAR}}}]\nagents: [{{name: 'slow_agents:slow'}}]\nhorizon: 500\nseeds: 20\n"
     (slow_agents / "sweep.yaml").write_text(text)
-    command = [sys.executable, "-m", "privbandit_agents.cli", "sweep", "sweep.yaml", "--out", "stopped", "--jobs", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "privbandit_agents.cli.main",
+        "sweep",
+        "sweep.yaml",
+        "--out",
+        "stopped",
+        "--jobs",
+        "2",
+    ]
     process = subprocess.Popen(command, cwd=slow_agents, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert wait_until(lambda: len(list(slow_agents.glob("stopped/trials/*.json"))) >= 2, 60)
     os.killpg(process.pid, signal.SIGINT)

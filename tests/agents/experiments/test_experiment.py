@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from privbandit_agents.cli.listing import experiment_lines
 from privbandit_agents.experiments.experiment import (
     Experiment,
     find_experiment,
@@ -11,7 +12,6 @@ from privbandit_agents.experiments.experiment import (
     parse_experiment,
     read_experiment,
 )
-from privbandit_agents.experiments.listing import experiment_lines
 from privbandit_agents.experiments.offline.study import OfflineStudy
 from privbandit_agents.experiments.reproduce import Study, prepare, prepared
 from privbandit_agents.experiments.settings import from_yaml

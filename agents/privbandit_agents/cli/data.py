@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from privbandit_agents.experiments.listing import dataset_lines
+from privbandit_agents.cli.listing import dataset_lines
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.datasets import tables as lpct
 from privbandit_envs.validate import count, positive

@@ -14,9 +14,9 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from privbandit_agents.experiments.data_commands import data
+from privbandit_agents.cli.data import data
+from privbandit_agents.cli.listing import agent_lines, dataset_lines, env_lines, experiment_lines
 from privbandit_agents.experiments.labels import short
-from privbandit_agents.experiments.listing import agent_lines, dataset_lines, env_lines, experiment_lines
 from privbandit_agents.experiments.settings import from_yaml
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.validate import count, one_of, positive
@@ -236,7 +236,7 @@ def audit_target(
 ) -> None:
     """Bound a target's epsilon from below; exit 1 if the claim is refuted."""
     with usage_errors("audit"):
-        from privbandit_agents.experiments.audit_report import draw_trade_off, run_audit, verdict_table
+        from privbandit_agents.cli.audit import draw_trade_off, run_audit, verdict_table
 
         verdict, pair = run_audit(name, epsilon, delta, runs, calibration, seed, confidence, err)
     check_writable(folder)

@@ -26,7 +26,7 @@ def main() -> None:
     """
     sys.path.append(os.getcwd())
     try:
-        from privbandit_agents.experiments.commands import app
+        from privbandit_agents.cli.commands import app
 
         app()
     except ModuleNotFoundError as error:

@@ -80,7 +80,7 @@ def differences_after_kills(kills: int) -> int:
         command = [
             sys.executable,
             "-m",
-            "privbandit_agents.cli.main",
+            "privbandit_agents.cli",
             "sweep",
             str(file),
             "--save-every",

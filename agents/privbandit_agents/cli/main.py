@@ -35,7 +35,3 @@ def main() -> None:
             raise
         print(f"privbandit needs {package}: run pip install 'privbandit[bench]'.", file=sys.stderr)
         sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

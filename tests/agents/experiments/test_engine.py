@@ -176,7 +176,7 @@ def test_ctrl_c_stops_at_once_and_loses_only_running_trials(slow_agents: Path) -
     command = [
         sys.executable,
         "-m",
-        "privbandit_agents.cli.main",
+        "privbandit_agents.cli",
         "sweep",
         "sweep.yaml",
         "--out",

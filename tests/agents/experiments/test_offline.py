@@ -533,7 +533,7 @@ def test_the_command_runs_a_file_and_goes_on(tmp_path: Path) -> None:
         "{title: tiny, about: runs, scales: {smoke: {replications: 1}}, figures: [{name: f}], offline: {worlds: "
         "[{n_private: 100, n_test: 100}], epsilons: [1, 2], replications: 5, methods: [{name: LPCT, agent: lpct}]}}"
     )
-    command = [sys.executable, "-m", "privbandit_agents.cli.main", "reproduce", "tiny.yaml", "--scale", "smoke"]
+    command = [sys.executable, "-m", "privbandit_agents.cli", "reproduce", "tiny.yaml", "--scale", "smoke"]
     written = []
     for _ in range(2):
         done = subprocess.run([*command, "--jobs", "1", "--out", "out"], cwd=tmp_path, capture_output=True, text=True)

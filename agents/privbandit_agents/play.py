@@ -9,7 +9,8 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Agent, LearningAgent
+from privbandit_agents.base.agent import Agent
+from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.snapshots import Snapshots
 from privbandit_envs import BanditEnv
 from privbandit_envs.validate import count

@@ -10,6 +10,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.random import Generator, SeedSequence, default_rng
 
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import Agent
@@ -37,8 +38,8 @@ class Entry:
         return loaded
 
 
-AGENT_STREAM = 7_777_777
-"""Keeps an agent's generator, and what is spawned from it, apart from those of a world with the same seed."""
+SEED_STREAM, AGENT_STREAM = 2**20, 7_777_777
+"""Keep an agent's generator, and what is spawned from it, apart from those of a world with the same seed."""
 BASELINES = "privbandit_agents.baselines"
 LOCAL = "privbandit_agents.local"
 JOINT = "privbandit_agents.joint"
@@ -146,7 +147,7 @@ def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> Agen
     Args:
         name: one of ``AGENTS``, or ``"module:name"`` for an agent that a module of yours registers.
         env: a Gymnasium environment (single or vector); only its spaces and its public data are read.
-        seed: of the agent's own randomness.
+        seed: of the agent's own randomness; ``seed=3`` is the agent of a trial with seed 3.
         **config: settings of the agent's Config; a ``horizon`` among them is by default the environment's.
 
     Raises:
@@ -163,10 +164,15 @@ def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> Agen
     extra = {"public_data": public_data(env)} if agent_class.uses_public_data else {}
     if extra and extra["public_data"] is None:
         raise ValueError(f"{name} learns from public data; the environment has public_data = None.")
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(AGENT_STREAM,)))
-    agent = agent_class(*spaces, settings, rng, **extra)
+    agent = agent_class(*spaces, settings, generator(seed), **extra)
     agent.name = name
     return agent
+
+
+def generator(seed: int | None) -> Generator:
+    """Return an agent's generator, independent of that of a world with the same seed."""
+    own = SeedSequence(seed, spawn_key=(SEED_STREAM,)).generate_state(1, np.uint64)[0]
+    return default_rng(SeedSequence(int(own), spawn_key=(AGENT_STREAM,)))
 
 
 def settings_of(name: str, config: Mapping[str, Any]) -> Any:

@@ -15,7 +15,8 @@ import gymnasium as gym
 import numpy as np
 
 import privbandit_envs  # noqa: F401  (registers the environments)
-from privbandit_agents.base.agent import Agent, CentralAgent, LearningAgent, LocalAgent
+from privbandit_agents.base.agent import Agent, CentralAgent, LocalAgent
+from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.play import Result, play
 from privbandit_agents.registry import find, load, make, save
 

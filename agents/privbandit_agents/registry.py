@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
 from privbandit_agents.base import state
-from privbandit_agents.base.agent import Agent
+from privbandit_agents.base.agent import AnyAgent
 from privbandit_envs.validate import did_you_mean, one_of
 
 
@@ -31,10 +31,10 @@ class Entry:
     summary: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
-    def load(self) -> type[Agent]:
+    def load(self) -> type[AnyAgent]:
         """Import and return the class."""
         module, _, name = self.agent.partition(":")
-        loaded: type[Agent] = getattr(importlib.import_module(module), name)
+        loaded: type[AnyAgent] = getattr(importlib.import_module(module), name)
         return loaded
 
 
@@ -141,7 +141,7 @@ def find(name: str) -> Entry:
     return AGENTS[one_of(AGENTS, agent=short)]
 
 
-def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> Agent:
+def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> AnyAgent:
     """Build an agent for an environment.
 
     Args:
@@ -211,13 +211,13 @@ def public_data(env: Any) -> Any:
     return getattr(env.unwrapped, "public_data", None)
 
 
-def plays(agent: Agent) -> str:
+def plays(agent: AnyAgent) -> str:
     """Return what an agent was built for, in words."""
     contexts = agent.observation_space
     return f"{contexts.dtype} contexts of shape {contexts.shape} and actions in {agent.action_space}"
 
 
-def save(agent: Agent, path: str | Path) -> None:
+def save(agent: AnyAgent, path: str | Path) -> None:
     """Write an agent between two rounds to one ``.npz`` file, without pickle, whole or not at all.
 
     The file of a private agent is as secret as its users' records: it holds the state of the noise generators, and of a
@@ -228,7 +228,7 @@ def save(agent: Agent, path: str | Path) -> None:
     state.write(path, arrays, {"header": header, "state": values}, secret=agent.guarantee.notion != "none")
 
 
-def load(path: str | Path, env: Any) -> Agent:
+def load(path: str | Path, env: Any) -> AnyAgent:
     """Return the agent that ``save`` wrote; it goes on as if it had never stopped, bit for bit.
 
     Args:

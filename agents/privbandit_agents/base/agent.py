@@ -198,6 +198,10 @@ class Agent(ABC, Generic[C]):
         warnings.warn(text, UnprovenCalibration, stacklevel=5)
 
 
+AnyAgent: TypeAlias = Agent[Any]
+"""An agent of whatever settings."""
+
+
 class LocalAgent(Agent[C], Generic[C, Report]):
     """An agent whose server never sees raw data: a user's device randomizes its record, the server absorbs the report.
 

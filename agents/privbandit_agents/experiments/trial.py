@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from privbandit_agents import registry
-from privbandit_agents.base.agent import Agent
+from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.state import remove_leftovers
 from privbandit_agents.experiments import store
 from privbandit_agents.experiments.catalogue import agent_defaults, env_defaults
@@ -115,7 +115,7 @@ class Trial:
             kwargs.setdefault("horizon", self.horizon)
         return gym.make(self.env, **kwargs)
 
-    def make_agent(self, env: gym.Env[Any, Any]) -> Agent:
+    def make_agent(self, env: gym.Env[Any, Any]) -> AnyAgent:
         """Build the agent for its environment; a published calibration is called so by the results' settings."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", UNPROVEN)

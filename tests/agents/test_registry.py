@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import AGENTS, load, make, play, register_agent, save
-from privbandit_agents.base.state import atomic, read, restore_into, state_of, write
+from privbandit_agents.base.state import read, restore_into, state_of, write
 
 LINEAR = "privbandit/Linear-v0"
 
@@ -68,13 +68,6 @@ def test_saving_is_all_or_nothing(tmp_path: Path) -> None:
     assert np.array_equal(load(path, env).regression.matrix, agent.regression.matrix)  # type: ignore[attr-defined]
 
 
-def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), atomic(tmp_path / "x.txt") as file:
-        file.write("half")
-        raise RuntimeError
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_saved_agent_fits_the_environment_it_was_saved_for(tmp_path: Path) -> None:
     env = gym.make(LINEAR, dim=4)
     save(make("linucb", env), tmp_path / "a.npz")
@@ -104,24 +97,6 @@ def test_the_file_of_a_private_agent_is_its_owners_alone(tmp_path: Path) -> None
         assert (tmp_path / name).stat().st_mode & 0o777 == mode
     save(make("linucb", env), tmp_path / "open")
     assert (tmp_path / "open").stat().st_mode & 0o077 != 0
-
-
-@pytest.mark.parametrize("failing", ["fsync", "replace"])
-def test_a_full_disk_leaves_nothing(failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(f"os.{failing}", full)
-    with pytest.raises(OSError), atomic(tmp_path / "x.txt") as file:
-        file.write("whole")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_written_files_have_ordinary_permissions(tmp_path: Path) -> None:
-    (tmp_path / "plain").touch()
-    with atomic(tmp_path / "atomic") as file:
-        file.write("x")
-    assert (tmp_path / "atomic").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 class Inner:

@@ -19,7 +19,7 @@ from privbandit_agents.base.agent import (
     plays_assortments,
     positive,
 )
-from privbandit_agents.base.choices import Choices, best_sets, random_sets, together
+from privbandit_agents.base.choices import Choices, best_sets, random_sets, stacked_records
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class MNLAgent(Agent):
 
     def update(self, context: Array, action: Any, feedback: Any) -> None:
         """Keep what was offered and bought; refit when it is time."""
-        contexts, sets, bought = together(context, action, feedback, (self.n_items, self.dim + 1))
+        contexts, sets, bought = stacked_records(context, action, feedback, (self.n_items, self.dim + 1))
         done = 0
         while done < len(contexts):
             n = min(len(contexts) - done, self.frozen_rounds())

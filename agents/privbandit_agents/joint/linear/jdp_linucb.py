@@ -23,17 +23,10 @@ from privbandit_agents.base.agent import (
     plays_arms,
     positive,
 )
+from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.ledger import zcdp
-from privbandit_agents.privacy.contributions.moments import (
-    SENSITIVITY,
-    best_arm,
-    optimistic_scorer,
-    pack,
-    packed_size,
-    perturbed_ridge,
-    played,
-)
+from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, SquareRootToeplitz
 
 COUNTERS = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}

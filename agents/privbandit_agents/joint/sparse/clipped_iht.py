@@ -24,9 +24,10 @@ from privbandit_agents.base.agent import (
     plays_arms,
     positive,
 )
+from privbandit_agents.base.arms import played, stacked_records
 from privbandit_agents.joint.sparse.clipping import Clip, Presumed, largest_of, passed
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.contributions.moments import LIMIT, played, together
+from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 
 CAP = 3.0
@@ -162,7 +163,7 @@ class ClippedIHT(CentralAgent[Array]):
 
     def curate(self, context: Array, action: Any, feedback: Any) -> Array | None:
         """Add up clipped contributions; release a new theta when the batch is full."""
-        contexts, actions, rewards = together(context, action, feedback, self.dim)
+        contexts, actions, rewards = stacked_records(context, action, feedback, self.dim)
         released, done = None, 0
         while done < len(contexts):
             part = slice(done, done + min(self.frozen_rounds(), CHUNK))

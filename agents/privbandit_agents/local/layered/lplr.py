@@ -26,12 +26,13 @@ from privbandit_agents.base.agent import (
     plays_arms,
     positive,
 )
+from privbandit_agents.base.arms import played
 from privbandit_agents.local.layered.oracle import Oracle
 from privbandit_agents.local.layered.oracle_paper import PaperOracle
 from privbandit_agents.local.layered.oracle_pooled import PooledOracle
 from privbandit_agents.local.layered.report import RELEASES
 from privbandit_agents.privacy.accounting.ledger import pure
-from privbandit_agents.privacy.contributions.moments import played, sanitise
+from privbandit_agents.privacy.contributions.moments import sanitise
 
 PRESETS: dict[str, dict[str, Any]] = {
     "practical": {

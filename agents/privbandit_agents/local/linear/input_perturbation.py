@@ -12,9 +12,10 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array, Space, above, at_least, one_of, positive
+from privbandit_agents.base.arms import played
 from privbandit_agents.local.linear.ldp_greedy import PureMomentAgent
-from privbandit_agents.privacy.contributions.moments import played, sanitise
-from privbandit_agents.privacy.mechanisms.counters import smat
+from privbandit_agents.privacy.contributions.moments import sanitise
+from privbandit_agents.privacy.mechanisms.symmetric import smat
 from privbandit_agents.privacy.randomizers.inputs import inputs
 
 

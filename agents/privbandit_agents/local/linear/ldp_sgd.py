@@ -11,8 +11,9 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array, Space, above, one_of, positive
+from privbandit_agents.base.arms import played
 from privbandit_agents.local.linear.ldp_greedy import PureMomentAgent
-from privbandit_agents.privacy.contributions.moments import played, sanitise
+from privbandit_agents.privacy.contributions.moments import sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array, Space, above, at_least, fraction, one_of, positive
+from privbandit_agents.base.arms import played
 from privbandit_agents.local.linear.ldp_greedy import PureMomentAgent
 from privbandit_agents.local.linear.preconditioning import KEPT, Generation, most_precise
-from privbandit_agents.privacy.contributions.moments import NORM, pack, packed_size, played, sanitise
+from privbandit_agents.privacy.contributions.moments import NORM, pack, packed_size, sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 SHARE = 0.25

@@ -62,7 +62,7 @@ def offered_first(there: NDArray[np.bool_], capacity: int) -> tuple[NDArray[np.i
     return order, np.take_along_axis(there, order, axis=1)
 
 
-def together(context: Any, action: Any, feedback: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Array]:
+def stacked_records(context: Any, action: Any, feedback: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """Return the records of one user or of many as (n, N, d + 1), (n, N) and (n,), or raise before any is taken in.
 
     A group that is refused half-way and sent again would count its first users twice.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from privbandit_agents.base.agent import Agent, Array, C, assortments
-from privbandit_agents.base.choices import Choices, best_sets, random_sets, together
+from privbandit_agents.base.choices import Choices, best_sets, random_sets, stacked_records
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.validate import above, at_least, count, positive
 
@@ -84,7 +84,7 @@ class MNLAgent(Agent[C]):
 
     def update(self, context: Array, action: Any, feedback: Any) -> None:
         """Keep what was offered and bought; refit when it is time."""
-        contexts, sets, bought = together(context, action, feedback, (self.n_items, self.dim + 1))
+        contexts, sets, bought = stacked_records(context, action, feedback, (self.n_items, self.dim + 1))
         done = 0
         while done < len(contexts):
             n = min(len(contexts) - done, self.frozen_rounds())

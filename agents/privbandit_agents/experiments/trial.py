@@ -15,7 +15,6 @@ from threadpoolctl import ThreadpoolController
 
 from privbandit_agents import registry
 from privbandit_agents.base.agent import AnyAgent
-from privbandit_agents.base.state import remove_leftovers
 from privbandit_agents.experiments import store
 from privbandit_agents.experiments.catalogue import agent_defaults, env_defaults
 from privbandit_agents.experiments.claims import claim, started, unfinished
@@ -23,6 +22,7 @@ from privbandit_agents.experiments.labels import as_text, folder_name, short, wi
 from privbandit_agents.experiments.provenance import code, provenance
 from privbandit_agents.play import Result, play
 from privbandit_agents.snapshots import Snapshots
+from privbandit_envs.files import remove_leftovers
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from privbandit_agents.base.agent import NEVER, Array, CentralAgent, Guarantee, assortments
-from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, together
+from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, stacked_records
 from privbandit_agents.joint.assortments.dpmnl_settings import Settings, exploration_length, spread_trigger
 from privbandit_agents.joint.assortments.private_cov import PrivateCov, gram_sensitivity, published_sensitivity
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
@@ -165,7 +165,7 @@ class DPMNL(CentralAgent[Config, Array]):
             RuntimeError: more users than the horizon, none of whom is taken in; or the perturbed likelihood had no
                 certified minimum: then all users are taken in, the call counts, and the release before stays.
         """
-        contexts, sets, bought = together(context, action, feedback, (self.n_items, self.dim + 1))
+        contexts, sets, bought = stacked_records(context, action, feedback, (self.n_items, self.dim + 1))
         if len(bought) > self.horizon - self.users:
             raise RuntimeError(
                 f"{self.name} ends after its horizon of {self.horizon} users; make it with a longer one."

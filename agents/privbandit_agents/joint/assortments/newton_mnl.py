@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privbandit_agents.base.agent import NEVER, Array, CentralAgent, Guarantee, assortments
-from privbandit_agents.base.choices import Choices, best_sets, random_sets, together
+from privbandit_agents.base.choices import Choices, best_sets, random_sets, stacked_records
 from privbandit_agents.joint.assortments.quadratic import improved
 from privbandit_agents.privacy._validate import failure, within
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_sums, sensitivities
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
-from privbandit_agents.privacy.mechanisms.counters import smat, svec
+from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.validate import above, at_least, count, numbers
 
@@ -161,7 +161,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
     def curate(self, context: Array, action: Any, feedback: Any) -> Array | None:
         """Keep what was offered and bought; release a new theta when the batch is full."""
         assert self.observation_space.shape is not None
-        contexts, sets, bought = together(context, action, feedback, self.observation_space.shape)
+        contexts, sets, bought = stacked_records(context, action, feedback, self.observation_space.shape)
         released, done = None, 0
         while done < len(contexts):
             part = slice(done, done + self.length - len(self.choices))

@@ -10,16 +10,8 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.privacy.mechanisms.counters import (
-    BinaryTree,
-    BufferedToeplitz,
-    Counter,
-    SquareRootToeplitz,
-    eigenvalue_bound,
-    repair,
-    smat,
-    svec,
-)
+from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
+from privbandit_agents.privacy.mechanisms.symmetric import eigenvalue_bound, repair, smat, svec
 
 COUNTERS: dict[str, type[Counter]] = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}
 

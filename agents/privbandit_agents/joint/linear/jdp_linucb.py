@@ -10,17 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privbandit_agents.base.agent import Array, CentralAgent, Guarantee, arms_with_features
+from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.ledger import Ledger, zcdp
-from privbandit_agents.privacy.contributions.moments import (
-    SENSITIVITY,
-    best_arm,
-    optimistic_scorer,
-    pack,
-    packed_size,
-    perturbed_ridge,
-    played,
-)
+from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, SquareRootToeplitz
 from privbandit_envs.validate import above, at_least, count, one_of, positive
 

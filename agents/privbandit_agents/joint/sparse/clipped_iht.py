@@ -18,10 +18,11 @@ from privbandit_agents.base.agent import (
     n_arms,
     uniforms_per_user,
 )
+from privbandit_agents.base.arms import played, stacked_records
 from privbandit_agents.joint.sparse.clipping import Clip, Presumed, largest_of, passed
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.ledger import Ledger
-from privbandit_agents.privacy.contributions.moments import LIMIT, played, together
+from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_envs.validate import above, count, positive
 
@@ -156,7 +157,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
 
     def curate(self, context: Array, action: Any, feedback: Any) -> Array | None:
         """Add up clipped contributions; release a new theta when the batch is full."""
-        contexts, actions, rewards = together(context, action, feedback, self.dim)
+        contexts, actions, rewards = stacked_records(context, action, feedback, self.dim)
         released, done = None, 0
         while done < len(contexts):
             part = slice(done, done + min(self.frozen_rounds(), CHUNK))

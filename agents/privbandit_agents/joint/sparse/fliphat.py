@@ -19,12 +19,12 @@ from privbandit_agents.base.agent import (
     n_arms,
     uniforms_per_user,
 )
+from privbandit_agents.base.arms import played, stacked_records
 from privbandit_agents.joint.sparse.squared_loss import SquaredLoss
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, approximate, zcdp
-from privbandit_agents.privacy.contributions.moments import played, together
 from privbandit_agents.privacy.mechanisms import selection as peeling
-from privbandit_agents.privacy.mechanisms.additive import GumbelTopK, LaplacePeeling
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
 from privbandit_envs.validate import at_least, count, one_of, positive
 
 GRAM_ITERATIONS, GRAM_DIM = 6, 1000
@@ -161,7 +161,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
 
     def curate(self, context: Array, action: Any, feedback: Any) -> Array | None:
         """Store the played features and the reward (Alg. 2, line 13); estimate when the episode ends (line 8)."""
-        contexts, actions, rewards = together(context, action, feedback, self.dim)
+        contexts, actions, rewards = stacked_records(context, action, feedback, self.dim)
         estimate, done = None, 0
         while done < len(contexts):
             part = slice(done, min(len(contexts), done + min(self.frozen_rounds(), CHUNK)))

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.random import PCG64, Generator
 
 from privbandit_agents.base.agent import Array, Guarantee, LocalAgent, arms_with_features, n_arms
+from privbandit_agents.base.arms import played
 from privbandit_agents.local.layered.oracle import Oracle
 from privbandit_agents.local.layered.oracle_paper import PaperOracle
 from privbandit_agents.local.layered.oracle_pooled import PooledOracle
 from privbandit_agents.local.layered.report import RELEASES
 from privbandit_agents.privacy.accounting.ledger import Ledger, pure
-from privbandit_agents.privacy.contributions.moments import played, sanitise
+from privbandit_agents.privacy.contributions.moments import sanitise
 from privbandit_envs.validate import above, at_least, count, one_of, positive
 
 PRESETS: dict[str, dict[str, Any]] = {

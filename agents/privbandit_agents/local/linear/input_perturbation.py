@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from privbandit_agents.base.agent import Array
+from privbandit_agents.base.arms import played
 from privbandit_agents.local.linear.moments import PureMomentAgent
-from privbandit_agents.privacy.contributions.moments import played, sanitise
-from privbandit_agents.privacy.mechanisms.counters import smat
+from privbandit_agents.privacy.contributions.moments import sanitise
+from privbandit_agents.privacy.mechanisms.symmetric import smat
 from privbandit_agents.privacy.randomizers.inputs import inputs
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 from privbandit_envs.validate import above, at_least, one_of, positive

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privbandit_agents.base.agent import Array
+from privbandit_agents.base.arms import played
 from privbandit_agents.local.linear.moments import PureMomentAgent
-from privbandit_agents.privacy.contributions.moments import played, sanitise
+from privbandit_agents.privacy.contributions.moments import sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 from privbandit_envs.validate import above, one_of, positive
 

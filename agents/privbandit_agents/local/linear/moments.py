@@ -7,15 +7,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from privbandit_agents.base.agent import Array, C, Guarantee, LocalAgent, arms_with_features
+from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
 from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, pure
-from privbandit_agents.privacy.contributions.moments import (
-    best_arm,
-    optimistic_scorer,
-    pack,
-    packed_size,
-    perturbed_ridge,
-    played,
-)
+from privbandit_agents.privacy.contributions.moments import pack, packed_size, perturbed_ridge
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
 

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privbandit_agents.base.agent import Array
+from privbandit_agents.base.arms import played
 from privbandit_agents.local.linear.moments import PureMomentAgent
 from privbandit_agents.local.linear.preconditioning import KEPT, Generation, most_precise
-from privbandit_agents.privacy.contributions.moments import NORM, pack, packed_size, played, sanitise
+from privbandit_agents.privacy.contributions.moments import NORM, pack, packed_size, sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 from privbandit_envs.validate import above, at_least, fraction, one_of, positive
 

@@ -11,12 +11,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.privacy.randomizers.one_hot import (
-    KaryRandomizedResponse,
-    LaplaceOneHot,
-    SignedSubset,
-    SubsetSelection,
-)
+from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
+from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign
 from privbandit_envs.validate import one_of

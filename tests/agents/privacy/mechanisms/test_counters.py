@@ -16,12 +16,9 @@ from privbandit_agents.privacy.mechanisms.counters import (
     BufferedToeplitz,
     Counter,
     SquareRootToeplitz,
-    eigenvalue_bound,
-    repair,
-    smat,
     square_root_coefficients,
-    svec,
 )
+from privbandit_agents.privacy.mechanisms.symmetric import eigenvalue_bound, repair, smat, svec
 from scipy import stats
 
 Make = Callable[..., Counter]

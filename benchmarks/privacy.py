@@ -12,14 +12,9 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from privbandit_agents.privacy.randomizers.one_hot import (
-    KaryRandomizedResponse,
-    LaplaceOneHot,
-    LocalRandomizer,
-    SignedSubset,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
+from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset, UnaryEncoding
+from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 
 USERS = 10_000

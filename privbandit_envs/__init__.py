@@ -18,6 +18,8 @@ __all__ = [
     "register",
 ]
 
+__version__ = "0.2.0"
+
 register("privbandit/Linear-v0", "privbandit_envs.families.linear:LinearProblem")
 register("privbandit/SparseLinear-v0", "privbandit_envs.families.sparse:SparseLinearProblem")
 register("privbandit/Assortment-v0", "privbandit_envs.families.assortment:AssortmentProblem")

@@ -14,14 +14,9 @@ from privbandit_agents.audits.labels import LeafGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.local.trees.report import LeafReport
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
-from privbandit_agents.privacy.randomizers.one_hot import (
-    KaryRandomizedResponse,
-    LaplaceOneHot,
-    LocalRandomizer,
-    SignedSubset,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
+from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset, UnaryEncoding
+from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 
 USERS = 10_000

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.lower_bounds import Claim, Game
-from privbandit_agents.privacy.mechanisms.counters import smat
+from privbandit_agents.privacy.mechanisms.symmetric import smat
 from privbandit_agents.registry import make
 
 Floats = NDArray[np.float64]

@@ -13,21 +13,12 @@ from scipy.signal import lfilter
 from privbandit_agents.audits.lower_bounds import Claim, Game
 from privbandit_agents.privacy._validate import failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.mechanisms.additive import (
-    Gaussian,
-    GumbelTopK,
-    KNorm,
-    Laplace,
-    WishartDifference,
-)
+from privbandit_agents.privacy.mechanisms.additive import Gaussian, KNorm, Laplace, WishartDifference
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, Counter, SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
-from privbandit_agents.privacy.randomizers.one_hot import (
-    KaryRandomizedResponse,
-    SignedSubset,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
+from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
+from privbandit_agents.privacy.randomizers.one_hot import SignedSubset, UnaryEncoding
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 

@@ -15,7 +15,7 @@ from scipy.stats import norm
 from privbandit_agents.audits.lower_bounds import Claim, Verdict, audit, pilot_runs
 from privbandit_agents.audits.published import RUNS
 from privbandit_agents.audits.registry import game
-from privbandit_agents.base.state import atomic
+from privbandit_envs.files import atomic
 
 CLAIM, FOUND = "#0072b2", "#d55e00"
 

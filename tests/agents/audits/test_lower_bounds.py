@@ -17,9 +17,10 @@ from privbandit_agents.audits.lower_bounds import (
 from privbandit_agents.audits.published import PUBLISHED, RUNS, TARGETS
 from privbandit_agents.audits.registry import game, private_agents
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
-from privbandit_agents.privacy.mechanisms.additive import Gaussian, GumbelTopK, Laplace, wishart
-from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, svec
-from privbandit_agents.privacy.mechanisms.selection import project_on_l1_ball
+from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace, wishart
+from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, project_on_l1_ball
+from privbandit_agents.privacy.mechanisms.symmetric import svec
 from privbandit_agents.registry import find
 from scipy.stats import binomtest
 

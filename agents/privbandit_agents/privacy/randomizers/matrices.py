@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from privbandit_agents.privacy._validate import count, positive
 from privbandit_agents.privacy.mechanisms.additive import wishart
-from privbandit_agents.privacy.mechanisms.counters import smat, svec
+from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_agents.privacy.randomizers.randomizer import RANGE, Array, Crowd, Floats, Ints, LocalRandomizer
 
 

@@ -82,7 +82,7 @@ def play(
     Raises:
         ValueError: a horizon beyond the environment's, or checkpoints beyond the horizon.
     """
-    horizon = count(horizon=getattr(env.unwrapped, "horizon", None)) if horizon is None else count(horizon=horizon)
+    horizon = count(horizon=getattr(env.unwrapped, "horizon", 0)) if horizon is None else count(horizon=horizon)
     curve = RegretCurve(even_checkpoints(horizon) if checkpoints is None else checkpoints, on_checkpoint)
     if curve.checkpoints[-1] > horizon:
         raise ValueError(f"checkpoints must not exceed the horizon {horizon}; got {curve.checkpoints[-1]}.")

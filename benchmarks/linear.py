@@ -74,11 +74,11 @@ def offline(world: Settings, name: str, config: Settings, users: int, seed: int)
     env, agent, result = one_run(world, name, config, users, seed)
     if name != "lplr":
         return [result.mad[-1], math.nan, math.nan]
-    kinds, problem = env.unwrapped.kinds, env.unwrapped.problem
-    true = problem.expected_reward(kinds.contexts, np.zeros(len(kinds.contexts), int))
-    width = agent.interval(kinds.contexts)[:, 0]
-    inside = np.abs(agent.predict(kinds.contexts)[:, 0] - true) <= width
-    return [result.mad[-1], float(kinds.probabilities @ inside), float(kinds.probabilities @ width)]
+    support, problem = env.unwrapped.support, env.unwrapped.problem
+    true = problem.expected_reward(support.contexts, np.zeros(len(support.contexts), int))
+    width = agent.interval(support.contexts)[:, 0]
+    inside = np.abs(agent.predict(support.contexts)[:, 0] - true) <= width
+    return [result.mad[-1], float(support.probabilities @ inside), float(support.probabilities @ width)]
 
 
 def regret(world: Settings, name: str, config: Settings, users: int, seed: int) -> float:

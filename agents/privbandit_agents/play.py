@@ -9,7 +9,8 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Agent, LearningAgent
+from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.snapshots import Snapshots
 from privbandit_envs import BanditEnv
 from privbandit_envs.validate import count
@@ -49,7 +50,7 @@ class Result:
 
 def play(
     env: Any,
-    agent: Agent,
+    agent: AnyAgent,
     horizon: int | None = None,
     seed: int | None = None,
     *,
@@ -100,7 +101,7 @@ def play(
     return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation, *errors)
 
 
-def play_steps(env: Any, agent: Agent, horizon: int, curve: RegretCurve, seed: int | None) -> None:
+def play_steps(env: Any, agent: AnyAgent, horizon: int, curve: RegretCurve, seed: int | None) -> None:
     """Serve one user at a time, through any wrappers."""
     env = RecordRegret(env, curve)
     context, _ = env.reset(seed=seed)
@@ -113,7 +114,7 @@ def play_steps(env: Any, agent: Agent, horizon: int, curve: RegretCurve, seed: i
 
 def play_blocks(
     env: BanditEnv,
-    agent: Agent,
+    agent: AnyAgent,
     horizon: int,
     curve: RegretCurve,
     seed: int | None,
@@ -139,7 +140,7 @@ def play_blocks(
         elif frozen > 1:
             frozen = min(frozen, curve.to_next if by_counts else frozen, largest)
             contexts = env.upcoming(frozen)
-            actions = agent.select_action(contexts)
+            actions = np.asarray(agent.select_action(contexts))
             served = env.serve(actions)
             curve.extend(served.regret, served.reward)
             agent.update(contexts, actions, served.feedback)
@@ -159,17 +160,17 @@ def play_blocks(
             snapshots.offer(env, agent, curve)
 
 
-def serve_counts(env: BanditEnv, agent: Agent, curve: RegretCurve, n: int) -> None:
+def serve_counts(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, n: int) -> None:
     """Serve n users by counts."""
     assert env.support is not None
     contexts = env.support.contexts
     rows, actions, counts = agent.select_counts(contexts, env.draw_counts(n))
-    tally = env.serve_counts(rows, actions, counts)
+    tally = env.serve_counts(rows, np.asarray(actions), counts)
     curve.add_many(n, tally.regret, tally.reward)
     agent.update_counts(contexts[tally.rows], tally.actions, tally.feedback, tally.counts)
 
 
-def note_errors(env: BanditEnv, agent: Agent, curve: RegretCurve) -> None:
+def note_errors(env: BanditEnv, agent: AnyAgent, curve: RegretCurve) -> None:
     """Note how far the agent's predictions are from the mean rewards of all contexts and arms."""
     assert env.support is not None
     predicted = agent.predict(env.support.contexts)

@@ -10,9 +10,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.random import Generator, SeedSequence, default_rng
 
 from privbandit_agents.base import state
-from privbandit_agents.base.agent import Agent
+from privbandit_agents.base.agent import AnyAgent
 from privbandit_envs.validate import did_you_mean, one_of
 
 
@@ -24,24 +25,30 @@ class Entry:
         agent: ``"module:Class"``, imported when first built.
         summary: one line for ``privbandit list``.
         defaults: settings that differ from the class's Config.
+        audit: ``"module:Game"``, the game that ``privbandit audit`` plays; "": the one for agents of this shape.
+        runs: how often an audit plays each world; None: as often as the game says.
     """
 
     agent: str
     summary: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    audit: str = ""
+    runs: int | None = None
 
-    def load(self) -> type[Agent]:
+    def load(self) -> type[AnyAgent]:
         """Import and return the class."""
         module, _, name = self.agent.partition(":")
-        loaded: type[Agent] = getattr(importlib.import_module(module), name)
+        loaded: type[AnyAgent] = getattr(importlib.import_module(module), name)
         return loaded
 
 
-AGENT_STREAM = 7_777_777
-"""Keeps an agent's generator, and what is spawned from it, apart from those of a world with the same seed."""
+SEED_STREAM, AGENT_STREAM = 2**20, 7_777_777
+"""Keep an agent's generator, and what is spawned from it, apart from those of a world with the same seed."""
 BASELINES = "privbandit_agents.baselines"
 LOCAL = "privbandit_agents.local"
 JOINT = "privbandit_agents.joint"
+AUDITS = "privbandit_agents.audits"
+LEAVES = f"{AUDITS}.labels:LeafGame"
 AGENTS: dict[str, Entry] = {
     "uniform": Entry(f"{BASELINES}.uniform:Uniform", "an action at random, always"),
     "greedy": Entry(f"{BASELINES}.greedy:EpsilonGreedy", "ridge regression, best estimate", {"exploration": 0.0}),
@@ -71,44 +78,75 @@ AGENTS: dict[str, Entry] = {
         "regression on features and rewards with noise",
     ),
     "prec": Entry(f"{LOCAL}.linear.prec:PREC", "adaptive preconditioning of locally private statistics"),
-    "lplr": Entry(f"{LOCAL}.layered.lplr:LPLR", "layered private regression (Li, Simchi-Levi and Wang 2024)"),
-    "lpct": Entry(f"{LOCAL}.trees.lpct:LPCT", "private classification trees on public data (Ma and Yang 2023)"),
-    "lpct-prune": Entry(f"{LOCAL}.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear"),
-    "lpct-p": Entry(f"{LOCAL}.trees.lpct:LPCT", "lpct in which public rows do not vote", {"trust": 0.0}),
+    "lplr": Entry(
+        f"{LOCAL}.layered.lplr:LPLR",
+        "layered private regression (Li, Simchi-Levi and Wang 2024)",
+        audit=f"{AUDITS}.layered:LayeredGame",
+    ),
+    "lpct": Entry(
+        f"{LOCAL}.trees.lpct:LPCT", "private classification trees on public data (Ma and Yang 2023)", audit=LEAVES
+    ),
+    "lpct-prune": Entry(f"{LOCAL}.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear", audit=LEAVES),
+    "lpct-p": Entry(f"{LOCAL}.trees.lpct:LPCT", "lpct in which public rows do not vote", {"trust": 0.0}, audit=LEAVES),
     "lpct-q": Entry(f"{LOCAL}.trees.lpct_public:LPCTPublic", "lpct on public data only"),
-    "lpct-r": Entry(f"{LOCAL}.trees.lpct:LPCT", "lpct on random cuts", {"partition": "random"}),
-    "phist": Entry(f"{LOCAL}.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)"),
+    "lpct-r": Entry(f"{LOCAL}.trees.lpct:LPCT", "lpct on random cuts", {"partition": "random"}, audit=LEAVES),
+    "phist": Entry(f"{LOCAL}.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)", audit=LEAVES),
     "lpdt": Entry(
         f"{LOCAL}.trees.lpct:LPCT",
         "private votes in public leaves (after Ma et al. 2023)",
         {"report": "laplace", "trust": 0.0, "tau": math.inf},
+        audit=LEAVES,
     ),
     "warm-ldp-sgd": Entry(
         f"{LOCAL}.gradients.warm_ldp_sgd:WarmLDPSGD",
         "logistic regression: public start, private gradients",
+        audit=f"{AUDITS}.labels:GradientGame",
     ),
-    "pglm": Entry(f"{LOCAL}.gradients.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)"),
+    "pglm": Entry(
+        f"{LOCAL}.gradients.pglm:PGLM",
+        "noisy moments, scaled by public features (Wang et al. 2023)",
+        audit=f"{AUDITS}.labels:MomentGame",
+    ),
     "psgd-linear": Entry(
         f"{LOCAL}.gradients.psgd:PSGDLinear",
         "one private gradient a step, public start (Lowy et al. 2023)",
+        audit=f"{AUDITS}.labels:GradientGame",
     ),
-    "psgd-network": Entry(f"{LOCAL}.gradients.psgd:PSGDNetwork", "psgd-linear with one hidden layer"),
-    "jdp-linucb": Entry(f"{JOINT}.linear.jdp_linucb:JDPLinUCB", "jointly private LinUCB (Shariff and Sheffet 2018)"),
+    "psgd-network": Entry(
+        f"{LOCAL}.gradients.psgd:PSGDNetwork", "psgd-linear with one hidden layer", audit=f"{AUDITS}.labels:NetworkGame"
+    ),
+    "jdp-linucb": Entry(
+        f"{JOINT}.linear.jdp_linucb:JDPLinUCB",
+        "jointly private LinUCB (Shariff and Sheffet 2018)",
+        audit=f"{AUDITS}.linear:ProbeGame",
+        runs=1000,
+    ),
     "fliphat": Entry(
         f"{JOINT}.sparse.fliphat:FLIPHAT",
         "sparse bandits under joint privacy (Chakraborty, Roy and Basu 2024)",
+        audit=f"{AUDITS}.sparse:EpisodeGame",
+        runs=2000,
     ),
     "clipped-iht": Entry(
         f"{JOINT}.sparse.clipped_iht:ClippedIHT",
         "sparse bandits by clipped contributions, jointly private",
+        audit=f"{AUDITS}.sparse:ClippedGame",
+        runs=4000,
     ),
-    "dpmnl": Entry(f"{JOINT}.assortments.dpmnl:DPMNL", "jointly private MNL assortments (Cho and Sun 2024)"),
+    "dpmnl": Entry(
+        f"{JOINT}.assortments.dpmnl:DPMNL",
+        "jointly private MNL assortments (Cho and Sun 2024)",
+        audit=f"{AUDITS}.assortments:GramGame",
+    ),
     "dpmnl-approx": Entry(
         f"{JOINT}.assortments.dpmnl_approx:DPMNLApprox",
         "DPMNL under (epsilon, delta), its paper's benchmark",
+        audit=f"{AUDITS}.assortments:GramGame",
     ),
     "newton-mnl": Entry(
-        f"{JOINT}.assortments.newton_mnl:NewtonMNL", "assortments by noisy Newton steps, jointly private"
+        f"{JOINT}.assortments.newton_mnl:NewtonMNL",
+        "assortments by noisy Newton steps, jointly private",
+        audit=f"{AUDITS}.assortments:NewtonGame",
     ),
     "ppo": Entry(f"{BASELINES}.rl.learners:PPO", "proximal policy optimisation (stable-baselines3)"),
     "a2c": Entry(f"{BASELINES}.rl.learners:A2C", "advantage actor-critic (stable-baselines3)"),
@@ -116,16 +154,20 @@ AGENTS: dict[str, Entry] = {
 }
 
 
-def register_agent(name: str, agent: str, summary: str = "", **defaults: Any) -> None:
+def register_agent(
+    name: str, agent: str, summary: str = "", *, audit: str = "", runs: int | None = None, **defaults: Any
+) -> None:
     """Add an agent to the zoo, so that ``make``, the command line and the conformance suite know it.
 
     Args:
         name: its name.
         agent: ``"module:Class"`` of an Agent.
         summary: one line for ``privbandit list``.
-        **defaults: settings that differ from the class's Config.
+        audit: ``"module:Game"``, the game that ``privbandit audit`` plays; "": the one for agents of this shape.
+        runs: how often an audit plays each world; None: as often as the game says.
+        **defaults: settings that differ from the class's Config; none may be called ``audit`` or ``runs``.
     """
-    AGENTS[name] = Entry(agent, summary, defaults)
+    AGENTS[name] = Entry(agent, summary, defaults, audit, runs)
 
 
 def find(name: str) -> Entry:
@@ -140,13 +182,13 @@ def find(name: str) -> Entry:
     return AGENTS[one_of(AGENTS, agent=short)]
 
 
-def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> Agent:
+def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> AnyAgent:
     """Build an agent for an environment.
 
     Args:
         name: one of ``AGENTS``, or ``"module:name"`` for an agent that a module of yours registers.
         env: a Gymnasium environment (single or vector); only its spaces and its public data are read.
-        seed: of the agent's own randomness.
+        seed: of the agent's own randomness; ``seed=3`` is the agent of a trial with seed 3.
         **config: settings of the agent's Config; a ``horizon`` among them is by default the environment's.
 
     Raises:
@@ -163,10 +205,15 @@ def make(name: str, env: Any, *, seed: int | None = None, **config: Any) -> Agen
     extra = {"public_data": public_data(env)} if agent_class.uses_public_data else {}
     if extra and extra["public_data"] is None:
         raise ValueError(f"{name} learns from public data; the environment has public_data = None.")
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(AGENT_STREAM,)))
-    agent = agent_class(*spaces, settings, rng, **extra)
+    agent = agent_class(*spaces, settings, generator(seed), **extra)
     agent.name = name
     return agent
+
+
+def generator(seed: int | None) -> Generator:
+    """Return an agent's generator, independent of that of a world with the same seed."""
+    own = SeedSequence(seed, spawn_key=(SEED_STREAM,)).generate_state(1, np.uint64)[0]
+    return default_rng(SeedSequence(int(own), spawn_key=(AGENT_STREAM,)))
 
 
 def settings_of(name: str, config: Mapping[str, Any]) -> Any:
@@ -205,13 +252,13 @@ def public_data(env: Any) -> Any:
     return getattr(env.unwrapped, "public_data", None)
 
 
-def plays(agent: Agent) -> str:
+def plays(agent: AnyAgent) -> str:
     """Return what an agent was built for, in words."""
     contexts = agent.observation_space
     return f"{contexts.dtype} contexts of shape {contexts.shape} and actions in {agent.action_space}"
 
 
-def save(agent: Agent, path: str | Path) -> None:
+def save(agent: AnyAgent, path: str | Path) -> None:
     """Write an agent between two rounds to one ``.npz`` file, without pickle, whole or not at all.
 
     The file of a private agent is as secret as its users' records: it holds the state of the noise generators, and of a
@@ -222,7 +269,7 @@ def save(agent: Agent, path: str | Path) -> None:
     state.write(path, arrays, {"header": header, "state": values}, secret=agent.guarantee.notion != "none")
 
 
-def load(path: str | Path, env: Any) -> Agent:
+def load(path: str | Path, env: Any) -> AnyAgent:
     """Return the agent that ``save`` wrote; it goes on as if it had never stopped, bit for bit.
 
     Args:

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import AGENTS, load, make, play, register_agent, save
-from privbandit_agents.base.state import Stateful, read, write
+from privbandit_agents.base.state import read, restore_into, state_of, write
 
 LINEAR = "privbandit/Linear-v0"
 
@@ -75,7 +75,7 @@ def test_a_saved_agent_fits_the_environment_it_was_saved_for(tmp_path: Path) -> 
         with pytest.raises(ValueError, match="was saved for float32 contexts of shape"):
             load(tmp_path / "a.npz", gym.make(LINEAR, **other))
     with pytest.raises(ValueError, match="the saved state has extra, which Outer lacks"):
-        Outer().restore({}, {"extra": 1})
+        restore_into(Outer(), {}, {"extra": 1})
 
 
 def test_an_agents_noise_is_no_stream_of_a_world_with_the_same_seed() -> None:
@@ -99,12 +99,12 @@ def test_the_file_of_a_private_agent_is_its_owners_alone(tmp_path: Path) -> None
     assert (tmp_path / "open").stat().st_mode & 0o077 != 0
 
 
-class Inner(Stateful):
+class Inner:
     def __init__(self) -> None:
         self.array = np.zeros(3)
 
 
-class Outer(Stateful):
+class Outer:
     fixed = frozenset({"cache"})
 
     def __init__(self) -> None:
@@ -115,6 +115,6 @@ def test_state_covers_nested_objects_and_generators(tmp_path: Path) -> None:
     one, other = Outer(), Outer()
     one.inner.array[1], one.count = 5, 7
     one.rng.random(3)
-    write(tmp_path / "state.npz", *one.state())
-    other.restore(*read(tmp_path / "state.npz"))
+    write(tmp_path / "state.npz", *state_of(one))
+    restore_into(other, *read(tmp_path / "state.npz"))
     assert other.inner.array.tolist() == [0, 5, 0] and other.count == 7 and one.rng.random() == other.rng.random()

@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.lower_bounds import Claim, Game
-from privbandit_agents.base.agent import FOREVER
+from privbandit_agents.base.agent import NEVER
 from privbandit_agents.local.gradients.descent import GradientAgent
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.registry import make
@@ -90,7 +90,7 @@ class RegressionGame(Game):
         """Return a fresh agent in that state, which stays while users report."""
         agent: Any = make(self.name, self.env, seed=seed, **self.config)
         if isinstance(agent, GradientAgent):
-            agent.server.plan = dataclasses.replace(agent.server.plan, batch=FOREVER)
+            agent.server.plan = dataclasses.replace(agent.server.plan, batch=NEVER)
             theta = AWAKE if self.name == "psgd-network" else agent.server.theta
             agent.server.theta = np.append(theta[:-1], CERTAIN)
         return agent

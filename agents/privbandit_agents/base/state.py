@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
@@ -18,18 +18,15 @@ JSON_KEY = "json"
 Arrays = dict[str, NDArray[Any]]
 
 
-class Stateful:
-    """An object whose attributes are its state, as ``state_of`` has it."""
-
-    fixed: ClassVar[frozenset[str]] = frozenset()
+@runtime_checkable
+class Stateful(Protocol):
+    """An object that knows its state itself; of all others the attributes are the state."""
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return (arrays, JSON values) under dotted names."""
-        return state_of(self)
 
     def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
         """Take over a state that an object of the same construction returned."""
-        restore_into(self, arrays, values)
 
 
 def state_of(thing: Any) -> tuple[Arrays, dict[str, Any]]:

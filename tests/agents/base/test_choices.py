@@ -2,11 +2,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.base.agent import Assortments
 from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, together
 from scipy.optimize import check_grad, minimize
 
 from privbandit_envs.families.mnl import attraction, best_assortment
+from privbandit_envs.spaces import Assortments
 
 
 def choices(n: int = 200, seed: int = 0) -> Choices:

@@ -8,12 +8,12 @@ Demand Learning", Management Science 2022.
 import math
 from typing import Any, ClassVar
 
-from privbandit_agents.base.agent import Guarantee, Ledger
+from privbandit_agents.base.agent import Guarantee
 from privbandit_agents.joint.assortments.dpmnl import DPMNL, Plan
 from privbandit_agents.joint.assortments.dpmnl_settings import Settings
 from privbandit_agents.privacy._validate import budget
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.accounting.ledger import approximate, zcdp
+from privbandit_agents.privacy.accounting.ledger import Ledger, approximate, zcdp
 from privbandit_agents.privacy.mechanisms.objective import UserLoss
 from privbandit_agents.privacy.mechanisms.objective_approximate import perturbation
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array, Stateful
+from privbandit_agents.base.agent import Array
 from privbandit_agents.privacy.mechanisms.counters import (
     BinaryTree,
     BufferedToeplitz,
@@ -39,7 +39,7 @@ def published_sensitivity(capacity: int) -> float:
     return math.sqrt(2 * capacity)
 
 
-class PrivateCov(Stateful):
+class PrivateCov:
     """Count the offered users' Gram matrices, and turn what the counter released into a positive definite V_t.
 
     *Formal guarantees.* rho-zCDP of all releases together, under replacement of one user's whole record, if the users'

@@ -135,7 +135,7 @@ def play_blocks(
         context, _ = env.reset(seed=seed)
     recorded = RecordRegret(env, curve)
     largest = max(64, BLOCK_BYTES // context.nbytes)
-    by_counts = by_counts and env.kinds is not None
+    by_counts = by_counts and env.support is not None
     left = horizon - curve.users
     noted = curve.passed
     while left:
@@ -168,8 +168,8 @@ def play_blocks(
 
 def serve_counts(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, n: int) -> None:
     """Serve n users by counts."""
-    assert env.kinds is not None
-    contexts = env.kinds.contexts
+    assert env.support is not None
+    contexts = env.support.contexts
     rows, actions, counts = agent.select_counts(contexts, env.draw_counts(n))
     tally = env.serve_counts(rows, np.asarray(actions), counts)
     curve.add_many(n, tally.regret, tally.reward)
@@ -178,13 +178,13 @@ def serve_counts(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, n: int) ->
 
 def note_errors(env: BanditEnv, agent: AnyAgent, curve: RegretCurve) -> None:
     """Note how far the agent's predictions are from the mean rewards of all contexts and arms."""
-    assert env.kinds is not None
-    predicted = agent.predict(env.kinds.contexts)
+    assert env.support is not None
+    predicted = agent.predict(env.support.contexts)
     if predicted is None:
         return
     arms = np.arange(predicted.shape[1])
-    contexts = env.kinds.contexts
+    contexts = env.support.contexts
     true = np.stack([env.problem.expected_reward(contexts, np.full(len(contexts), arm)) for arm in arms], axis=1)
-    error = env.kinds.probabilities @ np.abs(predicted - true) / len(arms)
-    squared = env.kinds.probabilities @ (predicted - true) ** 2 / len(arms)
+    error = env.support.probabilities @ np.abs(predicted - true) / len(arms)
+    squared = env.support.probabilities @ (predicted - true) ** 2 / len(arms)
     curve.note(mad=float(error.sum()), mse=float(squared.sum()))

@@ -1,7 +1,7 @@
 """What can be audited by name; published calibrations beside the correct ones.
 
 The published calibrations are those of Li, Simchi-Levi and Wang (LPLR), Chakraborty, Roy and Basu (FLIPHAT), Cho and
-Sun (DPMNL) and Ma and Yang (LPCT); ``docs/privacy.md`` says what is wrong with them.
+Sun (DPMNL) and Ma and Yang (LPCT); ``docs/privacy/published-calibrations.md`` says what is wrong with them.
 """
 
 import math

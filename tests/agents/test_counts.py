@@ -10,7 +10,8 @@ from privbandit_agents import make, play
 from privbandit_agents.experiments import Trial, run_trial
 from privbandit_agents.experiments.cells import cells_of
 from privbandit_agents.experiments.measured import measured, reading_of
-from privbandit_agents.registry import AGENTS, field_names, find
+from privbandit_agents.registry import field_names, find
+from privbandit_agents.zoo import AGENTS
 from scipy import stats
 
 WORLD: dict[str, Any] = {"n_arms": 3, "dim": 2, "design": "ill", "delta": 0.04, "support": 20, "instance_seed": 5}

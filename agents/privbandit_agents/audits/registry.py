@@ -24,7 +24,8 @@ from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.local.gradients.descent import GradientAgent
 from privbandit_agents.local.gradients.pglm import PGLM
 from privbandit_agents.local.trees.lpct import LPCT
-from privbandit_agents.registry import AGENTS, field_names, find, make
+from privbandit_agents.registry import field_names, find, make
+from privbandit_agents.zoo import AGENTS
 from privbandit_envs.validate import one_of, positive
 
 Floats = NDArray[np.float64]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from privbandit_agents.experiments.labels import as_text, short
 from privbandit_agents.experiments.report import interval_factor
 from privbandit_agents.experiments.trial import Outcome
-from privbandit_agents.registry import AGENTS
+from privbandit_agents.zoo import AGENTS
 from privbandit_envs.files import atomic
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")

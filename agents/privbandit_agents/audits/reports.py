@@ -60,7 +60,7 @@ class Contrast:
     """Statistics of reports that two pilot samples suggest.
 
     Attributes:
-        direction: difference of the means, each coordinate in units of its variance, shape (D,).
+        direction: difference of the means, each coordinate over its variance, of length 1, shape (D,).
         edges: of the bins of each coordinate.
         ratios: the log ratio of the two worlds' frequencies in each bin.
         clearest: the coordinate whose histograms differ most.
@@ -84,11 +84,12 @@ class Contrast:
         """Compare pilot samples of the two worlds, shape (n, D) each."""
         pooled = np.concatenate([zero, one])
         spread = (zero.var(axis=0) + one.var(axis=0)) / 2
+        direction = (zero.mean(axis=0) - one.mean(axis=0)) / (spread + 1e-9)
         edges = tuple(edges_of(values) for values in pooled.T)
         counts = [(counts_of(a, e), counts_of(b, e)) for a, b, e in zip(zero.T, one.T, edges, strict=True)]
         apart = [float(np.abs(a - b).sum()) for a, b in counts]
         return cls(
-            (zero.mean(axis=0) - one.mean(axis=0)) / (spread + 1e-9),
+            direction / max(float(np.linalg.norm(direction)), 1e-9),
             edges,
             tuple(np.log(a) - np.log(b) for a, b in counts),
             int(np.argmax(apart)) if apart else 0,

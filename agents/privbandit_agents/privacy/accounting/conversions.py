@@ -20,11 +20,6 @@ def pure_to_rho(epsilon: float) -> float:
     return budget(epsilon=epsilon) ** 2 / 2
 
 
-def bounded_range_to_rho(epsilon: float) -> float:
-    """Return rho = eps^2 / 8: the exponential mechanism (Gumbel noise) of range eps is rho-zCDP."""
-    return budget(epsilon=epsilon) ** 2 / 8
-
-
 @lru_cache(maxsize=4096)
 def rho_to_epsilon(rho: float, delta: float) -> float:
     """Return the smallest epsilon of the tight conversion: rho-zCDP implies (epsilon, delta)-DP.

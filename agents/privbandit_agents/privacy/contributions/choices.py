@@ -4,10 +4,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import positive
 
+Array = NDArray[Any]
 Floats = NDArray[np.float64]
 LIMIT = 1e6
 """Entries of raw features and of theta are clipped here before any product, so that nothing can overflow."""
@@ -16,10 +17,10 @@ CHUNK = 512
 
 
 def clipped_derivatives(
-    features: Any,
-    bought: Any,
-    theta: Any,
-    offered: Any = None,
+    features: ArrayLike,
+    bought: ArrayLike,
+    theta: ArrayLike,
+    offered: ArrayLike | None = None,
     *,
     radius: float,
     gradient_norm: float,
@@ -53,10 +54,10 @@ def clipped_derivatives(
 
 
 def clipped_sums(
-    features: Any,
-    bought: Any,
-    theta: Any,
-    offered: Any = None,
+    features: Array,
+    bought: Array,
+    theta: ArrayLike,
+    offered: Array | None = None,
     *,
     radius: float,
     gradient_norm: float,
@@ -78,7 +79,13 @@ def clipped_sums(
 
 
 def clipped_factors(
-    features: Any, bought: Any, theta: Any, offered: Any, radius: float, gradient_norm: float, trace: float
+    features: ArrayLike,
+    bought: ArrayLike,
+    theta: ArrayLike,
+    offered: ArrayLike | None,
+    radius: float,
+    gradient_norm: float,
+    trace: float,
 ) -> tuple[Floats, Floats]:
     """Return clipped gradients (n, d), and numbers R (d, n, K + 1) such that sum_k R_ik R_jk are the clipped Hessians.
 
@@ -108,13 +115,13 @@ def clipped_factors(
     return gradient.T, x
 
 
-def bounded(theta: Any) -> Floats:
+def bounded(theta: ArrayLike) -> Floats:
     """Return theta with entries in +-LIMIT, 0 for NaN."""
     return np.clip(np.nan_to_num(np.asarray(theta, dtype=np.float64)), -LIMIT, LIMIT)
 
 
 def sanitise_offer(
-    features: Any, bought: Any, offered: Any, radius: float
+    features: ArrayLike, bought: ArrayLike, offered: ArrayLike | None, radius: float
 ) -> tuple[Floats, NDArray[np.intp], NDArray[np.bool_]]:
     """Return what ``sanitise`` does, and which items are on offer, shape (n, K); the others count as zeros."""
     x = np.asarray(features, dtype=np.float64)
@@ -127,7 +134,7 @@ def sanitise_offer(
     return x, item, there  # to buy an item of zeros is to buy nothing: its gradient is that of the outside option
 
 
-def sanitise(features: Any, bought: Any, radius: float) -> tuple[Floats, NDArray[np.intp]]:
+def sanitise(features: ArrayLike, bought: ArrayLike, radius: float) -> tuple[Floats, NDArray[np.intp]]:
     """Return features (n, K, d) in the ball of the radius, and items in -1, ..., K - 1."""
     x, item = np.asarray(features, dtype=np.float64), np.asarray(bought, dtype=np.float64)
     bad = ~(np.isfinite(x).reshape(len(x), -1).all(axis=1) & np.isfinite(item))

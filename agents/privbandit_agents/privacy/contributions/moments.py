@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
@@ -22,7 +22,7 @@ SENSITIVITY = 2.0
 NORM = math.sqrt(1.5)
 
 
-def sanitise(features: Any, reward: Any) -> tuple[Floats, Floats]:
+def sanitise(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
     """Return features with norm at most 1 and rewards in [-1, 1], in float64.
 
     Records with an entry that is not finite become (0, 0); entries are clipped to +-1e6 and the features then scaled
@@ -39,7 +39,7 @@ def sanitise(features: Any, reward: Any) -> tuple[Floats, Floats]:
     return x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1.0), y
 
 
-def pack(features: Any, reward: Any) -> Floats:
+def pack(features: ArrayLike, reward: ArrayLike) -> Floats:
     """Return z = (y x, w svec(x x')) for sanitised records, shape (n, d + d (d + 1) / 2).
 
     *Formal guarantees.* |z| <= sqrt(1 + w^2) and, replacing the whole record, |z - z'| <= 2 for w^2 <= 1/2: with

@@ -10,11 +10,11 @@ refused, since no noise can hide it.
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
@@ -25,7 +25,7 @@ from privbandit_agents.privacy.mechanisms import secure
 Floats = NDArray[np.float64]
 
 
-def finite(value: Any) -> Floats:
+def finite(value: ArrayLike) -> Floats:
     """Return the value as a float64 array; raise ValueError if an entry is not finite."""
     array = np.asarray(value, dtype=np.float64)
     if not np.isfinite(array).all():
@@ -65,14 +65,14 @@ class Laplace:
         """What one release costs."""
         return pure(self.epsilon)
 
-    def release(self, value: Any, rng: Generator) -> Floats:
+    def release(self, value: ArrayLike, rng: Generator) -> Floats:
         """Return the value with noise."""
         exact = finite(value)
         if self.noise == "secure":
             return secure.laplace(exact, self.scale)
         return exact + self.scale * rng.laplace(size=exact.shape)
 
-    def log_density(self, outputs: Floats, value: Any) -> Floats:
+    def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
         """Return the log density of outputs (..., d) given the exact value (d,)."""
         distance: Floats = np.abs(outputs - finite(value)).sum(axis=-1)
         return np.asarray(-distance / self.scale - np.shape(value)[-1] * math.log(2 * self.scale))
@@ -115,19 +115,19 @@ class Gaussian:
         """What one release costs."""
         return zcdp(self.rho)
 
-    def release(self, value: Any, rng: Generator) -> Floats:
+    def release(self, value: ArrayLike, rng: Generator) -> Floats:
         """Return the value with noise."""
         exact = finite(value)
         if self.noise == "secure":
             return secure.gaussian(exact, self.sigma)
         return exact + self.sigma * rng.standard_normal(exact.shape)
 
-    def release_sum(self, total: Any, releases: int, rng: Generator) -> Floats:
+    def release_sum(self, total: ArrayLike, releases: int, rng: Generator) -> Floats:
         """Return the sum of so many releases, given the sum of their exact values, by its exact law."""
         exact = finite(total)
         return exact + self.sigma * math.sqrt(releases) * rng.standard_normal(exact.shape)
 
-    def log_density(self, outputs: Floats, value: Any) -> Floats:
+    def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
         """Return the log density of outputs (..., d) given the exact value (d,)."""
         squared: Floats = ((outputs - finite(value)) ** 2).sum(axis=-1)
         normaliser = np.shape(value)[-1] * math.log(self.sigma * math.sqrt(2 * math.pi))
@@ -160,7 +160,7 @@ class KNorm:
         """What one release costs."""
         return pure(self.epsilon)
 
-    def release(self, value: Any, rng: Generator) -> Floats:
+    def release(self, value: ArrayLike, rng: Generator) -> Floats:
         """Return the value, shape (..., d), with noise on each vector."""
         exact = finite(value)
         direction = rng.standard_normal(exact.shape)
@@ -168,7 +168,7 @@ class KNorm:
         radius = rng.gamma(exact.shape[-1], size=(*exact.shape[:-1], 1))
         return exact + self.scale * radius * direction
 
-    def log_density(self, outputs: Floats, value: Any) -> Floats:
+    def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
         """Return the log density of outputs (..., d) given the exact value (d,)."""
         d = np.shape(value)[-1]
         log_sphere = math.log(2) + d / 2 * math.log(math.pi) - gammaln(d / 2)  # area of the unit sphere
@@ -214,7 +214,7 @@ class WishartDifference:
         degrees = count(users=users) * (self.dim + 1)
         return wishart(rng, self.dim, degrees, self.v, size) - wishart(rng, self.dim, degrees, self.v, size)
 
-    def release(self, value: Any, rng: Generator) -> Floats:
+    def release(self, value: ArrayLike, rng: Generator) -> Floats:
         """Return symmetric matrices, shape (..., d, d), with noise on each."""
         exact = finite(value)
         if exact.shape[-2:] != (self.dim, self.dim):

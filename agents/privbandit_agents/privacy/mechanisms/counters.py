@@ -21,11 +21,10 @@ the exact one.
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.signal import lfilter, oaconvolve
 
 from privbandit_agents.privacy._validate import budget, count, positive
@@ -70,8 +69,8 @@ class Counter(ABC):
         *,
         bound: float | None = None,
     ) -> None:
-        """Start at zero."""
         self.horizon, self.dim = count(horizon=horizon), count(dim=dim)
+        self._set_up()
         self.bound = math.inf if bound is None else positive(bound=bound)
         self.rho = budget(rho=rho)
         self.scale = positive(sensitivity=sensitivity) * self.column_norm() / math.sqrt(2 * self.rho)
@@ -84,7 +83,7 @@ class Counter(ABC):
         """What all releases up to the horizon cost together."""
         return zcdp(self.rho)
 
-    def add(self, x: Any) -> Floats:
+    def add(self, x: ArrayLike) -> Floats:
         """Take the next term, shape (d,), and return the noisy sum of all terms so far, shape (d,).
 
         *Formal guarantees.* Those of the class: they cover all releases up to the horizon, and none beyond.
@@ -99,7 +98,7 @@ class Counter(ABC):
         released: Floats = self.extend(term[None])[0]
         return released
 
-    def extend(self, terms: Any) -> Floats:
+    def extend(self, terms: ArrayLike) -> Floats:
         """Take the next n terms, shape (n, d), and return the n noisy sums after each of them, shape (n, d).
 
         Sums and noise are those of n calls of ``add``, bit for bit, so that terms may be grouped at will.
@@ -126,6 +125,10 @@ class Counter(ABC):
         return self.scale * self.row_norm(t)
 
     @abstractmethod
+    def _set_up(self) -> None:
+        """Prepare what ``column_norm`` and the noise need; ``horizon`` and ``dim`` are known."""
+
+    @abstractmethod
     def column_norm(self) -> float:
         """Return the largest l2 norm of a column of the encoder C."""
 
@@ -137,7 +140,7 @@ class Counter(ABC):
     def _noise(self, n: int) -> Floats:
         """Return the noise of the releases after t + 1, ..., t + n terms, shape (n, d); called in order."""
 
-    def _door(self, terms: Any) -> Floats:
+    def _door(self, terms: ArrayLike) -> Floats:
         rows = finite(terms)
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise ValueError(f"terms must have shape (n, {self.dim}); got {rows.shape}.")
@@ -153,9 +156,7 @@ class BinaryTree(Counter):
     *Formal guarantees.* As ``Counter``, with scale^2 = sensitivity^2 m / (2 rho) for every block.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Start with no block."""
-        super().__init__(*args, **kwargs)
+    def _set_up(self) -> None:
         self.blocks = np.zeros((self.horizon.bit_length(), self.dim))
 
     def column_norm(self) -> float:
@@ -192,12 +193,22 @@ class SquareRootToeplitz(Counter):
         bandwidth: number of coefficients kept; all of them by default.
     """
 
-    def __init__(self, horizon: int, *args: Any, bandwidth: int | None = None, **kwargs: Any) -> None:
-        """Work out the coefficients."""
-        horizon = count(horizon=horizon)
-        depth = horizon if bandwidth is None else min(count(bandwidth=bandwidth), horizon)
-        self.decoder = square_root_coefficients(depth)
-        super().__init__(horizon, *args, **kwargs)
+    def __init__(
+        self,
+        horizon: int,
+        dim: int,
+        sensitivity: float,
+        rho: float,
+        rng: Generator,
+        *,
+        bound: float | None = None,
+        bandwidth: int | None = None,
+    ) -> None:
+        kept = count(horizon=horizon) if bandwidth is None else min(count(bandwidth=bandwidth), count(horizon=horizon))
+        self.decoder = square_root_coefficients(kept)
+        super().__init__(horizon, dim, sensitivity, rho, rng, bound=bound)
+
+    def _set_up(self) -> None:
         self.past, self.prepared = np.zeros((0, self.dim)), np.zeros((0, self.dim))
         self.used = 0
 
@@ -252,12 +263,10 @@ class BufferedToeplitz(Counter):
 
     spacing = 2.5
 
-    def __init__(self, horizon: int, *args: Any, **kwargs: Any) -> None:
-        """Place the exponentials."""
-        u = np.arange(-3.0, math.log(count(horizon=horizon)) + 3 + self.spacing / 2, self.spacing)
+    def _set_up(self) -> None:
+        u = np.arange(-3.0, math.log(self.horizon) + 3 + self.spacing / 2, self.spacing)
         self.decay = 1 / (1 + np.exp(-u))
         self.weights = self.spacing / math.pi * np.sqrt(self.decay * (1 - self.decay))
-        super().__init__(horizon, *args, **kwargs)
         self.sums = np.zeros((len(u), self.dim))
 
     def column_norm(self) -> float:

@@ -5,7 +5,9 @@ slower than numpy and unseeded by design: for deployment, never for studies. Ily
 Least Significant Bits for Differential Privacy", CCS 2012, shows the attack on ordinary floating-point noise.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -50,7 +52,7 @@ def randomized_response(categories: NDArray[np.intp], k: int, truthful: float) -
     return np.array([measurement(int(category)) for category in np.ravel(categories)], dtype=np.intp)
 
 
-def flat(value: Floats, build: Any, scale: float) -> Floats:
+def flat(value: Floats, build: Callable[[ModuleType], Any], scale: float) -> Floats:
     """Apply a measurement on vectors to an array of any shape."""
     if scale == 0:
         return value.copy()
@@ -58,7 +60,7 @@ def flat(value: Floats, build: Any, scale: float) -> Floats:
     return np.array(measurement(value.ravel().tolist()), dtype=np.float64).reshape(value.shape)
 
 
-def vectors(dp: Any, metric: Any) -> tuple[Any, Any]:
+def vectors(dp: ModuleType, metric: object) -> tuple[Any, Any]:
     """Return the space of vectors of finite floats with a metric."""
     return dp.vector_domain(dp.atom_domain(T=float, nan=False)), metric
 
@@ -69,7 +71,7 @@ def _randomized_response(k: int, truthful: float) -> Any:
 
 
 @lru_cache(maxsize=1)
-def opendp() -> Any:
+def opendp() -> ModuleType:
     """Import OpenDP, or say how to get it."""
     try:
         import opendp.prelude as dp

@@ -8,11 +8,11 @@ Privacy for High Dimensional Sparse Linear Bandits", 2024, Algorithms 1 and 3 (n
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
@@ -64,7 +64,7 @@ class GumbelTopK:
         return zcdp(self.rho)
 
     def release(
-        self, value: Any, rng: Generator, public: NDArray[np.intp] | None = None
+        self, value: ArrayLike, rng: Generator, public: NDArray[np.intp] | None = None
     ) -> tuple[NDArray[np.intp], Floats]:
         """Return (coordinates, their noisy values): the public ones in rising order, then the chosen in no order.
 
@@ -116,7 +116,7 @@ class LaplacePeeling:
         """What one release costs, in zCDP."""
         return zcdp(2.5 * self.k * (self.sup_sensitivity / self.scale) ** 2 if self.scale else math.inf)
 
-    def release(self, value: Any, rng: Generator) -> tuple[NDArray[np.intp], Floats]:
+    def release(self, value: ArrayLike, rng: Generator) -> tuple[NDArray[np.intp], Floats]:
         """Return (chosen coordinates in the order of choice, their noisy values)."""
         exact = finite(value)
         modulus, chosen = np.abs(exact), np.empty(min(self.k, len(exact)), dtype=np.intp)

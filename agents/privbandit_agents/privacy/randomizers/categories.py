@@ -125,13 +125,13 @@ class SubsetSelection(Categories):
         self.tilt = Tilt(self.epsilon, self.size / self.categories)
         self.p, self.q, self.gap = (float(x) for x in self._probabilities(self.size))
 
-    def _probabilities(self, size: Any) -> tuple[Any, Any, Any]:
+    def _probabilities(self, size: int | Ints) -> tuple[Any, Any, Any]:
         k, f = self.categories, size / self.categories
         tilt = Tilt(self.epsilon, f)
         p, gap = tilt.agree, (1 - f) * f * tilt.contrast * k / (k - 1)
         return p, (size - p) / (k - 1), gap
 
-    def _other_variance(self, size: Any) -> Any:
+    def _other_variance(self, size: int | Ints) -> Any:
         _, q, gap = self._probabilities(size)
         return q * (1 - q) / gap**2
 

@@ -148,12 +148,12 @@ class SignedSubset(LocalRandomizer):
         self.tilt = Tilt(self.epsilon, self.size / (2 * self.cells))
         self.mean, self.chosen = (float(x) for x in self._moments(self.size))
 
-    def _moments(self, size: Any) -> tuple[Any, Any]:
+    def _moments(self, size: int | Ints) -> tuple[Any, Any]:
         f = size / (2 * self.cells)
         tilt = Tilt(self.epsilon, f)
         return f * tilt.contrast, f * (tilt.contrast + 2 * tilt.low)
 
-    def _other_variance(self, size: Any) -> Any:
+    def _other_variance(self, size: int | Ints) -> Any:
         mean, chosen = self._moments(size)
         elsewhere = (size - chosen) / (self.cells - 1) if self.cells > 1 else size / self.cells
         return elsewhere / mean**2

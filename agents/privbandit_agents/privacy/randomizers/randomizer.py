@@ -274,7 +274,7 @@ class Crowd:
         """How many there are."""
         return int(self.number.sum())
 
-    def counts(self, of: Any = slice(None)) -> Ints:
+    def counts(self, of: NDArray[np.bool_] | slice = slice(None)) -> Ints:
         """Return the number of users in each cell, shape (m,); the cell -1 is left out."""
         return self.tally(self.number[of], self.own[of])
 

@@ -1,4 +1,7 @@
-"""Clipped derivatives of a choice's likelihood: what one user may contribute to a private Newton step."""
+"""Clipped derivatives of a choice's likelihood: what one user may contribute to a private Newton step.
+
+Proofs: docs/privacy/newton-steps.md.
+"""
 
 import math
 from typing import Any
@@ -31,14 +34,17 @@ def clipped_derivatives(
     User i was offered up to K items with the given features and bought one of them, or nothing, under the
     multinomial-logit model with parameter theta; the utility of buying nothing is 0.
 
-    *Formal guarantees.* For any input whatever, every gradient has l2 norm at most ``gradient_norm``, and every
-    Hessian is positive semidefinite with trace, and hence Frobenius norm, at most ``trace``; inside the bounds they are
-    the derivatives, and where the gradient is clipped the Hessian is that of the clipped gradient. Replacing one user's
-    whole record therefore moves the sum of gradients by at most 2 gradient_norm, and the sum of Hessians by at most
-    sqrt(2) trace in Frobenius norm, since positive semidefinite matrices have non-negative inner products. Features
-    that are not finite make the whole record count as one of zeros; features are scaled into the ball of ``radius``
-    first; an item that does not exist, or is not on offer, counts as none, and what is not on offer has no influence
-    whatever. theta must be public: a release.
+    *Formal guarantees.* For any input whatever, a gradient has l2 norm at most ``gradient_norm``, and a Hessian is
+    positive semidefinite with trace, and hence Frobenius norm, at most ``trace``. Inside the bounds they are the
+    derivatives; where the gradient is clipped, the Hessian is that of the clipped gradient. Replacing one user's whole
+    record moves the two sums by at most ``sensitivities``. theta must be public: a release.
+
+    | record | counts as |
+    |---|---|
+    | a feature with NaN or infinity | items of zeros, nothing bought |
+    | features of norm above ``radius`` | scaled into the ball |
+    | a purchase of what is not there or not on offer | nothing bought |
+    | an item that is not on offer | no influence whatever |
 
     Args:
         features: shape (n, K, d).
@@ -65,8 +71,8 @@ def clipped_sums(
 ) -> tuple[Floats, Floats]:
     """Return the sums over users, shapes (d,) and (d, d), of what ``clipped_derivatives`` gives; the same arguments.
 
-    *Formal guarantees.* Replacing one user's whole record moves them by at most ``sensitivities``, up to the rounding
-    of sums in float64. Users are added up in chunks of a fixed size.
+    *Formal guarantees.* Replacing one user's whole record moves them by at most ``sensitivities``, up to rounding of
+    sums in float64. Users are added up in blocks of a fixed size.
     """
     first, second = np.zeros(np.shape(features)[-1]), np.zeros(2 * np.shape(features)[-1:])
     for start in range(0, len(features), CHUNK):
@@ -90,10 +96,9 @@ def clipped_factors(
     """Return clipped gradients (n, d), and numbers R (d, n, K + 1) such that sum_k R_ik R_jk are the clipped Hessians.
 
     The Hessian is the sum over k of p_k w_k (x_k - m)(x_k - m)', with the outside option x_0 = 0 among the k and m the
-    mean: centred, so that it is positive semidefinite by construction. The factor w_k <= 1 is the one that the gradient
-    would be clipped by had item k been bought, so that this is the derivative of the expected *clipped* gradient in the
-    true theta, at theta, and a Newton step has the right length. The choice probabilities p_k are computed with the
-    largest utility subtracted, the outside option's included, so that none overflows.
+    mean: centred, so that it is positive semidefinite by construction. The gradient would be clipped by the factor w_k
+    <= 1 had item k been bought, so this is the derivative of the expected *clipped* gradient, and a Newton step has the
+    right length.
     """
     positive(radius=radius), positive(gradient_norm=gradient_norm), positive(trace=trace)
     listed, item, there = sanitise_offer(features, bought, offered, radius)

@@ -1,8 +1,8 @@
 """Noise that is safe against attacks on floating point and on pseudo-random generators, by OpenDP (extra ``secure``).
 
 OpenDP draws exact discrete noise on a grid of powers of two, fed by the operating system. It is about a thousand times
-slower than numpy and unseeded by design: for deployment, never for studies. Ilya Mironov, "On Significance of the
-Least Significant Bits for Differential Privacy", CCS 2012, shows the attack on ordinary floating-point noise.
+slower than numpy and unseeded by design: for deployment, never for studies. Ilya Mironov, "On Significance of the Least
+Significant Bits for Differential Privacy", CCS 2012, shows the attack on ordinary floating-point noise.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def check(noise: str) -> str:
 def laplace(value: Floats, scale: float) -> Floats:
     """Return the value with Laplace noise of the given scale on every coordinate; scale 0 returns it as it is.
 
-    *Formal guarantees.* As ``Laplace``: scale = l1 sensitivity / epsilon; exact for the discrete law on a fine grid.
+    *Formal guarantees.* Those of ``Laplace``, exact for the discrete law on a fine grid.
     """
     return flat(value, lambda dp: dp.m.make_laplace(*vectors(dp, dp.l1_distance(T=float)), scale=scale), scale)
 
@@ -37,8 +37,7 @@ def laplace(value: Floats, scale: float) -> Floats:
 def gaussian(value: Floats, sigma: float) -> Floats:
     """Return the value with Gaussian noise of the given standard deviation; 0 returns it as it is.
 
-    *Formal guarantees.* As ``Gaussian``: D^2 / (2 sigma^2)-zCDP for l2 sensitivity D, for the discrete law on a fine
-    grid.
+    *Formal guarantees.* Those of ``Gaussian``, exact for the discrete law on a fine grid.
     """
     return flat(value, lambda dp: dp.m.make_gaussian(*vectors(dp, dp.l2_distance(T=float)), scale=sigma), sigma)
 
@@ -61,7 +60,7 @@ def flat(value: Floats, build: Callable[[ModuleType], Any], scale: float) -> Flo
 
 
 def vectors(dp: ModuleType, metric: object) -> tuple[Any, Any]:
-    """Return the space of vectors of finite floats with a metric."""
+    """Return the domain of vectors of finite floats, with a metric."""
     return dp.vector_domain(dp.atom_domain(T=float, nan=False)), metric
 
 

@@ -20,10 +20,7 @@ DELTAS = st.floats(1e-12, 0.5)
 
 @pytest.mark.parametrize(
     ("delta", "table"),
-    [
-        (0.01, {0.5: 0.0352, 1: 0.1034, 2: 0.3051, 5: 1.2363, 10: 3.3990}),
-        (1e-5, {0.5: 0.0085, 1: 0.0306, 2: 0.1083}),
-    ],
+    [(0.01, {0.5: 0.0352, 1: 0.1034, 2: 0.3051, 5: 1.2363, 10: 3.3990}), (1e-5, {0.5: 0.0085, 1: 0.0306, 2: 0.1083})],
 )
 def test_rho_of_epsilon_and_delta(delta: float, table: dict[float, float]) -> None:
     for epsilon, rho in table.items():

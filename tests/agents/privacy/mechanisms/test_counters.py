@@ -244,10 +244,7 @@ def test_a_bad_term_is_refused_and_changes_nothing(make: Make, bad: Any) -> None
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    x=st.lists(st.floats(-1e308, 1e308), min_size=3, max_size=3),
-    bound=st.floats(1e-3, 1e3),
-)
+@given(x=st.lists(st.floats(-1e308, 1e308), min_size=3, max_size=3), bound=st.floats(1e-3, 1e3))
 def test_condition_1_terms_beyond_the_bound_are_clipped(x: list[float], bound: float) -> None:
     counter = BinaryTree(2, 3, 2 * bound, math.inf, rng(), bound=bound)
     term = counter.add(np.array(x))

@@ -1,8 +1,8 @@
 """Mechanisms, randomizers, counters, accounting and the ledger: the only place that draws privacy noise.
 
-Import everything in ``__all__`` from here by its name; its module is loaded when it is first asked for. The default noise
-comes from numpy's generators and floating-point arithmetic. It is for simulation: the laws are right, but a deployment
-needs samplers that are safe against attacks on floating point (``noise="secure"``).
+Import everything in ``__all__`` from here by its name; a module is loaded when a name of it is first asked for. The
+default noise comes from numpy's generators and floating-point arithmetic. It is for simulation: the laws are right, but
+a deployment needs samplers that are safe against attacks on floating point (``noise="secure"``).
 
 >>> from privbandit_agents.privacy import Gaussian, Ledger
 >>> ledger, mechanism = Ledger(rho=0.5), Gaussian.from_rho(0.5, l2_sensitivity=1.0)

@@ -33,16 +33,13 @@ def test_type_checkers_see_the_names_that_the_table_has() -> None:
 
 
 def test_every_mechanism_randomizer_and_counter_is_exported() -> None:
-    blocks, doors = set(), ("release", "add", "randomize", "minimise")
+    blocks: set[str] = set()
+    doors = ("release", "add", "randomize", "minimise")
     for folder in ("mechanisms", "randomizers"):
         for path in Path(privacy.__file__).parent.joinpath(folder).glob("[!_]*.py"):
             module = importlib.import_module(f"privbandit_agents.privacy.{folder}.{path.stem}")
             mine = {n: c for n, c in vars(module).items() if inspect.isclass(c) and c.__module__ == module.__name__}
-            blocks |= {
-                n
-                for n, c in mine.items()
-                if any(hasattr(c, door) for door in ("release", "add", "randomize", "minimise"))
-            }
+            blocks |= {n for n, c in mine.items() if any(hasattr(c, door) for door in doors)}
     assert blocks - {"Categories"} <= set(privacy.__all__)
 
 

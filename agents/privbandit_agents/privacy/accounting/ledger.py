@@ -150,6 +150,7 @@ class Ledger:
         count(groups=groups)
         if group is None and groups != 1:
             raise ValueError(f"groups must be numbered; got groups={groups} without group.")
+        # where the cost goes: to everyone, to the open group, or to a new one that closes it
         everyone, opened, closed = self._costs()
         if group is None:
             everyone = everyone + cost
@@ -159,6 +160,7 @@ class Ledger:
             opened, closed = cost, closed | opened | (cost if groups > 1 else Cost())
         else:
             raise ValueError(f"group must be {self.group} or a later one; got {group}: its users were closed.")
+        # nothing is recorded unless the total is within the budget
         total = everyone + (opened | closed)
         if not self._within(total):
             raise PrivacyBudgetExceeded(

@@ -15,7 +15,7 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 LIMIT = 1e6
 """Entries of raw features and of theta are clipped here before any product, so that nothing can overflow."""
-CHUNK = 512
+USERS_A_BLOCK = 512
 """Users whose derivatives are formed at once, so that they stay in cache."""
 
 
@@ -75,8 +75,8 @@ def clipped_sums(
     sums in float64. Users are added up in blocks of a fixed size.
     """
     first, second = np.zeros(np.shape(features)[-1]), np.zeros(2 * np.shape(features)[-1:])
-    for start in range(0, len(features), CHUNK):
-        part = slice(start, start + CHUNK)
+    for start in range(0, len(features), USERS_A_BLOCK):
+        part = slice(start, start + USERS_A_BLOCK)
         shown = None if offered is None else offered[part]
         gradient, roots = clipped_factors(features[part], bought[part], theta, shown, radius, gradient_norm, trace)
         columns = roots.reshape(len(first), -1)
@@ -103,17 +103,20 @@ def clipped_factors(
     positive(radius=radius), positive(gradient_norm=gradient_norm), positive(trace=trace)
     listed, item, there = sanitise_offer(features, bought, offered, radius)
     n, k, d = listed.shape
+    # choice probabilities, with the largest utility subtracted so that none overflows
     x = np.zeros((d, n, k + 1))  # the outside option first; d in front, since short inner loops are slow
     x[..., 1:] = np.moveaxis(listed, -1, 0)
     utilities = np.tensordot(bounded(theta), x, axes=1)
     utilities[:, 1:][~there] = -np.inf
     p = np.exp(utilities - utilities.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
+    # features about their mean, and the gradient of the purchased one, clipped
     x -= np.vecdot(x, p)[..., None]
     squared = (x * x).sum(axis=0)
     kept = 1 / np.maximum(np.sqrt(squared) / gradient_norm, 1.0)
     users = np.arange(n)
     gradient = -x[:, users, item + 1] * kept[users, item + 1]
+    # factors of the Hessian of the clipped gradient, with its trace clipped
     p *= kept
     p /= np.maximum((p * squared).sum(axis=1, keepdims=True) / trace, 1.0)
     x *= np.sqrt(p)

@@ -17,7 +17,7 @@ LIMIT = 1e6
 WEIGHT = math.sqrt(0.5)
 """Weight of the second moment beside the first; the largest for which the sensitivity is that of the first alone."""
 FARTHEST = 1e100
-"""``Moments`` clips entries here: the largest power of ten, or so, whose norms do not overflow."""
+"""``Moments`` clips entries here, so that no norm overflows."""
 SENSITIVITY = 2.0
 NORM = math.sqrt(1.5)
 

@@ -27,7 +27,8 @@ from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
 from privbandit_agents.privacy.mechanisms.additive import finite
 
 Floats = NDArray[np.float64]
-CHUNK = 256  # noise of this many steps is prepared at once, at least
+STEPS_A_BLOCK = 256
+"""Noise of at least this many steps is prepared at once."""
 
 
 class Counter(ABC):
@@ -229,7 +230,7 @@ class SquareRootToeplitz(Counter):
 
     def _prepare(self, left: int) -> None:
         """Draw as many steps as the past has; the sequence does not depend on how it is cut."""
-        steps = min(max(len(self.past), CHUNK), left)
+        steps = min(max(len(self.past), STEPS_A_BLOCK), left)
         fresh = self.scale * self.rng.standard_normal((steps, self.dim))
         drawn = np.concatenate([self.past, fresh])
         coefficients = self.decoder[: len(drawn), None]

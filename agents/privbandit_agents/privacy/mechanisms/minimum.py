@@ -32,6 +32,7 @@ def stationary_point(
     for _ in range(steps):
         if size <= tau:
             return point
+        # a Newton step, halved until the gradient falls
         step = newton_step(gradient, hessian)
         for fraction in 0.5 ** np.arange(30):
             moved = point - fraction * step

@@ -98,6 +98,7 @@ def certified_rho(sigma: float, Delta: float, user: UserLoss) -> float:
     def excess(order: float) -> float:
         return curvature_cost(order, kappa, user) - far / order
 
+    # the first bound grows with the order, the second falls: the larger of them is smallest where they meet
     low, high = 1 + 1e-9, 1 + (1 - 1e-9) / kappa
     if high <= low or excess(low) >= 0:
         return 2 * u**2 + far

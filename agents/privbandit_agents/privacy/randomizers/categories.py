@@ -113,7 +113,7 @@ class SubsetSelection(Categories):
         allow_inactive: whether there may be users without a cell.
     """
 
-    together = 2**18
+    entries_a_block = 2**18
 
     def __init__(self, epsilon: float, cells: int, size: int | None = None, allow_inactive: bool = True) -> None:
         super().__init__(epsilon, cells, allow_inactive)

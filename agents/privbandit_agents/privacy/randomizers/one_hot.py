@@ -129,7 +129,7 @@ class SignedSubset(LocalRandomizer):
         size: w in 1, ..., m; None: the one of least variance in the other cells, w / (2 m) about 1 / (e^epsilon - 1).
     """
 
-    together = 2**18
+    entries_a_block = 2**18
 
     def __init__(self, epsilon: float, cells: int, size: int | None = None) -> None:
         super().__init__(epsilon, cells)
@@ -152,6 +152,7 @@ class SignedSubset(LocalRandomizer):
         n, m, f = len(own), self.cells, self.tilt.chance
         words = -(-m // WORD)
         uniforms = rng.random((n, 3 + words + min(self.size, m - self.size)))
+        # every cell gets a fair sign, the own one that of the rounded value if the report agrees
         agree = uniforms[:, 1] < self.tilt.agree
         report = fair_signs(uniforms[:, 3 : 3 + words], m)
         active = np.flatnonzero(own >= 0)
@@ -159,6 +160,7 @@ class SignedSubset(LocalRandomizer):
         report[active, own[active]] = sign[active]
         if self.size == m:
             return report
+        # a subset of the cells is kept: with the own one for sure if the report agrees, else at the rate that is left
         holds = np.where(own < 0, uniforms[:, 2] < 2 * f, agree | (uniforms[:, 2] < f / (1 - f)))
         return report * subsets(self.size, m, uniforms[:, 3 + words :], np.maximum(own, 0), holds)
 

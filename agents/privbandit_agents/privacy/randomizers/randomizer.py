@@ -51,7 +51,7 @@ class LocalRandomizer(ABC):
     categorical: ClassVar[bool] = False
     radius: float = 1.0
     allow_inactive: bool = True
-    together: ClassVar[int] = 2**15
+    entries_a_block: ClassVar[int] = 2**15
     """Entries of the reports that are drawn at once, so that they stay in cache."""
 
     def __init__(self, epsilon: float, cells: int, dim: int = 1) -> None:
@@ -72,10 +72,10 @@ class LocalRandomizer(ABC):
         own, z = self.sanitize(cells, values)
         if math.isinf(self.epsilon):
             return self._block(own, z)
-        chunk = max(64, self.together // (self.cells * self.dim))
-        if len(own) <= chunk:
+        block = max(64, self.entries_a_block // (self.cells * self.dim))
+        if len(own) <= block:
             return self._draw(own, z, rng)
-        parts = [slice(start, start + chunk) for start in range(0, len(own), chunk)]
+        parts = [slice(start, start + block) for start in range(0, len(own), block)]
         return np.concatenate([self._draw(own[part], z[part], rng) for part in parts])
 
     def estimate(self, reports: Array) -> Floats:

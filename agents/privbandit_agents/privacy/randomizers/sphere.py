@@ -73,11 +73,13 @@ class BinCapSign(LocalRandomizer):
         n, m, f = len(own), self.cells, self.tilt.chance
         normals = rng.standard_normal((n, 4 + m + m * self.dim))
         uniforms = ndtr(normals[:, : 4 + m])  # all from one draw: a user's report does not depend on the group
+        # which cells are kept: the own one for sure if the report agrees, else at the rate that is left
         agree = uniforms[:, 1] < self.tilt.agree
         stays = agree | (uniforms[:, 2] < (self.activity - f) / (1 - f))
         kept = uniforms[:, 4 : 4 + m] < self.activity
         active = np.flatnonzero(own >= 0)
         kept[active, own[active]] = stays[active]
+        # a uniform direction in each of them; the own one is moved to its height over the value
         report = np.zeros((n, m, self.dim))
         report[kept] = directions(normals[:, 4 + m :].reshape(n, m, self.dim)[kept])
         norms = np.linalg.norm(z, axis=1)

@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.privacy.mechanisms.counters import smat
+from privbandit_agents.privacy.mechanisms.symmetric import smat
 
 USERS = 10**6
 """Users of the first layer, about: enough for its bins to stand out of any noise."""

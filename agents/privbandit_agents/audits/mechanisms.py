@@ -12,15 +12,10 @@ from scipy.signal import lfilter
 from privbandit_agents.audits.claims import Claim, Floats, Game
 from privbandit_agents.privacy._validate import failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.mechanisms.additive import (
-    Gaussian,
-    GumbelTopK,
-    KNorm,
-    Laplace,
-    WishartDifference,
-)
+from privbandit_agents.privacy.mechanisms.additive import Gaussian, KNorm, Laplace, WishartDifference
 from privbandit_agents.privacy.mechanisms.counters import Counter, SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 from privbandit_agents.privacy.randomizers.one_hot import (
     SignedSubset,
 )

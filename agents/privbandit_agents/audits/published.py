@@ -1,8 +1,8 @@
 """The mechanisms of papers, with their published calibrations beside the correct ones.
 
 The published calibrations are those of Li, Simchi-Levi and Wang (LPLR), Chakraborty, Roy and Basu (FLIPHAT), Cho and
-Sun (DPMNL) and Ma and Yang (LPCT); ``docs/privacy.md`` says what is wrong with them. This is the only folder besides
-``privacy`` that draws privacy noise: too little of it, on purpose.
+Sun (DPMNL) and Ma and Yang (LPCT); ``docs/privacy/index.md`` says what is wrong with them. This is the only folder
+besides ``privacy`` that draws privacy noise: too little of it, on purpose.
 """
 
 import math
@@ -20,12 +20,14 @@ from privbandit_agents.audits.mechanisms import (
     signed_subset,
     wishart_difference,
 )
+from privbandit_agents.privacy.contributions.moments import Moments
 from privbandit_agents.privacy.mechanisms import selection as peeling
-from privbandit_agents.privacy.mechanisms.additive import GumbelTopK, LaplacePeeling, wishart
-from privbandit_agents.privacy.mechanisms.counters import BinaryTree, svec
-from privbandit_agents.privacy.mechanisms.selection import project_on_l1_ball
+from privbandit_agents.privacy.mechanisms.additive import wishart
+from privbandit_agents.privacy.mechanisms.counters import BinaryTree
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling, project_on_l1_ball
+from privbandit_agents.privacy.mechanisms.symmetric import svec
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
-from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Moments
+from privbandit_agents.privacy.randomizers.sphere import BinCapSign
 
 
 def lplr_wishart(request: Request) -> Game:

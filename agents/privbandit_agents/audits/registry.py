@@ -14,8 +14,10 @@ from privbandit_agents.audits.linear import Distinguishable, FarApartGame
 from privbandit_agents.audits.mechanisms import Request
 from privbandit_agents.base.agent import Agent, CentralAgent, LocalAgent
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, SquareRootToeplitz
-from privbandit_agents.privacy.randomizers.one_hot import KaryRandomizedResponse, SubsetSelection, UnaryEncoding
-from privbandit_agents.registry import AGENTS, field_names, find
+from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
+from privbandit_agents.privacy.randomizers.one_hot import UnaryEncoding
+from privbandit_agents.registry import field_names, find
+from privbandit_agents.zoo import AGENTS
 from privbandit_envs.validate import one_of, positive
 
 CALIBRATIONS = ("correct", "published")

@@ -14,10 +14,10 @@ from rich.table import Table
 from rich.text import Text
 from scipy.stats import t as student
 
-from privbandit_agents.base.state import atomic
 from privbandit_agents.experiments.labels import short, with_settings
 from privbandit_agents.experiments.results import as_frame
 from privbandit_agents.experiments.trial import Outcome
+from privbandit_envs.files import atomic
 
 KEYS = ("env", "horizon", "agent", "config")
 LEFT = ("environment", "agent")

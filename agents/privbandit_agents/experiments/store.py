@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from pydantic_core import from_json
 
-from privbandit_agents.base.state import atomic
+from privbandit_envs.files import atomic
 
 SCHEMA = 3
 SERIES = {"checkpoints": "<i8", "regret": "<f8", "reward": "<f8"}

@@ -11,12 +11,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.random import SeedSequence
 from threadpoolctl import ThreadpoolController
 
 from privbandit_agents import registry
-from privbandit_agents.base.agent import Agent
-from privbandit_agents.base.state import remove_leftovers
+from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.experiments import store
 from privbandit_agents.experiments.catalogue import agent_defaults, env_defaults
 from privbandit_agents.experiments.claims import claim, started, unfinished
@@ -24,12 +22,11 @@ from privbandit_agents.experiments.labels import as_text, folder_name, short, wi
 from privbandit_agents.experiments.provenance import code, provenance
 from privbandit_agents.play import Result, play
 from privbandit_agents.snapshots import Snapshots
+from privbandit_envs.files import remove_leftovers
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints
 
-AGENT_STREAM = 2**20
-"""Spawn key of the agent's seed; environments use small ones."""
 SAVE_EVERY = 60.0
 """Seconds between two snapshots of a running trial."""
 UNPROVEN = ".*published calibration is kept for comparison"
@@ -107,11 +104,6 @@ class Trial:
         parts = f"{short(self.env)}-{as_text(env_settings)}", f"{self.agent}-{as_text(self.config)}"
         return "/".join([*map(folder_name, parts), f"seed-{self.seed}-{self.name[:8]}"])
 
-    @property
-    def agent_seed(self) -> int:
-        """A seed whose stream is independent of the environment's."""
-        return int(SeedSequence(self.seed, spawn_key=(AGENT_STREAM,)).generate_state(1, np.uint64)[0])
-
     def make_env(self) -> gym.Env[Any, Any]:
         """Build the environment; its horizon is the trial's unless ``env_kwargs`` says otherwise.
 
@@ -123,11 +115,11 @@ class Trial:
             kwargs.setdefault("horizon", self.horizon)
         return gym.make(self.env, **kwargs)
 
-    def make_agent(self, env: gym.Env[Any, Any]) -> Agent:
+    def make_agent(self, env: gym.Env[Any, Any]) -> AnyAgent:
         """Build the agent for its environment; a published calibration is called so by the results' settings."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", UNPROVEN)
-            return registry.make(self.agent, env, seed=self.agent_seed, **self.config)
+            return registry.make(self.agent, env, seed=self.seed, **self.config)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from privbandit_agents.base.state import atomic
 from privbandit_agents.experiments.report import markdown_table, rounded
 from privbandit_agents.experiments.statistics import Interval
+from privbandit_envs.files import atomic
 
 Expected = Literal["holds", "fails"]
 HOLDS, FAILS = "holds", "does not hold"

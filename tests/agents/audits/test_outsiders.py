@@ -12,7 +12,7 @@ from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.audits.reports import Contrast, flattened
 from privbandit_agents.cli.commands import app
-from privbandit_agents.registry import AGENTS
+from privbandit_agents.zoo import AGENTS
 
 MIDDLE = {"Linear-v0": 0.0, "SparseLinear-v0": 0.0, "Assortment-v0": -0.5, "Classification-v0": 0.5}
 """Of the feedback of each family."""

@@ -3,7 +3,7 @@ import pytest
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.audits.sparse import ClippedGame, EpisodeGame, SparseGame
-from privbandit_agents.privacy.mechanisms.additive import GumbelTopK
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 
 AGENTS = ("fliphat", "clipped-iht")
 

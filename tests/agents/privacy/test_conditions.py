@@ -1,4 +1,4 @@
-"""The conditions that every private agent and mechanism here has to keep, one test each (docs/privacy.md)."""
+"""The conditions that every private agent and mechanism here has to keep, one test each (docs/privacy/index.md)."""
 
 import math
 from typing import Any
@@ -11,9 +11,10 @@ from privbandit_agents.audits.registry import private_agents
 from privbandit_agents.privacy.accounting.conversions import bounded_range_to_rho
 from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded, pure, zcdp
 from privbandit_agents.privacy.contributions.choices import clipped_derivatives
-from privbandit_agents.privacy.mechanisms.additive import GumbelTopK, WishartDifference
+from privbandit_agents.privacy.mechanisms.additive import WishartDifference
 from privbandit_agents.privacy.mechanisms.counters import SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.objective import UserLoss, certified_rho
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset, UnaryEncoding
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 from privbandit_agents.registry import can_play, find

@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from privbandit_agents.base.state import atomic
 from privbandit_agents.experiments.store import (
     CorruptResultError,
     canonical,
@@ -17,6 +16,7 @@ from privbandit_agents.experiments.store import (
     path_of,
     set_aside,
 )
+from privbandit_envs.files import atomic
 
 SCHEMA = "offline-1"
 

@@ -9,7 +9,6 @@ import polars as pl
 from numpy.random import default_rng
 from rich.console import Console
 
-from privbandit_agents.base.state import atomic
 from privbandit_agents.experiments.engine import Engine
 from privbandit_agents.experiments.experiment import SCALES, Named
 from privbandit_agents.experiments.labels import as_text
@@ -26,6 +25,7 @@ from privbandit_agents.experiments.report import interval_factor, markdown_table
 from privbandit_agents.experiments.trial import plain
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_agents.experiments.verdict import Verdict, verdict_table, write_verdicts
+from privbandit_envs.files import atomic
 from privbandit_envs.validate import one_of
 
 SMALLEST = 10**9

@@ -1,20 +1,130 @@
-"""Noisy iterative hard thresholding: how far one user moves a step, and the noise that covers it.
+"""Private selection of k of d coordinates, and the iterative hard thresholding that is built on it.
 
-Sunrit Chakraborty, Saptarshi Roy and Debabrota Basu, "FLIPHAT: Joint Differential Privacy for High Dimensional Sparse
-Linear Bandits", 2024, Algorithms 1 and 3; Cynthia Dwork, Weijie Su and Li Zhang, "Differentially Private False
-Discovery Rate Control", 2021 (peeling).
+David Durfee and Ryan Rogers, "Practical Differentially Private Top-k Selection with Pay-what-you-get Composition",
+NeurIPS 2019 (one-shot Gumbel selection); Cynthia Dwork, Weijie Su and Li Zhang, "Differentially Private False Discovery
+Rate Control", 2021 (peeling); Sunrit Chakraborty, Saptarshi Roy and Debabrota Basu, "FLIPHAT: Joint Differential
+Privacy for High Dimensional Sparse Linear Bandits", 2024, Algorithms 1 and 3 (noisy iterative hard thresholding).
 """
 
 import math
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.mechanisms.additive import GumbelTopK, LaplacePeeling
+from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
+from privbandit_agents.privacy.mechanisms.additive import Floats, finite
 
-Floats = NDArray[np.float64]
+
+@dataclass(frozen=True)
+class GumbelTopK:
+    """Select the k coordinates of largest modulus by one Gumbel vector; release them with Gaussian noise.
+
+    Coordinates that are public already (the support of an earlier release) need no selection: up to ``kept`` of them
+    are released beside the k new ones, at the price of their Gaussian noise alone.
+
+    *Formal guarantees.* zCDP. With sup-norm sensitivity D the top k of |v| + beta Gumbel is exactly k rounds of the
+    exponential mechanism, each of bounded range 2 D / beta, hence (2 D / beta)^2 / 8-zCDP; so it is among the
+    coordinates outside a public set. The released values carry fresh Gaussian noise on the signed originals:
+    (k + kept) D^2 / (2 sigma^2). Together rho = (D^2 / 2)(k / beta^2 + (k + kept) / sigma^2). The Gumbel scores
+    themselves are never released. k, kept, beta, sigma and the public coordinates must not depend on the data but
+    through earlier releases.
+
+    Attributes:
+        k: number of coordinates to select, >= 0.
+        beta: scale of the Gumbel noise, >= 0.
+        sigma: standard deviation of the Gaussian noise, >= 0.
+        rho: what one release costs.
+        kept: number of coordinates released without selection, at most.
+    """
+
+    k: int
+    beta: float
+    sigma: float
+    rho: float
+    kept: int = 0
+
+    @classmethod
+    def calibrate(cls, rho: float, k: int, sup_sensitivity: float, selection: float = 0.5, kept: int = 0) -> Self:
+        """Return the mechanism that is rho-zCDP; ``selection`` is the share of rho spent on choosing, if k > 0."""
+        if not k >= 0 or not kept >= 0 or k + kept < 1:
+            raise ValueError(f"k and kept must be >= 0 and not both 0; got {k} and {kept}.")
+        unit = positive(sup_sensitivity=sup_sensitivity) / math.sqrt(2 * budget(rho=rho))
+        share = failure(selection=selection) if k else 0.0
+        beta = unit * math.sqrt(k / share) if k else 0.0
+        return cls(k, beta, unit * math.sqrt((k + kept) / (1 - share)), rho, kept)
+
+    @property
+    def cost(self) -> Cost:
+        """What one release costs."""
+        return zcdp(self.rho)
+
+    def release(
+        self, value: Any, rng: Generator, public: NDArray[np.intp] | None = None
+    ) -> tuple[NDArray[np.intp], Floats]:
+        """Return (coordinates, their noisy values): the public ones in rising order, then the chosen in no order.
+
+        Args:
+            value: the exact vector, shape (d,).
+            rng: of the noise.
+            public: coordinates to release without selection, at most ``kept`` different ones.
+        """
+        exact = finite(value)
+        known = np.empty(0, dtype=np.intp) if public is None else np.unique(public)
+        if len(known) > self.kept:
+            raise ValueError(f"at most {self.kept} public coordinates are paid for; got {len(known)}.")
+        scores = np.abs(exact) + self.beta * rng.gumbel(size=len(exact))
+        scores[known] = -np.inf
+        k = min(self.k, len(exact) - len(known))
+        chosen = np.argpartition(-scores, k - 1)[:k] if k else np.empty(0, dtype=np.intp)
+        released = np.concatenate([known, chosen])
+        return released, exact[released] + self.sigma * rng.standard_normal(len(released))
+
+
+@dataclass(frozen=True)
+class LaplacePeeling:
+    """k rounds of report-noisy-max on the modulus, then Laplace noise on the k values, as published.
+
+    Dwork, Su and Zhang, "Differentially Private False Discovery Rate Control", 2021; the scale is the user's.
+
+    *Formal guarantees.* With sup-norm sensitivity D and x = D / scale: each round is 2x-DP and each released value
+    x-DP, so pure 3 k x and, counted in zCDP, 2.5 k x^2. Whether (epsilon, delta) follows is a matter of the scale that
+    the caller derives; ``published_scale`` is the published one, 2 D sqrt(3 k log(1/delta)) / epsilon.
+
+    Attributes:
+        k: number of coordinates.
+        scale: of every Laplace variate, >= 0.
+        sup_sensitivity: D, for the cost.
+    """
+
+    k: int
+    scale: float
+    sup_sensitivity: float
+
+    @staticmethod
+    def published_scale(epsilon: float, delta: float, k: int, sup_sensitivity: float) -> float:
+        """Return 2 D sqrt(3 k log(1/delta)) / epsilon."""
+        root = math.sqrt(3 * count(k=k) * math.log(1 / failure(delta=delta)))
+        return 2 * positive(sup_sensitivity=sup_sensitivity) * root / budget(epsilon=epsilon)
+
+    @property
+    def cost(self) -> Cost:
+        """What one release costs, in zCDP."""
+        return zcdp(2.5 * self.k * (self.sup_sensitivity / self.scale) ** 2 if self.scale else math.inf)
+
+    def release(self, value: Any, rng: Generator) -> tuple[NDArray[np.intp], Floats]:
+        """Return (chosen coordinates in the order of choice, their noisy values)."""
+        exact = finite(value)
+        modulus, chosen = np.abs(exact), np.empty(min(self.k, len(exact)), dtype=np.intp)
+        for position in range(len(chosen)):
+            scores = modulus + self.scale * rng.laplace(size=len(exact))
+            chosen[position] = scores.argmax()
+            modulus[chosen[position]] = -np.inf
+        return chosen, exact[chosen] + self.scale * rng.laplace(size=len(chosen))
 
 
 def step_sensitivity(eta: float, x_max: float, R: float, C: float, n: int) -> float:

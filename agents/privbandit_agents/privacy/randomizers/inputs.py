@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.privacy.mechanisms.counters import svec
+from privbandit_agents.privacy.mechanisms.symmetric import svec
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 from privbandit_agents.privacy.randomizers.randomizer import Array, Floats, gaussian
 

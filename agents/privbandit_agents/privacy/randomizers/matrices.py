@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from privbandit_agents.privacy._validate import count, positive
 from privbandit_agents.privacy.mechanisms.additive import wishart
-from privbandit_agents.privacy.mechanisms.counters import smat, svec
+from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_agents.privacy.randomizers.randomizer import RANGE, Array, Crowd, Floats, Ints, LocalRandomizer
 
 
@@ -106,7 +106,7 @@ class PublishedLayer(LaplaceWishart):
     clipped: y_h is what it is.
 
     *Formal guarantees.* None: the matrix noise is positive semidefinite up to its public mean, and some results are
-    impossible without the user; see docs/privacy.md.
+    impossible without the user; see docs/privacy/wishart-difference.md.
 
     Args:
         epsilon: alpha.

@@ -14,24 +14,8 @@ from numpy.random import Generator
 from scipy.special import expit, log_expit
 
 from privbandit_agents.privacy._validate import positive
-from privbandit_agents.privacy.randomizers.categories import (
-    KaryRandomizedResponse,
-    SubsetSelection,
-    chosen_size,
-    subsets,
-)
+from privbandit_agents.privacy.randomizers.categories import chosen_size, subsets
 from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, signs
-
-__all__ = [
-    "KaryRandomizedResponse",
-    "LaplaceOneHot",
-    "LocalRandomizer",
-    "SignedSubset",
-    "SubsetSelection",
-    "UnaryEncoding",
-    "signed_sum",
-]
-
 
 WORD = 32
 """Signs that one uniform number gives."""

@@ -9,18 +9,15 @@ Caps over many bins, kept at random, are this project's own.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtr
 
 from privbandit_agents.privacy._validate import positive
-from privbandit_agents.privacy.mechanisms.counters import smat, svec
 from privbandit_agents.privacy.randomizers.caps import LEAST, Cap, around, best_cap, directions
 from privbandit_agents.privacy.randomizers.one_hot import signed_sum
 from privbandit_agents.privacy.randomizers.randomizer import (
-    RANGE,
     Array,
     Crowd,
     Floats,
@@ -184,56 +181,3 @@ class Hemisphere(LocalRandomizer):
     def _draw_sum(self, crowd: Crowd, rng: Generator) -> Floats:
         spread = crowd.users * self._variance(own=False) * np.eye(self.dim)
         return gaussian(crowd.sums(), spread - crowd.grams(crowd.z), rng)
-
-
-@dataclass(frozen=True)
-class Moments:
-    """The statistics (1, y x, x x') of a regression as one vector of the unit ball, and back.
-
-    z = (w0, w1 y x / Y, w2 svec(x x')) with w0^2 + w1^2 + w2^2 = 1, where svec is the diagonal followed by
-    sqrt(2) times the upper triangle.
-
-    *Formal guarantees.* |z| <= 1 for every record: x is scaled down to the unit ball, so that |svec(x x')| =
-    |x|^2 <= 1, and y is clipped to [-Y, Y]; a record with NaN or infinity counts as x = 0, y = 0. ``unpack``
-    is post-processing.
-
-    Attributes:
-        features: d.
-        bound: Y > 0.
-        weights: proportional to (w0, w1, w2), each > 0; a small first one leaves the count to drown in noise.
-    """
-
-    features: int
-    bound: float = 1.0
-    weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
-
-    def __post_init__(self) -> None:
-        """Check the ranges and normalise the weights."""
-        positive(bound=self.bound)
-        largest = max(positive(weight=weight) for weight in self.weights)
-        norm = largest * math.hypot(*(weight / largest for weight in self.weights))
-        object.__setattr__(self, "weights", tuple(weight / norm for weight in self.weights))
-
-    @property
-    def dim(self) -> int:
-        """D = 1 + d + d (d + 1) / 2."""
-        return 1 + self.features + self.features * (self.features + 1) // 2
-
-    def pack(self, x: Array, y: Array) -> Floats:
-        """Return z, shape (n, D), of features x (n, d) and responses y (n,)."""
-        x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
-        if x.ndim != 2 or x.shape[1] != self.features or y.shape != x.shape[:1]:
-            raise ValueError(f"x and y must have shapes (n, {self.features}) and (n,); got {x.shape}, {y.shape}.")
-        whole = np.isfinite(x).all(axis=1) & np.isfinite(y)
-        x, y = np.clip(np.where(whole[:, None], x, 0.0), -RANGE, RANGE), np.where(whole, y, 0.0)
-        x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
-        y = np.clip(y, -self.bound, self.bound) / self.bound
-        w0, w1, w2 = self.weights
-        gram = svec(x[:, :, None] * x[:, None, :])
-        return np.concatenate([np.full((len(x), 1), w0), w1 * y[:, None] * x, w2 * gram], axis=1)
-
-    def unpack(self, estimates: Array) -> tuple[Floats, Floats, Floats]:
-        """Return (count (...), sum of y x (..., d), sum of x x' (..., d, d)) of sums of z, shape (..., D)."""
-        w0, w1, w2 = self.weights
-        moment, gram = estimates[..., 1 : 1 + self.features], estimates[..., 1 + self.features :]
-        return estimates[..., 0] / w0, moment * self.bound / w1, smat(gram / w2)

@@ -16,12 +16,9 @@ from privbandit_agents.privacy.mechanisms.counters import (
     BufferedToeplitz,
     Counter,
     SquareRootToeplitz,
-    eigenvalue_bound,
-    repair,
-    smat,
     square_root_coefficients,
-    svec,
 )
+from privbandit_agents.privacy.mechanisms.symmetric import eigenvalue_bound, repair, smat, svec
 from scipy import stats
 
 Make = Callable[..., Counter]
@@ -279,12 +276,11 @@ def test_times_beyond_the_horizon_have_no_deviation() -> None:
 
 @pytest.mark.parametrize("kind", [BinaryTree, SquareRootToeplitz, BufferedToeplitz])
 def test_a_saved_counter_goes_on_bit_for_bit(kind: type[Counter], tmp_path: Path) -> None:
-    Saved: Any = type("Saved", (kind, state.Stateful), {})
-    first, second = Saved(T, 2, 1.0, 0.5, rng()), Saved(T, 2, 1.0, 0.5, rng(1))
+    first, second = kind(T, 2, 1.0, 0.5, rng()), kind(T, 2, 1.0, 0.5, rng(1))
     for _ in range(20):
         first.add([1.0, 2.0])
-    state.write(tmp_path / "counter.npz", *first.state())
-    second.restore(*state.read(tmp_path / "counter.npz"))
+    state.write(tmp_path / "counter.npz", *state.state_of(first))
+    state.restore_into(second, *state.read(tmp_path / "counter.npz"))
     for _ in range(T - 20):
         np.testing.assert_array_equal(first.add([3.0, 4.0]), second.add([3.0, 4.0]))
 

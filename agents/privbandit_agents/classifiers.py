@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
-from privbandit_agents.base.labels import SCALES, LabelLearner, ends_of
+from privbandit_agents.base.labels import SCALES, LabelAgent, ends_of
 from privbandit_agents.registry import field_names, find, settings_of
 from privbandit_envs.families.classification import min_max
 from privbandit_envs.validate import one_of
@@ -115,7 +115,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_consistent_length(private, labels)
         return private, labels
 
-    def built(self, public: tuple[Floats, Labels], users: int) -> LabelLearner:
+    def built(self, public: tuple[Floats, Labels], users: int) -> LabelAgent:
         """Return the agent before it has learned.
 
         Raises:
@@ -123,7 +123,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         name, settings = self.chosen()
         agent_class = find(name).load()
-        if not issubclass(agent_class, LabelLearner):
+        if not issubclass(agent_class, LabelAgent):
             raise ValueError(f"agent must be one that predicts labels, such as lpct; got {name!r}.")
         if "horizon" in field_names(agent_class.Config):
             settings = {"horizon": users, **settings}

@@ -15,9 +15,11 @@ import gymnasium as gym
 import numpy as np
 
 import privbandit_envs  # noqa: F401  (registers the environments)
-from privbandit_agents.base.agent import Agent, CentralAgent, LearningAgent, LocalAgent
+from privbandit_agents.base.agent import AnyAgent, CentralAgent, LocalAgent
+from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.play import Result, play
-from privbandit_agents.registry import find, load, make, save
+from privbandit_agents.registry import find, make
+from privbandit_agents.saving import load, save
 
 HORIZON = 300
 
@@ -193,14 +195,14 @@ def run(
     horizon: int,
     config: dict[str, Any],
     wrapper: Callable[[Any], Any] = lambda env: env,
-) -> tuple[Result, Agent]:
+) -> tuple[Result, AnyAgent]:
     """Play once: (result, the agent afterwards)."""
     env = wrapper(environment(env_id, horizon))
     agent = make(name, env, seed=1, **config)
     return play(env, agent, horizon, seed=1), agent
 
 
-def go_on(env: Any, agent: Agent, context: Any, rounds: int) -> Any:
+def go_on(env: Any, agent: AnyAgent, context: Any, rounds: int) -> Any:
     """Play further steps; return the next context."""
     for _ in range(rounds):
         action = agent.select_action(context)
@@ -210,7 +212,7 @@ def go_on(env: Any, agent: Agent, context: Any, rounds: int) -> Any:
     return context
 
 
-def without_generators(agent: Agent) -> tuple[dict[str, Any], dict[str, Any]]:
+def without_generators(agent: AnyAgent) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the state without the generators."""
     arrays, values = agent.state()
     kept = {key: value for key, value in values.items() if not (isinstance(value, dict) and "bit_generator" in value)}
@@ -223,6 +225,6 @@ def same_parts(one: tuple[dict[str, Any], dict[str, Any]], other: tuple[dict[str
     return one[0].keys() == other[0].keys() and one[1] == other[1] and equal
 
 
-def same_state(one: Agent, other: Agent) -> bool:
+def same_state(one: AnyAgent, other: AnyAgent) -> bool:
     """Return whether two agents have the same state, bit for bit."""
     return same_parts(one.state(), other.state())

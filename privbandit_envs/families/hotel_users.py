@@ -7,8 +7,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_envs.datasets import store as prepared
-from privbandit_envs.datasets.store import JOINS, SAMPLE, Prepared
+from privbandit_envs.datasets.hotels import data as hotels
+from privbandit_envs.datasets.hotels.data import JOINS, SAMPLE, HotelData
 from privbandit_envs.validate import did_you_mean, one_of
 
 Array = NDArray[Any]
@@ -24,13 +24,13 @@ class HotelUsers:
         dtype: of the features.
     """
 
-    def __init__(self, data: Prepared, join: str, dtype: np.dtype[Any]) -> None:
+    def __init__(self, data: HotelData, join: str, dtype: np.dtype[Any]) -> None:
         """Lay out both factors of every feature."""
         self.data = data
         p, q = data.hotels.shape[1], data.users.shape[1]
-        hotel, user = prepared.free(one_of(JOINS, join=join), p, q).nonzero()
-        self.hotels = prepared.extended(data.hotels)[:, hotel].astype(dtype)
-        self.users = prepared.extended(data.users)[:, user].astype(dtype)
+        hotel, user = hotels.free(one_of(JOINS, join=join), p, q).nonzero()
+        self.hotels = hotels.extended(data.hotels)[:, hotel].astype(dtype)
+        self.users = hotels.extended(data.users)[:, user].astype(dtype)
         self.theta = data.theta[join].copy()
 
     def bounds(self) -> Array:
@@ -44,7 +44,7 @@ class HotelUsers:
         np.multiply(self.hotels, drawn[:, None], out=features)
 
 
-def load(source: str) -> Prepared:
+def load(source: str) -> HotelData:
     """Return the prepared data that ``source`` names: a file, or the generated sample.
 
     Raises:
@@ -52,12 +52,12 @@ def load(source: str) -> Prepared:
         ImportError: the sample needs scikit-learn and it is missing.
     """
     if source == SAMPLE:
-        from privbandit_envs.datasets.hotels import sample as expedia_sample
+        from privbandit_envs.datasets.hotels import sample
 
-        return expedia_sample.prepared()
+        return sample.prepared()
     if not isinstance(source, str) or not Path(source).expanduser().is_file():
         raise ValueError(
             f"source must be {SYNTHETIC!r}, {SAMPLE!r} or the path of a file made by privbandit data expedia; "
             f"got {source!r}{did_you_mean(source, (SYNTHETIC, SAMPLE))}."
         )
-    return prepared.load(Path(source).expanduser())
+    return hotels.load(Path(source).expanduser())

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from privbandit_agents import classifiers
-from privbandit_agents.base.labels import LabelLearner
+from privbandit_agents.base.labels import LabelAgent
 from privbandit_agents.classifiers import CHUNK, AgentClassifier, LPCTClassifier
-from privbandit_agents.registry import AGENTS, field_names, find
+from privbandit_agents.registry import field_names, find
+from privbandit_agents.zoo import AGENTS
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -200,7 +201,7 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
         check(estimator)
 
 
-AGENTS_OF_LABELS = [name for name in AGENTS if issubclass(find(name).load(), LabelLearner)]
+AGENTS_OF_LABELS = [name for name in AGENTS if issubclass(find(name).load(), LabelAgent)]
 
 
 @pytest.mark.parametrize("name", AGENTS_OF_LABELS)

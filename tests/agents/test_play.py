@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import Agent, make, play
-from privbandit_agents.base.agent import FOREVER
+from privbandit_agents.base.agent import NEVER
 
 LINEAR = "privbandit/Linear-v0"
 
@@ -29,7 +29,7 @@ class Scripted(Agent):
         return self.frozen
 
 
-@pytest.mark.parametrize(("frozen", "blocks"), [(1, [1] * 10), (4, [4, 4, 2]), (FOREVER, [10])])
+@pytest.mark.parametrize(("frozen", "blocks"), [(1, [1] * 10), (4, [4, 4, 2]), (NEVER, [10])])
 def test_frozen_rounds_set_the_blocks(frozen: int, blocks: list[int]) -> None:
     env = gym.make(LINEAR, horizon=10)
     agent = Scripted(env, frozen)

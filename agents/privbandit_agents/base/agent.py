@@ -1,9 +1,11 @@
 """What every agent is: it selects actions, learns from feedback, and states its privacy guarantee."""
 
+import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, final
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
 
 import gymnasium as gym
 import numpy as np
@@ -11,46 +13,29 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.base.state import Stateful
+from privbandit_agents.base.settings import Settings
+from privbandit_agents.base.state import Arrays, restore_into, state_of
 from privbandit_agents.privacy.accounting.ledger import Ledger
-from privbandit_envs.spaces import Assortments, top_k
-from privbandit_envs.validate import above, at_least, count, fraction, one_of, positive
-from privbandit_envs.wrappers import RegretCurve
-
-if TYPE_CHECKING:
-    from privbandit_agents.snapshots import Snapshots
-
-__all__ = [
-    "FOREVER",
-    "Agent",
-    "Array",
-    "Assortments",
-    "CentralAgent",
-    "Guarantee",
-    "LearningAgent",
-    "Ledger",
-    "LocalAgent",
-    "Space",
-    "Stateful",
-    "above",
-    "at_least",
-    "count",
-    "fraction",
-    "many",
-    "n_arms",
-    "one_of",
-    "plays_arms",
-    "plays_assortments",
-    "plays_labels",
-    "positive",
-    "top_k",
-]
+from privbandit_envs.spaces import Assortments
 
 Array = NDArray[Any]
 Space = gym.Space[Any]
+Action: TypeAlias = "int | np.integer[Any] | Array"
+"""What one user gets, or the n users of a group get."""
+Feedback: TypeAlias = "float | np.number[Any] | Array"
+"""What one user answers, or the n users of a group answer: a reward, or the purchased item."""
+PublicData: TypeAlias = tuple[Array, NDArray[np.int64]]
+"""Features (n, d) and labels (n,) that everybody may know."""
+C = TypeVar("C")
+Report = TypeVar("Report")
 Release = TypeVar("Release")
-FOREVER = 2**62
+NEVER = 2**62
 """``frozen_rounds`` of a policy that never changes again."""
+RECORD = "context, action and reward of every user"
+
+
+class UnprovenCalibration(UserWarning):
+    """An agent plays by a published calibration that has no valid proof."""
 
 
 @dataclass(frozen=True)
@@ -78,49 +63,81 @@ class Guarantee:
     proven: bool = True
     reference: str = ""
 
+    @classmethod
+    def local(cls, epsilon: float, delta: float, reference: str, proven: bool = True) -> "Guarantee":
+        """Return (epsilon, delta)-local DP of every user's record; ``reference`` says where the proof is."""
+        protects = f"{RECORD}, from the server on"
+        return cls("local", epsilon, delta, protects=protects, proven=proven, reference=reference)
 
-@dataclass(frozen=True)
-class NoSettings:
-    """An agent without settings."""
+    @classmethod
+    def joint(
+        cls,
+        epsilon: float | None,
+        delta: float | None,
+        rho: float | None,
+        reference: str,
+        proven: bool = True,
+        record: str = RECORD,
+    ) -> "Guarantee":
+        """Return joint DP of every user's record, by the numbers that are not None."""
+        return cls(
+            "joint", epsilon, delta, rho, protects=f"{record}, from all others", proven=proven, reference=reference
+        )
 
 
-class Agent(Stateful, ABC):
+class Agent(ABC, Generic[C]):
     """An agent for contextual bandits; leading axes of contexts, actions and feedback are users.
 
-    A subclass names its ``Config`` (a frozen dataclass beside it, if it has settings), checks in ``plays`` what it can
-    play, and implements ``select_action`` and ``update``. All of its attributes but the ones in ``fixed`` are its
-    state.
+    A subclass names its ``Config`` (a frozen dataclass of ``Settings`` beside it, if it has settings), says in
+    ``plays`` what it can play, prepares itself in ``begin``, and implements ``select_action`` and ``update``. All of
+    its attributes but the ones in ``fixed`` are its state.
 
     Args:
         observation_space: of one user.
         action_space: of one user.
         config: an instance of ``Config``.
         rng: the agent's own randomness.
+        public_data: features (n, d) and labels (n,), for agents with ``uses_public_data``.
     """
 
     guarantee: Guarantee = Guarantee()
-    Config: ClassVar[type[Any]] = NoSettings
-    fixed: ClassVar[frozenset[str]] = frozenset({"observation_space", "action_space", "config", "name"})
+    Config: ClassVar[type[Any]] = Settings
+    fixed: ClassVar[frozenset[str]] = frozenset({"observation_space", "action_space", "config", "name", "public_data"})
     uses_public_data: ClassVar[bool] = False
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
-        """Keep the arguments; ``make`` has checked that the agent plays these spaces."""
+    def __init__(
+        self,
+        observation_space: Space,
+        action_space: Space,
+        config: C,
+        rng: Generator,
+        public_data: PublicData | None = None,
+    ) -> None:
+        """Keep the arguments, which ``make`` has checked against ``plays``, and begin."""
         self.name = type(self).__name__
         self.observation_space, self.action_space = observation_space, action_space
         self.config = config
         self.rng = rng
+        if self.uses_public_data:
+            if public_data is None:
+                raise ValueError(f"{self.name} needs an environment with public_data; got None.")
+            self.public_data = public_data
+        self.begin()
 
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
+    def begin(self) -> None:
+        """Prepare for the first user; everything the constructor got is an attribute by now."""
+
+    @staticmethod
+    def plays(observation_space: Space, action_space: Space) -> str:
         """Return "" if the agent can play these spaces, else what it needs, in words."""
         return ""
 
     @abstractmethod
-    def select_action(self, context: Array) -> Any:
+    def select_action(self, context: Array) -> Action:
         """Choose an action for a context of shape (...), or n actions for contexts of shape (n, ...)."""
 
     @abstractmethod
-    def update(self, context: Array, action: Any, feedback: Any) -> None:
+    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         """Learn from one user, or from n users in order."""
 
     def frozen_rounds(self) -> int:
@@ -136,10 +153,10 @@ class Agent(Stateful, ABC):
         """Whether the agent takes users by counts; ``"normal"``: it draws sums of reports from their normal limit."""
         return ""
 
-    def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Any, Array]:
+    def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Action, Array]:
         """Choose for users by counts: (rows, actions, counts), where ``counts[i]`` users of a row take an action.
 
-        The policy that does not depend on chance gives all users of a context the same action.
+        This default is for deterministic policies: users with the same context get the same action.
 
         Args:
             contexts: that exist, shape (m, ...).
@@ -148,23 +165,44 @@ class Agent(Stateful, ABC):
         rows = np.flatnonzero(counts)
         return rows, np.asarray(self.select_action(contexts[rows])), counts[rows]
 
-    def update_counts(self, contexts: Array, actions: Any, feedback: Any, counts: Array) -> None:
+    def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
         """Learn from users by counts: ``counts[i]`` of them have the same context, action and feedback."""
         raise TypeError(f"{self.name} learns from users one by one.")
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the agent's state: (arrays, JSON values) under dotted names."""
+        return state_of(self)
+
+    def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
+        """Take over a state that an agent of the same construction returned."""
+        restore_into(self, arrays, values)
 
     def restored(self) -> None:
         """Rebuild what is derived from the state; called after a load."""
 
-    def one_by_one(self, context: Array, action: Any, feedback: Any) -> Iterator[tuple[Array, Any, Any]]:
-        """Yield the users of an update, whether it is for one or for many."""
-        assert self.observation_space.shape is not None
-        if np.ndim(context) == len(self.observation_space.shape):
+    def one_by_one(self, context: Array, action: Action, feedback: Feedback) -> Iterator[tuple[Array, Any, Any]]:
+        """Yield (context, action, feedback) of each user of an update, whether it is for one or for many."""
+        if np.ndim(context) == len(self.context_shape):
             yield context, action, feedback
         else:
-            yield from zip(context, action, feedback, strict=True)
+            yield from zip(context, np.asarray(action), np.asarray(feedback), strict=True)
+
+    @property
+    def context_shape(self) -> tuple[int, ...]:
+        """The shape of one user's context."""
+        return self.observation_space.shape or ()
+
+    def warn_unproven(self) -> None:
+        """Warn that the published calibration is in use; call it in ``begin``."""
+        text = f"{self.name}: the published calibration is kept for comparison only."
+        warnings.warn(text, UnprovenCalibration, stacklevel=5)
 
 
-class LocalAgent(Agent):
+AnyAgent: TypeAlias = Agent[Any]
+"""An agent of whatever settings."""
+
+
+class LocalAgent(Agent[C], Generic[C, Report]):
     """An agent whose server never sees raw data: a user's device randomizes its record, the server absorbs the report.
 
     ``ledger`` holds the declared budget; every report is entered in it, under its user.
@@ -175,33 +213,33 @@ class LocalAgent(Agent):
     ledger: Ledger
 
     @final
-    def update(self, context: Array, action: Any, feedback: Any) -> None:
+    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         """Let the users report, and the server learn from the reports."""
         self.absorb(self.randomize(context, action, feedback))
 
     @abstractmethod
-    def randomize(self, context: Array, action: Any, feedback: Any) -> Any:
+    def randomize(self, context: Array, action: Action, feedback: Feedback) -> Report:
         """Return all that leaves the devices of one user or of n users; read public state only, change none of it."""
 
     @abstractmethod
-    def absorb(self, report: Any) -> None:
+    def absorb(self, report: Report) -> None:
         """Learn from reports."""
 
     @final
-    def update_counts(self, contexts: Array, actions: Any, feedback: Any, counts: Array) -> None:
+    def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
         """Learn from the sum of the reports of users by counts."""
         self.absorb_sum(self.randomize_sum(contexts, actions, feedback, counts), int(np.sum(counts)))
 
-    def randomize_sum(self, contexts: Array, actions: Any, feedback: Any, counts: Array) -> Any:
+    def randomize_sum(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> Array:
         """Return the sum of the users' reports, drawn at once: for simulation, by the law of ``randomize``."""
         raise TypeError(f"{self.name} has no law of summed reports.")
 
-    def absorb_sum(self, total: Any, users: int) -> None:
+    def absorb_sum(self, total: Array, users: int) -> None:
         """Learn from the sum of so many users' reports."""
         raise TypeError(f"{self.name} has no law of summed reports.")
 
 
-class CentralAgent(Agent, Generic[Release]):
+class CentralAgent(Agent[C], Generic[C, Release]):
     """An agent with a trusted curator: raw data stay in ``curate``, actions read ``release`` and nothing else learned.
 
     By the billboard lemma the agent is jointly private if the sequence of releases is private.
@@ -215,60 +253,47 @@ class CentralAgent(Agent, Generic[Release]):
     release: Release
 
     @final
-    def update(self, context: Array, action: Any, feedback: Any) -> None:
+    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         """Hand the users' records to the curator; take over what it releases."""
         new = self.curate(context, action, feedback)
         if new is not None:
             self.release = new
 
     @abstractmethod
-    def curate(self, context: Array, action: Any, feedback: Any) -> Release | None:
+    def curate(self, context: Array, action: Action, feedback: Feedback) -> Release | None:
         """Take in raw records; return a release if one is due."""
 
 
-class LearningAgent(Agent):
-    """An agent that owns its loop, as reinforcement-learning libraries do; it is measured by RecordRegret."""
-
-    @abstractmethod
-    def learn(
-        self,
-        env: Any,
-        steps: int,
-        curve: RegretCurve | None = None,
-        seed: int | None = None,
-        snapshots: "Snapshots | None" = None,
-    ) -> None:
-        """Play and learn for ``steps`` users, recording them in ``curve``.
-
-        An agent that can go on from the middle resumes from ``snapshots`` and offers its state to them.
-        """
-
-    def update(self, context: Array, action: Any, feedback: Any) -> None:
-        """Refuse: the agent learns in ``learn`` alone."""
-        raise TypeError(f"{self.name} learns inside learn(env, steps); update() is not for it.")
-
-
-def many(rng: Generator, context: Array, single_shape: tuple[int, ...], *shape: int) -> Any:
+def uniforms_per_user(rng: Generator, context: Array, single_shape: tuple[int, ...], *shape: int) -> Array:
     """Draw uniforms of the given shape for each user in ``context``; the same ones however users are grouped."""
     leading = context.shape[: context.ndim - len(single_shape)]
-    return rng.random((*leading, *shape))
+    return np.asarray(rng.random((*leading, *shape)))
 
 
-def plays_arms(observation_space: Space, action_space: Space, per_arm: bool = False) -> str:
-    """Return "" for arms with real features (each its own, or one context for all unless ``per_arm``)."""
-    dimensions = (2,) if per_arm else (1, 2)
+def next_change(users: int, growth: float, least: int = 1) -> int:
+    """Return after how many users a policy changes next that has changed at ``users``: grown by a factor."""
+    return max(users + least, math.ceil(users * growth))
+
+
+def arms_or_context(observation_space: Space, action_space: Space, dimensions: tuple[int, ...] = (1, 2)) -> str:
+    """Return "" for arms with real features, each its own or one context for all."""
     real = isinstance(observation_space, Box) and len(observation_space.shape) in dimensions
     fits = real and isinstance(action_space, Discrete) and action_space.start == 0
-    return "" if fits else "arms with features of shape (K, d)" + ("" if per_arm else " or one context of shape (d,)")
+    return "" if fits else "arms with features of shape (K, d)" + " or one context of shape (d,)" * (1 in dimensions)
 
 
-def plays_labels(observation_space: Space, action_space: Space) -> str:
+def arms_with_features(observation_space: Space, action_space: Space) -> str:
+    """Return "" for arms that each have real features of their own."""
+    return arms_or_context(observation_space, action_space, (2,))
+
+
+def labels_of_contexts(observation_space: Space, action_space: Space) -> str:
     """Return "" for classification: one context for all arms, which are labels."""
-    fits = plays_arms(observation_space, action_space) == "" and len(observation_space.shape or ()) == 1
+    fits = arms_or_context(observation_space, action_space, (1,)) == ""
     return "" if fits else "classification: one context of shape (d,), the arms are labels"
 
 
-def plays_assortments(observation_space: Space, action_space: Space) -> str:
+def assortments(observation_space: Space, action_space: Space) -> str:
     """Return "" for assortments with features and revenues of shape (N, d + 1)."""
     return "" if isinstance(action_space, Assortments) else "assortments"
 

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Assortments, Stateful, many, top_k
+from privbandit_agents.base.agent import uniforms_per_user
 from privbandit_agents.base.rows import Rows
 from privbandit_envs.families.mnl import attraction, best_assortment
+from privbandit_envs.spaces import Assortments, top_k
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -61,7 +62,7 @@ def offered_first(there: NDArray[np.bool_], capacity: int) -> tuple[NDArray[np.i
     return order, np.take_along_axis(there, order, axis=1)
 
 
-def together(context: Any, action: Any, feedback: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Array]:
+def stacked_records(context: Any, action: Any, feedback: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """Return the records of one user or of many as (n, N, d + 1), (n, N) and (n,), or raise before any is taken in.
 
     A group that is refused half-way and sent again would count its first users twice.
@@ -90,7 +91,7 @@ def together(context: Any, action: Any, feedback: Any, shape: tuple[int, ...]) -
 def random_sets(rng: Generator, context: Array, space: Assortments) -> NDArray[np.int8]:
     """Return a uniformly random set of full capacity for one user or for n, shape (..., N)."""
     single = context.shape[-2:]
-    return top_k(many(rng, context, single, space.n_items), space.capacity)
+    return top_k(uniforms_per_user(rng, context, single, space.n_items), space.capacity)
 
 
 def best_sets(context: Array, utilities: Array, capacity: int) -> NDArray[np.int8]:
@@ -120,7 +121,7 @@ def sound(revenues: Array) -> Floats:
     return np.clip(np.nan_to_num(revenues.astype(np.float64), nan=0.0), 0.0, RICHEST)
 
 
-class Choices(Stateful):
+class Choices:
     """What users were offered and what they bought; smaller sets are padded with items that cannot be bought.
 
     Args:

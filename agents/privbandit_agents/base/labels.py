@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import FOREVER, Agent, Array, Space, many, n_arms, plays_labels
+from privbandit_agents.base.agent import NEVER, Agent, Array, C, Space, labels_of_contexts, n_arms, uniforms_per_user
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -16,7 +16,7 @@ EXPLORATION = 0.05
 SCALES = ("public", "range")
 
 
-class LabelLearner(Agent):
+class LabelAgent(Agent[C]):
     """Predict labels, having public data; as a bandit, or offline from users whose labels are known.
 
     With two labels the feedback reveals the label, and there is nothing to explore. With more only a right prediction
@@ -32,31 +32,17 @@ class LabelLearner(Agent):
     """
 
     uses_public_data = True
-    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"public_data"}
     postprocessing: ClassVar[frozenset[str]] = frozenset()
     """Settings that only change what is made of the reports, so that another value costs no privacy."""
 
-    def __init__(
-        self,
-        observation_space: Space,
-        action_space: Space,
-        config: Any,
-        rng: Generator,
-        public_data: PublicData | None,
-    ) -> None:
-        """Keep the public data."""
-        super().__init__(observation_space, action_space, config, rng)
-        if public_data is None:
-            raise ValueError(f"{self.name} needs an environment with public_data; got None.")
-        self.public_data = public_data
-        self.n_labels = n_arms(action_space)
+    def begin(self) -> None:
+        """Say how much to explore."""
+        super().begin()
+        self.n_labels = n_arms(self.action_space)
         default = 0.0 if self.n_labels == 2 else EXPLORATION
-        self.exploration = default if config.exploration is None else config.exploration
+        self.exploration = default if self.config.exploration is None else self.config.exploration
 
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Classification."""
-        return plays_labels(observation_space, action_space)
+    plays = staticmethod(labels_of_contexts)
 
     @abstractmethod
     def chances(self, contexts: Array) -> Floats:
@@ -84,7 +70,7 @@ class LabelLearner(Agent):
         """Return the labels for one user or many, some of them replaced by random ones."""
         if self.exploration:
             single = self.observation_space.shape or ()
-            luck = many(rng, context, single, 2).reshape(-1, 2)
+            luck = uniforms_per_user(rng, context, single, 2).reshape(-1, 2)
             labels = np.where(luck[:, 0] < self.exploration, (luck[:, 1] * self.n_labels).astype(np.int64), labels)
         return labels if np.ndim(context) == 2 else int(labels[0])
 
@@ -95,7 +81,7 @@ class LabelLearner(Agent):
         return probability
 
 
-class PublicLearner(LabelLearner):
+class PublicLabelAgent(LabelAgent[C]):
     """Predict from the public data alone: the policy never changes, and users tell nothing."""
 
     def select_action(self, context: Array) -> Any:
@@ -111,7 +97,7 @@ class PublicLearner(LabelLearner):
 
     def frozen_rounds(self) -> int:
         """Return that nothing changes."""
-        return FOREVER
+        return NEVER
 
 
 def ends_of(feature_range: Any, dim: int | None = None) -> Floats:

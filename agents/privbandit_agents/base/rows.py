@@ -5,10 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.state import Stateful
 
-
-class Rows(Stateful):
+class Rows:
     """Rows appended at the end; the array behind them doubles when it is full.
 
     Args:

@@ -1,45 +1,32 @@
 """Save and load objects without pickle: arrays as they are, the rest as JSON."""
 
 import json
-import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from privbandit_envs.files import atomic as atomic
+from privbandit_envs.files import remove_leftovers as remove_leftovers
+
 JSON_KEY = "json"
 Arrays = dict[str, NDArray[Any]]
 
 
-def umask() -> int:
-    """Return the permissions that this process withholds from new files."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-UMASK = umask()
-
-
-class Stateful:
-    """An object whose attributes are its state, as ``state_of`` has it."""
-
-    fixed: ClassVar[frozenset[str]] = frozenset()
+@runtime_checkable
+class Stateful(Protocol):
+    """An object that knows its state itself; of all others the attributes are the state."""
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return (arrays, JSON values) under dotted names."""
-        return state_of(self)
 
     def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
         """Take over a state that an object of the same construction returned."""
-        restore_into(self, arrays, values)
 
 
 def state_of(thing: Any) -> tuple[Arrays, dict[str, Any]]:
@@ -105,30 +92,3 @@ def read(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files if name != JSON_KEY}
         return arrays, json.loads(str(file[JSON_KEY]))
-
-
-def remove_leftovers(path: Path) -> None:
-    """Delete the temporary files of processes that were killed while ``atomic`` wrote a path."""
-    for left in path.parent.glob(f".{path.name}.*"):
-        left.unlink(missing_ok=True)
-
-
-@contextmanager
-def atomic(path: Path, mode: str = "w", permissions: int = 0o666, sync: bool = True) -> Iterator[IO[Any]]:
-    """Open a temporary file beside ``path`` and rename it onto ``path`` if the block succeeds.
-
-    Without ``sync`` a power failure may leave a damaged file: for files whose damage is noticed.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, mode) as file:
-            yield file
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())
-        os.chmod(temporary, permissions & ~UMASK)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

@@ -5,15 +5,15 @@ from abc import abstractmethod
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import FOREVER, Array, Space, above, fraction, one_of
-from privbandit_agents.base.labels import Floats, LabelLearner, Labels, PublicData
+from privbandit_agents.base.agent import NEVER, Array, C
+from privbandit_agents.base.labels import Floats, LabelAgent, Labels
+from privbandit_envs.validate import above, fraction, one_of
 
 
 class Settings(Protocol):
-    """What a LabelAgent reads of its Config."""
+    """What a RefittingLabelAgent reads of its Config."""
 
     @property
     def learn_from(self) -> str:
@@ -36,7 +36,7 @@ def check_settings(config: Settings) -> None:
     above(1, refit=config.refit)
 
 
-class LabelAgent(LabelLearner):
+class RefittingLabelAgent(LabelAgent[C]):
     """Predict labels, having public data and learning from each user whether the prediction was right.
 
     A right answer counts 1/p, where p is the probability with which it was given, so that the counted labels are
@@ -51,16 +51,9 @@ class LabelAgent(LabelLearner):
         public_data: features (n, d) and labels (n,).
     """
 
-    def __init__(
-        self,
-        observation_space: Space,
-        action_space: Space,
-        config: Settings,
-        rng: Generator,
-        public_data: PublicData | None,
-    ) -> None:
+    def begin(self) -> None:
         """Start with the public data."""
-        super().__init__(observation_space, action_space, config, rng, public_data)
+        super().begin()
         self.users = 0
         self.next_fit = self.schedule()
 
@@ -125,7 +118,7 @@ class LabelAgent(LabelLearner):
 
     def frozen_rounds(self) -> int:
         """Return the number of users up to the next refit."""
-        return FOREVER if self.config.learn_from == "public" else self.next_fit - self.users
+        return NEVER if self.config.learn_from == "public" else self.next_fit - self.users
 
     def schedule(self) -> int:
         """Return the number of users at which to refit next."""

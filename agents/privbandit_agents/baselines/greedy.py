@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from privbandit_agents.base.agent import fraction, many, positive
+from privbandit_agents.base.agent import uniforms_per_user
 from privbandit_agents.baselines.ridge import Array, RidgeAgent
+from privbandit_envs.validate import fraction, positive
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Config:
         positive(ridge=self.ridge)
 
 
-class EpsilonGreedy(RidgeAgent):
+class EpsilonGreedy(RidgeAgent[Config]):
     """Play the arm with the largest x . theta, but now and then any arm; ``exploration=0`` is greedy play."""
 
     Config = Config
@@ -37,5 +38,5 @@ class EpsilonGreedy(RidgeAgent):
         best = scored[..., -1].argmax(axis=-1)
         if self.config.exploration == 0:
             return best
-        luck, arm = np.moveaxis(many(self.rng, features, features.shape[-2:], 2), -1, 0)
+        luck, arm = np.moveaxis(uniforms_per_user(self.rng, features, features.shape[-2:], 2), -1, 0)
         return np.where(luck < self.config.exploration, (arm * self.n_arms).astype(int), best)[()]

@@ -13,7 +13,7 @@ class Config(MNLConfig):
     growth: float = 2.0
 
 
-class GreedyMNL(MNLAgent):
+class GreedyMNL(MNLAgent[Config]):
     """Offer the best assortment for the utilities x . theta."""
 
     Config = Config

@@ -5,14 +5,14 @@ with Public Data", 2023, section 3: every cell is halved at the midpoint of its 
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array, Space, count
+from privbandit_agents.base.agent import Array, Space
 from privbandit_agents.base.labels import Floats, Labels, in_unit_cube
-from privbandit_agents.baselines.classifier import LabelAgent, check_settings
+from privbandit_agents.baselines.classifier import RefittingLabelAgent, check_settings
+from privbandit_envs.validate import count
 
 MAX_DEPTH = 24
 
@@ -40,7 +40,7 @@ class Config:
         check_settings(self)
 
 
-class Histogram(LabelAgent):
+class Histogram(RefittingLabelAgent[Config]):
     """Predict the majority label of a context's cell, over public rows and, unless told otherwise, users.
 
     A tie, as in an empty cell, is decided by the parent cell, then by its parent, and so on. Among edges of equal
@@ -49,19 +49,13 @@ class Histogram(LabelAgent):
     """
 
     Config = Config
-    fixed: ClassVar[frozenset[str]] = LabelAgent.fixed | {"codes"}
+    fixed: ClassVar[frozenset[str]] = RefittingLabelAgent.fixed | {"codes"}
 
-    def __init__(
-        self,
-        observation_space: Space,
-        action_space: Space,
-        config: Any,
-        rng: Generator,
-        public_data: tuple[Array, Labels] | None = None,
-    ) -> None:
+    def begin(self) -> None:
         """Count the public rows."""
-        super().__init__(observation_space, action_space, config, rng, public_data)
-        (dim,) = observation_space.shape or ()
+        super().begin()
+        config = self.config
+        (dim,) = self.observation_space.shape or ()
         self.codes = [part_codes(feature, dim, config.depth) for feature in range(min(dim, config.depth))]
         self.counts: Floats = np.zeros((2**config.depth, self.n_labels))
         self.majority: Labels = np.zeros(2**config.depth, np.int64)

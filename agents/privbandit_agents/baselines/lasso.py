@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Agent, Array, Space, above, plays_arms, positive
+from privbandit_agents.base.agent import Agent, Array, arms_with_features
 from privbandit_agents.base.rows import Rows
+from privbandit_envs.validate import above, positive
 
 FLUSH = 1024
 """Rows kept before they are added to the Gram matrix; memory does not grow with the horizon."""
@@ -37,7 +37,7 @@ class Config:
         above(1, growth=self.growth)
 
 
-class SparsityAgnosticLasso(Agent):
+class SparsityAgnosticLasso(Agent[Config]):
     """Play greedily on a lasso estimate of all users' data; the sparsity need not be known.
 
     Deviations:
@@ -47,20 +47,17 @@ class SparsityAgnosticLasso(Agent):
 
     Config = Config
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def begin(self) -> None:
         """Start from beta = 0."""
-        super().__init__(observation_space, action_space, config, rng)
-        assert observation_space.shape is not None
-        dim = observation_space.shape[1]
+        super().begin()
+        assert self.observation_space.shape is not None
+        dim = self.observation_space.shape[1]
         self.gram, self.moment = np.zeros((dim, dim)), np.zeros(dim)
-        self.features, self.feedback = Rows((dim,), observation_space.dtype), Rows((), np.float64)
+        self.features, self.feedback = Rows((dim,), self.observation_space.dtype), Rows((), np.float64)
         self.beta = np.zeros(dim)
         self.users, self.refit_at = 0, 1
 
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Arms with features each."""
-        return plays_arms(observation_space, action_space, per_arm=True)
+    plays = staticmethod(arms_with_features)
 
     def select_action(self, context: Array) -> Any:
         """Return argmax x . beta; only the support of beta is read (line 4)."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import at_least, positive
 from privbandit_agents.baselines.ridge import Array, RidgeAgent
+from privbandit_envs.validate import at_least, positive
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Config:
         positive(ridge=self.ridge)
 
 
-class LinTS(RidgeAgent):
+class LinTS(RidgeAgent[Config]):
     """Play the arm with the largest x . theta~ for theta~ drawn from N(theta, v^2 A^-1).
 
     The scores of the K arms are jointly N(X theta, v^2 X A^-1 X'), so K Gaussians are drawn instead of d and no root

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import Space, at_least, positive
 from privbandit_agents.baselines.ridge import Array, RidgeAgent
+from privbandit_envs.validate import at_least, positive
 
 
 @dataclass(frozen=True)
@@ -38,16 +37,16 @@ class Config:
         positive(ridge=self.ridge)
 
 
-class LinUCB(RidgeAgent):
+class LinUCB(RidgeAgent[Config]):
     """Play the arm with the largest x . theta + alpha sqrt(x' A^-1 x)."""
 
     Config = Config
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def begin(self) -> None:
         """Start without data."""
-        super().__init__(observation_space, action_space, config, rng)
+        super().begin()
         d = self.regression.matrix.shape[1]
-        self.moments = np.eye(d, d + 1) * config.ridge  # [A | b] of all users, where the policy is behind them
+        self.moments = np.eye(d, d + 1) * self.config.ridge  # [A | b] of all users, where the policy is behind them
         self.users, self.refit_at = 0, 1
 
     def frozen_rounds(self) -> int:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array, Space, fraction, positive
-from privbandit_agents.base.labels import Floats, Labels, PublicData, PublicLearner
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.labels import Floats, Labels, PublicLabelAgent
+from privbandit_envs.validate import fraction, positive
 
 LEAST = 1e-3
 """Columns whose standard deviation is smaller are only centred."""
@@ -35,7 +35,7 @@ class Config:
             fraction(exploration=self.exploration)
 
 
-class LogisticPublic(PublicLearner):
+class LogisticPublic(PublicLabelAgent[Config]):
     """Fit the public rows once, on features standardised by themselves; no user tells anything.
 
     Labels that no public row has get the probability 0; without any public row all are alike.
@@ -43,16 +43,9 @@ class LogisticPublic(PublicLearner):
 
     Config: ClassVar[type[Any]] = Config
 
-    def __init__(
-        self,
-        observation_space: Space,
-        action_space: Space,
-        config: Any,
-        rng: Generator,
-        public_data: PublicData | None = None,
-    ) -> None:
+    def begin(self) -> None:
         """Fit the public rows."""
-        super().__init__(observation_space, action_space, config, rng, public_data)
+        super().begin()
         x, y = np.asarray(self.public_data[0], np.float64), self.public_data[1]
         self.known = np.unique(y) if len(y) else np.arange(self.n_labels)
         self.mean, self.deviation = np.zeros(x.shape[1]), np.ones(x.shape[1])

@@ -6,20 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import (
-    Agent,
-    Array,
-    Assortments,
-    Space,
-    above,
-    at_least,
-    count,
-    plays_assortments,
-    positive,
-)
-from privbandit_agents.base.choices import Choices, best_sets, random_sets, together
+from privbandit_agents.base.agent import Agent, Array, C, assortments
+from privbandit_agents.base.choices import Choices, best_sets, random_sets, stacked_records
+from privbandit_envs.spaces import Assortments
+from privbandit_envs.validate import above, at_least, count, positive
 
 
 @dataclass(frozen=True)
@@ -59,30 +50,27 @@ class WidthConfig(MNLConfig):
         at_least(0, bonus_scale=self.bonus_scale)
 
 
-class MNLAgent(Agent):
+class MNLAgent(Agent[C]):
     """Offer random assortments to the first users, then the best ones for utilities that a subclass names.
 
     The likelihood needs every choice: memory grows by 8 K (d + 2) bytes a user. theta, its maximiser, and V = ridge I +
     sum over offered items of x x' are brought up to date when the number of users has grown by ``growth``.
     """
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def begin(self) -> None:
         """Start with exploration."""
-        super().__init__(observation_space, action_space, config, rng)
-        assert isinstance(action_space, Assortments) and observation_space.shape is not None
-        self.action_space: Assortments = action_space
-        self.n_items, self.dim = action_space.n_items, observation_space.shape[1] - 1
-        self.capacity = action_space.capacity
+        super().begin()
+        assert isinstance(self.action_space, Assortments) and self.observation_space.shape is not None
+        self.action_space: Assortments = self.action_space
+        self.n_items, self.dim = self.action_space.n_items, self.observation_space.shape[1] - 1
+        self.capacity = self.action_space.capacity
         self.choices = Choices(self.capacity, self.dim)
-        self.gram = config.ridge * np.eye(self.dim)
+        self.gram = self.config.ridge * np.eye(self.dim)
         self.in_gram = 0
         self.theta = np.zeros(self.dim)
-        self.refit_at: int = config.exploration_rounds
+        self.refit_at: int = self.config.exploration_rounds
 
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Assortments."""
-        return plays_assortments(observation_space, action_space)
+    plays = staticmethod(assortments)
 
     @abstractmethod
     def utilities(self, context: Array) -> Array:
@@ -96,7 +84,7 @@ class MNLAgent(Agent):
 
     def update(self, context: Array, action: Any, feedback: Any) -> None:
         """Keep what was offered and bought; refit when it is time."""
-        contexts, sets, bought = together(context, action, feedback, (self.n_items, self.dim + 1))
+        contexts, sets, bought = stacked_records(context, action, feedback, (self.n_items, self.dim + 1))
         done = 0
         while done < len(contexts):
             n = min(len(contexts) - done, self.frozen_rounds())
@@ -119,12 +107,12 @@ class MNLAgent(Agent):
         self.refit_at = max(t + 1, math.ceil(t * self.config.growth))
 
 
-class WidthAgent(MNLAgent):
+class WidthAgent(MNLAgent[C]):
     """One that also keeps a root of V^-1 times the width: ``scorer`` is [alpha_t V^(-1/2) | theta]."""
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def begin(self) -> None:
         """Start with exploration."""
-        super().__init__(observation_space, action_space, config, rng)
+        super().begin()
         self.scorer = np.zeros((self.dim, self.dim + 1))
 
     def refit(self) -> None:

@@ -5,17 +5,16 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.linalg.blas import dger, sger
 
-from privbandit_agents.base.agent import Agent, Space, Stateful, n_arms, plays_arms
+from privbandit_agents.base.agent import Agent, C, arms_or_context, n_arms
 
 Array = NDArray[Any]
 NOTHING: tuple[Any, Array, Array] = (None, np.empty(0), np.empty(0))
 
 
-class Ridge(Stateful):
+class Ridge:
     """theta = A^-1 b with A = ridge I + sum x x' and b = sum r x, kept up to date by rank-one steps.
 
     A^-1 and theta are one matrix M = [A^-1 | theta] of shape (d, d + 1): x M gives A^-1 x and the estimate x . theta in
@@ -49,7 +48,7 @@ class Ridge(Stateful):
         self.matrix = add_outer(gain, scored, direction, a=self.matrix, overwrite_a=1)
 
 
-class RidgeAgent(Agent):
+class RidgeAgent(Agent[C]):
     """An agent that keeps a Ridge over the features of the arms it plays; a subclass says how to choose.
 
     Where all arms share one context of shape (d,), arm a has the features (x, 1) in its own block of (d + 1) K.
@@ -57,22 +56,19 @@ class RidgeAgent(Agent):
 
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"last"}
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def begin(self) -> None:
         """Start without data."""
-        super().__init__(observation_space, action_space, config, rng)
-        self.n_arms = n_arms(action_space)
-        shape = observation_space.shape
+        super().begin()
+        self.n_arms = n_arms(self.action_space)
+        shape = self.observation_space.shape
         assert shape is not None
         self.shared_context = len(shape) == 1
         dim = (shape[0] + 1) * self.n_arms if self.shared_context else shape[1]
-        self.regression = Ridge(dim, config.ridge, observation_space.dtype)
+        self.regression = Ridge(dim, self.config.ridge, self.observation_space.dtype)
         self.last: tuple[Any, Array, Array]
         self.forget()
 
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Arms with features each, or one context for all."""
-        return plays_arms(observation_space, action_space)
+    plays = staticmethod(arms_or_context)
 
     @abstractmethod
     def choose(self, features: Array, scored: Array) -> Array:

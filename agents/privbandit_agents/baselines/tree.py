@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array, Space, count
+from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import Rows
-from privbandit_agents.baselines.classifier import LabelAgent, check_settings
+from privbandit_agents.baselines.classifier import RefittingLabelAgent, check_settings
+from privbandit_envs.validate import count
 
 
 @dataclass(frozen=True)
@@ -42,28 +42,21 @@ class Config:
         check_settings(self)
 
 
-class TreeClassifier(LabelAgent):
+class TreeClassifier(RefittingLabelAgent[Config]):
     """Predict by a decision tree of Gini splits over the rows seen so far.
 
     It keeps every row, so memory grows with the users, and refits take O(n log n) for each of them.
     """
 
     Config = Config
-    fixed: ClassVar[frozenset[str]] = LabelAgent.fixed | {"tree", "leaf_labels"}
+    fixed: ClassVar[frozenset[str]] = RefittingLabelAgent.fixed | {"tree", "leaf_labels"}
 
-    def __init__(
-        self,
-        observation_space: Space,
-        action_space: Space,
-        config: Any,
-        rng: Generator,
-        public_data: tuple[Array, Labels] | None = None,
-    ) -> None:
+    def begin(self) -> None:
         """Fit the public rows."""
-        super().__init__(observation_space, action_space, config, rng, public_data)
+        super().begin()
         if not len(self.public_data[1]):
             raise ValueError("a tree needs public rows to grow from at first; got none.")
-        self.tree_seed = int(rng.integers(2**31))
+        self.tree_seed = int(self.rng.integers(2**31))
         self.x = Rows(self.public_data[0].shape[1:], np.float32)  # scikit-learn's own type
         self.y, self.weight = Rows((), np.int64), Rows((), np.float64)
         self.learn(*self.public_data, np.ones(len(self.public_data[1])))

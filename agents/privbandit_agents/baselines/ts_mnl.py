@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array, count
+from privbandit_agents.base.agent import Array
 from privbandit_agents.baselines.mnl import WidthAgent, WidthConfig
+from privbandit_envs.validate import count
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Config(WidthConfig):
         return self.samples or math.ceil(1 - math.log(capacity) / math.log(1 - 1 / (4 * math.sqrt(math.e * math.pi))))
 
 
-class TSMNL(WidthAgent):
+class TSMNL(WidthAgent[Config]):
     """Offer the best assortment for the largest of M sampled utilities of every item.
 
     For every user M parameters are drawn from N(theta, alpha_t^2 V^-1); an item is taken to be worth max_m x . theta_m.

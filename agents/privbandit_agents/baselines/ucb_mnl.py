@@ -17,7 +17,7 @@ class Config(WidthConfig):
     """Settings of UCB-MNL."""
 
 
-class UCBMNL(WidthAgent):
+class UCBMNL(WidthAgent[Config]):
     """Offer the best assortment for the utilities x . theta + alpha_t |x|_(V^-1), V = sum over offered items of x x'.
 
     Deviations:

@@ -5,26 +5,26 @@ from typing import Any, Literal
 import numpy as np
 
 from privbandit_agents.base.agent import (
-    FOREVER,
+    NEVER,
     Agent,
     Array,
-    Assortments,
     Space,
-    many,
+    arms_or_context,
+    assortments,
     n_arms,
-    plays_arms,
-    plays_assortments,
-    top_k,
+    uniforms_per_user,
 )
+from privbandit_agents.base.settings import Settings
+from privbandit_envs.spaces import Assortments, top_k
 
 
-class Uniform(Agent):
+class Uniform(Agent[Settings]):
     """Play an arm uniformly at random, or a uniformly random assortment of full capacity."""
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
         """Arms or assortments."""
-        neither = plays_arms(observation_space, action_space) and plays_assortments(observation_space, action_space)
+        neither = arms_or_context(observation_space, action_space) and assortments(observation_space, action_space)
         return "arms or assortments" if neither else ""
 
     def select_action(self, context: Array) -> Any:
@@ -32,8 +32,10 @@ class Uniform(Agent):
         shape = self.observation_space.shape
         assert shape is not None
         if isinstance(self.action_space, Assortments):
-            return top_k(many(self.rng, context, shape, self.action_space.n_items), self.action_space.capacity)
-        arms = many(self.rng, context, shape) * n_arms(self.action_space)
+            return top_k(
+                uniforms_per_user(self.rng, context, shape, self.action_space.n_items), self.action_space.capacity
+            )
+        arms = uniforms_per_user(self.rng, context, shape) * n_arms(self.action_space)
         return arms.astype(int) if context.ndim > len(shape) else int(arms)
 
     def update(self, context: Array, action: Any, feedback: Any) -> None:
@@ -56,4 +58,4 @@ class Uniform(Agent):
 
     def frozen_rounds(self) -> int:
         """The policy never changes."""
-        return FOREVER
+        return NEVER

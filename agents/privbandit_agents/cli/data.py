@@ -18,9 +18,9 @@ from privbandit_envs.datasets import tables as lpct
 from privbandit_envs.validate import count, positive
 
 if TYPE_CHECKING:
+    from privbandit_envs.datasets.hotels.data import HotelData
     from privbandit_envs.datasets.hotels.read import Searches
-    from privbandit_envs.datasets.store import Prepared
-    from privbandit_envs.datasets.tables import Prepared as PreparedRows
+    from privbandit_envs.datasets.tables import PreparedTable
 
 data = typer.Typer(help="Prepare real data for the environments.")
 out_console = Console(width=None if sys.stdout.isatty() else 120)
@@ -44,7 +44,7 @@ def prepare_expedia(
     ridge: Annotated[float, typer.Option(help="Penalty of the choice model.")] = 1.0,
 ) -> None:
     """Prepare the Expedia searches for Assortment-v0: hotels, users and a fitted choice model in one file."""
-    from privbandit_envs.datasets import store as prepared
+    from privbandit_envs.datasets.hotels import data as prepared
     from privbandit_envs.datasets.hotels import prepare as hotels
     from privbandit_envs.datasets.hotels import read as expedia
 
@@ -92,10 +92,10 @@ def command_for(name: str) -> Callable[..., None]:
             Path | None, typer.Option(help=f"The folder to write {name}.npz in.  [default: see README]")
         ] = None,
     ) -> None:
-        target = out / f"{name}.npz" if out else lpct.store.place(name)
+        target = out / f"{name}.npz" if out else lpct.place(name)
         if out and out.exists() and not out.is_dir():
             raise UsageError(f"--out must be a folder; got the file {str(out)!r}.")
-        if target.exists() and lpct.store.facts_of(target) is None:
+        if target.exists() and lpct.data.facts_of(target) is None:
             raise UsageError(f"{str(target)!r} exists and is no file that was prepared before; name another --out.")
         with usage_errors(f"data {name}"), bar() as progress:
             task = progress.add_task("reading", total=None)
@@ -128,7 +128,7 @@ def write_rows_sample(
     print(f"{path}: {written:,} rows. {GENERATED}\nprivbandit data {name} {path} --out FOLDER prepares it.")
 
 
-def rows_summary(found: "PreparedRows", target: Path, name: str) -> Iterator[str]:
+def rows_summary(found: "PreparedTable", target: Path, name: str) -> Iterator[str]:
     """Yield what was found, where it went, and how to use it."""
     rows, facts, source = found.data, found.facts, lpct.SOURCES[found.facts.name]
     n, d = rows.X.shape
@@ -167,7 +167,7 @@ def bar() -> Iterator[Progress]:
         yield progress
 
 
-def summary(searches: "Searches", found: "Prepared", out: Path) -> Iterator[str]:
+def summary(searches: "Searches", found: "HotelData", out: Path) -> Iterator[str]:
     """Yield what was found, where it went, and how to use it."""
     facts = found.facts
     yield f"{facts.origin}: {searches.n_searches:,} searches of {searches.n_destinations:,} destinations"

@@ -9,7 +9,6 @@ from pathlib import Path
 from numpy.random import default_rng
 from rich.console import Console
 
-from privbandit_agents.base.state import atomic
 from privbandit_agents.experiments.analysis.cells import Cells
 from privbandit_agents.experiments.analysis.contests import as_markdown, as_numbers, contest_table, contests
 from privbandit_agents.experiments.analysis.measures import Resolved, estimate, resolve
@@ -26,6 +25,7 @@ from privbandit_agents.experiments.spec.figures import FigureSpec
 from privbandit_agents.experiments.store.board import write_overview
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import usage_errors
+from privbandit_envs.files import atomic
 from privbandit_envs.validate import one_of
 
 UNDECIDING = "This scale shows that everything runs; its few replications decide nothing."

@@ -5,14 +5,13 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array, Guarantee, Ledger, LocalAgent, Space
-from privbandit_agents.base.labels import Floats, LabelLearner, Labels, PublicData, in_unit_cube
-from privbandit_agents.privacy.accounting.ledger import Cost, pure
+from privbandit_agents.base.agent import Array, C, Guarantee, LocalAgent, Report, Space
+from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
+from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, pure
 
 
-class LocalLabelAgent(LabelLearner, LocalAgent):
+class LocalLabelAgent(LabelAgent[C], LocalAgent[C, Report]):
     """Every user sends one report of features and label; the server predicts, and changes at times fixed beforehand.
 
     With more than two labels users who were answered wrongly have no label to report, and send noise.
@@ -29,28 +28,15 @@ class LocalLabelAgent(LabelLearner, LocalAgent):
         public_data: features (n, d) and labels (n,).
     """
 
-    fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | LabelLearner.fixed | {"guarantee", "cost", "exploration"}
-    proof: ClassVar[str] = "docs/privacy.md, classification trees"
+    fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | LabelAgent.fixed | {"guarantee", "cost", "exploration"}
+    proof: ClassVar[str] = "docs/privacy/classification-trees.md"
 
-    def __init__(
-        self,
-        observation_space: Space,
-        action_space: Space,
-        config: Any,
-        rng: Generator,
-        public_data: PublicData | None = None,
-    ) -> None:
+    def begin(self) -> None:
         """Open the ledger."""
-        super().__init__(observation_space, action_space, config, rng, public_data)
-        self.luck = rng.spawn(1)[0]  # of exploration; reports have a generator of their own
+        super().begin()
+        self.luck = self.rng.spawn(1)[0]  # of exploration; reports have a generator of their own
         self.cost, self.ledger = self.budget()
-        self.guarantee = Guarantee(
-            notion="local",
-            epsilon=config.epsilon,
-            delta=self.cost.delta,
-            protects="context, action and reward of every user, from the server on",
-            reference=self.proof,
-        )
+        self.guarantee = Guarantee.local(self.config.epsilon, self.cost.delta, self.proof)
         self.users, self.refit_at = 0, 1
 
     def budget(self) -> tuple[Cost, Ledger]:

@@ -27,9 +27,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privbandit_envs.datasets.hotels.data import JOINS, HotelData, HotelFacts, extended, free
 from privbandit_envs.datasets.hotels.logit import BilinearLogit
 from privbandit_envs.datasets.hotels.read import Searches
-from privbandit_envs.datasets.store import JOINS, Facts, Prepared, extended, free
 from privbandit_envs.validate import count, fraction, positive
 
 Floats = NDArray[np.float64]
@@ -82,7 +82,7 @@ def prepare(
     min_items: int = 5,
     max_missing: float = 0.9,
     ridge: float = 1.0,
-) -> Prepared:
+) -> HotelData:
     """Prepare the searches of a destination.
 
     Args:
@@ -112,7 +112,7 @@ def prepare(
     taken = bookings(chosen)
     if not (taken >= 0).any():
         raise ValueError(f"no search of destination {searches.destination} ends in a booking; there is nothing to fit.")
-    facts = Facts(
+    facts = HotelFacts(
         origin=origin,
         generated=bool((chosen.columns["prop_country_id"] == SAMPLE_COUNTRY).all()),
         destination=searches.destination,
@@ -123,7 +123,7 @@ def prepare(
     )
     theta = fit(hotel_table, user_table, chosen, taken, ridge)
     prices = group_means(chosen.columns["price_usd"], chosen.hotel)
-    return Prepared(hotel_table, user_table, prices, theta, facts)
+    return HotelData(hotel_table, user_table, prices, theta, facts)
 
 
 def select(columns: Mapping[str, Floats], max_hotels: int, min_items: int) -> Selection:

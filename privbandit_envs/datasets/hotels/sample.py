@@ -15,9 +15,10 @@ from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from privbandit_envs.datasets.hotels import prepare as hotels
+from privbandit_envs.datasets.hotels.data import SAMPLE, HotelData, extended
 from privbandit_envs.datasets.hotels.prepare import Integers
 from privbandit_envs.datasets.hotels.read import COLUMNS, COUNT, FLAG, MOMENT, SIGN, Searches
-from privbandit_envs.datasets.store import SAMPLE, Prepared, atomic, extended
+from privbandit_envs.files import atomic
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
 
@@ -43,7 +44,7 @@ def preferences() -> Floats:
 
 
 @lru_cache(maxsize=4)
-def prepared(n_searches: int = 1000, seed: int = 0) -> Prepared:
+def prepared(n_searches: int = 1000, seed: int = 0) -> HotelData:
     """Return the sample, prepared; the same one again is free."""
     return hotels.prepare(top(table(n_searches, seed)), SAMPLE)
 
@@ -68,7 +69,7 @@ def write(path: Path, n_searches: int = 1000, seed: int = 0) -> int:
     """
     columns = table(n_searches, seed)
     cells = [as_text(name, column) for name, column in columns.items()]
-    with atomic(path) as file:
+    with atomic(path, "wb") as file:
         file.write((",".join(columns) + "\n").encode())
         file.writelines((",".join(row) + "\n").encode() for row in zip(*cells, strict=True))
     return len(columns["srch_id"])

@@ -12,9 +12,9 @@ from urllib.error import URLError
 from urllib.request import urlopen
 from zipfile import BadZipFile, is_zipfile
 
-from privbandit_envs.datasets.store import atomic
 from privbandit_envs.datasets.tables.files import DAMAGED, opened
 from privbandit_envs.datasets.tables.sources import SOURCES
+from privbandit_envs.files import atomic
 
 TIMEOUT = 60
 """Seconds without an answer after which a download fails."""
@@ -35,7 +35,7 @@ def fetch(name: str, folder: Path) -> Path:
     path = folder / f"{name}.zip"
     fresh = folder / f"{name}-new.zip"
     try:
-        with urlopen(source.url, timeout=TIMEOUT) as answer, atomic(fresh) as file:
+        with urlopen(source.url, timeout=TIMEOUT) as answer, atomic(fresh, "wb") as file:
             while block := answer.read(BLOCK):
                 file.write(block)
     except (URLError, OSError) as error:
@@ -68,7 +68,7 @@ def check(name: str, path: Path, record: Path, by_hand: str) -> None:
             )
     if not known:
         with atomic(record) as opened_record:
-            opened_record.write(json.dumps(found, indent=1).encode())
+            opened_record.write(json.dumps(found, indent=1))
 
 
 def checksums(path: Path, files: tuple[str, ...]) -> dict[str, str]:

@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 
 from privbandit_envs.datasets.dataset import Dataset
 from privbandit_envs.datasets.tables import table
+from privbandit_envs.datasets.tables.data import PreparedTable, TableFacts
 from privbandit_envs.datasets.tables.files import GENERATED
 from privbandit_envs.datasets.tables.sources import FILE, SOURCES, Kind, Source
-from privbandit_envs.datasets.tables.store import Facts, Prepared
 from privbandit_envs.datasets.tables.table import Codes, Floats, Table, Tick
 
 Mask = NDArray[np.bool_]
 
 
-def prepare(name: str, path: Path, tick: Tick = lambda rows: None) -> Prepared:
+def prepare(name: str, path: Path, tick: Tick = lambda rows: None) -> PreparedTable:
     """Read the files of a data set and prepare it.
 
     Args:
@@ -40,14 +40,14 @@ def prepare(name: str, path: Path, tick: Tick = lambda rows: None) -> Prepared:
         raise ValueError(f"{path}: rows with both labels {' and '.join(label_names)} are needed; got fewer.")
     x, feature_names = features(source, found, rows)
     public = public_rows(source, found, rows, path)
-    facts = Facts(
+    facts = TableFacts(
         name=name,
         origin=path.name,
         generated=found.generated,
         incomplete=int((~complete).sum()),
         others=int((complete & ~(kept & ~other)).sum()),
     )
-    return Prepared(Dataset(x, y[rows], label_names, feature_names, public), facts)
+    return PreparedTable(Dataset(x, y[rows], label_names, feature_names, public), facts)
 
 
 def wanted(source: Source, names: list[str]) -> tuple[list[str], list[str]]:

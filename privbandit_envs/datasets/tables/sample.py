@@ -12,9 +12,9 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from privbandit_envs.datasets.store import atomic
 from privbandit_envs.datasets.tables.files import GENERATED
 from privbandit_envs.datasets.tables.sources import SOURCES
+from privbandit_envs.files import atomic
 from privbandit_envs.validate import count, one_of
 from privbandit_envs.validate import seed as checked_seed
 
@@ -190,7 +190,7 @@ def write(name: str, path: Path, rows: int = 500, seed: int = 0) -> int:
         raise ValueError(f"rows must be >= 50; got {rows}.")
     rng = default_rng(checked_seed(seed=seed))
     contents = [content(name, file, rows, rng) for file in files]
-    with atomic(path) as target:
+    with atomic(path, "wb") as target:
         if len(files) == 1:
             target.write(contents[0].encode())
         else:

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.base.agent import FOREVER
+from privbandit_agents.base.agent import NEVER
 from privbandit_agents.testing import same_state, without_generators
 
 CLASSIFIERS = ("tree-all", "histogram")
@@ -49,7 +49,7 @@ def test_feedback_must_be_finite(name: str, feedback: float) -> None:
 def test_public_data_alone_leave_the_agent_as_it_is(name: str) -> None:
     world = env(source="digits")
     agent, untouched = (make(name, world, seed=0, learn_from="public") for _ in range(2))
-    assert agent.frozen_rounds() == FOREVER
+    assert agent.frozen_rounds() == NEVER
     play(world, agent, seed=0)
     (arrays, values), (arrays_before, values_before) = without_generators(agent), without_generators(untouched)
     assert values == values_before and all(np.array_equal(arrays[key], arrays_before[key]) for key in arrays_before)

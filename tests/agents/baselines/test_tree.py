@@ -5,7 +5,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
-from privbandit_agents.base.agent import FOREVER
+from privbandit_agents.base.agent import NEVER
 from privbandit_agents.baselines.tree import TreeClassifier
 
 
@@ -59,7 +59,7 @@ def test_the_public_tree_never_changes() -> None:
     contexts = world.upcoming(200)
     before = agent.predict(contexts)
     play(world, agent, seed=0)
-    assert agent.frozen_rounds() == FOREVER and len(agent.y) == 50
+    assert agent.frozen_rounds() == NEVER and len(agent.y) == 50
     assert np.array_equal(agent.predict(contexts), before)
 
 

@@ -8,9 +8,10 @@ import pytest
 from privbandit_agents.cli.commands import app
 from typer.testing import CliRunner, Result
 
-from privbandit_envs.datasets import store as prepared
+from privbandit_envs.datasets import store
+from privbandit_envs.datasets.hotels import data as prepared
 from privbandit_envs.datasets.hotels import sample as expedia_sample
-from privbandit_envs.datasets.tables import SOURCES, store
+from privbandit_envs.datasets.tables import SOURCES
 
 
 def invoke(*arguments: str) -> Result:

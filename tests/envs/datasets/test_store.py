@@ -1,7 +1,4 @@
 import os
-import signal
-import subprocess
-import sys
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -9,17 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privbandit_envs.datasets import store as prepared
+from privbandit_envs.datasets.hotels import data as prepared
 from privbandit_envs.datasets.hotels import sample as expedia_sample
-from privbandit_envs.datasets.store import JOINS, Prepared, free
+from privbandit_envs.datasets.hotels.data import JOINS, HotelData, free
 
 
 @pytest.fixture(scope="module")
-def sample() -> Prepared:
+def sample() -> HotelData:
     return expedia_sample.prepared(60)
 
 
-def test_a_file_brings_back_what_was_saved(sample: Prepared, tmp_path: Path) -> None:
+def test_a_file_brings_back_what_was_saved(sample: HotelData, tmp_path: Path) -> None:
     prepared.save(sample, tmp_path / "a.npz")
     loaded = prepared.load(tmp_path / "a.npz")
     assert loaded.facts == sample.facts and loaded.facts.generated
@@ -27,10 +24,10 @@ def test_a_file_brings_back_what_was_saved(sample: Prepared, tmp_path: Path) -> 
     assert all(np.array_equal(loaded.theta[join], sample.theta[join]) for join in JOINS)
     with pytest.raises(ValueError, match="read-only"):
         loaded.hotels[0, 0] = 1
-    assert {field.name for field in fields(Prepared)} == {*prepared.ARRAYS, "theta", "facts"}
+    assert {field.name for field in fields(HotelData)} == {*prepared.ARRAYS, "theta", "facts"}
 
 
-def test_a_file_is_read_again_only_if_it_has_changed(sample: Prepared, tmp_path: Path) -> None:
+def test_a_file_is_read_again_only_if_it_has_changed(sample: HotelData, tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     prepared.save(sample, path)
     first = prepared.load(path)
@@ -41,7 +38,7 @@ def test_a_file_is_read_again_only_if_it_has_changed(sample: Prepared, tmp_path:
 
 
 def test_a_failing_save_leaves_nothing_and_the_old_file_stays(
-    sample: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample: HotelData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def half(file: Any, **_: Any) -> None:
         file.write(b"PK")
@@ -57,21 +54,7 @@ def test_a_failing_save_leaves_nothing_and_the_old_file_stays(
         assert [file.read_bytes() for file in tmp_path.iterdir()] == ([before] if before else [])
 
 
-def test_a_process_killed_in_the_middle_leaves_no_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    code = (
-        "import sys, time\nfrom pathlib import Path\nfrom privbandit_envs.datasets.store import atomic\n"
-        f"with atomic(Path({str(path)!r})) as file:\n"
-        "    file.write(b'half'); file.flush(); print('half', flush=True); time.sleep(60)"
-    )
-    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None and child.stdout.readline() == "half\n"
-    child.send_signal(signal.SIGKILL)
-    child.communicate()
-    assert not path.exists()
-
-
-def damaged(path: Path, sample: Prepared, kind: str) -> None:
+def damaged(path: Path, sample: HotelData, kind: str) -> None:
     """Write a file that is wrong in one way."""
     prepared.save(sample, path)
     with np.load(path) as saved:
@@ -106,7 +89,7 @@ KINDS = (
 
 
 @pytest.mark.parametrize("kind", KINDS.split(","))
-def test_other_files_are_refused_in_one_sentence(sample: Prepared, tmp_path: Path, kind: str) -> None:
+def test_other_files_are_refused_in_one_sentence(sample: HotelData, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a.npz"
     damaged(path, sample, kind)
     with pytest.raises(ValueError) as error:
@@ -123,7 +106,7 @@ def test_a_csv_file_is_no_reason_to_load_pickles(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no file '.*a\.npz'; privbandit data expedia makes one"):
+    with pytest.raises(FileNotFoundError, match=r"no file '.*a\.npz'; make one with privbandit data expedia"):
         prepared.load(tmp_path / "a.npz")
 
 

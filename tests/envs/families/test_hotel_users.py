@@ -5,7 +5,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from privbandit_envs.datasets import store as prepared
+from privbandit_envs.datasets.hotels import data as prepared
 from privbandit_envs.datasets.hotels import sample as expedia_sample
 from privbandit_envs.families.assortment import AssortmentProblem
 from privbandit_envs.families.mnl import attraction
@@ -60,7 +60,7 @@ def test_the_bounds_are_finite_and_reached(join: str, dtype: str) -> None:
 def test_a_constant_feature_has_a_bound_all_the_same(tmp_path: Path) -> None:
     hotels = SAMPLE.hotels.copy()
     hotels[:, 0] = 0
-    flat = prepared.Prepared(hotels, SAMPLE.users, SAMPLE.prices, SAMPLE.theta, SAMPLE.facts)
+    flat = prepared.HotelData(hotels, SAMPLE.users, SAMPLE.prices, SAMPLE.theta, SAMPLE.facts)
     prepared.save(flat, tmp_path / "flat.npz")
     high = problem(source=str(tmp_path / "flat.npz")).observation_space.high
     assert (high[:, :18] == 1).all() and (high > 0).all()

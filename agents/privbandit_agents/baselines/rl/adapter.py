@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from privbandit_agents.base.agent import Array, Assortments
+from privbandit_agents.base.agent import Array
+from privbandit_envs.spaces import Assortments
 from privbandit_envs.wrappers import flat_space, score_space, top_scores
 
 

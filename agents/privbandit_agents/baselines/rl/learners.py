@@ -16,13 +16,15 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array, Assortments, LearningAgent, Space, count, plays_assortments, positive
+from privbandit_agents.base.agent import Array, Space, assortments
+from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.state import inside
 from privbandit_agents.baselines.rl.adapter import to_sb3
 from privbandit_agents.baselines.rl.state import Arrays, Luck, give, give_state, model_state, parameters_of
 from privbandit_envs import BanditEnv
+from privbandit_envs.spaces import Assortments
+from privbandit_envs.validate import count, positive
 from privbandit_envs.wrappers import RecordVectorRegret, RegretCurve, top_scores
 
 if TYPE_CHECKING:
@@ -109,7 +111,7 @@ class DQNConfig(Config):
     exploration_final_eps: float | None = None
 
 
-class StableBaseline(LearningAgent):
+class StableBaseline(LearningAgent[Config]):
     """An algorithm of stable-baselines3 with an MLP policy on the CPU; contexts of any shape are flattened.
 
     Assortments are played by one score in [-1, 1] for every item: the K largest are offered. ``model`` is the
@@ -122,11 +124,11 @@ class StableBaseline(LearningAgent):
 
     Config: ClassVar[type[Any]] = Config
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def begin(self) -> None:
         """Read the hyperparameters; the networks are built by ``learn``."""
-        super().__init__(observation_space, action_space, config, rng)
+        super().begin()
         stable_baselines3(self.name)
-        self.settings = hyperparameters(type(self).__name__, dataclasses.asdict(config))
+        self.settings = hyperparameters(type(self).__name__, dataclasses.asdict(self.config))
         self.model: Any = None
         self.luck = Luck()
         self.played: tuple[Any, Face | None] = None, None
@@ -135,7 +137,7 @@ class StableBaseline(LearningAgent):
     def plays(cls, observation_space: Space, action_space: Space) -> str:
         """Real contexts; arms or assortments."""
         arms = isinstance(action_space, Discrete) and action_space.start == 0
-        playable = arms or not plays_assortments(observation_space, action_space)
+        playable = arms or not assortments(observation_space, action_space)
         return "" if playable and isinstance(observation_space, Box) else "arms or assortments with real contexts"
 
     def learn(

@@ -256,7 +256,8 @@ def grid_values(cell: Cell, key: str) -> list[Any]:
 def no_grid(cell: Cell, key: str) -> str:
     """Return that a cell has no such setting in its grid, and which it has."""
     known = list(cell.job.points[0]) if cell.job.points else []
-    return f"{cell.job.called('agent', ())} has no grid of {key!r}{did_you_mean(key, known)}; {', '.join(known) or 'nothing'}."
+    near = did_you_mean(key, known)
+    return f"{cell.job.called('agent', ())} has no grid of {key!r}{near}; {', '.join(known) or 'nothing'}."
 
 
 def fixed_at(found: FitReading, fixed: Mapping[str, Any]) -> FitReading:

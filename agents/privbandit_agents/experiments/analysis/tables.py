@@ -11,12 +11,12 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from privbandit_agents.base.state import atomic
 from privbandit_agents.experiments.analysis.cells import Cells, world
 from privbandit_agents.experiments.analysis.readings import FitReading, Results, runs_of
 from privbandit_agents.experiments.analysis.statistics import student_half_width
 from privbandit_agents.experiments.names import as_text, canonical, plain, short, with_settings
 from privbandit_agents.experiments.store.results import Finished
+from privbandit_envs.files import atomic
 
 LEFT = ("environment", "agent", "world", "method", "best point", "note")
 """Columns of text, which are aligned to the left."""

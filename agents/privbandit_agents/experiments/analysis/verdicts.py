@@ -9,10 +9,10 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from privbandit_agents.base.state import atomic
 from privbandit_agents.experiments.analysis.statistics import Interval
 from privbandit_agents.experiments.analysis.tables import markdown_table, rich_table, rounded
 from privbandit_agents.experiments.spec.statements import Expected, Statement
+from privbandit_envs.files import atomic
 
 HOLDS, FAILS = "holds", "does not hold"
 STRADDLES = "undecided (interval straddles the bound)"

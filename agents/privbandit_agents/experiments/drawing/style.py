@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from privbandit_agents.base.state import atomic
 from privbandit_agents.experiments.analysis.statistics import Floats
-from privbandit_agents.registry import AGENTS
+from privbandit_agents.zoo import AGENTS
+from privbandit_envs.files import atomic
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")
 """Okabe and Ito's colours, and two of Tol's: told apart with any kind of colour vision."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from privbandit_agents.base.labels import SCALES, LabelLearner, ends_of
+from privbandit_agents.base.labels import SCALES, LabelAgent, ends_of
 from privbandit_agents.experiments.fields import Grid, Model, combinations, given_once
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults
 from privbandit_agents.experiments.names import canonical, plain
@@ -68,7 +68,7 @@ class Method(Model):
                 raise ValueError("epsilon is not a setting here; give epsilons beside the methods.")
             settings_of(self.agent, config)
             check_own({**self.settings, **point})
-        if not issubclass(find(self.agent).load(), LabelLearner):
+        if not issubclass(find(self.agent).load(), LabelAgent):
             raise ValueError(f"agent must be one that predicts labels, such as lpct; got {self.agent!r}.")
         resolve_name(self.estimator)
 

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
-from numpy.random import SeedSequence
 
 from privbandit_agents import registry
-from privbandit_agents.base.agent import Agent
+from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults
 from privbandit_agents.experiments.jobs.job import JSON, UNPROVEN, Desk, Ran, one_thread
 from privbandit_agents.experiments.names import (
@@ -34,8 +33,6 @@ from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints
 
-AGENT_STREAM = 2**20
-"""Spawn key of the agent's seed; environments use small ones."""
 ERRORS = ("mad", "mse")
 """Arrays that only some results have."""
 
@@ -153,11 +150,6 @@ class Trial:
         """What a snapshot must have been written by: the same trial, settings and code."""
         return canonical({"trial": self.name, "settings": self.settings, "code": code()})
 
-    @property
-    def agent_seed(self) -> int:
-        """A seed whose stream is independent of the environment's."""
-        return int(SeedSequence(self.seed, spawn_key=(AGENT_STREAM,)).generate_state(1, np.uint64)[0])
-
     def called(self, key: str, told: Collection[str]) -> str | None:
         """Return the environment or the agent, with the given settings that are not told elsewhere."""
         if key == "env":
@@ -179,11 +171,11 @@ class Trial:
             kwargs.setdefault("horizon", self.horizon)
         return gym.make(self.env, **kwargs)
 
-    def make_agent(self, env: gym.Env[Any, Any]) -> Agent:
+    def make_agent(self, env: gym.Env[Any, Any]) -> AnyAgent:
         """Build the agent for its environment; the result's settings say if its calibration is a published one."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", UNPROVEN)
-            return registry.make(self.agent, env, seed=self.agent_seed, **self.config)
+            return registry.make(self.agent, env, seed=self.seed, **self.config)
 
     def run(self, desk: Desk) -> Ran:
         """Play, with events for TensorBoard and snapshots; go on where a killed process left it."""

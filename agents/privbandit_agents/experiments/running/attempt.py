@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from privbandit_agents.base.state import remove_leftovers
 from privbandit_agents.experiments.jobs.job import SAVE_EVERY, Desk, Job, Ran, told
 from privbandit_agents.experiments.jobs.trial import Outcome, Trial
 from privbandit_agents.experiments.names import result_path, unfinished
@@ -13,6 +12,7 @@ from privbandit_agents.experiments.store.locks import BusyError, lock, started
 from privbandit_agents.experiments.store.provenance import provenance
 from privbandit_agents.experiments.store.results import Finished, known_result, write_result
 from privbandit_agents.experiments.usage import missing_module, sentence
+from privbandit_envs.files import remove_leftovers
 from privbandit_envs.wrappers import RegretCurve
 
 

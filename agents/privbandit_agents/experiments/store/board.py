@@ -17,7 +17,7 @@ from tensorboard.plugins.custom_scalar import metadata as custom_scalars
 from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 from tensorboard.plugins.hparams import metadata as hparams
 
-from privbandit_agents.base.agent import Agent
+from privbandit_agents.base.agent import AnyAgent
 from privbandit_envs.wrappers import RegretCurve
 
 FINAL_REGRET = "final/regret"
@@ -105,7 +105,7 @@ class Board:
         agent: the one that plays.
     """
 
-    def __init__(self, folder: Path, agent: Agent) -> None:
+    def __init__(self, folder: Path, agent: AnyAgent) -> None:
         """Open the file; nothing is written yet."""
         self._file = EventFile(folder)
         self._ledger = getattr(agent, "ledger", None)

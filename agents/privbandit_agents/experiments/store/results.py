@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import from_json
 
-from privbandit_agents.base.state import atomic
 from privbandit_agents.experiments.names import canonical, name_of, result_path
+from privbandit_envs.files import atomic
 
 SCHEMA = 4
 Floats = NDArray[np.float64]

@@ -1,35 +1,25 @@
 """DPMNL: differentially private assortments under the contextual multinomial-logit model.
 
 Young Hyun Cho and Will Wei Sun, "Privacy-Preserving Dynamic Assortment Selection", 2024, Algorithms 1 (DPMNL),
-2 (PrivateMLE) and 3 (PrivateCov); docs/privacy.md has the proofs.
+2 (PrivateMLE) and 3 (PrivateCov); docs/privacy/dpmnl.md has the proofs.
 """
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import (
-    FOREVER,
-    Array,
-    Assortments,
-    CentralAgent,
-    Guarantee,
-    Ledger,
-    Space,
-    one_of,
-    plays_assortments,
-)
-from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, together
+from privbandit_agents.base.agent import NEVER, Array, CentralAgent, Guarantee, assortments
+from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, stacked_records
 from privbandit_agents.joint.assortments.dpmnl_settings import Settings, exploration_length, spread_trigger
 from privbandit_agents.joint.assortments.private_cov import PrivateCov, gram_sensitivity, published_sensitivity
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
+from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, zcdp
 from privbandit_agents.privacy.contributions.choices import sanitise
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
+from privbandit_envs.spaces import Assortments
+from privbandit_envs.validate import one_of
 
 CHUNK = 256
 """Users laid out at once, so that they stay in cache."""
@@ -69,7 +59,7 @@ class Plan(NamedTuple):
     mle: ObjectivePerturbation
 
 
-class DPMNL(CentralAgent[Array]):
+class DPMNL(CentralAgent[Config, Array]):
     """Random assortments, then the best ones for optimistic utilities; theta and V are private releases.
 
     *Formal guarantees.* rho-zCDP (hence (epsilon, delta)-joint DP) under replacement of a user's whole record, for any
@@ -98,21 +88,22 @@ class DPMNL(CentralAgent[Array]):
         *("guarantee", "mle", "n_items", "dim", "capacity", "horizon", "radius", "exploration", "log_trigger")
     }
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def begin(self) -> None:
         """Declare the budget, spend what counting costs, and begin to explore."""
-        super().__init__(observation_space, action_space, config, rng)
-        assert isinstance(action_space, Assortments) and observation_space.shape is not None
-        self.action_space: Assortments = action_space
-        self.n_items, self.dim = action_space.n_items, observation_space.shape[1] - 1
-        self.capacity, self.horizon = action_space.capacity, config.horizon or 100_000
+        super().begin()
+        config = self.config
+        assert isinstance(self.action_space, Assortments) and self.observation_space.shape is not None
+        self.action_space: Assortments = self.action_space
+        self.n_items, self.dim = self.action_space.n_items, self.observation_space.shape[1] - 1
+        self.capacity, self.horizon = self.action_space.capacity, config.horizon or 100_000
         published = config.calibration == "published"
         if published:
             refuse_rank_zero(self.capacity)
-            warnings.warn(f"{self.name}: the published calibration is kept for comparison only.", stacklevel=4)
+            self.warn_unproven()
         self.radius = math.inf if published else float(config.radius)
         self.ledger, self.guarantee, counting, rho, self.mle = self._plan()
         self.ledger.spend(counting)
-        for_counter, self.noise = rng.spawn(2)
+        for_counter, self.noise = self.rng.spawn(2)
         R = 1.0 if published else self.radius
         sensitivity = published_sensitivity(self.capacity) if published else gram_sensitivity(self.capacity, R)
         floor = self.capacity * R**2
@@ -125,10 +116,7 @@ class DPMNL(CentralAgent[Array]):
         self.users, self.calls, self.renew_at = 0, 0, self.exploration
         self.log_det = -math.inf  # of V at the last call
 
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Assortments."""
-        return plays_assortments(observation_space, action_space)
+    plays = staticmethod(assortments)
 
     def _plan(self) -> Plan:
         """Split the budget: mle_share of rho to the calls, the rest to PrivateCov (Alg. 1, lines 8 and 14)."""
@@ -144,7 +132,7 @@ class DPMNL(CentralAgent[Array]):
             rho=rho,
             protects="context, assortment and purchase of every user, from all others",
             proven=not published,
-            reference="docs/privacy.md, DPMNL",
+            reference="docs/privacy/dpmnl.md",
         )
         for_cov = (1 - config.mle_share) * rho
         mle = self._private_mle(config.mle_share * rho / config.calls, published)
@@ -177,7 +165,7 @@ class DPMNL(CentralAgent[Array]):
             RuntimeError: more users than the horizon, none of whom is taken in; or the perturbed likelihood had no
                 certified minimum: then all users are taken in, the call counts, and the release before stays.
         """
-        contexts, sets, bought = together(context, action, feedback, (self.n_items, self.dim + 1))
+        contexts, sets, bought = stacked_records(context, action, feedback, (self.n_items, self.dim + 1))
         if len(bought) > self.horizon - self.users:
             raise RuntimeError(
                 f"{self.name} ends after its horizon of {self.horizon} users; make it with a longer one."
@@ -209,7 +197,7 @@ class DPMNL(CentralAgent[Array]):
 
     def _renew(self) -> Array:
         """Return the release after this user: a new V, and a new theta if the trigger fires (lines 14 to 19)."""
-        self.renew_at = max(self.users + 1, math.ceil(min(self.users * self.config.growth, FOREVER)))
+        self.renew_at = max(self.users + 1, math.ceil(min(self.users * self.config.growth, NEVER)))
         V = self.cov.matrix()
         log_det = float(np.linalg.slogdet(V)[1])
         theta = self.release[:, -1]

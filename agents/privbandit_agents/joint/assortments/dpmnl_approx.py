@@ -8,12 +8,12 @@ Demand Learning", Management Science 2022.
 import math
 from typing import Any, ClassVar
 
-from privbandit_agents.base.agent import Guarantee, Ledger
+from privbandit_agents.base.agent import Guarantee
 from privbandit_agents.joint.assortments.dpmnl import DPMNL, Plan
 from privbandit_agents.joint.assortments.dpmnl_settings import Settings
 from privbandit_agents.privacy._validate import budget
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.accounting.ledger import approximate, zcdp
+from privbandit_agents.privacy.accounting.ledger import Ledger, approximate, zcdp
 from privbandit_agents.privacy.mechanisms.objective import UserLoss
 from privbandit_agents.privacy.mechanisms.objective_approximate import perturbation
 
@@ -51,7 +51,7 @@ class DPMNLApprox(DPMNL):
             delta=delta,
             protects="context, assortment and purchase of every user, from all others",
             proven=not published,
-            reference="docs/privacy.md, DPMNL",
+            reference="docs/privacy/dpmnl.md",
         )
         for_cov = (1 - share) * epsilon, (1 - share) * delta
         counted = min(for_cov[0] ** 2 / (32 * math.log(4 / for_cov[1]) ** 2), epsilon_to_rho(*for_cov))

@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from privbandit_agents.base.agent import above, at_least, count, one_of
 from privbandit_agents.joint.assortments.private_cov import COUNTERS
 from privbandit_agents.privacy._validate import failure, within
+from privbandit_envs.validate import above, at_least, count, one_of
 
 RADII = (1e-6, 1e6)
 

@@ -1,7 +1,7 @@
 """Noisy Newton steps for assortments: clipped derivatives of disjoint batches of users, each at the full budget.
 
 The project's own algorithm for the setting of Young Hyun Cho and Will Wei Sun, "Privacy-Preserving Dynamic Assortment
-Selection"; the proof is in docs/privacy.md.
+Selection"; the proof is in docs/privacy/newton-steps.md.
 """
 
 import math
@@ -9,29 +9,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import (
-    FOREVER,
-    Array,
-    Assortments,
-    CentralAgent,
-    Guarantee,
-    Ledger,
-    Space,
-    above,
-    at_least,
-    count,
-    plays_assortments,
-)
-from privbandit_agents.base.choices import Choices, best_sets, random_sets, together
+from privbandit_agents.base.agent import NEVER, Array, CentralAgent, Guarantee, assortments
+from privbandit_agents.base.choices import Choices, best_sets, random_sets, stacked_records
 from privbandit_agents.joint.assortments.quadratic import improved
 from privbandit_agents.privacy._validate import failure, within
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_sums, sensitivities
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
-from privbandit_agents.privacy.mechanisms.counters import smat, svec
-from privbandit_envs.validate import numbers
+from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
+from privbandit_envs.spaces import Assortments
+from privbandit_envs.validate import above, at_least, count, numbers
 
 BLOCK = 512
 """Users whose sets are chosen at once, so that their contexts stay in cache."""
@@ -106,7 +95,7 @@ class Config:
         return max(1, math.ceil(min(wanted, (self.horizon or 10_000) / 4)))
 
 
-class NewtonMNL(CentralAgent[Array]):
+class NewtonMNL(CentralAgent[Config, Array]):
     """Batches of users, each used once: the noisy derivatives of their likelihood correct theta.
 
     The likelihood of the first batch, offered random sets, is developed at the prior's mean; that of every later batch,
@@ -129,12 +118,13 @@ class NewtonMNL(CentralAgent[Array]):
     gaussian = True
     fixed: ClassVar[frozenset[str]] = CentralAgent.fixed | {"guarantee", "rho"}
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def begin(self) -> None:
         """Declare the budget and begin the first batch."""
-        super().__init__(observation_space, action_space, config, rng)
-        assert isinstance(action_space, Assortments) and observation_space.shape is not None
-        self.action_space: Assortments = action_space
-        self.capacity, self.dim = action_space.capacity, observation_space.shape[1] - 1
+        super().begin()
+        config = self.config
+        assert isinstance(self.action_space, Assortments) and self.observation_space.shape is not None
+        self.action_space: Assortments = self.action_space
+        self.capacity, self.dim = self.action_space.capacity, self.observation_space.shape[1] - 1
         given_rho = config.epsilon is None
         self.ledger = Ledger(config.epsilon, config.delta, config.budget() if given_rho else None)
         self.rho = config.budget()
@@ -144,19 +134,16 @@ class NewtonMNL(CentralAgent[Array]):
             delta=None if given_rho else config.delta,
             rho=self.rho,
             protects="context, set and purchase of every user, from all others",
-            reference="docs/privacy.md, noisy Newton steps",
+            reference="docs/privacy/newton-steps.md",
         )
-        self.noise = rng.spawn(1)[0]
+        self.noise = self.rng.spawn(1)[0]
         middle = 0.0 if config.box is None else sum(config.box) / 2
         self.release = np.column_stack([config.ridge * np.eye(self.dim), np.full(self.dim, middle)])
         self.choices = Choices(self.capacity, self.dim)
         self.batch = 0
         self.length: int = config.exploration(self.dim)
 
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Assortments."""
-        return plays_assortments(observation_space, action_space)
+    plays = staticmethod(assortments)
 
     def select_action(self, context: Array) -> Array:
         """Return the best assortment for x . theta plus the bonus; a random one in the first batch."""
@@ -174,7 +161,7 @@ class NewtonMNL(CentralAgent[Array]):
     def curate(self, context: Array, action: Any, feedback: Any) -> Array | None:
         """Keep what was offered and bought; release a new theta when the batch is full."""
         assert self.observation_space.shape is not None
-        contexts, sets, bought = together(context, action, feedback, self.observation_space.shape)
+        contexts, sets, bought = stacked_records(context, action, feedback, self.observation_space.shape)
         released, done = None, 0
         while done < len(contexts):
             part = slice(done, done + self.length - len(self.choices))
@@ -183,7 +170,7 @@ class NewtonMNL(CentralAgent[Array]):
             if len(self.choices) == self.length:
                 released = self.release = self._estimate()
                 self.choices.clear()
-                self.batch, self.length = self.batch + 1, math.ceil(min(self.length * self.config.growth, FOREVER))
+                self.batch, self.length = self.batch + 1, math.ceil(min(self.length * self.config.growth, NEVER))
         return released
 
     def frozen_rounds(self) -> int:

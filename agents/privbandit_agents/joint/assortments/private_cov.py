@@ -9,17 +9,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array, Stateful
-from privbandit_agents.privacy.mechanisms.counters import (
-    BinaryTree,
-    BufferedToeplitz,
-    Counter,
-    SquareRootToeplitz,
-    eigenvalue_bound,
-    repair,
-    smat,
-    svec,
-)
+from privbandit_agents.base.agent import Array
+from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
+from privbandit_agents.privacy.mechanisms.symmetric import eigenvalue_bound, repair, smat, svec
 
 COUNTERS: dict[str, type[Counter]] = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}
 
@@ -39,7 +31,7 @@ def published_sensitivity(capacity: int) -> float:
     return math.sqrt(2 * capacity)
 
 
-class PrivateCov(Stateful):
+class PrivateCov:
     """Count the offered users' Gram matrices, and turn what the counter released into a positive definite V_t.
 
     *Formal guarantees.* rho-zCDP of all releases together, under replacement of one user's whole record, if the users'

@@ -8,33 +8,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import (
-    Array,
-    CentralAgent,
-    Guarantee,
-    Ledger,
-    Space,
-    above,
-    at_least,
-    count,
-    one_of,
-    plays_arms,
-    positive,
-)
+from privbandit_agents.base.agent import Array, CentralAgent, Guarantee, arms_with_features
+from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.accounting.ledger import zcdp
-from privbandit_agents.privacy.contributions.moments import (
-    SENSITIVITY,
-    best_arm,
-    optimistic_scorer,
-    pack,
-    packed_size,
-    perturbed_ridge,
-    played,
-)
+from privbandit_agents.privacy.accounting.ledger import Ledger, zcdp
+from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, SquareRootToeplitz
+from privbandit_envs.validate import above, at_least, count, one_of, positive
 
 COUNTERS = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}
 
@@ -77,7 +58,7 @@ class Config:
         above(1, growth=self.growth)
 
 
-class JDPLinUCB(CentralAgent[Array]):
+class JDPLinUCB(CentralAgent[Config, Array]):
     """A curator keeps a private running sum of (y x, w svec(x x')); users act on the ridge regression it gives.
 
     *Formal guarantees.* rho-zCDP (hence (epsilon, delta)-joint DP) under replacement of a user's whole record: one
@@ -94,16 +75,17 @@ class JDPLinUCB(CentralAgent[Array]):
     gaussian = True
     fixed: ClassVar[frozenset[str]] = CentralAgent.fixed | {"guarantee"}
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def begin(self) -> None:
         """Declare and spend the budget: a counter's releases are one mechanism."""
-        super().__init__(observation_space, action_space, config, rng)
-        assert observation_space.shape is not None
-        self.dim = observation_space.shape[1]
+        super().begin()
+        config = self.config
+        assert self.observation_space.shape is not None
+        self.dim = self.observation_space.shape[1]
         given_rho = config.rho is not None
         rho = config.rho if given_rho else epsilon_to_rho(config.epsilon, config.delta)
         self.ledger = Ledger(rho=rho) if given_rho else Ledger(epsilon=config.epsilon, delta=config.delta)
         self.ledger.spend(zcdp(rho))
-        noise = rng.spawn(1)[0]
+        noise = self.rng.spawn(1)[0]
         self.counter = COUNTERS[config.counter](
             config.horizon or 100_000, packed_size(self.dim), SENSITIVITY, rho, noise
         )
@@ -113,15 +95,12 @@ class JDPLinUCB(CentralAgent[Array]):
             delta=None if given_rho else config.delta,
             rho=rho,
             protects="context, action and reward of every user, from all others",
-            reference="docs/privacy.md, moments of a regression and continual counting",
+            reference="docs/privacy/regression-moments.md and docs/privacy/continual-counting.md",
         )
         self.release = np.zeros((self.dim, self.dim + 1))
         self.users, self.refit_at = 0, 1
 
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Arms with features each."""
-        return plays_arms(observation_space, action_space, per_arm=True)
+    plays = staticmethod(arms_with_features)
 
     def select_action(self, context: Array) -> Any:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import above, at_least, count, positive
+from privbandit_envs.validate import above, at_least, count, positive
 
 Floats = NDArray[np.float64]
 

@@ -1,7 +1,8 @@
 """Clipped iterative hard thresholding: a sparse bandit that learns at budgets where gradient steps drown in noise.
 
 The project's own algorithm for the setting of Sunrit Chakraborty, Saptarshi Roy and Debabrota Basu, "FLIPHAT: Joint
-Differential Privacy for High Dimensional Sparse Linear Bandits", 2024; the proof is in docs/privacy.md.
+Differential Privacy for High Dimensional Sparse Linear Bandits", 2024;
+the proof is in docs/privacy/clipped-contributions.md.
 """
 
 import math
@@ -9,25 +10,22 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
 from privbandit_agents.base.agent import (
     Array,
     CentralAgent,
     Guarantee,
-    Ledger,
-    Space,
-    above,
-    count,
-    many,
+    arms_with_features,
     n_arms,
-    plays_arms,
-    positive,
+    uniforms_per_user,
 )
+from privbandit_agents.base.arms import played, stacked_records
 from privbandit_agents.joint.sparse.clipping import Clip, Presumed, largest_of, passed
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.contributions.moments import LIMIT, played, together
+from privbandit_agents.privacy.accounting.ledger import Ledger
+from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
+from privbandit_envs.validate import above, count, positive
 
 CAP = 3.0
 """Absolute residuals are averaged up to so many presumed scales."""
@@ -86,7 +84,7 @@ class Config:
         share(scale_share=self.scale_share)
 
 
-class ClippedIHT(CentralAgent[Array]):
+class ClippedIHT(CentralAgent[Config, Array]):
     """Batches of users, each used once: their clipped contributions are summed, and the noisy sum corrects theta.
 
     A user contributes g_j = clip(x_j) clip(y - x . theta), a gradient of which no factor can exceed what is typical, so
@@ -108,11 +106,12 @@ class ClippedIHT(CentralAgent[Array]):
     Config = Config
     fixed: ClassVar[frozenset[str]] = CentralAgent.fixed | {"guarantee", "rho", "clip"}
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def begin(self) -> None:
         """Declare the budget and begin the first batch."""
-        super().__init__(observation_space, action_space, config, rng)
-        assert observation_space.shape is not None
-        self.dim = observation_space.shape[1]
+        super().begin()
+        config = self.config
+        assert self.observation_space.shape is not None
+        self.dim = self.observation_space.shape[1]
         given_rho = config.rho is not None
         self.rho = config.rho if given_rho else epsilon_to_rho(config.epsilon, config.delta)
         self.ledger = Ledger(None if given_rho else config.epsilon, config.delta, config.rho)
@@ -122,19 +121,16 @@ class ClippedIHT(CentralAgent[Array]):
             delta=None if given_rho else config.delta,
             rho=self.rho,
             protects="context, action and reward of every user, from all others",
-            reference="docs/privacy.md, clipped contributions",
+            reference="docs/privacy/clipped-contributions.md",
         )
-        self.noise = rng.spawn(1)[0]
+        self.noise = self.rng.spawn(1)[0]
         self.release = np.zeros((2, self.dim))
         self.residual_scale = float(config.reward_scale)
         self.batch, self.users, self.length = 0, 0, self._first()
         self.total, self.deviation = np.zeros(self.dim), 0.0
         self.restored()
 
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Arms with features each."""
-        return plays_arms(observation_space, action_space, per_arm=True)
+    plays = staticmethod(arms_with_features)
 
     def restored(self) -> None:
         """Choose the clip of the batch: a function of releases and public constants."""
@@ -155,14 +151,14 @@ class ClippedIHT(CentralAgent[Array]):
         theta = self.release[0]
         support = np.flatnonzero(theta)
         if not len(support):
-            return (many(self.rng, context, (0, 0)) * n_arms(self.action_space)).astype(int)[()]
+            return (uniforms_per_user(self.rng, context, (0, 0)) * n_arms(self.action_space)).astype(int)[()]
         with np.errstate(over="ignore", invalid="ignore"):  # of a record that is not finite: its own user's loss
             scores = np.vecdot(context.take(support, axis=-1), theta[support].astype(context.dtype))
         return scores.argmax(axis=-1)
 
     def curate(self, context: Array, action: Any, feedback: Any) -> Array | None:
         """Add up clipped contributions; release a new theta when the batch is full."""
-        contexts, actions, rewards = together(context, action, feedback, self.dim)
+        contexts, actions, rewards = stacked_records(context, action, feedback, self.dim)
         released, done = None, 0
         while done < len(contexts):
             part = slice(done, done + min(self.frozen_rounds(), CHUNK))

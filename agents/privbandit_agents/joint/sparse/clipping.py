@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from privbandit_agents.privacy.mechanisms.additive import GumbelTopK
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 
 LEVELS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 """Clip levels to choose from, in standard deviations."""

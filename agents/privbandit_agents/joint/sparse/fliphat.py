@@ -5,7 +5,6 @@ Linear Bandits", 2024, Algorithms 1 (N-IHT), 2 (FLIPHAT) and 3 (peeling).
 """
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,22 +15,17 @@ from privbandit_agents.base.agent import (
     Array,
     CentralAgent,
     Guarantee,
-    Ledger,
-    Space,
-    at_least,
-    count,
-    many,
+    arms_with_features,
     n_arms,
-    one_of,
-    plays_arms,
-    positive,
+    uniforms_per_user,
 )
+from privbandit_agents.base.arms import played, stacked_records
 from privbandit_agents.joint.sparse.squared_loss import SquaredLoss
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.accounting.ledger import Cost, approximate, zcdp
-from privbandit_agents.privacy.contributions.moments import played, together
+from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, approximate, zcdp
 from privbandit_agents.privacy.mechanisms import selection as peeling
-from privbandit_agents.privacy.mechanisms.additive import GumbelTopK, LaplacePeeling
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
+from privbandit_envs.validate import at_least, count, one_of, positive
 
 GRAM_ITERATIONS, GRAM_DIM = 6, 1000
 """The Gram matrix is kept beyond so many iterations, up to this dimension, unless passing over the rows is cheaper."""
@@ -106,7 +100,7 @@ class Config:
         return self.x_max, self.R or self.x_max * self.C + self.sigma * math.sqrt(2 * math.log(users))
 
 
-class FLIPHAT(CentralAgent[Array]):
+class FLIPHAT(CentralAgent[Config, Array]):
     """Episodes of doubling length; each is played on an estimate from the one before, which is then forgotten.
 
     *Formal guarantees.* (epsilon, delta)-joint DP (or rho-zCDP) under replacement of a user's whole record, whatever
@@ -129,17 +123,18 @@ class FLIPHAT(CentralAgent[Array]):
     Config = Config
     fixed: ClassVar[frozenset[str]] = CentralAgent.fixed | {"guarantee", "rho"}
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def begin(self) -> None:
         """Declare the budget and begin episode 0, of one user."""
-        super().__init__(observation_space, action_space, config, rng)
-        assert observation_space.shape is not None
-        self.dim = observation_space.shape[1]
+        super().begin()
+        config = self.config
+        assert self.observation_space.shape is not None
+        self.dim = self.observation_space.shape[1]
         self.rho = config.rho or epsilon_to_rho(config.epsilon, config.delta)
         proven = config.calibration == "correct"
         if not proven:
-            warnings.warn("fliphat: the published calibration is kept for comparison only.", stacklevel=4)
+            self.warn_unproven()
         self.ledger = Ledger(epsilon=math.inf if not proven else budget(config), delta=config.delta, rho=config.rho)
-        self.noise = rng.spawn(1)[0]
+        self.noise = self.rng.spawn(1)[0]
         self.guarantee = Guarantee(
             notion="joint",
             epsilon=budget(config),
@@ -147,29 +142,26 @@ class FLIPHAT(CentralAgent[Array]):
             rho=self.rho if config.composition == "zcdp" and proven else None,
             protects="context, action and reward of every user, from all others",
             proven=proven,
-            reference="docs/privacy.md, noisy iterative hard thresholding",
+            reference="docs/privacy/iterative-hard-thresholding.md",
         )
         self.release = np.zeros(self.dim)
         self.episode, self.users = 0, 0
         self.loss = self._empty()
 
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Arms with features each."""
-        return plays_arms(observation_space, action_space, per_arm=True)
+    plays = staticmethod(arms_with_features)
 
     def select_action(self, context: Array) -> Any:
         """Return argmax x . beta (Alg. 2, line 11), an arm at random before the first estimate (line 2)."""
         support = np.flatnonzero(self.release)
         if not len(support):
-            return (many(self.rng, context, (0, 0)) * n_arms(self.action_space)).astype(int)[()]
+            return (uniforms_per_user(self.rng, context, (0, 0)) * n_arms(self.action_space)).astype(int)[()]
         with np.errstate(over="ignore", invalid="ignore"):  # of a record that is not finite: its own user's loss
             scores = np.vecdot(context.take(support, axis=-1), self.release[support].astype(context.dtype))
         return scores.argmax(axis=-1)
 
     def curate(self, context: Array, action: Any, feedback: Any) -> Array | None:
         """Store the played features and the reward (Alg. 2, line 13); estimate when the episode ends (line 8)."""
-        contexts, actions, rewards = together(context, action, feedback, self.dim)
+        contexts, actions, rewards = stacked_records(context, action, feedback, self.dim)
         estimate, done = None, 0
         while done < len(contexts):
             part = slice(done, min(len(contexts), done + min(self.frozen_rounds(), CHUNK)))

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Stateful
 from privbandit_agents.base.rows import Rows
 
 Floats = NDArray[np.float64]
@@ -14,7 +13,7 @@ FLUSH = 1024
 """Rows kept before they are added to the Gram matrix."""
 
 
-class SquaredLoss(Stateful):
+class SquaredLoss:
     """The mean of (y - x . theta)^2 over users whose features and rewards are clipped as they come in.
 
     A record with an entry that is not finite counts as (0, 0). Kept are the rows or, for ``gram``, their Gram matrix

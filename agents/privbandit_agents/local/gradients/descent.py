@@ -5,14 +5,13 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.random import Generator
 from scipy.special import expit
 
-from privbandit_agents.base.agent import Array, Space
-from privbandit_agents.base.labels import Floats, Labels, PublicData
+from privbandit_agents.base.agent import Array, C, Space
+from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.local.gradients.features import two_labels
 from privbandit_agents.local.label_agent import LocalLabelAgent, added
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
@@ -75,7 +74,7 @@ class Descent:
         self.total, self.waiting = np.zeros_like(self.theta), 0
 
 
-class GradientAgent(LocalLabelAgent):
+class GradientAgent(LocalLabelAgent[C, Array]):
     """Every user reports the gradient of its own loss at the public theta by one private direction.
 
     A group of users that is larger than a batch sees the steps in between, as it would if they came one by one.
@@ -94,23 +93,16 @@ class GradientAgent(LocalLabelAgent):
     """
 
     fixed: ClassVar[frozenset[str]] = LocalLabelAgent.fixed | {"features", "device", "clip"}
-    proof: ClassVar[str] = "docs/privacy.md, linear classifiers"
+    proof: ClassVar[str] = "docs/privacy/linear-classifiers.md"
     clip: float = 1.0
     device: LocalRandomizer
     server: Descent
 
-    def __init__(
-        self,
-        observation_space: Space,
-        action_space: Space,
-        config: Any,
-        rng: Generator,
-        public_data: PublicData | None = None,
-    ) -> None:
+    def begin(self) -> None:
         """Start from the public rows and calibrate the devices."""
-        super().__init__(observation_space, action_space, config, rng, public_data)
+        super().begin()
         theta = self.start()
-        self.device = gradient_device(self.kind_of_report(), config.epsilon, len(theta))
+        self.device = gradient_device(self.kind_of_report(), self.config.epsilon, len(theta))
         self.server = Descent(theta, self.plan())
 
     @classmethod

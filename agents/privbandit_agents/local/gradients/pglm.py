@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from privbandit_agents.base.agent import Array, Ledger, Space, above, at_least, count, fraction, one_of, positive
-from privbandit_agents.base.labels import Floats, Labels, PublicData
+from privbandit_agents.base.agent import Array, Space
+from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.local.gradients.features import PublicFeatures, two_labels
 from privbandit_agents.local.label_agent import LocalLabelAgent, added
-from privbandit_agents.privacy.accounting.ledger import Cost, approximate, pure
+from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, approximate, pure
 from privbandit_agents.privacy.contributions.moments import NORM, SENSITIVITY, pack, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
+from privbandit_envs.validate import above, at_least, count, fraction, one_of, positive
 
 REPORTS = ("gaussian", "hemisphere")
 USERS = 10_000
@@ -67,7 +67,7 @@ class Config:
             count(horizon=self.horizon)
 
 
-class PGLM(LocalLabelAgent):
+class PGLM(LocalLabelAgent[Config, Array]):
     """Every user sends (x y, x x') with noise; the server solves least squares and scales the solution.
 
     For a generalised linear model and normal features the coefficients are w = c w_ols, where 1 = c E Phi''(<x, w>)
@@ -89,18 +89,12 @@ class PGLM(LocalLabelAgent):
     Config: ClassVar[type[Any]] = Config
     gaussian = True
     fixed: ClassVar[frozenset[str]] = LocalLabelAgent.fixed | {"features", "device", "sigma", "bound", "known", "dim"}
-    proof: ClassVar[str] = "docs/privacy.md, linear classifiers"
+    proof: ClassVar[str] = "docs/privacy/linear-classifiers.md"
 
-    def __init__(
-        self,
-        observation_space: Space,
-        action_space: Space,
-        config: Any,
-        rng: Generator,
-        public_data: PublicData | None = None,
-    ) -> None:
+    def begin(self) -> None:
         """Calibrate the devices; start at w = 0."""
-        super().__init__(observation_space, action_space, config, rng, public_data)
+        super().begin()
+        config = self.config
         self.features = PublicFeatures.of(self.public_data[0], unit=False)
         self.dim = self.features.dim
         self.known = self.features(self.public_data[0])

@@ -14,10 +14,11 @@ from numpy.random import Generator
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from privbandit_agents.base.agent import at_least, count, fraction, positive
+from privbandit_agents.base.agent import C
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.local.gradients.descent import GradientAgent, Plan
 from privbandit_agents.local.gradients.features import PublicFeatures, logistic_fit
+from privbandit_envs.validate import at_least, count, fraction, positive
 
 MOST_HIDDEN = 256
 PRETRAINING = 200
@@ -68,7 +69,7 @@ class NetworkConfig(Config):
             count(hidden=self.hidden)
 
 
-class PSGD(GradientAgent):
+class PSGD(GradientAgent[C]):
     """The model is fitted to the public rows; then every user's private gradient is a step of its own.
 
     *Formal guarantees.* Those of ``GradientAgent``; gradients are clipped to norm 1.

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 
-from privbandit_agents.base.agent import at_least, count, fraction, one_of, positive
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.local.gradients.descent import REPORTS, GradientAgent, Plan
 from privbandit_agents.local.gradients.features import PublicFeatures, logistic_fit
+from privbandit_envs.validate import at_least, count, fraction, one_of, positive
 
 LONGEST = 3.0
 """Most that the mean gradient of a batch moves theta by default, if all gradients agree."""
@@ -70,7 +70,7 @@ class Config:
             count(horizon=self.horizon)
 
 
-class WarmLDPSGD(GradientAgent):
+class WarmLDPSGD(GradientAgent[Config]):
     """Logistic regression on the public rows, then a step by the mean private gradient of every batch of users.
 
     Features are standardised by public statistics, clipped and scaled to norm 1, so that the gradient of a user's loss

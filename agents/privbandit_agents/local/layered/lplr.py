@@ -5,33 +5,21 @@ Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally
 """
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import PCG64, Generator
 
-from privbandit_agents.base.agent import (
-    Array,
-    Guarantee,
-    Ledger,
-    LocalAgent,
-    Space,
-    above,
-    at_least,
-    count,
-    n_arms,
-    one_of,
-    plays_arms,
-    positive,
-)
+from privbandit_agents.base.agent import Array, Guarantee, LocalAgent, arms_with_features, n_arms
+from privbandit_agents.base.arms import played
 from privbandit_agents.local.layered.oracle import Oracle
 from privbandit_agents.local.layered.oracle_paper import PaperOracle
 from privbandit_agents.local.layered.oracle_pooled import PooledOracle
 from privbandit_agents.local.layered.report import RELEASES
-from privbandit_agents.privacy.accounting.ledger import pure
-from privbandit_agents.privacy.contributions.moments import played, sanitise
+from privbandit_agents.privacy.accounting.ledger import Ledger, pure
+from privbandit_agents.privacy.contributions.moments import sanitise
+from privbandit_envs.validate import above, at_least, count, one_of, positive
 
 PRESETS: dict[str, dict[str, Any]] = {
     "practical": {
@@ -136,7 +124,7 @@ class Config:
             )
 
 
-class LPLR(LocalAgent):
+class LPLR(LocalAgent[Config, Array]):
     """Every user reports privately on the bin of the features it was played; arms that cannot be best are dropped.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record, whatever the record and
@@ -160,19 +148,20 @@ class LPLR(LocalAgent):
     fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"guarantee", "cost", "shape"}
     total: Array
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def begin(self) -> None:
         """Calibrate the devices; open the first epoch."""
-        super().__init__(observation_space, action_space, config, rng)
-        assert observation_space.shape is not None
-        self.shape = observation_space.shape
+        super().begin()
+        config = self.config
+        assert self.observation_space.shape is not None
+        self.shape = self.observation_space.shape
         kind = PooledOracle if config.confidence == "analytic" else PaperOracle
-        self.oracle: Oracle = kind(config, self.shape[1], n_arms(action_space))
-        self.lottery = int(rng.spawn(1)[0].integers(2**62))
+        self.oracle: Oracle = kind(config, self.shape[1], n_arms(self.action_space))
+        self.lottery = int(self.rng.spawn(1)[0].integers(2**62))
         self.users = 0
         self._open()
         proven = config.calibration == "correct"
         if not proven:
-            warnings.warn("lplr: the published calibration is kept for comparison only.", stacklevel=4)
+            self.warn_unproven()
         self.cost = pure(config.epsilon if proven else math.inf)
         self.ledger = Ledger(epsilon=config.epsilon if proven else math.inf)
         self.guarantee = Guarantee(
@@ -181,13 +170,10 @@ class LPLR(LocalAgent):
             delta=0.0,
             protects="context, action and reward of every user, from the server on",
             proven=proven,
-            reference="docs/privacy.md, layered regression",
+            reference="docs/privacy/layered-regression.md",
         )
 
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Arms with features each."""
-        return plays_arms(observation_space, action_space, per_arm=True)
+    plays = staticmethod(arms_with_features)
 
     def restored(self) -> None:
         """Rebuild the report of the current layer."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array, Stateful
+from privbandit_agents.base.agent import Array
 from privbandit_agents.local.layered.forest import Forest
 from privbandit_agents.local.layered.report import Layout, Report
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
@@ -19,7 +19,7 @@ ROUNDING = 1e-9
 """What an eigenvalue of no users at all does not exceed."""
 
 
-class Oracle(Stateful, ABC):
+class Oracle(ABC):
     """Epochs of layers: every user of a layer reports on its bin; at the end bins are fitted and the next layer begins.
 
     An epoch ends after layer d, or when no bin of a layer is active, which leaves the next layer without bins.

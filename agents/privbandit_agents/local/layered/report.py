@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.privacy.mechanisms.counters import smat, svec
+from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_agents.privacy.randomizers.matrices import LaplaceWishart, PublishedLayer
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array, Space, above, at_least, one_of, positive
-from privbandit_agents.local.linear.ldp_greedy import PureMomentAgent
-from privbandit_agents.privacy.contributions.moments import played, sanitise
-from privbandit_agents.privacy.mechanisms.counters import smat
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.arms import played
+from privbandit_agents.local.linear.moments import PureMomentAgent
+from privbandit_agents.privacy.contributions.moments import sanitise
+from privbandit_agents.privacy.mechanisms.symmetric import smat
 from privbandit_agents.privacy.randomizers.inputs import inputs
+from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
+from privbandit_envs.validate import above, at_least, one_of, positive
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Config:
         above(1, growth=self.growth)
 
 
-class InputPerturbation(PureMomentAgent):
+class InputPerturbation(PureMomentAgent[Config]):
     """Every user sends (x, y) with Laplace noise; the server regresses and plays the arm with the best estimate.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: (x, y) has l1 norm at most
@@ -58,16 +60,18 @@ class InputPerturbation(PureMomentAgent):
     """
 
     Config = Config
-    proof: ClassVar[str] = "docs/privacy.md, input perturbation"
+    proof: ClassVar[str] = "docs/privacy/input-perturbation.md"
     fixed: ClassVar[frozenset[str]] = PureMomentAgent.fixed | {"products"}
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
-        """Calibrate the devices."""
-        assert observation_space.shape is not None
-        dim = observation_space.shape[1]
-        self.products = inputs(config.epsilon, dim)
-        super().__init__(observation_space, action_space, config, rng, self.products.randomizer)
-        self.total = np.zeros((dim + 1) * (dim + 2) // 2)
+    def device(self) -> LaplaceOneHot:
+        """Return the randomizer of (x, y), which the products of reports have."""
+        self.products = inputs(self.config.epsilon, self.dim)
+        return self.products.randomizer
+
+    def begin(self) -> None:
+        """Sum up products of reports."""
+        super().begin()
+        self.total = np.zeros((self.dim + 1) * (self.dim + 2) // 2)
 
     def encode(self, context: Array, action: Any, feedback: Any) -> Array:
         """Return (x, y), shape (n, d + 1)."""

@@ -7,18 +7,16 @@ Estimation", JASA 2018 (the l2-ball mechanism).
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array, Guarantee, Ledger, Space, above, at_least, one_of, positive
-from privbandit_agents.local.linear.ldp_linucb import MomentAgent
-from privbandit_agents.privacy.accounting.ledger import pure
+from privbandit_agents.base.agent import Array
+from privbandit_agents.local.linear.moments import PureMomentAgent
 from privbandit_agents.privacy.contributions.moments import NORM, noise_of_gram, packed_size, unpack
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
+from privbandit_envs.validate import above, at_least, one_of, positive
 
 
 @dataclass(frozen=True)
@@ -54,55 +52,7 @@ class Config:
         above(1, growth=self.growth)
 
 
-class PureMomentAgent(MomentAgent):
-    """A MomentAgent whose devices use a LocalRandomizer with one cell.
-
-    *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
-    randomizer whose likelihood ratio is at most e^epsilon for any two inputs, whatever ``encode`` makes of the record.
-    """
-
-    fixed: ClassVar[frozenset[str]] = MomentAgent.fixed | {"randomizer"}
-    proof: ClassVar[str] = "docs/privacy.md, local randomizers"
-
-    def __init__(
-        self, observation_space: Space, action_space: Space, config: Any, rng: Generator, randomizer: LocalRandomizer
-    ) -> None:
-        """Calibrate the devices."""
-        super().__init__(observation_space, action_space, config, rng)
-        self.randomizer = randomizer
-        self.total = np.zeros(randomizer.dim)
-        self.sigma = randomizer.variance(own=True) ** 0.5
-        self.cost = pure(config.epsilon)
-        self.ledger = Ledger(epsilon=config.epsilon)
-        self.guarantee = Guarantee(
-            notion="local",
-            epsilon=config.epsilon,
-            delta=0.0,
-            protects="context, action and reward of every user, from the server on",
-            reference=self.proof,
-        )
-
-    def report(self, packed: Array) -> Array:
-        """Randomize on the device."""
-        return self.randomizer.randomize(np.zeros(len(packed), dtype=int), packed, self.rng)
-
-    def decode(self, report: Array) -> Array:
-        """Return unbiased estimates of the packed records."""
-        return self.randomizer.estimate(report)[:, 0]
-
-    @property
-    def by_counts(self) -> Literal["", "exact", "normal"]:
-        """Laplace noise has an exact sum."""
-        return "exact" if self.randomizer.exact_sum else "normal"
-
-    def report_sum(self, packed: Array, counts: Array) -> Array:
-        """Draw the sum of all users' reports at once."""
-        cells = np.zeros(len(packed), dtype=int)
-        total: Array = self.randomizer.approximate_sum(cells, packed, self.rng, counts)[0]
-        return total
-
-
-class LDPGreedy(PureMomentAgent):
+class LDPGreedy(PureMomentAgent[Config]):
     """Every user reports (y x, w svec(x x')) by one private direction; the server plays the arm with the best estimate.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
@@ -112,11 +62,9 @@ class LDPGreedy(PureMomentAgent):
 
     Config = Config
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
-        """Calibrate the devices."""
-        assert observation_space.shape is not None
-        device = randomizer(config.release, config.epsilon, observation_space.shape[1])
-        super().__init__(observation_space, action_space, config, rng, device)
+    def device(self) -> LocalRandomizer:
+        """Return the randomizer that ``release`` names."""
+        return randomizer(self.config.release, self.config.epsilon, self.dim)
 
     def learn(self) -> None:
         """Solve the regression by the statistics of the settings."""

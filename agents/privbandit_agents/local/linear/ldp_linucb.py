@@ -5,38 +5,18 @@ Learning", NeurIPS 2020, Algorithm 1 (LDP-OFUL, linear case).
 """
 
 import math
-import warnings
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
-import numpy as np
-from numpy.random import Generator
-
-from privbandit_agents.base.agent import (
-    Array,
-    Guarantee,
-    Ledger,
-    LocalAgent,
-    Space,
-    above,
-    at_least,
-    one_of,
-    plays_arms,
-    positive,
-)
+from privbandit_agents.base.agent import Array, Guarantee
+from privbandit_agents.local.linear.moments import MomentAgent
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
-from privbandit_agents.privacy.accounting.ledger import Cost, approximate
+from privbandit_agents.privacy.accounting.ledger import Ledger, approximate
 from privbandit_agents.privacy.contributions.moments import (
     SENSITIVITY,
-    best_arm,
-    optimistic_scorer,
-    pack,
-    packed_size,
-    perturbed_ridge,
-    played,
 )
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
+from privbandit_envs.validate import above, at_least, one_of, positive
 
 
 @dataclass(frozen=True)
@@ -74,111 +54,7 @@ class Config:
         above(1, growth=self.growth)
 
 
-class MomentAgent(LocalAgent):
-    """A server that adds up noisy (y x, w svec(x x')) and plays by the ridge regression they give.
-
-    A subclass calibrates ``self.guarantee``, ``self.ledger``, ``self.cost`` and ``self.sigma`` (the noise of a packed
-    coordinate of one report), and implements ``report``.
-    """
-
-    fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"guarantee", "cost"}
-    cost: Cost
-    sigma: float
-    least_batch: ClassVar[int] = 1
-    """Fewest users between two changes of the policy."""
-
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
-        """Start with an empty sum."""
-        super().__init__(observation_space, action_space, config, rng)
-        assert observation_space.shape is not None
-        self.dim = observation_space.shape[1]
-        self.total = np.zeros(packed_size(self.dim))
-        self.scorer = np.zeros((self.dim, self.dim + 1))
-        self.users, self.refit_at = 0, 1
-
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Arms with features each."""
-        return plays_arms(observation_space, action_space, per_arm=True)
-
-    def encode(self, context: Array, action: Any, feedback: Any) -> Array:
-        """Return what the devices of users randomize, shape (n, D): of a norm that no record exceeds."""
-        contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
-        return pack(played(contexts, action), np.atleast_1d(feedback))
-
-    def far_apart(self) -> tuple[Array, Array]:
-        """Return the features (2, d) and rewards (2,) of two records that a report tells apart best; for audits."""
-        return np.tile(np.eye(self.dim)[0], (2, 1)), np.array([1.0, -1.0])
-
-    @abstractmethod
-    def report(self, packed: Array) -> Array:
-        """Randomize packed records (n, D) with the devices' noise."""
-
-    def decode(self, report: Array) -> Array:
-        """Return unbiased estimates of the packed records, shape (n, D)."""
-        return report
-
-    def bonus(self, users: int, added: float) -> float:
-        """Return the width of the confidence bonus."""
-        return 0.0
-
-    def select_action(self, context: Array) -> Any:
-        """Return argmax of x . theta + bonus |x|_(A^-1)."""
-        return best_arm(context, self.scorer)
-
-    def predict(self, contexts: Array) -> Array:
-        """Return x . theta, clipped to [-1, 1] as rewards are, shape (m, K)."""
-        return np.clip(contexts @ self.scorer[:, -1], -1.0, 1.0)
-
-    def randomize(self, context: Array, action: Any, feedback: Any) -> Array:
-        """Return the reports of one user or of n users, shape (n, D): one release each, whatever the record."""
-        return self.report(self.encode(context, action, feedback))
-
-    def absorb(self, report: Array) -> None:
-        """Add up reports in order; change the policy when it is time."""
-        decoded, done = self.decode(report), 0
-        while done < len(decoded):
-            part = decoded[done : done + self.frozen_rounds()]
-            self.ledger.spend(self.cost, group=self.users, groups=len(part))
-            self.total = np.add.reduce(np.concatenate([self.total[None], part]), axis=0)
-            self.users += len(part)
-            done += len(part)
-            if self.users == self.refit_at:
-                self.refit()
-
-    @abstractmethod
-    def report_sum(self, packed: Array, counts: Array) -> Array:
-        """Draw the sum of ``decode(report(packed))`` over ``counts[i]`` users of each record, shape (D,)."""
-
-    def randomize_sum(self, contexts: Array, actions: Any, feedback: Any, counts: Array) -> Array:
-        """Return the sum of the users' decoded reports, shape (D,)."""
-        return self.report_sum(self.encode(contexts, actions, feedback), counts)
-
-    def absorb_sum(self, total: Array, users: int) -> None:
-        """Add the sum of reports of users who come before the policy changes."""
-        self.ledger.spend(self.cost, group=self.users, groups=users)
-        self.total = self.total + total
-        self.users += users
-        if self.users == self.refit_at:
-            self.refit()
-
-    def frozen_rounds(self) -> int:
-        """Return the number of users before the policy changes."""
-        return self.refit_at - self.users
-
-    def refit(self) -> None:
-        """Change the policy, and say when it changes next."""
-        self.learn()
-        self.refit_at = max(self.users + self.least_batch, math.ceil(self.users * self.config.growth))
-
-    def learn(self) -> None:
-        """Solve the regression."""
-        sigma = self.sigma * math.sqrt(self.users)
-        a, theta, added = perturbed_ridge(self.total, self.dim, sigma, self.config.ridge, self.config.shift)
-        self.scorer = optimistic_scorer(a, theta, self.bonus(self.users, added))
-
-
-class LDPLinUCB(MomentAgent):
+class LDPLinUCB(MomentAgent[Config]):
     """Every user reports (y x, x x') with Gaussian noise; the server plays LinUCB on the shifted ridge regression.
 
     *Formal guarantees.* (epsilon, delta)-local DP under replacement of a user's whole record: the report is the
@@ -194,13 +70,14 @@ class LDPLinUCB(MomentAgent):
     Config = Config
     gaussian = True
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
+    def begin(self) -> None:
         """Calibrate the devices."""
-        super().__init__(observation_space, action_space, config, rng)
+        super().begin()
+        config = self.config
         correct = Gaussian.from_epsilon(config.epsilon, config.delta, SENSITIVITY, config.noise)
         proven = config.calibration == "correct"
         if not proven:
-            warnings.warn("ldp-linucb: the published calibration is kept for comparison only.", stacklevel=4)
+            self.warn_unproven()
         published = 6 * math.sqrt(2 * math.log(2.5 / config.delta)) / config.epsilon
         self.mechanism = correct if proven else Gaussian(published, math.inf, config.noise)
         self.sigma = self.mechanism.sigma
@@ -213,7 +90,7 @@ class LDPLinUCB(MomentAgent):
             delta=config.delta,
             protects="context, action and reward of every user, from the server on",
             proven=proven,
-            reference="docs/privacy.md, moments of a regression",
+            reference="docs/privacy/regression-moments.md",
         )
 
     def report(self, packed: Array) -> Array:

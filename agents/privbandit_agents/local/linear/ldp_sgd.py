@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array, Space, above, one_of, positive
-from privbandit_agents.local.linear.ldp_greedy import PureMomentAgent
-from privbandit_agents.privacy.contributions.moments import played, sanitise
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.arms import played
+from privbandit_agents.local.linear.moments import PureMomentAgent
+from privbandit_agents.privacy.contributions.moments import sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
+from privbandit_envs.validate import above, one_of, positive
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Config:
         above(1, growth=self.growth)
 
 
-class LDPSGD(PureMomentAgent):
+class LDPSGD(PureMomentAgent[Config]):
     """Every user reports the gradient of its own loss by one private direction; the server steps, and plays greedily.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
@@ -57,13 +58,15 @@ class LDPSGD(PureMomentAgent):
     """
 
     Config = Config
-    proof: ClassVar[str] = "docs/privacy.md, public coordinates"
+    proof: ClassVar[str] = "docs/privacy/public-coordinates.md"
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
-        """Calibrate the devices; start at theta = 0."""
-        assert observation_space.shape is not None
-        device = Hemisphere(config.epsilon, 1, observation_space.shape[1], radius=1.0)
-        super().__init__(observation_space, action_space, config, rng, device)
+    def device(self) -> Hemisphere:
+        """Return the randomizer of gradients over their largest length."""
+        return Hemisphere(self.config.epsilon, 1, self.dim, radius=1.0)
+
+    def begin(self) -> None:
+        """Start at theta = 0."""
+        super().begin()
         self.stepped = 0
 
     def encode(self, context: Array, action: Any, feedback: Any) -> Array:

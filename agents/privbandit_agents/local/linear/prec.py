@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array, Space, above, at_least, fraction, one_of, positive
-from privbandit_agents.local.linear.ldp_greedy import PureMomentAgent
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.arms import played
+from privbandit_agents.local.linear.moments import PureMomentAgent
 from privbandit_agents.local.linear.preconditioning import KEPT, Generation, most_precise
-from privbandit_agents.privacy.contributions.moments import NORM, pack, packed_size, played, sanitise
+from privbandit_agents.privacy.contributions.moments import NORM, pack, packed_size, sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
+from privbandit_envs.validate import above, at_least, fraction, one_of, positive
 
 SHARE = 0.25
 """A generation is at least this share of all users so far."""
@@ -57,7 +58,7 @@ class Config:
         above(1, growth=self.growth)
 
 
-class PREC(PureMomentAgent):
+class PREC(PureMomentAgent[Config]):
     """Users report (y X, w svec(X X')) of X = P x for a public matrix P, which follows from earlier reports.
 
     Noise is the same in all directions of a report; where features hardly vary it drowns them, unless P stretches
@@ -78,16 +79,18 @@ class PREC(PureMomentAgent):
     """
 
     Config = Config
-    proof: ClassVar[str] = "docs/privacy.md, public coordinates"
+    proof: ClassVar[str] = "docs/privacy/public-coordinates.md"
     least_batch: ClassVar[int] = 32
 
-    def __init__(self, observation_space: Space, action_space: Space, config: Any, rng: Generator) -> None:
-        """Calibrate the devices; start with P = I and theta ~ N(0, I)."""
-        assert observation_space.shape is not None
-        d = observation_space.shape[1]
-        device = Hemisphere(config.epsilon, 1, packed_size(d) + 1, radius=math.hypot(NORM, KEPT))
-        super().__init__(observation_space, action_space, config, rng, device)
-        self.draws = rng.spawn(1)[0]
+    def device(self) -> Hemisphere:
+        """Return the randomizer of (y X, w svec(X X'), v kept)."""
+        return Hemisphere(self.config.epsilon, 1, packed_size(self.dim) + 1, radius=math.hypot(NORM, KEPT))
+
+    def begin(self) -> None:
+        """Start with P = I and theta ~ N(0, I)."""
+        super().begin()
+        d = self.dim
+        self.draws = self.rng.spawn(1)[0]
         self.scale, self.born = np.eye(d), 0
         self.known, self.best = np.zeros((d, d + 1)), np.eye(d, d + 1)
         self.drawn = np.zeros(d)

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array, Space, at_least, positive
+from privbandit_agents.base.agent import Array, C
 from privbandit_agents.local.label_agent import LocalLabelAgent, added
 from privbandit_agents.local.trees.partition import Cells, grow
 from privbandit_agents.local.trees.report import CHUNK, LeafReport, chosen_depth, least_depth
 from privbandit_agents.local.trees.settings import Settings
 from privbandit_agents.local.trees.weighted_tree import Floats, Labels, WeightedTree
+from privbandit_envs.validate import at_least, positive
 
 USERS = 10_000
 """How many users are expected where no horizon is given."""
@@ -49,7 +49,7 @@ class Config(Settings):
             positive(tau=self.tau)
 
 
-class LPCT(LocalLabelAgent):
+class LPCT(LocalLabelAgent[C, Array]):
     """Every user reports leaf and label privately; the server plays the likeliest label of the leaf.
 
     With more than two labels the server divides an entry's sum by the probability with which its label was given, which
@@ -69,19 +69,12 @@ class LPCT(LocalLabelAgent):
     fixed: ClassVar[frozenset[str]] = LocalLabelAgent.fixed | {"partition", "report", "tree"}
     postprocessing: ClassVar[frozenset[str]] = frozenset({"weight", "trust", "drift", "tau"})
 
-    def __init__(
-        self,
-        observation_space: Space,
-        action_space: Space,
-        config: Any,
-        rng: Generator,
-        public_data: tuple[Array, Labels] | None = None,
-    ) -> None:
+    def begin(self) -> None:
         """Cut the cube and calibrate the devices."""
-        super().__init__(observation_space, action_space, config, rng, public_data)
+        super().begin()
         self.cut_seed = int(self.luck.integers(2**31))
         self.partition = self.cut()
-        self.report = LeafReport(config.report, config.epsilon, self.partition.leaves, self.n_labels)
+        self.report = LeafReport(self.config.report, self.config.epsilon, self.partition.leaves, self.n_labels)
         self.total = np.zeros((self.report.leaves, self.report.columns))
         self.spread = np.zeros_like(self.total)
         self.fitted = 0

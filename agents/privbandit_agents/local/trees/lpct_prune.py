@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array, Space, n_arms, positive
+from privbandit_agents.base.agent import Array, Space, n_arms
 from privbandit_agents.local.trees.lpct import LPCT, USERS
 from privbandit_agents.local.trees.partition import Cells
 from privbandit_agents.local.trees.report import DEEPEST, LeafReport
 from privbandit_agents.local.trees.settings import Settings
 from privbandit_agents.local.trees.weighted_tree import Floats, Labels, WeightedTree
+from privbandit_envs.validate import positive
 
 PAPER = 160.0
 """Variance of 2 V - U times epsilon^2 in the paper's report, in whose epsilon its depths are written."""

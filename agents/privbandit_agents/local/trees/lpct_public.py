@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array, Space, count, fraction, one_of, positive
-from privbandit_agents.base.labels import Floats, PublicData, PublicLearner, in_unit_cube
+from privbandit_agents.base.agent import Array, Space
+from privbandit_agents.base.labels import Floats, PublicLabelAgent, in_unit_cube
 from privbandit_agents.local.trees.partition import grow
 from privbandit_agents.local.trees.settings import MAX_DEPTH
 from privbandit_agents.local.trees.weighted_tree import WeightedTree
+from privbandit_envs.validate import count, fraction, one_of, positive
 
 RULES = ("max-edge", "occupied", "cart")
 
@@ -46,22 +46,16 @@ class Config:
             fraction(exploration=self.exploration)
 
 
-class LPCTPublic(PublicLearner):
+class LPCTPublic(PublicLabelAgent[Config]):
     """The estimate of LPCT without private rows: the policy never changes, and no user tells anything."""
 
     Config: ClassVar[type[Any]] = Config
-    fixed: ClassVar[frozenset[str]] = PublicLearner.fixed | {"partition", "leaf_chances"}
+    fixed: ClassVar[frozenset[str]] = PublicLabelAgent.fixed | {"partition", "leaf_chances"}
 
-    def __init__(
-        self,
-        observation_space: Space,
-        action_space: Space,
-        config: Any,
-        rng: Generator,
-        public_data: PublicData | None = None,
-    ) -> None:
+    def begin(self) -> None:
         """Cut the cube and count the public rows."""
-        super().__init__(observation_space, action_space, config, rng, public_data)
+        super().begin()
+        config = self.config
         x, y = self.public_data
         depth = config.depth or min(round(1 + math.log2(len(y) + 1) / 2), MAX_DEPTH)
         self.partition = grow(config.partition, x, y, depth)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Array, one_of
+from privbandit_agents.base.agent import Array
+from privbandit_envs.validate import one_of
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -8,12 +8,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from privbandit_agents.base.agent import count
 from privbandit_agents.local.trees.lpct import LPCT, USERS
 from privbandit_agents.local.trees.partition import Grid
 from privbandit_agents.local.trees.report import chosen_depth
 from privbandit_agents.local.trees.settings import Settings
 from privbandit_agents.local.trees.weighted_tree import WeightedTree
+from privbandit_envs.validate import count
 
 MOST_CELLS = 2**22
 MOST_SPLITS = 6

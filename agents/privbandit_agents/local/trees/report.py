@@ -10,15 +10,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Array, one_of
-from privbandit_agents.privacy.randomizers.one_hot import (
-    KaryRandomizedResponse,
-    LaplaceOneHot,
-    SignedSubset,
-    SubsetSelection,
-)
+from privbandit_agents.base.agent import Array
+from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
+from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign
+from privbandit_envs.validate import one_of
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from privbandit_agents.base.agent import above, count, fraction, one_of
 from privbandit_agents.local.trees.partition import RULES
 from privbandit_agents.local.trees.report import REPORTS
+from privbandit_envs.validate import above, count, fraction, one_of
 
 MAX_DEPTH = 16
 

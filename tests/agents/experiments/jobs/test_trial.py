@@ -11,12 +11,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from joblib.externals.loky import get_reusable_executor
-from privbandit_agents import save
+from privbandit_agents import make, save
 from privbandit_agents.experiments import Outcome, Trial, run_trial
 from privbandit_agents.experiments.names import canonical, result_path
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import decode, encode, read_result
-from privbandit_agents.registry import AGENTS
+from privbandit_agents.zoo import AGENTS
 
 LINUCB = Trial("privbandit/Linear-v0", "linucb", 400, 3, {"dim": 6, "n_arms": 3}, {"alpha": 0.5}, checkpoints=40)
 OUTSIDE = """
@@ -113,9 +113,10 @@ def test_values_out_of_range_are_named(field: str, value: Any) -> None:
         Trial(**{**LINUCB.spec, field: value})
 
 
-def test_the_agent_does_not_share_the_environments_stream() -> None:
-    seeds = [Trial(LINUCB.env, "uniform", 10, seed).agent_seed for seed in range(50)]
-    assert len(set(seeds)) == 50 and not set(seeds) & set(range(50))
+def test_a_trials_agent_is_the_one_that_make_builds_with_its_seed() -> None:
+    env = LINUCB.make_env()
+    states = [LINUCB.make_agent(env).rng, make("linucb", env, seed=LINUCB.seed).rng]
+    assert states[0].bit_generator.state == states[1].bit_generator.state
 
 
 def test_the_environment_has_the_trials_horizon() -> None:

@@ -22,7 +22,7 @@ from privbandit_agents.experiments.running.engine import BUNDLE, Bundles, Engine
 from privbandit_agents.experiments.store.locks import BusyError, lock
 from privbandit_agents.experiments.store.results import encode, read_result
 from privbandit_agents.experiments.usage import UsageError
-from privbandit_agents.registry import AGENTS
+from privbandit_agents.zoo import AGENTS
 
 fcntl = pytest.importorskip("fcntl")
 

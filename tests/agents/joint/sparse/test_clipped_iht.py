@@ -9,7 +9,8 @@ import pytest
 from privbandit_agents import load, make, play, save
 from privbandit_agents.joint.sparse.clipped_iht import whitened
 from privbandit_agents.joint.sparse.clipping import Presumed, largest_of, passed, power
-from privbandit_agents.privacy.mechanisms.additive import Gaussian, GumbelTopK
+from privbandit_agents.privacy.mechanisms.additive import Gaussian
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 from privbandit_agents.testing import same_parts, same_state
 
 SPARSE = "privbandit/SparseLinear-v0"

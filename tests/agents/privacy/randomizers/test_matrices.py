@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from privbandit_agents.privacy.mechanisms.counters import smat, svec
+from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_agents.privacy.randomizers.matrices import LaplaceWishart, PublishedLayer
 
 WEIGHTS = (0.5, 0.5, math.sqrt(0.5))

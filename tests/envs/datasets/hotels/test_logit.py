@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
+from privbandit_envs.datasets.hotels.data import extended, free
 from privbandit_envs.datasets.hotels.logit import BilinearLogit
-from privbandit_envs.datasets.store import extended, free
 
 
 def model(rng: np.random.Generator, n: int, ridge: float = 1.0, join: str = "full") -> tuple[BilinearLogit, np.ndarray]:

@@ -13,9 +13,8 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
-from privbandit_envs.datasets import Dataset, load
-from privbandit_envs.datasets import tables as lpct
-from privbandit_envs.datasets.tables import SOURCES, download, prepare, sample, store
+from privbandit_envs.datasets import Dataset, load, store, tables
+from privbandit_envs.datasets.tables import SOURCES, download, prepare, sample
 from privbandit_envs.datasets.tables.files import GENERATED
 from privbandit_envs.families.classification import ClassificationProblem, Split
 
@@ -240,8 +239,8 @@ def test_a_kaggle_file_may_stay_in_its_archive(tmp_path: Path) -> None:
 def test_prepared_once_a_set_is_read_by_its_name(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"get Employee\.csv from https://www\.kaggle.* run privbandit data"):
         load("employee")
-    assert "employee PATH" in lpct.state("employee")["to get it"]
-    made = lpct.get("employee", written("employee", tmp_path)).data
+    assert "employee PATH" in tables.state("employee")["to get it"]
+    made = tables.get("employee", written("employee", tmp_path)).data
     with pytest.warns(UserWarning, match="is a generated sample of employee, not real data"):
         found = load("employee")
     assert found.public is not None and made.public is not None
@@ -249,7 +248,7 @@ def test_prepared_once_a_set_is_read_by_its_name(tmp_path: Path) -> None:
     assert found.label_names == made.label_names and found.feature_names == made.feature_names
     with pytest.warns(UserWarning, match="generated"):
         assert load("employee") is found and load(str(tmp_path / "cache" / "employee.npz")) is found
-    assert lpct.state("employee") == {"is there": "from Employee.csv, a generated sample"}
+    assert tables.state("employee") == {"is there": "from Employee.csv, a generated sample"}
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["employee.npz"]
 
 
@@ -260,7 +259,7 @@ def real(name: str, folder: Path) -> Path:
 
 
 def test_what_is_no_sample_is_read_without_a_warning(tmp_path: Path) -> None:
-    lpct.get("election", real("election", tmp_path))
+    tables.get("election", real("election", tmp_path))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert load("election").X.shape == (200, 9)
@@ -272,11 +271,11 @@ def test_a_damaged_prepared_file_is_one_sentence(content: bytes, tmp_path: Path)
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"is no prepared data set .*privbandit data NAME PATH") as raised:
         load(str(path))
-    assert "\n" not in str(raised.value) and store.facts_of(path) is None
+    assert "\n" not in str(raised.value) and tables.data.facts_of(path) is None
     np.savez(path, facts=np.array('{"kind": "other"}'))
     with pytest.raises(ValueError, match="of another kind"):
         load(str(path))
-    with pytest.raises(FileNotFoundError, match="privbandit data shows how to make one"):
+    with pytest.raises(FileNotFoundError, match="make one with privbandit data NAME PATH"):
         load(str(tmp_path / "y.npz"))
 
 
@@ -285,7 +284,7 @@ def test_the_folder_of_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert store.folder() == Path.home() / "x"
     monkeypatch.delenv(store.FOLDER)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert store.place("rice") == tmp_path / "privbandit" / "rice.npz"
+    assert tables.place("rice") == tmp_path / "privbandit" / "rice.npz"
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[str]:
@@ -369,7 +368,7 @@ def test_no_network_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_files_of_uci_are_taken_by_path_without_a_checksum(tmp_path: Path) -> None:
-    assert lpct.get("census", written("census", tmp_path), tmp_path / "other").data.X.shape[1] == 46
+    assert tables.get("census", written("census", tmp_path), tmp_path / "other").data.X.shape[1] == 46
     assert os.listdir(tmp_path / "other") == ["census.npz"]
 
 
@@ -452,7 +451,7 @@ def test_a_rule_must_leave_both_kinds_of_rows(public: Any) -> None:
 
 
 def test_a_prepared_set_is_a_world(tmp_path: Path) -> None:
-    made = lpct.get("election", real("election", tmp_path)).data
+    made = tables.get("election", real("election", tmp_path)).data
     problem = ClassificationProblem(np.random.default_rng(0), source="election", n_public=None)
     assert made.public is not None and isinstance(problem.population, Split)
     x, y = problem.public_data

@@ -1,0 +1,113 @@
+"""Settings of agents: a field's type says its range, and the base class checks it."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache, partial
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from privbandit_agents.privacy import _validate
+from privbandit_envs import validate
+
+
+@dataclass(frozen=True)
+class Range:
+    """The range of a setting.
+
+    Attributes:
+        check: takes the setting as its one keyword; raises ValueError if it is out of range.
+        infinity: whether infinity is allowed besides.
+    """
+
+    check: Callable[..., Any]
+    infinity: bool = False
+
+    def __call__(self, name: str, value: Any) -> None:
+        """Raise ValueError if the value of a setting is out of range."""
+        if not (self.infinity and value == math.inf):
+            self.check(**{name: value})
+
+
+def Above(limit: float) -> Range:  # noqa: N802 (reads as a type: Annotated[float, Above(1)])
+    """Return the range of finite numbers > ``limit``."""
+    return Range(partial(validate.above, limit))
+
+
+def AtLeast(limit: float) -> Range:  # noqa: N802
+    """Return the range of finite numbers >= ``limit``."""
+    return Range(partial(validate.at_least, limit))
+
+
+def CountUpTo(limit: int) -> Range:  # noqa: N802
+    """Return the range of integers from 1 to ``limit``."""
+
+    def check(**named: int) -> None:
+        ((name, value),) = named.items()
+        if validate.count(**named) > limit:
+            raise ValueError(f"{name} must be at most {limit}; got {value!r}.")
+
+    return Range(check)
+
+
+def OneOf(options: Iterable[str]) -> Range:  # noqa: N802
+    """Return the range of the given words; for words that a ``Literal`` cannot list."""
+    return Range(partial(validate.one_of, tuple(options)))
+
+
+Positive = Annotated[float, Above(0)]
+NonNegative = Annotated[float, AtLeast(0)]
+PositiveOrInfinite = Annotated[float, Range(validate.positive, infinity=True)]
+Count = Annotated[int, Range(validate.count)]
+Fraction = Annotated[float, Range(validate.fraction)]
+"""A number in [0, 1]."""
+Open01 = Annotated[float, Range(_validate.failure)]
+"""A number in (0, 1)."""
+Budget = Annotated[float, Range(_validate.budget)]
+"""A privacy budget > 0; infinity means no noise."""
+Growth = Annotated[float, Above(1)]
+"""A factor > 1 by which the number of users grows between two changes of a policy."""
+Calibration = Literal["correct", "published"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of an agent: a subclass is a frozen dataclass whose annotations say the ranges.
+
+    >>> @dataclass(frozen=True)
+    ... class Config(Settings):
+    ...     epsilon: Budget = 1.0
+    ...     growth: Growth = 1.05
+    ...     noise: Literal["gaussian", "laplace"] = "gaussian"
+    >>> Config(growth=0.5)
+    Traceback (most recent call last):
+    ...
+    ValueError: growth must be > 1; got 0.5.
+
+    Raises:
+        ValueError: a setting is out of range; None is in range where the annotation allows it.
+    """
+
+    def __post_init__(self) -> None:
+        """Check every setting; a subclass that relates several of them to each other does so after ``super()``."""
+        for name, optional, in_range in ranges(type(self)):
+            value = getattr(self, name)
+            if not (optional and value is None):
+                in_range(name, value)
+
+
+@cache
+def ranges(config_class: type[Settings]) -> tuple[tuple[str, bool, Range], ...]:
+    """Return (name, whether None is allowed, range) of every setting that declares a range."""
+    found = []
+    for name, annotation in get_type_hints(config_class, include_extras=True).items():
+        parts = get_args(annotation) if NoneType in get_args(annotation) else (annotation,)
+        found += [(name, len(parts) > 1, declared) for part in parts for declared in declared_by(part)]
+    return tuple(found)
+
+
+def declared_by(annotation: Any) -> list[Range]:
+    """Return the ranges that a type declares: those in ``Annotated``, or the words of a ``Literal``."""
+    if get_origin(annotation) is Literal:
+        return [OneOf(get_args(annotation))]
+    return [extra for extra in getattr(annotation, "__metadata__", ()) if isinstance(extra, Range)]

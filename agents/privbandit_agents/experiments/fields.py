@@ -18,12 +18,12 @@ from pydantic import (
 from privbandit_envs.validate import number
 
 
-def as_list(value: Any) -> Any:
+def as_list(value: object) -> Any:
     """Wrap a single value in a list."""
     return value if isinstance(value, list) else [value]
 
 
-def seed_list(value: Any) -> Any:
+def seed_list(value: object) -> Any:
     """Return 0, ..., N - 1 for a number N."""
     if not isinstance(value, int) or isinstance(value, bool):
         return value
@@ -47,7 +47,7 @@ def users_or_fraction(value: Any) -> float:
     return float(value) if isinstance(value, float) else value
 
 
-def real(value: Any) -> float:
+def real(value: float) -> float:
     """Return a finite number."""
     return number(value=value)
 

@@ -14,7 +14,7 @@ LONGEST = 100
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """Return the one JSON text of a value: keys sorted, no spaces."""
     return CANONICAL.encode(value)
 
@@ -34,7 +34,7 @@ def unfinished(folder: str | Path, name: str, suffix: str) -> Path:
     return Path(folder) / "unfinished" / f"{name}.{suffix}"
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return a canonical JSON value: sorted keys, 1.0 written as 1, so that equal jobs hash alike."""
     if isinstance(value, Mapping):
         return {key: plain(value[key]) for key in sorted(value)}
@@ -45,7 +45,7 @@ def plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: object) -> bool:
     """Return whether ``plain`` turns a value into JSON."""
     if isinstance(value, Mapping):
         return all(isinstance(key, str) and is_plain(inner) for key, inner in value.items())
@@ -70,7 +70,7 @@ def as_text(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={bare(value)}" for key, value in settings.items())
 
 
-def bare(value: Any) -> str:
+def bare(value: object) -> str:
     """Return a value as JSON, strings without quotes."""
     return value if isinstance(value, str) else json.dumps(value)
 

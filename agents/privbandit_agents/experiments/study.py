@@ -10,7 +10,7 @@ from numpy.random import default_rng
 from rich.console import Console
 
 from privbandit_agents.experiments.analysis.cells import Cells
-from privbandit_agents.experiments.analysis.contests import as_markdown, as_numbers, contest_table, contests
+from privbandit_agents.experiments.analysis.contests import check_columns, contest_table, contests, write_contests
 from privbandit_agents.experiments.analysis.measures import Resolved, estimate, resolve
 from privbandit_agents.experiments.analysis.readings import Results
 from privbandit_agents.experiments.analysis.tables import rich_tables, summarise, summarise_trials, write_table
@@ -25,8 +25,6 @@ from privbandit_agents.experiments.spec.figures import FigureSpec
 from privbandit_agents.experiments.store.board import write_overview
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import usage_errors
-from privbandit_envs.files import atomic
-from privbandit_envs.validate import one_of
 
 UNDECIDING = "This scale shows that everything runs; its few replications decide nothing."
 
@@ -105,8 +103,7 @@ def prepared(experiment: Experiment, name: str, scale: str, assignments: Sequenc
             pictures.append((spec, layout(spec, cells)))
     for i, table in enumerate(experiment.tables):
         with usage_errors(f"{source}: tables[{i}]"):
-            for column in (*table.methods, *table.reference):
-                one_of(cells.values("method"), method=column)
+            check_columns(table, cells)
     return Study(name, scale, experiment, jobs, cells, measures, pictures, missing)
 
 
@@ -149,7 +146,11 @@ def carry_out(
     results, failures = run_jobs(study.jobs, folder, engine, err)
     if results:
         write_table(summarise(study.cells, results), folder)
-        write_contests(study, results, folder, out)
+        for spec in study.experiment.tables:
+            tables = contests(spec, study.cells, results)
+            for table in tables:
+                out.print(contest_table(table))
+            write_contests(tables, folder, spec.name, study.missing)
     verdicts = verdicts_of(study, results)
     if verdicts:
         out.print(verdict_table(verdicts, study.heading, study.decides))
@@ -164,8 +165,8 @@ def carry_out(
     out.print(f"tables: {folder / 'verdicts.md'}, {folder / 'table.md'} (and .csv)", soft_wrap=True, highlight=False)
     write_board(study.jobs, folder, pictures)
     idle = nothing_ran(results)
-    for line in [*failures, *idle]:
-        print(line, file=sys.stderr)
+    for problem in [*failures, *idle]:
+        print(problem, file=sys.stderr)
     return 1 if failures or idle or (study.decides and any(verdict.surprising for verdict in verdicts)) else 0
 
 
@@ -189,19 +190,6 @@ def verdicts_of(study: Study, results: Results) -> list[Verdict]:
         Verdict.on(statement, estimate(resolved, results, default_rng(0)))
         for statement, resolved in zip(study.experiment.statements, study.measures, strict=True)
     ]
-
-
-def write_contests(study: Study, results: Results, folder: Path, out: Console) -> None:
-    """Print and write the tables of data sets x methods."""
-    for spec in study.experiment.tables:
-        tables = contests(spec, study.cells, results)
-        for table in tables:
-            out.print(contest_table(table))
-        with atomic(folder / f"{spec.name}.csv") as file:
-            file.write(as_numbers(tables).write_csv())
-        with atomic(folder / f"{spec.name}.md") as file:
-            file.write(as_markdown(tables))
-            file.write("".join(f"\n{line}\n" for line in study.missing))
 
 
 def show(trials: Sequence[Finished], folder: Path, out: Console, err: Console) -> int:

@@ -69,7 +69,7 @@ def place_of(location: Place) -> str:
     return place.removeprefix(".") or "the file"
 
 
-def validated(model: type[M], content: Any, source: str = "", named: Callable[[Place], str] = place_of) -> M:
+def validated(model: type[M], content: object, source: str = "", named: Callable[[Place], str] = place_of) -> M:
     """Return the model of what a file says.
 
     Args:
@@ -112,7 +112,7 @@ def keys_at(error: ErrorDetails, root: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def model_within(annotation: Any) -> Any:
+def model_within(annotation: object) -> Any:
     """Return the model that a field's type is made of: itself, a list of it, or it or None."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation

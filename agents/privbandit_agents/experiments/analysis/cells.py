@@ -37,13 +37,13 @@ class Cell:
         """The seeds of the jobs."""
         return tuple(job.replication for job in self.jobs)
 
-    def has(self, key: str, value: Any) -> bool:
+    def has(self, key: str, value: object) -> bool:
         """Return whether a setting has this value, or one of this list."""
         options = [value, *value] if isinstance(value, list) else [value]
         return key in self.settings and any(self.settings[key] == bare_name(key, option) for option in options)
 
 
-def bare_name(key: str, value: Any) -> Any:
+def bare_name(key: str, value: object) -> Any:
     """Return an environment's name without its namespace, an agent's without its module, other values as they are."""
     if key not in ("env", "agent") or not isinstance(value, str):
         return plain(value)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -17,6 +18,8 @@ from privbandit_agents.experiments.analysis.tables import markdown_table, rich_t
 from privbandit_agents.experiments.names import as_text
 from privbandit_agents.experiments.spec.figures import TableSpec
 from privbandit_agents.experiments.spec.measures import Pick
+from privbandit_envs.files import atomic
+from privbandit_envs.validate import one_of
 
 LEVEL = 0.05
 BEST, CLOSE, NONE = "*", "'", "-"
@@ -117,6 +120,12 @@ def worse_p(leader: Values, values: Values) -> float:
     return signed_rank_p((leader.of(kept).above - values.of(kept).above)[:, 0], "greater")
 
 
+def check_columns(spec: TableSpec, cells: Cells) -> None:
+    """Raise if a method of a table is not in the experiment."""
+    for column in (*spec.methods, *spec.reference):
+        one_of(cells.values("method"), method=column)
+
+
 def contests(spec: TableSpec, cells: Cells, results: Results) -> list[Contest]:
     """Return the tables of a file's entry: for each budget, and for accuracy each way to pick from the grid."""
     picks: Sequence[Pick] = ("best", "honest") if spec.y == "accuracy" else ("best",)
@@ -210,6 +219,14 @@ def as_markdown(tables: Sequence[Contest]) -> str:
         marks = f"\n{MARKS.replace('*', chr(92) + '*', 1)}.\n" if table.marked else ""
         parts.append(f"{table.title}\n\n{markdown_table(words, left=['data'])}{marks}\n{reasons}")
     return "\n".join(parts)
+
+
+def write_contests(tables: Sequence[Contest], folder: Path, name: str, missing: Sequence[str]) -> None:
+    """Write tables as CSV and Markdown, with a line for every data set that is not here."""
+    with atomic(folder / f"{name}.csv") as file:
+        file.write(as_numbers(tables).write_csv())
+    with atomic(folder / f"{name}.md") as file:
+        file.write(as_markdown(tables) + "".join(f"\n{line}\n" for line in missing))
 
 
 def contest_table(table: Contest) -> Table:

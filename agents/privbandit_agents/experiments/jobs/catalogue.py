@@ -69,7 +69,7 @@ def env_summary(id: str) -> str:
     return first_line(named_problem(spec) if "problem" in spec.kwargs else spec.entry_point)
 
 
-def first_line(described: Any) -> str:
+def first_line(described: object) -> str:
     """Return the first line of a docstring, or nothing."""
     return (inspect.getdoc(described) or "").partition("\n")[0]
 

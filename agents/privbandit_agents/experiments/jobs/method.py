@@ -95,6 +95,6 @@ def agent_part(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key not in ESTIMATOR}
 
 
-def as_tuple(value: Any) -> Any:
+def as_tuple(value: object) -> Any:
     """Return a list as the tuple that estimators take."""
     return tuple(value) if isinstance(value, list) else value

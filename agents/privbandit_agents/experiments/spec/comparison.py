@@ -85,7 +85,7 @@ class Comparison(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _blocks(cls, content: Any) -> Any:
+    def _blocks(cls, content: object) -> Any:
         """Take a single block as one part."""
         return {"parts": [content]} if isinstance(content, dict) and "parts" not in content else content
 

@@ -1,7 +1,6 @@
 """Experiments as files: a source of jobs, the figures made of them, and the statements to check."""
 
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -124,8 +123,7 @@ class Experiment(Model):
 
 def library() -> dict[str, Path]:
     """Return the experiments that come with the package: name to file."""
-    folder = Path(str(files("privbandit_agents.experiments"))) / "library"
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return {path.stem: path for path in sorted((Path(__file__).parents[1] / "library").glob("*.yaml"))}
 
 
 def find_experiment(name: str) -> Path:

@@ -44,7 +44,7 @@ class Statement(Model):
         return self
 
 
-def spelled_out(entries: Any, source: str) -> Any:
+def spelled_out(entries: object, source: str) -> Any:
     """Return the statements of a file, those under ``each`` once for each of its cases.
 
     ``each`` is a mapping, or a list of mappings, of names to values; all combinations of the values in lists are
@@ -58,7 +58,7 @@ def spelled_out(entries: Any, source: str) -> Any:
     return [statement for i, entry in enumerate(entries) for statement in cases(entry, f"statements[{i}]", source)]
 
 
-def cases(entry: Any, place: str, source: str) -> Iterator[Any]:
+def cases(entry: object, place: str, source: str) -> Iterator[Any]:
     """Yield the statements of one entry, each with its place."""
     if not isinstance(entry, dict) or "each" not in entry:
         yield {**entry, "place": place} if isinstance(entry, dict) else entry
@@ -71,7 +71,7 @@ def cases(entry: Any, place: str, source: str) -> Iterator[Any]:
             yield {**filled(rest, case), "place": f"{place} ({as_text(case)})"}
 
 
-def cases_of(each: Any) -> list[dict[str, Any]]:
+def cases_of(each: object) -> list[dict[str, Any]]:
     """Return all combinations of the values of one mapping."""
     if not isinstance(each, Mapping) or not each or [] in each.values():
         raise ValueError(f"must map names to values, or be a list of such mappings; got {each!r}.")

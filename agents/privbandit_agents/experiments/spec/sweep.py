@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -79,8 +78,7 @@ class Sweep(Model):
 
 def bundled() -> dict[str, Path]:
     """Return the sweeps that come with the package: name to file."""
-    folder = Path(str(files("privbandit_agents.experiments")))
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return {path.stem: path for path in sorted(Path(__file__).parents[1].glob("*.yaml"))}
 
 
 def named_sweep(name: str) -> Sweep:
@@ -126,7 +124,7 @@ def included(path: Path, within: tuple[Path, ...] = ()) -> Any:
     return {**content, "parts": list(chain.from_iterable(resolved(block, path, within) for block in blocks))}
 
 
-def resolved(block: Any, path: Path, within: tuple[Path, ...]) -> list[Any]:
+def resolved(block: object, path: Path, within: tuple[Path, ...]) -> list[Any]:
     """Return the blocks that a block stands for."""
     if not isinstance(block, dict) or "include" not in block:
         return [block]
@@ -141,7 +139,7 @@ def resolved(block: Any, path: Path, within: tuple[Path, ...]) -> list[Any]:
     return [{**one, **changes} if isinstance(one, dict) else one for one in inner]
 
 
-def parse_sweep(content: Any, source: str = "") -> Sweep:
+def parse_sweep(content: object, source: str = "") -> Sweep:
     """Check what a YAML file or the command line says."""
     single = isinstance(content, dict) and "parts" not in content
     hidden = 2 if single or not source else 0  # parts[0] is not what the file says

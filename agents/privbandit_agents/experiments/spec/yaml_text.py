@@ -60,7 +60,7 @@ def content_of(path: Path) -> Any:
         raise UsageError(f"{path.name} cannot be read: {error}") from None
 
 
-def filled(content: Any, values: Mapping[str, Any]) -> Any:
+def filled(content: object, values: Mapping[str, Any]) -> Any:
     """Return content with values in place of ``$name``: a text that is one name becomes the value itself.
 
     Raises:

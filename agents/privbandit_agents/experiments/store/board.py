@@ -188,7 +188,7 @@ def session_end() -> Summary:
     return hparams_summary(hparams.SESSION_END_INFO_TAG, session_end_info=info)
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """Return what TensorBoard calls the type of a setting."""
     return "bool" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
 

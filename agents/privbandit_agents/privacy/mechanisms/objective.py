@@ -177,7 +177,7 @@ def smallest(rho: float, user: UserLoss) -> tuple[float, float]:
 
 
 def least_Delta(rho: float, sigma: float, user: UserLoss) -> float:  # noqa: N802 (the paper's capital)
-    """Return the smallest Delta of which the minimiser is rho-zCDP, for a sigma whose 2 u^2 < rho."""
+    """Return the smallest Delta that makes the minimiser rho-zCDP, given a sigma with 2 u^2 < rho."""
 
     def excess(log_Delta: float) -> float:
         return certified_rho(sigma, math.exp(log_Delta), user) - rho

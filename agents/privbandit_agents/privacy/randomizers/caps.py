@@ -123,7 +123,7 @@ def directions(normals: Floats) -> Floats:
 
 
 def around(pole: Floats, heights: Floats, u: Floats) -> Floats:
-    """Return unit vectors (n, D) at the given heights over the poles, on the meridians of the u (n, D)."""
+    """Return unit vectors (n, D) at the given heights over the poles, turned towards the u (n, D)."""
     side = u - (u * pole).sum(axis=1, keepdims=True) * pole
     side /= np.maximum(np.linalg.norm(side, axis=1, keepdims=True), LEAST)
     return np.asarray(heights[:, None] * pole + np.sqrt(1 - heights[:, None] ** 2) * side)

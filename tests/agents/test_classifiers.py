@@ -8,7 +8,8 @@ import pytest
 from privbandit_agents import classifiers
 from privbandit_agents.base.labels import LabelAgent
 from privbandit_agents.classifiers import CHUNK, AgentClassifier, LPCTClassifier
-from privbandit_agents.registry import AGENTS, field_names, find
+from privbandit_agents.registry import field_names, find
+from privbandit_agents.zoo import AGENTS
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks

@@ -252,7 +252,7 @@ class ObjectivePerturbation:
             rho: > 0; infinity adds no noise.
             user: the bounds of one user's loss.
             method: as in the function ``calibrate``, like ``split`` and ``eta``.
-            split: share of rho for the noise, in (0, 1); of ``"published"`` only.
+            split: share of rho for the noise; of ``"published"`` only.
             eta: bound on the norm of the Hessian; of ``"published"`` only.
             tau: bound on the norm of the gradient at the result, > 0; by default ``tolerance``.
             output_share: rho_output / rho, in (0, 1).

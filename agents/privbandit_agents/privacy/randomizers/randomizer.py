@@ -297,12 +297,7 @@ class Crowd:
 
 
 def signs(z: Floats, uniforms: Floats) -> Floats:
-    """Return z / |z| with probability (1 + |z|) / 2 and -z / |z| otherwise, as a sign (n,); its mean is |z|.
-
-    Args:
-        z: shape (n,), the norms in [0, 1], or signed numbers in [-1, 1].
-        uniforms: shape (n,), in [0, 1).
-    """
+    """Return a sign whose mean is z, shape (n,): +1 with probability (1 + z) / 2, for z in [-1, 1], uniforms in [0, 1)."""
     return np.where(uniforms < (1 + z) / 2, 1.0, -1.0)
 
 

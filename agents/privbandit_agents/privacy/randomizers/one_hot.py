@@ -190,7 +190,7 @@ class SignedSubset(LocalRandomizer):
 
 
 def fair_signs(uniforms: Floats, m: int) -> Array:
-    """Return m fair signs for each row, int8 (n, m): the first bits of uniforms in [0, 1) of shape (n, ceil(m / 32))."""
+    """Return m fair signs a row, int8 (n, m): the first bits of uniforms in [0, 1) of shape (n, ceil(m / 32))."""
     words = (uniforms * 2.0**WORD).astype("<u4")
     bits = np.unpackbits(words.view(np.uint8), axis=1, count=m).view(np.int8)
     return bits * np.int8(2) - np.int8(1)

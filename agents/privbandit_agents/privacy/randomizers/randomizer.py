@@ -297,7 +297,7 @@ class Crowd:
 
 
 def signs(z: Floats, uniforms: Floats) -> Floats:
-    """Return a sign whose mean is z, shape (n,): +1 with probability (1 + z) / 2, for z in [-1, 1], uniforms in [0, 1)."""
+    """Return signs of mean z, shape (n,): +1 with probability (1 + z) / 2, given z in [-1, 1], uniforms in [0, 1)."""
     return np.where(uniforms < (1 + z) / 2, 1.0, -1.0)
 
 

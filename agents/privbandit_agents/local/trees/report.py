@@ -32,7 +32,7 @@ class LeafReport:
     with two labels and a categorical release nobody may be inactive.
 
     *Formal guarantees.* Pure epsilon-local DP of the whole report under replacement of the user's record, the leaf and
-    the label together: it is one draw of a randomizer from ``privacy.local`` or ``privacy.sphere`` on one cell and one
+    the label together: it is one draw of a randomizer from ``privacy.randomizers`` on one cell and one
     value, whatever the leaf and the label are. The leaves must be fixed before any private record is seen.
 
     Args:

@@ -94,7 +94,7 @@ def test_gradients_are_those_of_the_logistic_loss(clip: float) -> None:
 def test_reports_estimate_the_clipped_gradients() -> None:
     agent: Any = make("warm-ldp-sgd", world(), seed=0, epsilon=3.0, batch=40_000)
     x = np.tile([[0.9, 0.1]], (40_000, 1))
-    z = agent.clip * agent.device.sanitize(np.zeros(1, int), agent.encode(x[:1], np.ones(1)))[1][0]
+    z = agent.clip * agent.device.sanitise(np.zeros(1, int), agent.encode(x[:1], np.ones(1)))[1][0]
     mean = agent.estimate(agent.privatise(x, np.ones(40_000, int))).mean(axis=0)
     error = agent.clip * (agent.device.variance(own=False) / 40_000) ** 0.5
     assert mean == pytest.approx(z, abs=4 * error)

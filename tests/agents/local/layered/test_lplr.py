@@ -203,7 +203,7 @@ def test_no_record_exceeds_the_declared_bounds(release: str, layer: int) -> None
     agent = on_layer_two(release) if layer == 2 else agent_of(world(), release=release)
     for context, arm, y in records():
         cells, values = agent.inputs(context[None], np.array([arm]), np.array([y]))
-        kept = agent.oracle.randomizer.sanitize(cells, values)[1]
+        kept = agent.oracle.randomizer.sanitise(cells, values)[1]
         assert np.allclose(kept, values, atol=1e-9) or cells[0] < 0
         assert np.linalg.norm(values) <= 1 + 1e-9 or cells[0] < 0
 

@@ -79,7 +79,7 @@ class MNLAgent(Agent[C]):
     def select_action(self, context: Array) -> Array:
         """Return the assortment that is best for the utilities; a random one while exploring."""
         if len(self.choices) < self.config.exploration_rounds:
-            return random_sets(self.rng, context, self.action_space)
+            return random_sets(self.rng, context, self.capacity)
         return best_sets(context, self.utilities(context), self.capacity)
 
     def update(self, context: Array, action: Any, feedback: Any) -> None:

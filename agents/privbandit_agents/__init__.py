@@ -1,7 +1,5 @@
 """Agents for contextual bandits, private and not, and the loop that plays them."""
 
-from importlib.metadata import version
-
 from privbandit_agents.base.agent import Agent, CentralAgent, Guarantee, LocalAgent
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.play import Result, play
@@ -9,6 +7,7 @@ from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.registry import make, register_agent
 from privbandit_agents.saving import load, save
 from privbandit_agents.zoo import AGENTS
+from privbandit_envs import __version__
 
 __all__ = [
     "AGENTS",
@@ -26,4 +25,3 @@ __all__ = [
     "register_agent",
     "save",
 ]
-__version__ = version("privbandit")

@@ -46,11 +46,11 @@ class Labelled(Protocol):
     """A line: the agent that plays, the line's name, and how many seeds it is the mean of."""
 
     @property
-    def agent(self) -> str: ...  # noqa: D102
+    def agent(self) -> str: ...
     @property
-    def label(self) -> str: ...  # noqa: D102
+    def label(self) -> str: ...
     @property
-    def seeds(self) -> int: ...  # noqa: D102
+    def seeds(self) -> int: ...
 
 
 @dataclass(frozen=True)

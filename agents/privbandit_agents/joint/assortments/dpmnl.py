@@ -1,7 +1,7 @@
 """DPMNL: differentially private assortments under the contextual multinomial-logit model.
 
 Young Hyun Cho and Will Wei Sun, "Privacy-Preserving Dynamic Assortment Selection", 2024, Algorithms 1 (DPMNL),
-2 (PrivateMLE) and 3 (PrivateCov); docs/privacy.md has the proofs.
+2 (PrivateMLE) and 3 (PrivateCov); docs/privacy/dpmnl.md has the proofs.
 """
 
 import math
@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, CentralAgent, Feedback, assortments, next_change
+from privbandit_agents.base.arms import optimistic_scorer
 from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, sizes, stacked_records
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.joint.assortments.dpmnl_settings import (
@@ -44,7 +45,7 @@ class Config(DPMNLSettings):
         """Give mle_share of rho to the calls, the rest to PrivateCov."""
         rho = self.concentrated()
         for_cov, mle = (1 - self.mle_share) * rho, self.private_mle(dim, capacity)
-        guarantee = self.guarantee("docs/privacy.md, DPMNL", not self.published, RECORD)
+        guarantee = self.guarantee("docs/privacy/dpmnl.md", not self.published, RECORD)
         if self.published:
             return Spending(Ledger(rho=math.inf), guarantee, zcdp(math.inf), for_cov, mle)
         return Spending(self.ledger(), guarantee, zcdp(for_cov), for_cov, mle)
@@ -166,8 +167,7 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         if self.calls < self.config.calls and log_det > self.log_det + self.log_trigger:
             self.log_det = log_det
             theta = self._call(theta)
-        root = np.linalg.inv(np.linalg.cholesky(V)).T  # V^-1 = root root'
-        return np.column_stack([self.config.bonus_scale * self._width() * root, theta])
+        return optimistic_scorer(V, theta, self.config.bonus_scale * self._width())
 
     def _call(self, start: Array) -> Array:
         """Call PrivateMLE (Alg. 2) on all users so far; without noise a ridge of R^2 keeps the minimum finite."""

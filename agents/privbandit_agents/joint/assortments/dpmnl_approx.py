@@ -28,7 +28,7 @@ class Config(DPMNLSettings):
         epsilon = (
             implied_epsilon(1.0 if self.rho is None else self.rho, delta) if self.epsilon is None else self.epsilon
         )
-        guarantee = Guarantee.joint(epsilon, delta, None, "docs/privacy.md, DPMNL", not self.published, RECORD)
+        guarantee = Guarantee.joint(epsilon, delta, None, "docs/privacy/dpmnl.md", not self.published, RECORD)
         for_cov = (1 - share) * epsilon, (1 - share) * delta
         counted = min(for_cov[0] ** 2 / (32 * math.log(4 / for_cov[1]) ** 2), epsilon_to_rho(*for_cov))
         if self.published:

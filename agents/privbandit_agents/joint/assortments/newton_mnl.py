@@ -1,7 +1,7 @@
 """Noisy Newton steps for assortments: clipped derivatives of disjoint batches of users, each at the full budget.
 
 The project's own algorithm for the setting of Young Hyun Cho and Will Wei Sun, "Privacy-Preserving Dynamic Assortment
-Selection"; the proof is in docs/privacy.md.
+Selection"; the proof is in docs/privacy/newton-steps.md.
 """
 
 import math
@@ -120,7 +120,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
         self.rho = config.concentrated()
         self.ledger = config.ledger()
         record = "context, set and purchase of every user"
-        self.guarantee = config.guarantee("docs/privacy.md, noisy Newton steps", record=record)
+        self.guarantee = config.guarantee("docs/privacy/newton-steps.md", record=record)
         self.rng_noise = self.rng.spawn(1)[0]
         middle = 0.0 if config.box is None else sum(config.box) / 2
         self.release = np.column_stack([config.ridge * np.eye(self.dim), np.full(self.dim, middle)])

@@ -66,7 +66,7 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         self.dim = self.context_shape[1]
         self.ledger = config.ledger()
         self.ledger.spend(zcdp(rho))
-        self.guarantee = config.guarantee("docs/privacy.md, moments of a regression and continual counting")
+        self.guarantee = config.guarantee("docs/privacy/regression-moments.md and docs/privacy/continual-counting.md")
         rng_counter = self.rng.spawn(1)[0]
         horizon, size = config.horizon or 100_000, packed_size(self.dim)
         self.counter = COUNTERS[config.counter](horizon, size, SENSITIVITY, rho, rng_counter)

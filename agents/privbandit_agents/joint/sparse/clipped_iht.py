@@ -1,7 +1,8 @@
 """Clipped iterative hard thresholding: a sparse bandit that learns at budgets where gradient steps drown in noise.
 
 The project's own algorithm for the setting of Sunrit Chakraborty, Saptarshi Roy and Debabrota Basu, "FLIPHAT: Joint
-Differential Privacy for High Dimensional Sparse Linear Bandits", 2024; the proof is in docs/privacy.md.
+Differential Privacy for High Dimensional Sparse Linear Bandits", 2024;
+the proof is in docs/privacy/clipped-contributions.md.
 """
 
 import math
@@ -102,7 +103,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
         config = self.config
         self.dim = self.context_shape[1]
         self.rho = config.concentrated()
-        self.ledger, self.guarantee = config.ledger(), config.guarantee("docs/privacy.md, clipped contributions")
+        self.ledger, self.guarantee = config.ledger(), config.guarantee("docs/privacy/clipped-contributions.md")
         self.rng_noise = self.rng.spawn(1)[0]
         self.release = np.zeros((2, self.dim))
         self.residual_scale = float(config.reward_scale)

@@ -108,7 +108,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
         config, proven = self.config, self.config.calibration == "correct"
         self.dim = self.context_shape[1]
         self.ledger = config.ledger() if proven else Ledger(math.inf, config.delta)
-        guarantee = config.guarantee("docs/privacy.md, noisy iterative hard thresholding", proven)
+        guarantee = config.guarantee("docs/privacy/iterative-hard-thresholding.md", proven)
         self.guarantee = guarantee if proven and config.composition == "zcdp" else replace(guarantee, rho=None)
         if not proven:
             self.warn_unproven()

@@ -38,7 +38,7 @@ class AssortmentGame(AgentGame):
     world: ClassVar = dict(id="privbandit/Assortment-v0", n_items=2 * CAPACITY, capacity=CAPACITY, dim=2, horizon=4096)
 
     @abstractmethod
-    def statistic(self, agent: Any, world: int) -> Floats:
+    def statistic(self, agent: AnyAgent, world: int) -> Floats:
         """Serve an agent; return what is seen."""
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
@@ -118,7 +118,7 @@ class NewtonGame(AssortmentGame):
     settings: ClassVar = {"first": 1, "steps": 1}  # the target is a batch of its own, with one step
     bank = probes(np.array([[1.0, 0.0]]), np.array([[-1.0, 0.0]]))
 
-    def statistic(self, agent: Any, world: int) -> Floats:
+    def statistic(self, agent: AnyAgent, world: int) -> Floats:
         """Serve the target, and look at one probe."""
         self.serve(agent, np.array([[FAR * (1 - 2 * world), 0.0]]), 0)
         return np.asarray(agent.select_action(self.bank))[0, :1].astype(np.float64)

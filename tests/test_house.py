@@ -1,16 +1,12 @@
 """How large the rooms are: modules a folder, import circles, depth of chains and of inheritance, typed arguments."""
 
 import ast
-import sys
 from collections import Counter
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
-from privbandit_agents.zoo import AGENTS
-
-sys.path.append(str(Path(__file__).parent))
 from imports import MODULES, imports, ours
+from privbandit_agents.zoo import AGENTS
 
 SOURCES = {name: path.read_text() for name, path in MODULES.items()}
 GRAPH = {name: (ours(imports(source)) & set(MODULES)) - {name} for name, source in SOURCES.items()}

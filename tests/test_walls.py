@@ -5,16 +5,13 @@ import pkgutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 
 import privbandit_agents
 import pytest
+from imports import MODULES, imports, imports_by_name, ours, third_party
 
 import privbandit_envs
-
-sys.path.append(str(Path(__file__).parent))
-from imports import MODULES, imports, imports_by_name, ours, third_party
 
 E, A = "privbandit_envs", "privbandit_agents"
 NUMBERS = frozenset({"numpy", "scipy"})

@@ -5,7 +5,7 @@ from collections import Counter
 from graphlib import TopologicalSorter
 
 import pytest
-from imports import MODULES, imports, ours
+from import_graph import MODULES, imports, ours
 from privbandit_agents.zoo import AGENTS
 
 SOURCES = {name: path.read_text() for name, path in MODULES.items()}

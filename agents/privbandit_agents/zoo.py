@@ -102,7 +102,9 @@ AGENTS: dict[str, Entry] = {
         audit=f"{AUDITS}.labels:GradientGame",
     ),
     "psgd-network": Entry(
-        f"{LOCAL}.gradients.psgd:PSGDNetwork", "psgd-linear with one hidden layer", audit=f"{AUDITS}.labels:NetworkGame"
+        f"{LOCAL}.gradients.psgd:PSGDNetwork",
+        "psgd-linear with one hidden layer",
+        audit=f"{AUDITS}.labels:GradientGame",
     ),
     "jdp-linucb": Entry(
         f"{JOINT}.linear.jdp_linucb:JDPLinUCB",

@@ -93,7 +93,7 @@ class AnyAgentGame(AgentGame):
             contrast, found = self.tried(pair)
             if found > best:
                 best, self.records, self.contrast, self.pair = found, pair, contrast, pair.words
-        if self.contrast.constant:
+        if not len(self.contrast.kept):
             self.unseen = "anything: all that was looked at was the same in every run"
 
     def tried(self, pair: Pair) -> tuple[Contrast, float]:

@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim, Floats
-from privbandit_agents.experiments.claims import FOREVER
+from privbandit_agents.base.agent import NEVER
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 
 WORLD = {"id": "privbandit/Classification-v0", "horizon": 1000}
@@ -16,6 +16,8 @@ CORNERS = np.array([[0.0, 0.0], [1.0, 1.0]])
 PILOTS = 4000
 CERTAIN = 1e3
 """Offset of a model that is sure of label 1."""
+AWAKE = 100 * np.array([-1.0, -1, 0, 1, 1, 0, 1, 1])
+"""A network but for its offset."""
 
 
 class LeafGame(AgentGame):
@@ -99,26 +101,19 @@ class MomentGame(AgentGame):
 class GradientGame(MomentGame):
     """The first user sends a gradient at a model of the adversary's choice.
 
-    The model is sure of label 1, so that the gradients of label 0 are long.
+    The model is sure of label 1, so that the gradients of label 0 are long. A network has two neurons, each of which
+    one record wakes.
     """
 
     pair = "features (0, 0) or (1, 1), label 0"
     features = CORNERS
     labels = np.zeros(2, int)
-    awake: ClassVar[Floats | None] = None
-    """The model but for its offset; None: the one that the agent starts from."""
+    settings: ClassVar = {"hidden": 2}
 
     def agent(self, seed: int) -> Any:
         """Return a fresh agent with that model, which stays while users report."""
         agent = super().agent(seed)
-        agent.server.plan = dataclasses.replace(agent.server.plan, batch=FOREVER)
-        theta = agent.server.theta[:-1] if self.awake is None else self.awake
+        agent.server.plan = dataclasses.replace(agent.server.plan, batch=NEVER)
+        theta = AWAKE if "hidden" in self.config else agent.server.theta[:-1]
         agent.server.theta = np.append(theta, CERTAIN)
         return agent
-
-
-class NetworkGame(GradientGame):
-    """The model is a network with two neurons, each of which one record wakes."""
-
-    settings: ClassVar = {"hidden": 2}
-    awake: ClassVar = 100 * np.array([-1.0, -1, 0, 1, 1, 0, 1, 1])

@@ -29,7 +29,7 @@ class LocalLabelAgent(LabelAgent[C], LocalAgent[C, Report]):
     """
 
     fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | LabelAgent.fixed | {"guarantee", "cost", "exploration"}
-    proof: ClassVar[str] = "docs/privacy.md, classification trees"
+    proof: ClassVar[str] = "docs/privacy/classification-trees.md"
 
     def begin(self) -> None:
         """Open the ledger."""

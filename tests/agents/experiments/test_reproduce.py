@@ -42,9 +42,12 @@ Regret = Callable[[Trial, NDArray[np.float64]], NDArray[np.float64]]
 SEMILOG = 0.5 * (8 - 2**1.5) * math.sqrt(1000) / math.log(2)
 LINUCB = {"agent": "linucb", "env.dim": 4}
 UNIFORM = {"agent": "uniform", "env.dim": 4}
-MANY = {"fliphat-fig1-right", "fliphat-fig3-left", "fliphat-fig3-right", "lplr-theorem1", "lplr-theorem4"}
+MANY = {
+    *("fliphat-fig1-right", "fliphat-fig3-left", "fliphat-fig3-right", "lplr-theorem1", "lplr-theorem4"),
+    *("targets-assortment", "targets-linear", "targets-tables", "targets-trees"),
+}
 """Shipped experiments with so many cells that one seed of each takes seconds."""
-COUNTED = {"lplr-theorem1", "lplr-theorem2", "lplr-theorem4"}
+COUNTED = {"lplr-theorem1", "lplr-theorem2", "lplr-theorem4", "targets-linear", "targets-linear-regression"}
 """Shipped experiments whose statements tell horizons apart; users by counts, so that long horizons cost nothing."""
 
 

@@ -93,7 +93,7 @@ class GradientAgent(LocalLabelAgent[C, Array]):
     """
 
     fixed: ClassVar[frozenset[str]] = LocalLabelAgent.fixed | {"features", "device", "clip"}
-    proof: ClassVar[str] = "docs/privacy.md, linear classifiers"
+    proof: ClassVar[str] = "docs/privacy/linear-classifiers.md"
     clip: float = 1.0
     device: LocalRandomizer
     server: Descent

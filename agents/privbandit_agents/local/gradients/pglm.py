@@ -89,7 +89,7 @@ class PGLM(LocalLabelAgent[Config, Array]):
     Config: ClassVar[type[Any]] = Config
     gaussian = True
     fixed: ClassVar[frozenset[str]] = LocalLabelAgent.fixed | {"features", "device", "sigma", "bound", "known", "dim"}
-    proof: ClassVar[str] = "docs/privacy.md, linear classifiers"
+    proof: ClassVar[str] = "docs/privacy/linear-classifiers.md"
 
     def begin(self) -> None:
         """Calibrate the devices; start at w = 0."""

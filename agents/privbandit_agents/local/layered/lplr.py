@@ -170,7 +170,7 @@ class LPLR(LocalAgent[Config, Array]):
             delta=0.0,
             protects="context, action and reward of every user, from the server on",
             proven=proven,
-            reference="docs/privacy.md, layered regression",
+            reference="docs/privacy/layered-regression.md",
         )
 
     plays = staticmethod(arms_with_features)

@@ -60,7 +60,7 @@ class InputPerturbation(PureMomentAgent[Config]):
     """
 
     Config = Config
-    proof: ClassVar[str] = "docs/privacy.md, input perturbation"
+    proof: ClassVar[str] = "docs/privacy/input-perturbation.md"
     fixed: ClassVar[frozenset[str]] = PureMomentAgent.fixed | {"products"}
 
     def device(self) -> LaplaceOneHot:

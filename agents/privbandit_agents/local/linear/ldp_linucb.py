@@ -90,7 +90,7 @@ class LDPLinUCB(MomentAgent[Config]):
             delta=config.delta,
             protects="context, action and reward of every user, from the server on",
             proven=proven,
-            reference="docs/privacy.md, moments of a regression",
+            reference="docs/privacy/regression-moments.md",
         )
 
     def report(self, packed: Array) -> Array:

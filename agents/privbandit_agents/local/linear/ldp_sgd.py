@@ -58,7 +58,7 @@ class LDPSGD(PureMomentAgent[Config]):
     """
 
     Config = Config
-    proof: ClassVar[str] = "docs/privacy.md, public coordinates"
+    proof: ClassVar[str] = "docs/privacy/public-coordinates.md"
 
     def device(self) -> Hemisphere:
         """Return the randomizer of gradients over their largest length."""

@@ -122,7 +122,7 @@ class PureMomentAgent(MomentAgent[C]):
     """
 
     fixed: ClassVar[frozenset[str]] = MomentAgent.fixed | {"randomizer"}
-    proof: ClassVar[str] = "docs/privacy.md, local randomizers"
+    proof: ClassVar[str] = "docs/privacy/local-randomizers.md"
 
     @abstractmethod
     def device(self) -> LocalRandomizer:

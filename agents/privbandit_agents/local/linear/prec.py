@@ -79,7 +79,7 @@ class PREC(PureMomentAgent[Config]):
     """
 
     Config = Config
-    proof: ClassVar[str] = "docs/privacy.md, public coordinates"
+    proof: ClassVar[str] = "docs/privacy/public-coordinates.md"
     least_batch: ClassVar[int] = 32
 
     def device(self) -> Hemisphere:

@@ -95,9 +95,9 @@ def best_cap(
 def best_activity(epsilon: float, cells: int, cap: Cap, activity: float | None) -> tuple[float, float]:
     """Return the best activity for a cap and the log of the variance it leads to, up to a constant.
 
-    The variance is proportional to ((1 - 1/m) Z^2 + kappa Z / m) / (activity g^2), where kappa = 1 +
-    (e^epsilon - 1) mass and Z = 1 + activity (kappa - 1). It is least at activity = sqrt(1 + kappa / (m - 1))
-    / (kappa - 1), or at 1 if that is smaller.
+    The variance is proportional to ((1 - 1/m) Z^2 + kappa Z / m) / (activity g^2), where kappa = 1 + (e^epsilon - 1)
+    mass and Z = 1 + activity (kappa - 1). It is least at activity = sqrt(1 + kappa / (m - 1)) / (kappa - 1), or at 1 if
+    that is smaller.
 
     Args:
         epsilon: > 0, finite.

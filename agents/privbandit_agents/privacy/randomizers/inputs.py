@@ -1,7 +1,8 @@
 """Input perturbation: noisy records, and the sum of their outer products.
 
 John Duchi, Michael Jordan and Martin Wainwright, "Minimax Optimal Procedures for Locally Private Estimation", JASA
-2018, for the mechanism; the corrected second moment is that of errors-in-variables regression.
+2018, for the mechanism; the corrected second moment is that of errors-in-variables regression. Proof:
+docs/privacy/input-perturbation.md.
 """
 
 import math
@@ -18,10 +19,10 @@ from privbandit_agents.privacy.randomizers.randomizer import Array, Floats, gaus
 
 @dataclass(frozen=True)
 class NoisyProducts:
-    """Estimate svec(v v') from v + Laplace noise.
+    """Estimate svec(v v') from v + Laplace noise of scale b.
 
-    *Formal guarantees.* Post-processing of the report of ``randomizer``, which has one cell. The noise has mean 0,
-    variance 2 b^2, and independent coordinates, so (v + L)(v + L)' - 2 b^2 I is unbiased for v v'.
+    *Formal guarantees.* Post-processing of the report of ``randomizer``, which has one cell. (v + L)(v + L)' - 2 b^2 I
+    is unbiased for v v'.
 
     Attributes:
         randomizer: of vectors of dimension D.
@@ -31,7 +32,7 @@ class NoisyProducts:
 
     @property
     def variance(self) -> float:
-        """Return the variance of the noise in a coordinate, 2 b^2."""
+        """The variance of the noise in a coordinate, 2 b^2."""
         return 2 * self.randomizer.scale**2
 
     def estimate(self, reports: Array) -> Floats:
@@ -42,9 +43,7 @@ class NoisyProducts:
     def approximate_sum(self, values: Array, rng: Generator, counts: Array) -> Floats:
         """Draw the sum of ``estimate`` over ``counts[i]`` users of each value from its normal limit.
 
-        Mean and covariance are exact: v L' + L v' has covariance 2 b^2 G G', G the derivative of svec(v v') in v; L L'
-        has uncorrelated entries of variance 4 b^4 off the diagonal and 20 b^4 on it; the two are uncorrelated as L is
-        symmetric. For simulation with 500 users or more.
+        Mean and covariance are exact. For simulation with 500 users or more.
 
         Args:
             values: v, shape (m, D), within the randomizer's bounds.

@@ -7,16 +7,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from given import rng
 from privbandit_agents import make, play
 from privbandit_agents.audits.layered import history
 from privbandit_agents.local.layered.forest import Forest
 from privbandit_agents.local.layered.report import RELEASES
 
 WILD = [math.nan, math.inf, -math.inf, 1e38, -1e308]
-
-
-def rng(seed: int = 0) -> np.random.Generator:
-    return np.random.default_rng(seed)
 
 
 def world(horizon: int = 10_000, **kwargs: Any) -> Any:

@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim, Floats
-from privbandit_agents.experiments.claims import FOREVER
+from privbandit_agents.base.agent import NEVER
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 
 WORLD = {"id": "privbandit/Classification-v0", "horizon": 1000}
@@ -113,7 +113,7 @@ class GradientGame(MomentGame):
     def agent(self, seed: int) -> Any:
         """Return a fresh agent with that model, which stays while users report."""
         agent = super().agent(seed)
-        agent.server.plan = dataclasses.replace(agent.server.plan, batch=FOREVER)
+        agent.server.plan = dataclasses.replace(agent.server.plan, batch=NEVER)
         theta = AWAKE if "hidden" in self.config else agent.server.theta[:-1]
         agent.server.theta = np.append(theta, CERTAIN)
         return agent

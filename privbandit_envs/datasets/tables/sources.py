@@ -111,7 +111,7 @@ class Source:
 
 def read(entry: Mapping[str, Any]) -> Source:
     """Return the source that an entry of ``sources.toml`` describes."""
-    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
     plain["sizes"] = Sizes(**entry["sizes"])
     if "classes" in entry:
         plain["classes"] = tuple(entry["classes"]) or None

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from privbandit_agents.base.agent import Array, Space, n_arms
+from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 
 CLIP = 3.0
@@ -74,8 +74,3 @@ def logistic_fit(features: Floats, labels: Labels, ridge: float) -> Floats:
         return float(value), features.T @ (expit(score) - labels) + ridge * theta
 
     return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 500}).x)
-
-
-def two_labels(action_space: Space) -> str:
-    """Return "" if there are two labels, else what is needed, in words."""
-    return "" if n_arms(action_space) == 2 else "classification with two labels"

@@ -6,17 +6,17 @@ with the closed form of appendix A.2.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array, Space, n_arms
-from privbandit_agents.local.trees.lpct import LPCT, USERS
-from privbandit_agents.local.trees.partition import Cells
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.settings import Positive
+from privbandit_agents.local.label_agent import LocalLabelAgent
+from privbandit_agents.local.trees.partition import Cells, Partition, grow
 from privbandit_agents.local.trees.report import DEEPEST, LeafReport
-from privbandit_agents.local.trees.settings import Settings
-from privbandit_agents.local.trees.weighted_tree import Floats, Labels, WeightedTree
-from privbandit_envs.validate import positive
+from privbandit_agents.local.trees.votes import LeafVotes, TreeSettings
+from privbandit_agents.local.trees.weighted_tree import WeightedTree
 
 PAPER = 160.0
 """Variance of 2 V - U times epsilon^2 in the paper's report, in whose epsilon its depths are written."""
@@ -25,22 +25,37 @@ REFERENCE = 64
 
 
 @dataclass(frozen=True)
-class Config(Settings):
-    """Settings of pruned LPCT; more of them in ``Settings``: ``depth`` is that before pruning, None: the paper's.
+class Config(TreeSettings):
+    """Settings of pruned LPCT, beside those in ``TreeSettings``; ``depth`` is that before pruning, None: the paper's.
 
     Attributes:
         constant: C in the threshold sqrt(C log(n_P + n_Q)) of a clear label, in standard deviations, > 0.
     """
 
-    constant: float = 0.15
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        super().__post_init__()
-        positive(constant=self.constant)
+    constant: Positive = 0.15
 
 
-class LPCTPrune(LPCT):
+class PrunedVotes(LeafVotes[Config]):
+    """The algorithm of ``LPCTPrune``."""
+
+    def cut(self) -> Partition:
+        depth = self.config.depth or self.published_depth()
+        return grow(self.config.partition, *self.public_data, depth, self.cut_seed)
+
+    def published_depth(self) -> int:
+        """Return p_0 = floor(d/(2 + 2 d) log2(n_P epsilon^2 + n_Q^((2 + 2 d)/d))), in [1, 8]."""
+        other, _ = LeafReport(self.config.report, self.config.epsilon, REFERENCE, 2).variance
+        private = self.config.expected_users * PAPER / max(other, 1e-9)
+        x, y = self.public_data
+        share = x.shape[1] / (2 + 2 * x.shape[1])
+        depth: int = math.floor(share * math.log2(private + len(y) ** (1 / share)))
+        return min(max(depth, 1), DEEPEST)
+
+    def weighed(self) -> WeightedTree:
+        return PrunedTree(self.partition, *self.public_data, self.report.variance, self.config.constant)
+
+
+class LPCTPrune(LocalLabelAgent[Config, PrunedVotes]):
     """LPCT in which every leaf is answered for by the deepest ancestor whose label is clear.
 
     *Formal guarantees.* Those of ``LPCT``: pruning is a function of the released sums and of public data.
@@ -54,27 +69,10 @@ class LPCTPrune(LPCT):
         search only if it is clear.
     """
 
-    Config: ClassVar[type[Any]] = Config
-    postprocessing: ClassVar[frozenset[str]] = frozenset({"constant"})
-
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Classification with two labels in the unit cube."""
-        needs = super().plays(observation_space, action_space)
-        return needs or ("" if n_arms(action_space) == 2 else "classification with two labels")
-
-    def chosen_depth(self) -> int:
-        """Return p_0 = floor(d/(2 + 2 d) log2(n_P epsilon^2 + n_Q^((2 + 2 d)/d))), in [1, 8]."""
-        other, _ = LeafReport(self.config.report, self.config.epsilon, REFERENCE, 2).variance
-        private = (self.config.horizon or USERS) * PAPER / max(other, 1e-9)
-        x, y = self.public_data
-        share = x.shape[1] / (2 + 2 * x.shape[1])
-        depth: int = math.floor(share * math.log2(private + len(y) ** (1 / share)))
-        return min(max(depth, 1), DEEPEST)
-
-    def weighed(self) -> WeightedTree:
-        """Count the public rows for the statistics."""
-        return PrunedTree(self.partition, *self.public_data, self.report.variance, self.config.constant)
+    Config = Config
+    learns_by = PrunedVotes
+    postprocessing = frozenset({"constant"})
+    binary = True
 
 
 class PrunedTree(WeightedTree):
@@ -85,7 +83,6 @@ class PrunedTree(WeightedTree):
     """
 
     def __init__(self, partition: Cells, x: Array, y: Labels, noise: tuple[float, float], constant: float) -> None:
-        """Count the public rows."""
         super().__init__(partition, x, y, 2, noise)
         self.constant = constant
         self.share = x.shape[1] / (2 + 2 * x.shape[1])

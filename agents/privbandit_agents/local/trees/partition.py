@@ -5,18 +5,18 @@ Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classificatio
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 from numpy.random import Generator, default_rng
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.base.agent import Array
 from privbandit_envs.validate import one_of
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
-RULES = ("max-edge", "occupied", "random", "cart")
+Rule = Literal["max-edge", "occupied", "random", "cart"]
 LEAF = -1
 
 
@@ -69,7 +69,7 @@ class Partition:
     walk: tuple[Labels, Floats, Labels]
 
     @classmethod
-    def of(cls, feature: Any, threshold: Any, children: Any) -> "Partition":
+    def of(cls, feature: ArrayLike, threshold: ArrayLike, children: ArrayLike) -> "Partition":
         """Number the leaves and find the levels."""
         feature, children = np.asarray(feature, np.int64), np.asarray(children, np.int64).reshape(-1, 2)
         threshold, at_end = np.asarray(threshold, np.float64), feature < 0
@@ -166,7 +166,7 @@ def grow(rule: str, x: Array, y: Labels, depth: int, seed: int = 0) -> Partition
         seed: of ``"random"``.
     """
     x, y = np.asarray(x, np.float64), np.asarray(y)
-    if one_of(RULES, partition=rule) == "cart":
+    if one_of(get_args(Rule), partition=rule) == "cart":
         return cart(x, y, depth)
     tree = max_edge(x, y, depth, default_rng(seed) if rule == "random" else None)
     return occupied(tree, x) if rule == "occupied" else tree

@@ -5,6 +5,7 @@ entry in place of two vectors is enough, at a thirtieth of the variance and less
 """
 
 import math
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.random import Generator
@@ -19,9 +20,9 @@ from privbandit_envs.validate import one_of
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
-CHUNK = 2**22
+ENTRIES_A_BLOCK = 2**22
 """Entries of reports that are held at once."""
-REPORTS = ("laplace", "signed-subset", "ternary", "grr", "subset", "auto")
+Kind = Literal["laplace", "signed-subset", "ternary", "grr", "subset", "auto"]
 
 
 class LeafReport:
@@ -53,7 +54,7 @@ class LeafReport:
         self.leaves, self.labels = leaves, labels
         self.signed = labels == 2
         self.columns = 1 if self.signed else labels
-        if one_of(REPORTS, report=kind) == "subset" and self.signed:
+        if one_of(get_args(Kind), report=kind) == "subset" and self.signed:
             raise ValueError("report='subset' is for more than two labels; use 'auto'.")
         kinds = ("grr", "signed-subset" if self.signed else "subset") if kind == "auto" else (kind,)
         built = [(kind, self.build(kind, epsilon)) for kind in kinds]
@@ -108,7 +109,7 @@ class LeafReport:
 
     def summed(self, leaf: Labels, label: Labels, rng: Generator) -> Floats:
         """Draw the reports of n users, and return the sum of their estimates, shape (m, columns)."""
-        chunk = max(CHUNK // (self.leaves * self.columns), 1)
+        chunk = max(ENTRIES_A_BLOCK // (self.leaves * self.columns), 1)
         parts = [slice(start, start + chunk) for start in range(0, len(leaf), chunk)]
         sums = [self.randomizer.estimate_sum(self.randomize(leaf[p], label[p], rng)) for p in parts]
         return self.entries(np.sum(sums, axis=0)[None])[0] if sums else np.zeros((self.leaves, self.columns))

@@ -50,16 +50,10 @@ format: $(VENV)/.dev  ## format the code
 docs: $(VENV)/.docs  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
-bench: $(VENV)/.run  ## measure speed (as ratios), quality of play and noise of the counters
+bench: $(VENV)/.run  ## measure speed, memory and noise; tables of regret: privbandit reproduce targets-sparse, ...
 	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/quality.py
-	$(BIN)/python benchmarks/sparse.py
-	$(BIN)/python benchmarks/assortment.py
-	$(BIN)/python benchmarks/linear.py
 	$(BIN)/python benchmarks/trees.py
-	$(BIN)/python benchmarks/classification.py
 	$(BIN)/python benchmarks/privacy.py
-	$(BIN)/python benchmarks/privacy_counters.py
 
 bench-sweeps: $(VENV)/.dev  ## measure what sweeps cost beyond their trials, and what kills cost (about fifteen minutes)
 	$(BIN)/python benchmarks/sweeps.py

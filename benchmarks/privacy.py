@@ -47,7 +47,7 @@ VARIANCES: list[tuple[str, float, int, float]] = [
     ("laplace", 1, 64, 40.0),
     ("laplace", 2, 64, 10.0),
 ]
-"""Report, epsilon, leaves, and the variance of S = (y - 1/2) e_leaf for a user outside the leaf (docs/privacy.md)."""
+"""Report, epsilon, leaves, and the variance of S = (y - 1/2) e_leaf for a user outside the leaf (docs/privacy)."""
 AUDITED, EPSILONS = ("laplace", "signed-subset", "ternary", "grr"), (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -114,7 +114,7 @@ def memory(counter: Counter) -> int:
 
 
 def reports(options: Options, draws: int = 200_000) -> Iterator[Row]:
-    """Measure variances of the trees' reports beside those of docs/privacy.md, by formula and drawn."""
+    """Measure variances of the trees' reports beside those of docs/privacy, by formula and drawn."""
     rng = np.random.default_rng(0)
     for kind, epsilon, leaves, wanted in VARIANCES:
         report = LeafReport(kind, epsilon, leaves, 2)

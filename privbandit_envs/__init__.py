@@ -1,7 +1,7 @@
 """Gymnasium environments for contextual bandits; importing this package registers them."""
 
 from privbandit_envs.env import BanditEnv
-from privbandit_envs.problem import ArmProblem, Kinds, Problem, Served
+from privbandit_envs.problem import ArmProblem, Problem, Served, Support
 from privbandit_envs.registration import ENV_IDS, register
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.vector_env import BanditVectorEnv
@@ -12,11 +12,13 @@ __all__ = [
     "Assortments",
     "BanditEnv",
     "BanditVectorEnv",
-    "Kinds",
     "Problem",
     "Served",
+    "Support",
     "register",
 ]
+
+__version__ = "0.2.0"
 
 register("privbandit/Linear-v0", "privbandit_envs.families.linear:LinearProblem")
 register("privbandit/SparseLinear-v0", "privbandit_envs.families.sparse:SparseLinearProblem")

@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from privbandit_envs.population import Counts, Population, Tally
-from privbandit_envs.problem import Array, Kinds, Problem, Served
+from privbandit_envs.problem import Array, Problem, Served, Support
 from privbandit_envs.stream import Bookmark, UserStream, World
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
@@ -108,13 +108,13 @@ class BanditEnv(gym.Env[Array, Any]):
         return served
 
     @property
-    def kinds(self) -> Kinds | None:
+    def support(self) -> Support | None:
         """The contexts that exist, if users can be served by counts."""
         population = self._opened().population
-        return population.kinds if population else None
+        return population.support if population else None
 
     def draw_counts(self, n: int) -> Counts:
-        """Return how many of n new users have each of the contexts ``kinds``, shape (m,), without serving them."""
+        """Return how many of n new users have each of the contexts ``support``, shape (m,), without serving them."""
         self._fits(count(n=n))
         return self._population().draw(n)
 

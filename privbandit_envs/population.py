@@ -37,27 +37,27 @@ class Population:
     """An endless supply of users of one world, drawn as counts.
 
     Args:
-        problem: with ``kinds`` and ``outcome_law``.
+        problem: with ``support`` and ``outcome_law``.
         users: generator of who comes.
         outcomes: generator of what happens to them.
     """
 
     def __init__(self, problem: Problem, users: Generator, outcomes: Generator) -> None:
         """Work out what each action is worth in each context."""
-        kinds = problem.kinds()
-        if kinds is None:
+        support = problem.support()
+        if support is None:
             raise TypeError(f"{type(problem).__name__} has no finite set of contexts.")
-        self.problem, self.kinds = problem, kinds
-        self.best_reward = problem.expected_reward(kinds.contexts, problem.best_action(kinds.contexts))
+        self.problem, self.support = problem, support
+        self.best_reward = problem.expected_reward(support.contexts, problem.best_action(support.contexts))
         self._users, self._outcomes = users, outcomes
 
     def draw(self, n: int) -> Counts:
         """Return how many of n users have each context, shape (m,)."""
-        return self._users.multinomial(n, self.kinds.probabilities)
+        return self._users.multinomial(n, self.support.probabilities)
 
     def serve(self, rows: Array, actions: Array, counts: Array) -> Tally:
         """Realise actions: ``counts[i]`` users with the context ``rows[i]`` take ``actions[i]``."""
-        contexts = self.kinds.contexts[rows]
+        contexts = self.support.contexts[rows]
         expected = self.problem.expected_reward(contexts, actions)
         values, chances = self.problem.outcome_law(contexts, actions)
         drawn = self._outcomes.multinomial(counts, chances)

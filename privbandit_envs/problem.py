@@ -41,7 +41,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Kinds:
+class Support:
     """The contexts that exist, and how likely a user is to have each.
 
     Attributes:
@@ -109,7 +109,7 @@ class Problem(ABC):
         """Prepare a block of users for serving; a family overrides it only to be faster."""
         return Rounds(self, users, rng)
 
-    def kinds(self) -> Kinds | None:
+    def support(self) -> Support | None:
         """Return the contexts that exist, if they are finitely many and users are independent draws of them.
 
         With them and ``outcome_law``, users can be served by counts: see ``privbandit_envs.population``.

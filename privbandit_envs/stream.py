@@ -61,7 +61,7 @@ class World:
             instance = SeedSequence(self.instance_seed).spawn(1)[0]
         problem = self.problem_class(default_rng(instance), **self.config)  # type: ignore[call-arg]
         stream = UserStream(problem, Generator(SFC64(contexts)), Generator(SFC64(outcomes)))
-        if problem.kinds() is not None:
+        if problem.support() is not None:
             stream.population = Population(problem, *(Generator(SFC64(seed)) for seed in by_counts))
         return stream
 

@@ -168,7 +168,7 @@ def check_episode(env_id: str, **kwargs: Any) -> None:
     shown, _ = env.reset()
     assert env.problem is world, "reset() without a seed drew a new world"
     seen = [first, *(step[0] for step in steps)]
-    if env.kinds is not None:  # then different users may well have the same context
+    if env.support is not None:  # then different users may well have the same context
         return
     assert not np.array_equal(shown, seen[-1]), "reset() brought the user who was left unserved"
     old = [any(np.array_equal(user, context) for context in seen) for user in env.upcoming(20)]
@@ -237,13 +237,13 @@ def check_counts(env_id: str, **kwargs: Any) -> None:
     """Users by counts, where a world serves them, have the contexts and the mean rewards of the stream."""
     env = make(env_id, **kwargs)
     env.reset(seed=8)
-    if env.kinds is None:
+    if env.support is None:
         return
-    known = {kind.tobytes() for kind in env.kinds.contexts}
-    assert all(context.tobytes() in known for context in env.upcoming(20)), "the stream has contexts not in kinds()"
+    known = {kind.tobytes() for kind in env.support.contexts}
+    assert all(context.tobytes() in known for context in env.upcoming(20)), "the stream has contexts outside support()"
     rows = np.flatnonzero(env.draw_counts(20))
     actions = np.array([env.action_space.sample() for _ in rows])
-    contexts = env.kinds.contexts[rows]
+    contexts = env.support.contexts[rows]
     values, chances = env.problem.outcome_law(contexts, actions)
     assert np.allclose(chances.sum(axis=1), 1) and (chances >= 0).all(), "outcome_law() has no probabilities"
     means = env.problem.expected_reward(contexts, actions)

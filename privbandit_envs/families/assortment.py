@@ -154,7 +154,7 @@ class AssortmentProblem(Problem):
 
 
 class AssortmentRounds(Rounds):
-    """A block of users whose weights and best sets are known and whose luck (one uniform each) is drawn."""
+    """A block of users whose weights and best sets are known and whose uniforms (one each) are drawn."""
 
     def __init__(self, problem: AssortmentProblem, users: Array, rng: Generator) -> None:
         """Work out the block."""
@@ -168,14 +168,14 @@ class AssortmentRounds(Rounds):
         else:
             self.best = problem.best_sets(self.weights, self.revenues)
         self.best_reward = offer(self.weights, self.revenues, self.best).expected_revenue
-        self.luck = rng.random(len(users))
+        self.uniforms = rng.random(len(users))
         self._lists: tuple[list[float], list[float]] | None = None
 
     def serve(self, rows: slice, actions: Array) -> Served:
         """Realise the assortments of the users in ``rows``."""
         weights, revenues = self.weights[rows], self.revenues[rows]
         offered = offer(weights, revenues, actions)
-        bought = purchase(offered, self.luck[rows])
+        bought = purchase(offered, self.uniforms[rows])
         expected = offered.expected_revenue
         regret = np.maximum(self.best_reward[rows] - expected, 0.0)
         return Served(bought, revenue_of(bought, revenues), expected, regret, self.best[rows])
@@ -193,7 +193,7 @@ class AssortmentRounds(Rounds):
     def serve_one(self, row: int, action: Any) -> tuple[float, dict[str, Any]]:
         """Realise one user's assortment: the sums of ``serve`` in the same order, over the few offered items."""
         if self._lists is None:
-            self._lists = self.luck.tolist(), self.best_reward.tolist()
+            self._lists = self.uniforms.tolist(), self.best_reward.tolist()
         items = self._items(action)
         weights = self.weights[row][items].tolist()
         cumulative = list(accumulate(weights, initial=0.0))

@@ -8,7 +8,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 
 from privbandit_envs.families.gaussians import gaussians
-from privbandit_envs.problem import ArmProblem, Array, Floats, Kinds, pick
+from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
 from privbandit_envs.validate import count, fraction, numbers, one_of, positive
 
 DESIGNS = ("sphere", "case1", "case2", "ill", "mixed")
@@ -102,7 +102,7 @@ class LinearProblem(ArmProblem):
         noisy: Floats = means + (2 * u - 1) * (1 - np.abs(means))
         return noisy
 
-    def kinds(self) -> Kinds | None:
+    def support(self) -> Support | None:
         """Return the support, if it is finite and a reward takes finitely many values."""
         return self._support if self.noise == "rademacher" else None
 
@@ -125,13 +125,13 @@ class LinearProblem(ArmProblem):
             direction[2:] = 0
         return norm * direction / np.linalg.norm(direction)
 
-    def _supported(self, support: int | str, rng: Generator) -> Kinds:
+    def _supported(self, support: int | str, rng: Generator) -> Support:
         """Return the contexts that exist."""
         if support != "all":
             if isinstance(support, str):
                 raise ValueError(f"support must be a number of contexts or 'all'; got {support!r}.")
             contexts = self._features(count(support=support), rng)
-            return Kinds(contexts, np.full(len(contexts), 1 / len(contexts)))
+            return Support(contexts, np.full(len(contexts), 1 / len(contexts)))
         atoms, chances = self._atoms()
         n_arms = self.observation_space.shape[0]  # type: ignore[index]
         if len(atoms) ** n_arms > MOST_CONTEXTS:
@@ -139,7 +139,7 @@ class LinearProblem(ArmProblem):
                 f"support 'all' has {len(atoms)}^{n_arms} contexts, more than {MOST_CONTEXTS}; give a number of them."
             )
         places = np.indices((len(atoms),) * n_arms).reshape(n_arms, -1).T  # every arm's atom, in all combinations
-        return Kinds(atoms[places], chances[places].prod(axis=1))
+        return Support(atoms[places], chances[places].prod(axis=1))
 
     def _atoms(self) -> tuple[Array, Floats]:
         """Return the features that one arm of a discrete design may have, and their probabilities."""

@@ -53,12 +53,12 @@ def offer(weights: Floats, revenues: Array, sets: Array) -> Offer:
     return Offer(places % n_items, cumulative, earned / (1.0 + cumulative[:, -1]))
 
 
-def purchase(offered: Offer, luck: Floats) -> NDArray[np.intp]:
-    """Return what each of n users buys: an item, or -1; ``luck`` is uniform on [0, 1)."""
-    target = luck * (1.0 + offered.cumulative_weight[:, -1]) - 1.0
+def purchase(offered: Offer, uniforms: Floats) -> NDArray[np.intp]:
+    """Return what each of n users buys: an item, or -1; ``uniforms`` are draws on [0, 1)."""
+    target = uniforms * (1.0 + offered.cumulative_weight[:, -1]) - 1.0
     position = (offered.cumulative_weight <= target[:, None]).sum(axis=1)
     nothing = (target < 0) | (position == offered.items.shape[1])
-    return np.where(nothing, NO_PURCHASE, offered.items[np.arange(len(luck)), np.where(nothing, 0, position)])
+    return np.where(nothing, NO_PURCHASE, offered.items[np.arange(len(uniforms)), np.where(nothing, 0, position)])
 
 
 def revenue_of(bought: NDArray[np.intp], revenues: Array) -> Floats:

@@ -68,7 +68,7 @@ class SparseLinearProblem(ArmProblem):
         self.observation_space = Box(-BOUND, BOUND, shape, self.dtype)
         self.action_space = Discrete(n_arms)
         self.beta = draw_beta(dim, sparsity, coefficients, rng) if beta is None else numbers(dim, beta=beta)
-        self._support = np.flatnonzero(self.beta)
+        self._nonzero = np.flatnonzero(self.beta)
 
     def contexts(self, n: int, rng: Generator) -> Array:
         """Draw features, shape (n, K, d)."""
@@ -78,8 +78,8 @@ class SparseLinearProblem(ArmProblem):
         return np.clip(x, -BOUND, BOUND, out=x)
 
     def means(self, contexts: Array) -> Floats:
-        """Return x . beta for every arm, shape (n, K); only the support is read."""
-        means: Floats = contexts[..., self._support].astype(np.float64) @ self.beta[self._support]
+        """Return x . beta for every arm, shape (n, K); only nonzero entries of beta are read."""
+        means: Floats = contexts[..., self._nonzero].astype(np.float64) @ self.beta[self._nonzero]
         return means
 
     def rewards(self, means: Floats, rng: Generator) -> Floats:

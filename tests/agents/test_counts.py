@@ -10,7 +10,8 @@ from privbandit_agents import make, play
 from privbandit_agents.experiments import Trial, run_trial
 from privbandit_agents.experiments.cells import cells_of
 from privbandit_agents.experiments.measured import measured, reading_of
-from privbandit_agents.registry import AGENTS, field_names, find
+from privbandit_agents.registry import field_names, find
+from privbandit_agents.zoo import AGENTS
 from scipy import stats
 
 WORLD: dict[str, Any] = {"n_arms": 3, "dim": 2, "design": "ill", "delta": 0.04, "support": 20, "instance_seed": 5}
@@ -80,11 +81,11 @@ def test_sums_of_reports_have_the_law_of_reports(name: str) -> None:
     agent: Any = make(name, env, seed=1, **EASY[name])
     if not hasattr(agent, "channel"):
         return
-    contexts = env.unwrapped.kinds.contexts[:2]
+    contexts = env.unwrapped.support.contexts[:2]
     actions, feedback, counts = np.array([0, 1]), np.array([1.0, -1.0]), np.array([400, 200])
     repeated = [np.repeat(part, counts, axis=0) for part in (contexts, actions, feedback)]
-    single = np.array([agent.channel.decode(agent.randomize(*repeated)).sum(axis=0) for _ in range(1000)])
-    summed = np.array([agent.randomize_sum(contexts, actions, feedback, counts) for _ in range(1000)])
+    single = np.array([agent.channel.decode(agent.randomize(*repeated)).sum(axis=0) for _ in range(1500)])
+    summed = np.array([agent.randomize_sum(contexts, actions, feedback, counts) for _ in range(3000)])
     for ours, theirs in zip(summed.T, single.T, strict=True):
         assert stats.ks_2samp(ours, theirs).pvalue > 1e-4
         centre = theirs.mean()
@@ -120,7 +121,7 @@ def test_errors_of_predictions_are_those_of_the_estimate() -> None:
     agent: Any = make("ldp-greedy", env, seed=0, epsilon=8.0)
     result = play(env, agent, seed=0, checkpoints=[600, 20_000, 40_000])
     problem: Any = env.unwrapped.problem  # type: ignore[attr-defined]
-    error = problem.kinds().contexts @ (agent.scorer[:, -1] - problem.theta)
+    error = problem.support().contexts @ (agent.scorer[:, -1] - problem.theta)
     assert result.mad is not None and result.mse is not None
     assert result.mad[-1] == pytest.approx(np.abs(error).mean(), rel=1e-4)
     assert result.mse[-1] == pytest.approx((error**2).mean(), rel=1e-4)

@@ -11,7 +11,7 @@ from scipy import stats
 from privbandit_envs import register
 from privbandit_envs.env import BanditEnv
 from privbandit_envs.families.linear import LinearProblem
-from privbandit_envs.problem import Kinds
+from privbandit_envs.problem import Support
 from privbandit_envs.testing import check_counts, check_episode
 from privbandit_envs.wrappers import RegretCurve
 
@@ -25,16 +25,16 @@ def world(seed: int = 0, **changes: Any) -> BanditEnv:
 
 
 def arms(env: BanditEnv) -> np.ndarray:
-    assert env.kinds is not None
-    return np.arange(len(env.kinds.contexts)) % 3
+    assert env.support is not None
+    return np.arange(len(env.support.contexts)) % 3
 
 
 def test_contexts_come_as_often_as_in_the_stream() -> None:
     env = world()
-    assert env.kinds is not None
+    assert env.support is not None
     counts = env.draw_counts(20_000)
     stream = env.upcoming(20_000)
-    seen = np.array([(stream == context).all(axis=(1, 2)).sum() for context in env.kinds.contexts])
+    seen = np.array([(stream == context).all(axis=(1, 2)).sum() for context in env.support.contexts])
     assert counts.sum() == 20_000
     assert stats.chi2_contingency(np.stack([counts, seen])).pvalue > 1e-4
     assert stats.chi2_contingency(np.stack([counts * (1 + 0.3 * (np.arange(12) < 6)), seen])).pvalue < 1e-4
@@ -42,10 +42,10 @@ def test_contexts_come_as_often_as_in_the_stream() -> None:
 
 def test_rewards_have_the_law_of_the_stream() -> None:
     env = world()
-    assert env.kinds is not None
+    assert env.support is not None
     rows = np.arange(12)
     tally = env.serve_counts(rows, arms(env), np.full(12, 40_000))
-    means = env.problem.expected_reward(env.kinds.contexts, arms(env))
+    means = env.problem.expected_reward(env.support.contexts, arms(env))
     for row in rows:
         here = tally.rows == row
         assert tally.counts[here].sum() == 40_000 and set(tally.feedback[here]) <= {-1.0, 1.0}
@@ -56,8 +56,8 @@ def test_rewards_have_the_law_of_the_stream() -> None:
 def test_regret_is_the_oracles() -> None:
     env, twin = world(), world()
     contexts = twin.upcoming(3000)
-    assert env.kinds is not None
-    rows = np.array([(env.kinds.contexts == context).all(axis=(1, 2)).argmax() for context in contexts])
+    assert env.support is not None
+    rows = np.array([(env.support.contexts == context).all(axis=(1, 2)).argmax() for context in contexts])
     served = twin.serve(arms(env)[rows])
     tally = env.serve_counts(np.arange(12), arms(env), np.bincount(rows, minlength=12))
     assert tally.regret == pytest.approx(served.regret.sum())
@@ -83,7 +83,7 @@ def test_a_bookmark_holds_the_place_among_the_counted() -> None:
 @pytest.mark.parametrize("changes", [{"support": None}, {"noise": "uniform"}])
 def test_a_world_without_finitely_many_contexts_or_rewards_has_none(changes: dict[str, Any]) -> None:
     env = world(**changes)
-    assert env.kinds is None
+    assert env.support is None
     with pytest.raises(TypeError, match=r"serve its users with step or serve\.$"):
         env.draw_counts(5)
 
@@ -92,9 +92,9 @@ def test_a_world_without_finitely_many_contexts_or_rewards_has_none(changes: dic
     ("chances", "message"),
     [([0.5], r"must be 2, one for each context; got \(1,\)"), ([0.5, 0.6], "add up to 1"), ([-0.5, 1.5], ">= 0")],
 )
-def test_probabilities_of_kinds_are_checked(chances: list[float], message: str) -> None:
+def test_probabilities_of_a_support_are_checked(chances: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Kinds(np.zeros((2, 3, 4)), np.array(chances))
+        Support(np.zeros((2, 3, 4)), np.array(chances))
 
 
 def test_an_episode_serves_no_more_users_than_it_has() -> None:
@@ -118,13 +118,13 @@ def test_a_curve_counts_many_users_up_to_its_next_checkpoint() -> None:
 def test_all_contexts_of_a_discrete_design_have_its_law(design: str, n_arms: int, dim: int) -> None:
     settings: dict[str, Any] = {"design": design, "n_arms": n_arms, "dim": dim, "delta": 0.2}
     listed, drawn = world(support="all", **settings), world(support=None, **settings)
-    assert listed.kinds is not None and listed.kinds.probabilities.sum() == pytest.approx(1)
-    kinds = listed.kinds.contexts
-    assert len(np.unique(kinds, axis=0)) == len(kinds)
-    seen = [(env.upcoming(20_000)[:, None] == kinds).all(axis=(2, 3)).sum(axis=0) for env in (listed, drawn)]
+    assert listed.support is not None and listed.support.probabilities.sum() == pytest.approx(1)
+    support = listed.support.contexts
+    assert len(np.unique(support, axis=0)) == len(support)
+    seen = [(env.upcoming(20_000)[:, None] == support).all(axis=(2, 3)).sum(axis=0) for env in (listed, drawn)]
     for counts in (*seen, listed.draw_counts(20_000)):
         assert counts.sum() == 20_000
-        assert stats.chisquare(counts, 20_000 * listed.kinds.probabilities).pvalue > 1e-4
+        assert stats.chisquare(counts, 20_000 * listed.support.probabilities).pvalue > 1e-4
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class LabelAgent(Agent[L]):
 
     uses_public_data = True
     postprocessing: ClassVar[frozenset[str]] = frozenset()
-    """Settings that another value of costs no privacy: they only change what is made of the reports."""
+    """Settings that may change at no cost of privacy, since the reports do not depend on them."""
 
     plays = staticmethod(labels_of_contexts)
 

@@ -225,26 +225,32 @@ def part_of(trials: Sequence["Trial"], shard: str) -> Sequence["Trial"]:
 
 @app.command("audit")
 def audit_target(
-    name: Annotated[str, typer.Argument(help="A mechanism or a private agent.")],
+    name: Annotated[str, typer.Argument(help="A mechanism, a private agent, or module:name for an agent of yours.")],
     epsilon: Annotated[float, typer.Option(help="Claimed epsilon.")] = 1.0,
-    delta: Annotated[float | None, typer.Option(help="Claimed delta, where there is one.  [default: 1e-5]")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Claimed delta, where there is one.  [default: by target]")
+    ] = None,
     runs: Annotated[int | None, typer.Option(help="Fresh runs of each world.  [default: by target]")] = None,
     calibration: Annotated[str, typer.Option(help="correct or published.")] = "correct",
+    env: Annotated[str | None, typer.Option(help="Environment of an agent.  [default: the first it plays]")] = None,
+    assignments: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of an agent; may repeat.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the audit.")] = 0,
     confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.999,
     folder: Annotated[Path, typer.Option("--out", help="Folder of the picture.")] = Path("runs/audit"),
 ) -> None:
     """Bound a target's epsilon from below; exit 1 if the claim is refuted."""
     with usage_errors("audit"):
-        from privbandit_agents.cli.audit import draw_trade_off, run_audit, verdict_table
+        from privbandit_agents.audits.registry import game
+        from privbandit_agents.cli.audit import config_of, draw_trade_off, result_table, run_audit
 
-        verdict, pair = run_audit(name, epsilon, delta, runs, calibration, seed, confidence, err)
+        played = game(name, epsilon, delta, calibration, env, config_of(assignments or []))
+        result = run_audit(played, runs, seed, confidence, err)
     check_writable(folder)
-    picture = folder / f"{name}-{calibration}.png"
-    draw_trade_off(verdict, picture)
-    out.print(verdict_table(verdict, pair, calibration))
+    picture = folder / f"{name.replace(':', '-')}-{calibration}.png"
+    draw_trade_off(result, picture)
+    out.print(result_table(result, played, calibration))
     print(f"picture: {picture}")
-    raise typer.Exit(1 if verdict.refuted else 0)
+    raise typer.Exit(1 if result.refuted else 0)
 
 
 def check_writable(folder: Path) -> None:

@@ -10,7 +10,8 @@ from rich.text import Text
 from privbandit_agents.experiments.catalogue import agent_defaults, env_defaults, env_summary
 from privbandit_agents.experiments.labels import as_text, short
 from privbandit_agents.experiments.usage import missing_module
-from privbandit_agents.registry import AGENTS, can_play
+from privbandit_agents.registry import can_play
+from privbandit_agents.zoo import AGENTS
 from privbandit_envs.registration import ENV_IDS
 
 Lines = Iterator[Text | Padding]

@@ -29,7 +29,7 @@ class Settled(Protocol):
     """What has settings by which it is found."""
 
     @property
-    def settings(self) -> Mapping[str, Any]: ...  # noqa: D102
+    def settings(self) -> Mapping[str, Any]: ...
 
 
 Found = TypeVar("Found", bound=Settled)

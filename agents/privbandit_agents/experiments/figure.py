@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from privbandit_agents.experiments.labels import as_text, short
 from privbandit_agents.experiments.report import interval_factor
 from privbandit_agents.experiments.trial import Outcome
-from privbandit_agents.registry import AGENTS
+from privbandit_agents.zoo import AGENTS
 from privbandit_envs.files import atomic
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")
@@ -46,11 +46,11 @@ class Labelled(Protocol):
     """A line: the agent that plays, the line's name, and how many seeds it is the mean of."""
 
     @property
-    def agent(self) -> str: ...  # noqa: D102
+    def agent(self) -> str: ...
     @property
-    def label(self) -> str: ...  # noqa: D102
+    def label(self) -> str: ...
     @property
-    def seeds(self) -> int: ...  # noqa: D102
+    def seeds(self) -> int: ...
 
 
 @dataclass(frozen=True)

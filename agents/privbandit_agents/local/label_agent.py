@@ -29,7 +29,7 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
     """
 
     learns_by: ClassVar[type[Any]]
-    proof: ClassVar[str] = "docs/privacy.md, classification trees"
+    proof: ClassVar[str] = "docs/privacy/classification-trees.md"
     binary: ClassVar[bool] = False
     """Whether the agent is for two labels only."""
 

@@ -73,7 +73,7 @@ class Learner(ABC, Generic[S]):
 
     @abstractmethod
     def begin(self, rng: Generator) -> None:
-        """Prepare for the first user."""
+        """Prepare for the first user; ``rng`` is for what is drawn before."""
 
     @property
     def cost(self) -> Cost:
@@ -116,7 +116,7 @@ class Learner(ABC, Generic[S]):
         return np.asarray(self.chances(contexts).argmax(axis=1))
 
     def reprocess(self, config: S) -> None:
-        """Take over other settings that do not change the reports."""
+        """Take over settings that do not change the reports."""
         self.config = config
         self.conclude()
 

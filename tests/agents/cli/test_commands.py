@@ -9,7 +9,7 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 from privbandit_agents.cli.commands import app
 from privbandit_agents.experiments import load_results
-from privbandit_agents.registry import AGENTS
+from privbandit_agents.zoo import AGENTS
 from typer.testing import CliRunner, Result
 
 from privbandit_envs import ENV_IDS

@@ -17,7 +17,7 @@ from privbandit_agents.experiments import Trial, load_results, run_trial, store
 from privbandit_agents.experiments.claims import BusyError, claim
 from privbandit_agents.experiments.engine import BUNDLE, Bundles, Engine, kept, run_trials
 from privbandit_agents.experiments.usage import UsageError
-from privbandit_agents.registry import AGENTS
+from privbandit_agents.zoo import AGENTS
 
 fcntl = pytest.importorskip("fcntl")
 

@@ -6,7 +6,7 @@ import pytest
 from privbandit_agents.experiments.plan import bundled, named_plan, override, pairs_plan, read_plan
 from privbandit_agents.experiments.settings import from_yaml
 from privbandit_agents.experiments.usage import UsageError
-from privbandit_agents.registry import AGENTS
+from privbandit_agents.zoo import AGENTS
 
 GOOD = """
 envs:

@@ -15,7 +15,7 @@ from privbandit_agents import make, save
 from privbandit_agents.experiments import Outcome, Trial, run_trial
 from privbandit_agents.experiments.engine import run_trials
 from privbandit_agents.experiments.store import canonical, path_of, read_result
-from privbandit_agents.registry import AGENTS
+from privbandit_agents.zoo import AGENTS
 
 LINUCB = Trial("privbandit/Linear-v0", "linucb", 400, 3, {"dim": 6, "n_arms": 3}, {"alpha": 0.5}, checkpoints=40)
 OUTSIDE = """

@@ -1,4 +1,4 @@
-"""The conditions that every private agent and mechanism here has to keep, one test each (docs/privacy.md)."""
+"""The conditions that every private agent and mechanism here has to keep, one test each (docs/privacy/index.md)."""
 
 import math
 from typing import Any

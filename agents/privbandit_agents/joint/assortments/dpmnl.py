@@ -1,7 +1,7 @@
 """DPMNL: differentially private assortments under the contextual multinomial-logit model.
 
 Young Hyun Cho and Will Wei Sun, "Privacy-Preserving Dynamic Assortment Selection", 2024, Algorithms 1 (DPMNL),
-2 (PrivateMLE) and 3 (PrivateCov); docs/privacy.md has the proofs.
+2 (PrivateMLE) and 3 (PrivateCov); docs/privacy/dpmnl.md has the proofs.
 """
 
 import math
@@ -132,7 +132,7 @@ class DPMNL(CentralAgent[Config, Array]):
             rho=rho,
             protects="context, assortment and purchase of every user, from all others",
             proven=not published,
-            reference="docs/privacy.md, DPMNL",
+            reference="docs/privacy/dpmnl.md",
         )
         for_cov = (1 - config.mle_share) * rho
         mle = self._private_mle(config.mle_share * rho / config.calls, published)

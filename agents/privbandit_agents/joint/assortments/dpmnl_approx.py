@@ -51,7 +51,7 @@ class DPMNLApprox(DPMNL):
             delta=delta,
             protects="context, assortment and purchase of every user, from all others",
             proven=not published,
-            reference="docs/privacy.md, DPMNL",
+            reference="docs/privacy/dpmnl.md",
         )
         for_cov = (1 - share) * epsilon, (1 - share) * delta
         counted = min(for_cov[0] ** 2 / (32 * math.log(4 / for_cov[1]) ** 2), epsilon_to_rho(*for_cov))

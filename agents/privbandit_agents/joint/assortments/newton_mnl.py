@@ -1,7 +1,7 @@
 """Noisy Newton steps for assortments: clipped derivatives of disjoint batches of users, each at the full budget.
 
 The project's own algorithm for the setting of Young Hyun Cho and Will Wei Sun, "Privacy-Preserving Dynamic Assortment
-Selection"; the proof is in docs/privacy.md.
+Selection"; the proof is in docs/privacy/newton-steps.md.
 """
 
 import math
@@ -134,7 +134,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
             delta=None if given_rho else config.delta,
             rho=self.rho,
             protects="context, set and purchase of every user, from all others",
-            reference="docs/privacy.md, noisy Newton steps",
+            reference="docs/privacy/newton-steps.md",
         )
         self.noise = self.rng.spawn(1)[0]
         middle = 0.0 if config.box is None else sum(config.box) / 2

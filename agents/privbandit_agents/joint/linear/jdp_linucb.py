@@ -95,7 +95,7 @@ class JDPLinUCB(CentralAgent[Config, Array]):
             delta=None if given_rho else config.delta,
             rho=rho,
             protects="context, action and reward of every user, from all others",
-            reference="docs/privacy.md, moments of a regression and continual counting",
+            reference="docs/privacy/regression-moments.md and docs/privacy/continual-counting.md",
         )
         self.release = np.zeros((self.dim, self.dim + 1))
         self.users, self.refit_at = 0, 1

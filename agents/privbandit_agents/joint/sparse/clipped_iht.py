@@ -1,7 +1,8 @@
 """Clipped iterative hard thresholding: a sparse bandit that learns at budgets where gradient steps drown in noise.
 
 The project's own algorithm for the setting of Sunrit Chakraborty, Saptarshi Roy and Debabrota Basu, "FLIPHAT: Joint
-Differential Privacy for High Dimensional Sparse Linear Bandits", 2024; the proof is in docs/privacy.md.
+Differential Privacy for High Dimensional Sparse Linear Bandits", 2024;
+the proof is in docs/privacy/clipped-contributions.md.
 """
 
 import math
@@ -120,7 +121,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
             delta=None if given_rho else config.delta,
             rho=self.rho,
             protects="context, action and reward of every user, from all others",
-            reference="docs/privacy.md, clipped contributions",
+            reference="docs/privacy/clipped-contributions.md",
         )
         self.noise = self.rng.spawn(1)[0]
         self.release = np.zeros((2, self.dim))

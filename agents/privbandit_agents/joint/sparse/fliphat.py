@@ -142,7 +142,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
             rho=self.rho if config.composition == "zcdp" and proven else None,
             protects="context, action and reward of every user, from all others",
             proven=proven,
-            reference="docs/privacy.md, noisy iterative hard thresholding",
+            reference="docs/privacy/iterative-hard-thresholding.md",
         )
         self.release = np.zeros(self.dim)
         self.episode, self.users = 0, 0

@@ -106,7 +106,7 @@ class GradientLearner(Learner[S]):
 
     @abstractmethod
     def schedule(self) -> Schedule:
-        """Return how to step."""
+        """Return how to step; the devices are there already."""
 
     def encode(self, contexts: Floats, labels: Labels, theta: Floats | None = None) -> Floats:
         """Return what devices randomize, shape (n, D); they scale it into the unit ball."""

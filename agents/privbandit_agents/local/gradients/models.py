@@ -5,12 +5,11 @@ from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.local.gradients.features import PublicFeatures
+from privbandit_agents.local.gradients.features import PublicFeatures, fit
 
 PRETRAINING = 200
 """Most steps of L-BFGS on the public rows."""
@@ -76,17 +75,15 @@ class Network:
             ridge: > 0.
             rng: of the weights.
         """
-        theta = normal_start(self.hidden, features.shape[1], rng)
-        if len(np.unique(labels)) < 2:
-            return theta
-
-        def loss(theta: Floats) -> tuple[float, Floats]:
-            score = self.forward(features, theta)[1]
-            value = np.logaddexp(0, np.where(labels == 1, -score, score)).sum()
-            penalty = ridge / 2 * theta @ theta
-            return float(value + penalty), self.summed_gradient(features, labels, theta) + ridge * theta
-
-        return np.asarray(minimize(loss, theta, jac=True, method="L-BFGS-B", options={"maxiter": PRETRAINING}).x)
+        start = normal_start(self.hidden, features.shape[1], rng)
+        return fit(
+            start,
+            labels,
+            ridge,
+            score=lambda theta: self.forward(features, theta)[1],
+            gradient=lambda theta: self.summed_gradient(features, labels, theta),
+            steps=PRETRAINING,
+        )
 
     def split(self, theta: Floats) -> tuple[Floats, Floats, np.float64]:
         """Return the hidden weights (h, D), the output's weights (h,) and its offset."""

@@ -144,7 +144,7 @@ class PGLM(LocalLabelAgent[Config, NoisyMoments]):
 
     Config = Config
     learns_by = NoisyMoments
-    proof = "docs/privacy.md, linear classifiers"
+    proof = "docs/privacy/linear-classifiers.md"
     gaussian = True
     binary = True
 

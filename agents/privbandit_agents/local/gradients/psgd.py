@@ -64,7 +64,6 @@ class PublicStart(GradientLearner[P]):
     kind = "bin-cap"
 
     def schedule(self) -> Schedule:
-        """Return steps of one length, one user each."""
         return Schedule(self.config.step, power=self.config.power)
 
 
@@ -92,7 +91,7 @@ class PSGDLinear(LocalLabelAgent[Config, LinearStart]):
 
     Config = Config
     learns_by = LinearStart
-    proof = "docs/privacy.md, linear classifiers"
+    proof = "docs/privacy/linear-classifiers.md"
     binary = True
 
 
@@ -101,5 +100,5 @@ class PSGDNetwork(LocalLabelAgent[NetworkConfig, NetworkStart]):
 
     Config = NetworkConfig
     learns_by = NetworkStart
-    proof = "docs/privacy.md, linear classifiers"
+    proof = "docs/privacy/linear-classifiers.md"
     binary = True

@@ -17,7 +17,7 @@ from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.learner import LocalLabelSettings
 
 LONGEST = 3.0
-"""The first step of a batch moves theta at most so far by default."""
+"""By default the first step moves theta at most so far."""
 NOISE = 8.0
 """Variance of a report's coordinate (about that of epsilon = 1) above which default steps shrink in proportion."""
 BATCH = 500
@@ -55,7 +55,6 @@ class WarmDescent(GradientLearner[Config]):
     """The algorithm of ``WarmLDPSGD``."""
 
     def start(self, rng: Generator) -> tuple[Linear, Floats]:
-        """Fit the public rows."""
         x, y = self.public_data
         features = PublicFeatures.of(x)
         self.kind, self.clip = self.config.report, self.config.clip
@@ -90,5 +89,5 @@ class WarmLDPSGD(LocalLabelAgent[Config, WarmDescent]):
 
     Config = Config
     learns_by = WarmDescent
-    proof = "docs/privacy.md, linear classifiers"
+    proof = "docs/privacy/linear-classifiers.md"
     binary = True

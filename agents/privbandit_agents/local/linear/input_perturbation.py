@@ -48,7 +48,7 @@ class InputPerturbation(MomentAgent[Config]):
     """
 
     Config = Config
-    proof = "docs/privacy.md, input perturbation"
+    proof = "docs/privacy/input-perturbation.md"
 
     def open_channel(self) -> ProductsChannel:
         self.products: NoisyProducts = inputs(self.config.epsilon, self.dim)

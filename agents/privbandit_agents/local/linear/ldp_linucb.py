@@ -56,7 +56,7 @@ class LDPLinUCB(MomentAgent[Config]):
     """
 
     Config = Config
-    proof = "docs/privacy.md, moments of a regression"
+    proof = "docs/privacy/regression-moments.md"
     gaussian = True
 
     def begin(self) -> None:

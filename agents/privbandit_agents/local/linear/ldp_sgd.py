@@ -47,7 +47,7 @@ class LDPSGD(MomentAgent[Config]):
     """
 
     Config = Config
-    proof = "docs/privacy.md, public coordinates"
+    proof = "docs/privacy/public-coordinates.md"
 
     def begin(self) -> None:
         super().begin()

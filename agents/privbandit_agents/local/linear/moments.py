@@ -55,7 +55,7 @@ class MomentAgent(LocalAgent[M, Array]):
     """
 
     fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"channel"}
-    proof: ClassVar[str] = "docs/privacy.md, local randomizers"
+    proof: ClassVar[str] = "docs/privacy/local-randomizers.md"
     least_batch: ClassVar[int] = 1
     """Fewest users between two changes of the policy."""
 

@@ -81,7 +81,7 @@ class PREC(MomentAgent[Config]):
     """
 
     Config = Config
-    proof = "docs/privacy.md, public coordinates"
+    proof = "docs/privacy/public-coordinates.md"
     least_batch: ClassVar[int] = 32
 
     def open_channel(self) -> RandomizerChannel:

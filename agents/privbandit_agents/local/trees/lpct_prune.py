@@ -21,7 +21,7 @@ from privbandit_agents.local.trees.weighted_tree import WeightedTree
 PAPER = 160.0
 """Variance of 2 V - U times epsilon^2 in the paper's report, in whose epsilon its depths are written."""
 REFERENCE = 64
-"""Leaves for which the noise is looked up before their number is known."""
+"""The noise is looked up for so many leaves before their number is known."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,15 @@ class PrunedVotes(LeafVotes[Config]):
 
 
 class LPCTPrune(LocalLabelAgent[Config, PrunedVotes]):
-    """LPCT in which every leaf is answered for by the deepest ancestor whose label is clear.
+    """LPCT in which the deepest ancestor whose label is clear answers for a leaf.
 
     *Formal guarantees.* Those of ``LPCT``: pruning is a function of the released sums and of public data.
 
     Deviations:
-        A sum of 2 V - U is clear beyond sqrt(C Var log(n_P + n_Q)), where Var is that of the sampling, at most the
-        number of rows, and of the known noise; in place of constants and of 32/epsilon^2, under which the noise of the
-        private sums counts less than the sampling of the public ones. Where the noise prevails, a private sum that is
-        not clear does not count: it may be nothing else. A node's private rows are n_P times its public
+        A sum of 2 V - U is clear beyond sqrt(C Var log(n_P + n_Q)). Var is the variance of the sampling, at most the
+        number of rows, and of the known noise; the paper has constants and 32/epsilon^2 in its place, with which the
+        noise of the private sums counts less than the sampling of the public ones. Where the noise prevails, a private
+        sum that is not clear does not count, since it may be all noise. A node's private rows are n_P times its public
         mass. As in the text, and unlike the printed Algorithm 2, a label that is clearer from private data ends the
         search only if it is clear.
     """
@@ -76,9 +76,9 @@ class LPCTPrune(LocalLabelAgent[Config, PrunedVotes]):
 
 
 class PrunedTree(WeightedTree):
-    """Algorithm 2: the leaf's label is that of the deepest node on its path where the statistic reaches 1.
+    """Algorithm 2: a leaf takes the label of the deepest node on its path whose statistic reaches 1.
 
-    Where none does it is that of the node with the largest statistic. The arguments are those of ``WeightedTree``
+    If none does, it takes the label of the node with the largest statistic. The arguments are those of ``WeightedTree``
     and the constant of the settings.
     """
 
@@ -102,16 +102,19 @@ class PrunedTree(WeightedTree):
 
     def statistics(self, total: Floats, users: int) -> tuple[Labels, Floats, Array]:
         """Return every node's label, its |eta - 1/2| / r at the best lambda, and whether that ends the search."""
+        # how large the noise is beside the sampling
         private, public = self.partition.gather(total)[:, 0], self.public[:, 0]
         other, own = self.noise
         mass, width, rows = self.mass[:, 0], self.width[:, 0], self.rows[:, 0]
         noise = users * (other * width + max(own - other, 0.0) * mass)
         noisy = noise >= users * mass
+        # how clear the private and the public sum are
         log = self.constant * math.log(users + rows[0] + 2)
         by_private = np.abs(private) / np.sqrt(np.maximum((noise + users * mass) * log, 1e-12))
         by_public = np.abs(public) / np.sqrt(np.maximum(rows, 1) * log)
         heard = ~noisy | (by_private >= 1)  # otherwise the private sum may be all noise
         by_private = np.where(heard, by_private, 0.0)
+        # both together
         agree = ~noisy & (private * public > 0)
         value = np.where(agree, np.hypot(by_private, by_public), np.maximum(by_private, by_public))
         ruled = by_private > by_public

@@ -35,7 +35,7 @@ class Config(Settings):
 
 
 class LPCTPublic(PublicLabelAgent[Config]):
-    """The estimate of LPCT without private rows: the policy never changes, and no user tells anything."""
+    """The estimate of LPCT without private rows: the policy never changes, and users tell nothing."""
 
     Config = Config
     fixed: ClassVar[frozenset[str]] = PublicLabelAgent.fixed | {"leaf_chances"}

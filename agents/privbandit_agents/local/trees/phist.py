@@ -55,7 +55,6 @@ class GridVotes(LeafVotes[Config]):
         return min(max(int(2 ** (depth / dim) + 1e-9), 1), MOST_SPLITS)
 
     def weighed(self) -> WeightedTree:
-        """Do not count the public rows."""
         x, y = self.public_data
         return WeightedTree(self.partition, x[:0], y[:0], self.labels, self.report.variance, tau=math.inf)
 

@@ -106,7 +106,7 @@ class PublishedLayer(LaplaceWishart):
     clipped: y_h is what it is.
 
     *Formal guarantees.* None: the matrix noise is positive semidefinite up to its public mean, and some results are
-    impossible without the user; see docs/privacy.md.
+    impossible without the user; see docs/privacy/wishart-difference.md.
 
     Args:
         epsilon: alpha.

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import Any
+from typing import Any, get_args
 
 import gymnasium as gym
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 from privbandit_agents import make, play
 from privbandit_agents.audits.layered import history
 from privbandit_agents.local.layered.forest import Forest
-from privbandit_agents.local.layered.report import RELEASES
+from privbandit_agents.local.layered.report import Release
 
 WILD = [math.nan, math.inf, -math.inf, 1e38, -1e308]
 
@@ -41,7 +41,7 @@ def offline(n: int, seed: int, **kwargs: Any) -> tuple[np.ndarray, np.ndarray]:
     env = world(n, n_arms=1, support=200, delta=n**-0.5, **kwargs)
     agent = agent_of(env, seed, first=n, **config)
     play(env, agent, seed=seed, checkpoints=[n])
-    contexts = env.unwrapped.kinds.contexts
+    contexts = env.unwrapped.support.contexts
     errors = agent.predict(contexts) - env.unwrapped.problem.means(contexts)
     return np.abs(errors[:, 0]), agent.interval(contexts)[:, 0]
 
@@ -97,7 +97,7 @@ def test_directions_on_a_path_are_orthonormal_and_bound_predictions() -> None:
     assert forest.depth.max() == 3
     for path, depth in zip(forest.path, forest.depth, strict=True):
         assert np.allclose(path[:depth] @ path[:depth].T, np.eye(depth), atol=1e-9) and not path[depth:].any()
-    contexts = env.unwrapped.kinds.contexts[:, 0].astype(float)
+    contexts = env.unwrapped.support.contexts[:, 0].astype(float)
     place = forest.descend(contexts, np.full(len(contexts), agent.oracle.root), 3)
     assert (np.abs(place.predicted) <= forest.reach(place.node) + 1e-12)[place.node >= 0].all()
 
@@ -119,7 +119,7 @@ def test_without_noise_the_best_arm_stays_and_others_go(setting: dict[str, Any])
     env = world(horizon, design="sphere", support=50)
     agent = agent_of(env, epsilon=math.inf, z=4.0, **setting)
     play(env, agent, seed=1, checkpoints=[horizon])
-    contexts = env.unwrapped.kinds.contexts.astype(float)
+    contexts = env.unwrapped.support.contexts.astype(float)
     means = env.unwrapped.problem.means(contexts)
     alive = agent.oracle.alive(contexts)
     assert alive[np.arange(50), means.argmax(axis=1)].all()
@@ -131,7 +131,7 @@ def test_the_published_preset_sums_estimates_along_the_paths_and_widths() -> Non
     env = world(10**6, n_arms=2, support=60)
     agent = agent_of(env, epsilon=math.inf, preset="published", kappas=(0.1, 0.0, 0.2, 0.01), first=10**5)
     play(env, agent, seed=0, checkpoints=[10**6])
-    oracle, contexts = agent.oracle, env.unwrapped.kinds.contexts
+    oracle, contexts = agent.oracle, env.unwrapped.support.contexts
     predicted, root = agent.predict(contexts), int(oracle.first_roots[-1])
     for i in range(60):
         for arm in range(2):
@@ -145,7 +145,7 @@ def test_the_published_preset_is_uniform_play_at_practical_horizons() -> None:
     env = world(10**7, support=50)
     agent = agent_of(env, preset="published")
     play(env, agent, seed=0, checkpoints=[10**7])
-    assert agent.oracle.verdicts > 5 and agent.oracle.alive(env.unwrapped.kinds.contexts.astype(float)).all()
+    assert agent.oracle.epochs_kept > 5 and agent.oracle.alive(env.unwrapped.support.contexts.astype(float)).all()
 
 
 def test_case_2_offline_is_learnt_at_the_promised_rate_and_widths_cover() -> None:
@@ -196,7 +196,7 @@ def test_the_whole_report_has_likelihood_ratios_of_at_most_epsilon(release: str,
     assert least * epsilon <= largest <= epsilon + 1e-9
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", get_args(Release))
 @pytest.mark.parametrize("layer", [1, 2])
 def test_no_record_exceeds_the_declared_bounds(release: str, layer: int) -> None:
     """The randomizer has nothing to clip: statistics are within its radius as they come."""
@@ -242,7 +242,7 @@ def test_inactive_users_noise_every_bin_too() -> None:
     assert (estimates.std(axis=0) > 0.9 * math.sqrt(agent.oracle.randomizer.variance(own=False))).all()
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", get_args(Release))
 def test_a_user_of_one_arm_noises_the_bins_of_all_arms(release: str) -> None:
     """Deviations within 15 % of those of an inactive user, in every cell but the user's own."""
     agent = agent_of(world(), release=release, oracle="per-arm", width="sum")
@@ -271,7 +271,7 @@ def test_the_server_sees_reports_alone() -> None:
     assert all(np.array_equal(arrays[0][key], arrays[1][key]) for key in arrays[0])
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", get_args(Release))
 @pytest.mark.parametrize("layer", [1, 2])
 def test_sums_of_reports_have_the_law_of_reports(release: str, layer: int) -> None:
     """Means within 4.5 standard errors, deviations within a quarter (five of theirs), over 400 draws each."""
@@ -293,7 +293,7 @@ def test_sums_of_reports_have_the_law_of_reports(release: str, layer: int) -> No
 def test_a_layer_may_be_served_in_chunks_of_both_kinds() -> None:
     env = world(10**5, delta=0.01, support=20)
     env.reset(seed=0)
-    agent, contexts = agent_of(env, first=4000), env.unwrapped.kinds.contexts
+    agent, contexts = agent_of(env, first=4000), env.unwrapped.support.contexts
     end = agent.frozen_rounds()
     counts = np.full(20, 25)
     agent.update_counts(contexts, np.zeros(20, int), np.ones(20), counts)

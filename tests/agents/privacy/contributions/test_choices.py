@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privbandit_agents.audits.lower_bounds import search_sensitivity
+from privbandit_agents.audits.sensitivity import search_sensitivity
 from privbandit_agents.privacy.contributions.choices import clipped_derivatives, clipped_sums, sensitivities
 from privbandit_agents.privacy.mechanisms.symmetric import svec
 from scipy.optimize import approx_fprime

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.experiments import Trial, run_trial
-from privbandit_agents.experiments.cells import cells_of
-from privbandit_agents.experiments.measured import measured, reading_of
+from privbandit_agents.experiments.analysis.cells import Cells
+from privbandit_agents.experiments.analysis.readings import TrialReading
+from privbandit_agents.experiments.jobs.job import Desk
+from privbandit_agents.experiments.running.attempt import run_job
 from privbandit_agents.registry import field_names, find
 from privbandit_agents.zoo import AGENTS
 from scipy import stats
@@ -137,11 +139,12 @@ def test_experiments_read_errors_of_predictions(tmp_path: Path) -> None:
         outcome.result.mad.tolist()  # type: ignore[union-attr]
         for outcome in outcomes
     ]
-    (cell,) = cells_of(trials)
-    above, below = reading_of(cell, "mad", [cell]).at(np.array([2000.0, 4000.0]), np.array([0, 1]), measured(outcomes))
-    assert above[:, -1].tolist() == [outcome.result.mad[-1] for outcome in outcomes]  # type: ignore[index]
-    assert (below == 1).all()
+    results = {trial.name: run_job(trial, Desk(tmp_path)) for trial in trials}
+    (cell,) = Cells.of(trials)
+    values = TrialReading(cell, "mad", np.array([2000.0, 4000.0])).read(results)
+    assert values.above[:, -1].tolist() == [outcome.result.mad[-1] for outcome in outcomes]  # type: ignore[index]
+    assert (values.below == 1).all() and values.replications.tolist() == [0, 1]
     plain = Trial("privbandit/Linear-v0", "uniform", 4000, 0, world, checkpoints=4)
-    (cell,) = cells_of([plain])
+    (cell,) = Cells.of([plain])
     with pytest.raises(ValueError, match="it predicts no rewards"):
-        reading_of(cell, "mse", [cell]).at(np.array([9.0]), np.array([0]), measured([run_trial(plain, tmp_path)]))
+        TrialReading(cell, "mse", np.array([9.0])).read({plain.name: run_job(plain, Desk(tmp_path))})

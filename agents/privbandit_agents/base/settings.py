@@ -39,6 +39,11 @@ def AtLeast(limit: float) -> Range:  # noqa: N802
     return Range(partial(validate.at_least, limit))
 
 
+def Within(low: float, high: float) -> Range:  # noqa: N802
+    """Return the range of numbers in [``low``, ``high``]."""
+    return Range(partial(_validate.within, low, high))
+
+
 def CountUpTo(limit: int) -> Range:  # noqa: N802
     """Return the range of integers from 1 to ``limit``."""
 

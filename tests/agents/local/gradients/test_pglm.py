@@ -1,9 +1,9 @@
 import math
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
+from given import classification
 from privbandit_agents import make
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
@@ -13,11 +13,9 @@ from privbandit_agents.privacy.accounting.conversions import gaussian_delta
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+USERS = 2000
+
 SLOPE = np.array([3.0, -2.0, 1.0, 0.0])
-
-
-def world(horizon: int = 2000, **kwargs: Any) -> Any:
-    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
 
 
 def normal(rows: int, seed: int) -> tuple[Any, Any]:
@@ -88,7 +86,7 @@ def test_the_sum_drawn_at_once_has_the_same_law() -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_the_noise_covers_the_worst_pair_of_records(epsilon: float) -> None:
     """Extreme, wild and random records: no two packed ones are more than 2 apart, and sigma is exact for 2."""
-    agent: Any = make("pglm", world(), seed=0, epsilon=epsilon)
+    agent: Any = make("pglm", classification(USERS), seed=0, epsilon=epsilon)
     x = np.concatenate([np.random.default_rng(0).random((20, 2)), [[0, 0], [1, 1], [1e30, 0], [math.nan, math.inf]]])
     records = np.concatenate([agent.learner.encode(agent.rows(x), np.full(24, label)) for label in (0, 1)])
     distances = np.linalg.norm(records[:, None] - records[None], axis=2)
@@ -98,7 +96,7 @@ def test_the_noise_covers_the_worst_pair_of_records(epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_hemisphere_reports_have_a_ratio_of_at_most_epsilon(epsilon: float) -> None:
-    agent: Any = make("pglm", world(), seed=0, epsilon=epsilon, report="hemisphere")
+    agent: Any = make("pglm", classification(USERS), seed=0, epsilon=epsilon, report="hemisphere")
     corners = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
     records = np.concatenate([agent.learner.encode(corners, np.full(3, label)) for label in (0, 1)])
     reports = agent.learner.randomize(np.repeat(corners, 300, axis=0), np.ones(900, int), agent.rng)[:, None]
@@ -107,14 +105,14 @@ def test_hemisphere_reports_have_a_ratio_of_at_most_epsilon(epsilon: float) -> N
 
 
 def test_delta_is_one_over_the_users_squared() -> None:
-    assert make("pglm", world(2000)).guarantee.delta == pytest.approx(2000**-2)
-    assert make("pglm", world(), delta=1e-3).guarantee.delta == 1e-3
+    assert make("pglm", classification(2000)).guarantee.delta == pytest.approx(2000**-2)
+    assert make("pglm", classification(USERS), delta=1e-3).guarantee.delta == 1e-3
     with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\); got 0"):
-        make("pglm", world(), delta=0.0)
+        make("pglm", classification(USERS), delta=0.0)
     with pytest.raises(ValueError, match="report must be one of gaussian, hemisphere"):
-        make("pglm", world(), report="laplace")
+        make("pglm", classification(USERS), report="laplace")
     with pytest.raises(ValueError, match="shift must be >= 0; got -1"):
-        make("pglm", world(), shift=-1.0)
+        make("pglm", classification(USERS), shift=-1.0)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])

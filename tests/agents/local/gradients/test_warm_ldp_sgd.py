@@ -4,9 +4,9 @@ import copy
 import math
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
+from given import classification
 from privbandit_agents import load, make, play, save
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
@@ -15,11 +15,9 @@ from privbandit_agents.local.gradients.descent import Descent, Schedule, gradien
 from privbandit_agents.local.gradients.features import PublicFeatures, logistic_fit
 from sklearn.linear_model import LogisticRegression
 
+USERS = 2000
+
 GRADIENTS = ("warm-ldp-sgd", "psgd-linear", "psgd-network")
-
-
-def world(horizon: int = 2000, **kwargs: Any) -> Any:
-    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
 
 
 def tilted(rows: int, seed: int, dim: int = 8) -> tuple[Any, Any]:
@@ -65,7 +63,7 @@ def test_without_public_rows_it_starts_at_zero_and_learns() -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_the_worst_pair_of_records_has_a_ratio_of_epsilon(name: str, epsilon: float) -> None:
     """Exact densities over extreme, wild and random records at three public states; epsilon is never passed."""
-    agent: Any = make(name, world(), seed=0, epsilon=epsilon)
+    agent: Any = make(name, classification(USERS), seed=0, epsilon=epsilon)
     rng, worst = np.random.default_rng(1), []
     x = np.concatenate([rng.random((8, 2)), [[0, 0], [1, 1], [1e30, -math.inf], [math.nan, 0]]])
     for factor, offset in ((1, 0), (30, 0), (100, 1e3)):
@@ -80,7 +78,7 @@ def test_the_worst_pair_of_records_has_a_ratio_of_epsilon(name: str, epsilon: fl
 
 @pytest.mark.parametrize("clip", [0.25, 1.0])
 def test_gradients_are_those_of_the_logistic_loss(clip: float) -> None:
-    agent: Any = make("warm-ldp-sgd", world(), seed=0, clip=clip)
+    agent: Any = make("warm-ldp-sgd", classification(USERS), seed=0, clip=clip)
     x, y = tilted(50, 0, dim=2)
     theta = np.array([0.7, -1.2, 0.3])
     u = agent.learner.model.features(x)
@@ -92,11 +90,11 @@ def test_gradients_are_those_of_the_logistic_loss(clip: float) -> None:
 
 
 def test_reports_estimate_the_clipped_gradients() -> None:
-    agent: Any = make("warm-ldp-sgd", world(), seed=0, epsilon=3.0, batch=40_000)
+    agent: Any = make("warm-ldp-sgd", classification(USERS), seed=0, epsilon=3.0, batch=40_000)
     x = np.tile([[0.9, 0.1]], (40_000, 1))
     z = (
         agent.learner.clip
-        * agent.learner.device.sanitize(np.zeros(1, int), agent.learner.encode(x[:1], np.ones(1)))[1][0]
+        * agent.learner.device.sanitise(np.zeros(1, int), agent.learner.encode(x[:1], np.ones(1)))[1][0]
     )
     mean = agent.learner.estimate(agent.learner.randomize(x, np.ones(40_000, int), agent.rng)).mean(axis=0)
     error = agent.learner.clip * (agent.learner.device.variance(own=False) / 40_000) ** 0.5
@@ -107,8 +105,8 @@ def test_reports_estimate_the_clipped_gradients() -> None:
 def test_a_group_larger_than_a_batch_is_the_same_as_one_by_one(name: str) -> None:
     """Every device sees the steps that the users before it caused."""
     config = {"batch": 7} if name == "warm-ldp-sgd" else {"step": 0.1}
-    together: Any = make(name, world(), seed=0, **config)
-    alone: Any = make(name, world(), seed=0, **config)
+    together: Any = make(name, classification(USERS), seed=0, **config)
+    alone: Any = make(name, classification(USERS), seed=0, **config)
     x, y = tilted(40, 3, dim=2)
     together.update(x, y, np.ones(40))
     for context, action in zip(x, y, strict=True):
@@ -120,8 +118,8 @@ def test_a_group_larger_than_a_batch_is_the_same_as_one_by_one(name: str) -> Non
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_labels_that_are_known_teach_as_feedback_does(name: str) -> None:
-    bandit: Any = make(name, world(), seed=0)
-    offline: Any = make(name, world(), seed=0)
+    bandit: Any = make(name, classification(USERS), seed=0)
+    offline: Any = make(name, classification(USERS), seed=0)
     x, y = tilted(1200, 3, dim=2)
     bandit.update(x, 1 - y, np.zeros(1200))
     for part in (slice(0, 450), slice(450, 1200)):
@@ -133,7 +131,7 @@ def test_labels_that_are_known_teach_as_feedback_does(name: str) -> None:
 
 
 def test_randomize_moves_no_server() -> None:
-    agent: Any = make("psgd-linear", world(), seed=0, step=0.1)
+    agent: Any = make("psgd-linear", classification(USERS), seed=0, step=0.1)
     server = agent.learner.server
     before = copy.deepcopy(vars(server))
     agent.randomize(np.full((5, 2), 0.3), np.ones(5, int), np.ones(5))
@@ -189,7 +187,7 @@ def test_half_the_noise_is_caught() -> None:
 
 
 def test_a_saved_agent_goes_on(tmp_path: Any) -> None:
-    env = world()
+    env = classification(USERS)
     agent: Any = make("psgd-network", env, seed=0)
     play(env, agent, 300, seed=0)
     save(agent, tmp_path / "agent.npz")
@@ -211,15 +209,15 @@ def test_a_saved_agent_goes_on(tmp_path: Any) -> None:
 )
 def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        make("warm-ldp-sgd", world(), **settings)
+        make("warm-ldp-sgd", classification(USERS), **settings)
 
 
 @pytest.mark.parametrize("name", [*GRADIENTS, "pglm"])
 def test_it_is_for_two_labels(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} plays classification with two labels"):
-        make(name, world(source="wine"))
+        make(name, classification(USERS, source="wine"))
 
 
 def test_a_short_horizon_has_smaller_batches() -> None:
-    sizes = [make("warm-ldp-sgd", world(users), seed=0).frozen_rounds() for users in (240, 5000, 50_000)]
+    sizes = [make("warm-ldp-sgd", classification(users), seed=0).frozen_rounds() for users in (240, 5000, 50_000)]
     assert sizes == [4, 100, 500]

@@ -7,16 +7,13 @@ from typing import Any, get_args
 import gymnasium as gym
 import numpy as np
 import pytest
+from given import rng
 from privbandit_agents import make, play
 from privbandit_agents.audits.layered import history
 from privbandit_agents.local.layered.forest import Forest
 from privbandit_agents.local.layered.report import Release
 
 WILD = [math.nan, math.inf, -math.inf, 1e38, -1e308]
-
-
-def rng(seed: int = 0) -> np.random.Generator:
-    return np.random.default_rng(seed)
 
 
 def world(horizon: int = 10_000, **kwargs: Any) -> Any:
@@ -203,7 +200,7 @@ def test_no_record_exceeds_the_declared_bounds(release: str, layer: int) -> None
     agent = on_layer_two(release) if layer == 2 else agent_of(world(), release=release)
     for context, arm, y in records():
         cells, values = agent.inputs(context[None], np.array([arm]), np.array([y]))
-        kept = agent.oracle.randomizer.sanitize(cells, values)[1]
+        kept = agent.oracle.randomizer.sanitise(cells, values)[1]
         assert np.allclose(kept, values, atol=1e-9) or cells[0] < 0
         assert np.linalg.norm(values) <= 1 + 1e-9 or cells[0] < 0
 

@@ -5,6 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from given import classification, rng
 from privbandit_agents import make, play
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
@@ -14,6 +15,8 @@ from privbandit_agents.local.trees.report import Kind, LeafReport, chosen_depth
 from privbandit_agents.local.trees.weighted_tree import WeightedTree
 
 from privbandit_envs.families.classification import eta
+
+USERS = 10_000
 
 KINDS = ("laplace", "signed-subset", "ternary", "grr")
 TABLE: dict[tuple[str, float, int], float] = {  # variance of S = (2 y - 1) e_leaf / 2, user outside the leaf
@@ -43,16 +46,8 @@ OWN: dict[tuple[float, int], float] = {
 }
 
 
-def rng(seed: int = 0) -> np.random.Generator:
-    return np.random.default_rng(seed)
-
-
-def world(horizon: int = 10_000, **kwargs: Any) -> Any:
-    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
-
-
 def built(config: Config, x: Any, y: Any) -> LPCT:
-    env = world()
+    env = classification(USERS)
     return LPCT(env.observation_space, env.action_space, config, rng(), (x, y))
 
 
@@ -101,7 +96,7 @@ def test_sums_over_the_tree(rule: str) -> None:
 def test_partition_and_public_counts_know_nothing_of_the_users(rule: str) -> None:
     agents: list[Any] = []
     for users, seed in ((0, 0), (3000, 1), (3000, 2)):
-        env = world(3000)
+        env = classification(3000)
         agent: Any = make("lpct", env, seed=seed, partition=rule)
         if users:
             play(env, agent, users, seed=seed)
@@ -211,7 +206,7 @@ def test_the_paper_estimate_is_equation_8() -> None:
 @pytest.mark.parametrize("wild", [math.nan, math.inf, -math.inf, 1e38, -1e308])
 @pytest.mark.parametrize("source", ["lpct-synthetic", "wine"])
 def test_records_are_sanitised_first(wild: float, source: str) -> None:
-    env = world(source=source)
+    env = classification(USERS, source=source)
     agent: Any = make("lpct", env, seed=0, epsilon=math.inf)
     shape = env.observation_space.shape
     for context, feedback in ((np.full(shape, wild), 1.0), (np.full(shape, 0.5), wild)):
@@ -227,7 +222,7 @@ def test_accuracy_grows_with_epsilon() -> None:
     for epsilon in (1e-3, 1.0, 4.0):
         pairs = []
         for seed in range(8):
-            env = world(public_seed=seed)
+            env = classification(USERS, public_seed=seed)
             agent = make("lpct", env, seed=seed, epsilon=epsilon)
             first = accuracy(agent)
             play(env, agent, seed=seed)
@@ -240,7 +235,7 @@ def test_accuracy_grows_with_epsilon() -> None:
 
 @pytest.mark.parametrize("report", ["auto", "subset", "signed-subset", "ternary", "grr", "laplace"])
 def test_many_labels_are_learned_where_the_public_ones_are_wrong(report: Kind) -> None:
-    env = world(8000, source="wine", n_public=40)
+    env = classification(8000, source="wine", n_public=40)
     x, y = env.unwrapped.public_data
     config = Config(epsilon=8.0, report=report, partition="cart", depth=4, exploration=0.3)
     agent = LPCT(env.observation_space, env.action_space, config, rng(), (x, (y + 1) % 3))
@@ -264,7 +259,7 @@ def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_errors_say_what_to_do() -> None:
-    env = world()
+    env = classification(USERS)
     with pytest.raises(ValueError, match="report='subset' is for more than two labels; use 'auto'"):
         make("lpct", env, report="subset")
     with pytest.raises(ValueError, match="depth must be at most 16; got 20"):
@@ -287,7 +282,7 @@ def test_one_public_class_and_empty_leaves_have_an_answer() -> None:
 @pytest.mark.parametrize("source", ["lpct-synthetic", "digits"])
 @pytest.mark.parametrize("action", [5, -1, 10**9, 0.5, math.nan, math.inf])
 def test_any_action_makes_one_report(report: str, source: str, action: float) -> None:
-    env: Any = world(source=source)
+    env: Any = classification(USERS, source=source)
     agent: Any = make("lpct", env, seed=0, report=report)
     context = env.reset(seed=0)[0]
     for feedback in (0.0, 1.0, math.nan, 1e308):
@@ -302,13 +297,13 @@ def test_what_is_no_number_is_refused_without_showing_it(part: int, strange: Any
     record: list[Any] = [np.full(2, 0.5), 1, 1.0]
     record[part] = [strange, 0.5] if part == 0 else strange
     with pytest.raises(TypeError, match=r"^a record must consist of real numbers; got [<\w]+\.$"):
-        make("lpct", world(), seed=0).update(*record)
+        make("lpct", classification(USERS), seed=0).update(*record)
 
 
 @pytest.mark.parametrize("name", ["lpct", "warm-ldp-sgd", "pglm"])
 def test_users_play_after_others_were_known(name: str) -> None:
     """Nothing is concluded in between, and a group may be empty; everybody pays once."""
-    agent: Any = make(name, world(), seed=0)
+    agent: Any = make(name, classification(USERS), seed=0)
     x, y = rng().random((500, 2)), np.arange(500) % 2
     for n in (500, 0):
         agent.learn_labels(x[:n], y[:n])
@@ -320,7 +315,7 @@ def test_users_play_after_others_were_known(name: str) -> None:
 @pytest.mark.parametrize("name", ["lpct", "lpct-p", "phist", "warm-ldp-sgd", "psgd-linear", "pglm"])
 def test_known_labels_that_do_not_exist_count_as_the_first(name: str) -> None:
     strange, told = np.array([-1, 7, math.nan, math.inf, 1]), np.array([0, 0, 0, 0, 1])
-    agents: list[Any] = [make(name, world(), seed=0, epsilon=8.0) for _ in range(2)]
+    agents: list[Any] = [make(name, classification(USERS), seed=0, epsilon=8.0) for _ in range(2)]
     for agent, labels in zip(agents, (strange, told), strict=True):
         agent.learn_labels(rng().random((5, 2)), labels)
         agent.conclude()
@@ -332,6 +327,6 @@ def test_known_labels_that_do_not_exist_count_as_the_first(name: str) -> None:
 def test_blocks_and_steps_are_the_same_run(source: str) -> None:
     runs = []
     for wrapped in (lambda env: env, gym.Wrapper):
-        env = wrapped(world(source=source).unwrapped)
+        env = wrapped(classification(USERS, source=source).unwrapped)
         runs.append(play(env, make("lpct", env, seed=1), 700, seed=1).regret)
     assert np.array_equal(runs[0], runs[1])

@@ -1,9 +1,9 @@
 import math
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
+from given import classification
 from privbandit_agents import make, play
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
@@ -13,9 +13,7 @@ from privbandit_agents.saving import load, save
 
 from privbandit_envs.families.classification import eta
 
-
-def world(horizon: int = 5000, **kwargs: Any) -> Any:
-    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
+USERS = 5000
 
 
 def accuracy(agent: Any) -> float:
@@ -58,7 +56,7 @@ def test_occupied_cells_hold_public_rows(depth: int) -> None:
 
 
 def test_random_cuts_survive_a_load(tmp_path: Any) -> None:
-    env = world()
+    env = classification(USERS)
     agent: Any = make("lpct-r", env, seed=3, depth=7)
     play(env, agent, 700, seed=0)
     save(agent, tmp_path / "agent.npz")
@@ -73,7 +71,7 @@ def test_random_cuts_survive_a_load(tmp_path: Any) -> None:
 @pytest.mark.parametrize("name", ["lpct-p", "lpdt", "phist"])
 def test_public_labels_do_not_vote(name: str) -> None:
     """The answers are those of the sums, whatever the public rows say."""
-    env = world()
+    env = classification(USERS)
     agent: Any = make(name, env, seed=0, epsilon=math.inf, **({"depth": 4} if name != "phist" else {"splits": 4}))
     play(env, agent, seed=0)
     sums = agent.learner.total[:, 0]
@@ -82,7 +80,7 @@ def test_public_labels_do_not_vote(name: str) -> None:
 
 
 def test_public_trees_learn_nothing_from_users() -> None:
-    env = world()
+    env = classification(USERS)
     agent = make("lpct-q", env, seed=0)
     before = accuracy(agent)
     play(env, agent, 2000, seed=0)
@@ -95,7 +93,7 @@ def test_private_data_alone_needs_users() -> None:
     for epsilon in (0.05, 8.0):
         runs = []
         for seed in range(3):
-            env = world(10_000)
+            env = classification(10_000)
             agent = make("lpct-p", env, seed=seed, epsilon=epsilon)
             play(env, agent, seed=seed)
             runs.append(accuracy(agent))
@@ -112,7 +110,7 @@ def test_audits_do_not_refute(name: str) -> None:
 
 def test_too_many_cells_are_refused() -> None:
     with pytest.raises(ValueError, match=r"splits=6 of 13 features are 6\^13 cells"):
-        make("phist", world(source="wine"), splits=6)
+        make("phist", classification(USERS, source="wine"), splits=6)
 
 
 @pytest.mark.parametrize(("name", "settings"), [("lpct", {"depth": 14}), ("phist", {"splits": 128})])
@@ -129,7 +127,7 @@ def test_one_cell_sums_up_in_order() -> None:
 
 def in_blocks_and_in_steps(name: str, settings: dict[str, Any]) -> tuple[Any, Any]:
     """Return the learners of the same agent after 600 users in blocks, and one by one."""
-    env = world(600)
+    env = classification(600)
     agents: list[Any] = [make(name, env, seed=0, growth=30.0, **settings) for _ in range(2)]
     blocks, steps = agents
     play(env, blocks, seed=1)

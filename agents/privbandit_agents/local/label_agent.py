@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, Space, n_arms
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
+from privbandit_agents.base.rows import blocks
 from privbandit_agents.local.learner import Learner, S
 from privbandit_agents.privacy.accounting.ledger import Ledger
 
@@ -60,11 +61,8 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
     def absorb(self, report: Array) -> None:
         """Enter the reports in the ledger, and learn from them in order."""
         self.pay(len(report))
-        done = 0
-        while done < len(report):
-            part = report[done : done + self.learner.left]
+        for (part,) in blocks(self.frozen_rounds, report):
             self.learner.absorb(part)
-            done += len(part)
 
     def frozen_rounds(self) -> int:
         return self.learner.left

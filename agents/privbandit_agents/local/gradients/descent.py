@@ -13,6 +13,7 @@ from scipy.special import expit
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.rows import blocks
 from privbandit_agents.local.gradients.models import Model
 from privbandit_agents.local.learner import Learner, S, added
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
@@ -118,13 +119,10 @@ class GradientLearner(Learner[S]):
 
     def reports(self, server: Descent, contexts: Floats, labels: Labels, rng: Generator) -> Iterator[Array]:
         """Yield the reports of one batch after the other, while that server learns from them."""
-        done = 0
-        while done < len(labels):
-            part = slice(done, done + server.left)
-            values = self.encode(contexts[part], labels[part], server.theta)
+        for x, y in blocks(lambda: server.left, contexts, labels):
+            values = self.encode(x, y, server.theta)
             report = self.device.randomize(np.zeros(len(values), np.intp), values, rng)
             server.add(self.estimate(report))
-            done += len(values)
             yield report
 
     def randomize(self, contexts: Floats, labels: Labels, rng: Generator) -> Array:

@@ -15,6 +15,7 @@ from scipy.special import expit
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import NonNegative, Open01, Positive
 from privbandit_agents.local.gradients.features import PublicFeatures
 from privbandit_agents.local.label_agent import LocalLabelAgent
@@ -101,13 +102,11 @@ class NoisyMoments(Summing[Config]):
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
         self.users += len(labels)
         users = max(ENTRIES_A_BLOCK // len(self.total), 1)
-        for start in range(0, len(labels), users):
-            part = slice(start, start + users)
+        for x, y in blocks(lambda: users, contexts, labels):
             if aggregate and isinstance(self.device, Gaussian):
-                exact = self.encode(contexts[part], labels[part])
-                self.total = self.total + self.device.release_sum(exact.sum(axis=0), len(exact), rng)
+                self.total = self.total + self.device.release_sum(self.encode(x, y).sum(axis=0), len(y), rng)
             else:
-                self.total = self.total + self.estimate(self.randomize(contexts[part], labels[part], rng)).sum(axis=0)
+                self.total = self.total + self.estimate(self.randomize(x, y, rng)).sum(axis=0)
 
     def look(self) -> None:
         """Solve the regression, and scale its solution."""

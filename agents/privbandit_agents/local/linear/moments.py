@@ -16,6 +16,7 @@ from privbandit_agents.base.agent import (
     next_change,
 )
 from privbandit_agents.base.arms import best_arm, played
+from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Growth, Settings
 from privbandit_agents.local.linear.channels import Channel, RandomizerChannel
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -98,11 +99,8 @@ class MomentAgent(LocalAgent[M, Array]):
 
     def absorb(self, report: Array) -> None:
         """Add up reports in order; change the policy when it is time."""
-        decoded, done = self.channel.decode(report), 0
-        while done < len(decoded):
-            part = decoded[done : done + self.frozen_rounds()]
+        for (part,) in blocks(self.frozen_rounds, self.channel.decode(report)):
             self.add(np.add.reduce(np.concatenate([self.total[None], part]), axis=0), len(part))
-            done += len(part)
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:

@@ -12,6 +12,7 @@ from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.rows import blocks
 from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
@@ -104,9 +105,9 @@ class LeafReport:
 
     def summed(self, leaf: Labels, label: Labels, rng: Generator) -> Floats:
         """Draw the reports of n users, and return the sum of their estimates, shape (m, columns)."""
-        chunk = max(ENTRIES_A_BLOCK // (self.leaves * self.columns), 1)
-        parts = [slice(start, start + chunk) for start in range(0, len(leaf), chunk)]
-        sums = [self.randomizer.estimate_sum(self.randomize(leaf[p], label[p], rng)) for p in parts]
+        users = max(ENTRIES_A_BLOCK // (self.leaves * self.columns), 1)
+        parts = blocks(lambda: users, leaf, label)
+        sums = [self.randomizer.estimate_sum(self.randomize(*part, rng)) for part in parts]
         return self.entries(np.sum(sums, axis=0)[None])[0] if sums else np.zeros((self.leaves, self.columns))
 
     def total(self, leaf: Labels, label: Labels, rng: Generator) -> Floats:

@@ -248,7 +248,7 @@ def test_many_labels_are_learned_where_the_public_ones_are_wrong(report: Kind) -
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0, 8.0])
 def test_the_audit_does_not_refute_and_comes_near(epsilon: float) -> None:
     """Refuted by chance once in a thousand."""
-    verdict = audit(game("lpct", epsilon), 100_000 if epsilon <= 1 else 20_000, rng(), confidence=0.999)
+    verdict = audit(game("lpct", epsilon), 100_000 if epsilon <= 1 else 40_000, rng(), confidence=0.999)
     assert not verdict.refuted and verdict.lower_bound >= 0.85 * epsilon
 
 

@@ -43,18 +43,17 @@ class LeafGame(AgentGame):
 
     def estimates(self, world: int, runs: int, rng: Generator) -> Floats:
         """Return the estimates from the reports, flattened."""
-        estimates: Floats = self.agent(0).report.estimate(self.reports(world, runs, rng)).reshape(runs, -1)
+        estimates: Floats = self.agent(0).learner.report.estimate(self.reports(world, runs, rng)).reshape(runs, -1)
         return estimates
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        reports, device = self.reports(world, runs, rng), self.agent(0)
-        leaves, labels = device.encode(CORNERS, np.ones(2, int), np.ones(2))
-        cells, values = device.report.encode(leaves, labels)
+        reports, learner = self.reports(world, runs, rng), self.agent(0).learner
+        cells, values = learner.encode(CORNERS, np.ones(2, int))
         likelihood = [
-            device.report.randomizer.log_likelihood(reports, int(cells[k]), None if values is None else values[k])
+            learner.report.randomizer.log_likelihood(reports, int(cells[k]), None if values is None else values[k])
             for k in (0, 1)
         ]
-        projection = device.report.estimate(reports).reshape(runs, -1) @ self.direction
+        projection = learner.report.estimate(reports).reshape(runs, -1) @ self.direction
         return np.stack([projection, likelihood[0] - likelihood[1]], axis=1)
 
 
@@ -71,20 +70,20 @@ class MomentGame(AgentGame):
 
     def prepare(self) -> None:
         """Encode the two records."""
-        self.records = self.agent(0).encode(self.features, self.labels)
+        self.records = self.agent(0).learner.encode(self.features, self.labels)
 
     def claimed(self) -> Claim:
         """Return the claim, which is of Gaussian type if the device adds Gaussian noise."""
         agent = self.agent(0)
         epsilon, delta = agent.guarantee.epsilon, agent.guarantee.delta
-        return Claim.gaussian(epsilon, delta) if isinstance(agent.device, Gaussian) else Claim(epsilon)
+        return Claim.gaussian(epsilon, delta) if isinstance(agent.learner.device, Gaussian) else Claim(epsilon)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         agent = self.agent(int(rng.integers(2**31)))
         features, label = np.tile(self.features[world], (runs, 1)), np.full(runs, self.labels[world])
         reports = agent.randomize(features, label, np.ones(runs))
-        projection = agent.estimate(reports) @ (self.records[0] - self.records[1])
-        return np.stack([projection, self.ratio(agent.device, reports)], axis=1)
+        projection = agent.learner.estimate(reports) @ (self.records[0] - self.records[1])
+        return np.stack([projection, self.ratio(agent.learner.device, reports)], axis=1)
 
     def ratio(self, device: Gaussian | LocalRandomizer, reports: Floats) -> Floats:
         """Return the exact log-likelihood ratios of reports (n, ...)."""
@@ -111,7 +110,8 @@ class GradientGame(MomentGame):
     def agent(self, seed: int) -> Any:
         """Return a fresh agent with that model, which stays while users report."""
         agent = super().agent(seed)
-        agent.server.plan = dataclasses.replace(agent.server.plan, batch=NEVER)
-        theta = AWAKE if "hidden" in self.config else agent.server.theta[:-1]
-        agent.server.theta = np.append(theta, CERTAIN)
+        server = agent.learner.server
+        server.schedule = dataclasses.replace(server.schedule, batch=NEVER)
+        theta = AWAKE if "hidden" in self.config else server.theta[:-1]
+        server.theta = np.append(theta, CERTAIN)
         return agent

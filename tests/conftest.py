@@ -1,30 +1,31 @@
-"""Fixtures that tests of many folders use."""
+"""Fixtures that tests of several folders use."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
-import gymnasium as gym
-import numpy as np
 import pytest
 
-import privbandit_envs  # noqa: F401  (registers the environments)
+ROOT = Path(__file__).parents[1]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.fixture
-def rng() -> Callable[..., np.random.Generator]:
-    """A generator for a seed: ``rng()``, ``rng(3)``."""
+@pytest.fixture(scope="session")
+def python() -> Run:
+    """Run Python in a folder whose modules can be imported: ``python(folder, "-m", "privbandit_agents.cli", ...)``."""
 
-    def made(seed: int = 0) -> np.random.Generator:
-        return np.random.default_rng(seed)
+    def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        places = (folder, ROOT, ROOT / "agents")
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))}
+        command = [sys.executable, *arguments]
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
-    return made
+    return run
 
 
-@pytest.fixture
-def classification() -> Callable[..., Any]:
-    """A world with labels for so many users: ``classification(2000, gamma=0.5)``."""
-
-    def made(horizon: int, **kwargs: Any) -> Any:
-        return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
-
-    return made
+@pytest.fixture(scope="session")
+def privbandit(python: Run) -> Run:
+    """Run a command in a folder whose modules can be imported: ``privbandit(folder, "list", "agents")``."""
+    return lambda folder, *arguments: python(folder, "-m", "privbandit_agents.cli", *arguments)

@@ -6,7 +6,6 @@ from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out,
 from scipy.optimize import check_grad, minimize
 
 from privbandit_envs.families.mnl import attraction, best_assortment
-from privbandit_envs.spaces import Assortments
 
 
 def choices(n: int = 200, seed: int = 0) -> Choices:
@@ -128,10 +127,10 @@ def test_best_sets_are_the_optimum() -> None:
 
 
 def test_random_sets_are_full_and_do_not_depend_on_the_grouping() -> None:
-    contexts, space = np.zeros((7, 6, 3)), Assortments(6, 2)
-    group = random_sets(np.random.default_rng(1), contexts, space)
+    contexts = np.zeros((7, 6, 3))
+    group = random_sets(np.random.default_rng(1), contexts, 2)
     rng = np.random.default_rng(1)
-    assert np.array_equal(group, [random_sets(rng, context, space) for context in contexts])
+    assert np.array_equal(group, [random_sets(rng, context, 2) for context in contexts])
     assert (group.sum(axis=1) == 2).all()
 
 

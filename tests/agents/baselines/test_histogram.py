@@ -47,9 +47,9 @@ def test_cells_are_those_of_the_max_edge_rule() -> None:
 def test_empty_and_tied_cells_ask_their_parents() -> None:
     x = [[0.1], [0.2], [0.3], [0.9]]
     agent = unit_square(x, [1, 1, 0, 0], depth=2)
-    assert agent.predict(np.array([[0.1], [0.3], [0.6], [0.9]])).tolist() == [1, 0, 0, 0]
+    assert agent.guess(np.array([[0.1], [0.3], [0.6], [0.9]])).tolist() == [1, 0, 0, 0]
     tied = unit_square([[0.1], [0.15], [0.3], [0.9]], [1, 0, 1, 0], depth=2)
-    assert tied.predict(np.array([[0.1], [0.3], [0.6]])).tolist() == [1, 1, 0]
+    assert tied.guess(np.array([[0.1], [0.3], [0.6]])).tolist() == [1, 1, 0]
 
 
 def test_more_features_than_halvings_use_the_first_ones() -> None:

@@ -48,7 +48,7 @@ def test_predictions_are_those_of_scikit_learn() -> None:
     reference = DecisionTreeClassifier(max_depth=6, min_samples_leaf=2, random_state=agent.tree_seed).fit(x, y)
     world.reset(seed=0)
     contexts = world.upcoming(500)
-    assert np.array_equal(agent.predict(contexts), reference.predict(contexts))
+    assert np.array_equal(agent.guess(contexts), reference.predict(contexts))
 
 
 def test_the_public_tree_never_changes() -> None:
@@ -56,10 +56,10 @@ def test_the_public_tree_never_changes() -> None:
     agent = tree(world, "tree-public")
     world.reset(seed=1)
     contexts = world.upcoming(200)
-    before = agent.predict(contexts)
+    before = agent.guess(contexts)
     play(world, agent, seed=0)
     assert agent.frozen_rounds() == NEVER and len(agent.y) == 50
-    assert np.array_equal(agent.predict(contexts), before)
+    assert np.array_equal(agent.guess(contexts), before)
 
 
 def test_refits_follow_the_growth_of_the_data() -> None:

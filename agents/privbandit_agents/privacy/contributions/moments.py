@@ -23,14 +23,10 @@ NORM = math.sqrt(1.5)
 
 
 def sanitise(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
-    """Return features with norm at most 1 and rewards in [-1, 1], in float64.
+    """Return features (n, d) with norm at most 1 and rewards (n,) in [-1, 1], in float64.
 
     Records with an entry that is not finite become (0, 0); entries are clipped to +-1e6 and the features then scaled
     into the unit ball.
-
-    Args:
-        features: shape (n, d).
-        reward: shape (n,).
     """
     x, y = np.asarray(features, dtype=np.float64), np.asarray(reward, dtype=np.float64)
     bad = ~(np.isfinite(x).all(axis=-1) & np.isfinite(y))
@@ -40,14 +36,10 @@ def sanitise(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def pack(features: ArrayLike, reward: ArrayLike) -> Floats:
-    """Return z = (y x, w svec(x x')) for sanitised records, shape (n, d + d (d + 1) / 2).
+    """Return z = (y x, w svec(x x')), shape (n, d + d (d + 1) / 2), for sanitised features x (n, d) and rewards y (n,).
 
     *Formal guarantees.* |z| <= sqrt(1 + w^2) and, replacing the whole record, |z - z'| <= 2, for any input whatever;
     attained by (x, 1) against (x, -1) with |x| = 1. Proof: docs/privacy/regression-moments.md.
-
-    Args:
-        features: x, shape (n, d).
-        reward: y, shape (n,).
     """
     x, y = sanitise(features, reward)
     return np.concatenate([y[..., None] * x, WEIGHT * svec(x[..., :, None] * x[..., None, :])], axis=-1)

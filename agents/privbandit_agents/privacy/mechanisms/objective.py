@@ -177,7 +177,7 @@ def smallest(rho: float, user: UserLoss) -> tuple[float, float]:
 
 
 def least_Delta(rho: float, sigma: float, user: UserLoss) -> float:  # noqa: N802 (the paper's capital)
-    """Return the smallest Delta of which the minimiser is rho-zCDP, for a sigma whose 2 u^2 < rho."""
+    """Return the smallest Delta that makes the minimiser rho-zCDP, given a sigma with 2 u^2 < rho."""
 
     def excess(log_Delta: float) -> float:
         return certified_rho(sigma, math.exp(log_Delta), user) - rho
@@ -252,7 +252,7 @@ class ObjectivePerturbation:
             rho: > 0; infinity adds no noise.
             user: the bounds of one user's loss.
             method: as in the function ``calibrate``, like ``split`` and ``eta``.
-            split: share of rho for the noise, in (0, 1); of ``"published"`` only.
+            split: share of rho for the noise; of ``"published"`` only.
             eta: bound on the norm of the Hessian; of ``"published"`` only.
             tau: bound on the norm of the gradient at the result, > 0; by default ``tolerance``.
             output_share: rho_output / rho, in (0, 1).

@@ -173,14 +173,8 @@ def subsets(size: int, k: int, uniforms: Floats, own: Ints, holds: Array) -> Arr
     """Return uniform subsets of ``size`` of k elements, given whether they hold the own one, Boolean (n, k).
 
     The others are drawn by Floyd's algorithm (Bentley and Floyd, "A Sample of Brilliance", CACM 1987): one uniform an
-    element. Of more than half of them those left out are drawn.
-
-    Args:
-        size: of a subset, in 1, ..., k - 1.
-        k: number of elements.
-        uniforms: shape (n, min(size, k - size)).
-        own: an element for each row, shape (n,).
-        holds: whether the subset has it, Boolean, shape (n,).
+    element, of shape (n, min(size, k - size)). If they are more than half, those left out are drawn. ``own`` is an
+    element for each row, and ``holds`` says whether the subset has it, both of shape (n,).
     """
     if 2 * size > k:
         return ~subsets(k - size, k, uniforms, own, ~holds)

@@ -7,7 +7,6 @@ docs/privacy/input-perturbation.md.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -50,7 +49,7 @@ class NoisyProducts:
             rng: the noise.
             counts: shape (m,).
         """
-        _, v = self.randomizer.sanitize(np.zeros(len(values), int), values)
+        _, v = self.randomizer.sanitise(np.zeros(len(values), int), values)
         dim = v.shape[1]
         basis = np.eye(dim)[None, :, :, None] * v[:, None, None, :]  # e_k v', shape (m, D, D, D)
         slopes = svec(basis + np.swapaxes(basis, -1, -2)) * np.sqrt(counts)[:, None, None]
@@ -66,6 +65,6 @@ def features_bound(dim: int) -> float:
     return math.sqrt(dim) + 1.0
 
 
-def inputs(epsilon: float, dim: int) -> Any:
-    """Return the products of records (x, y) with x in the unit ball of R^dim and y in [-1, 1]."""
+def inputs(epsilon: float, dim: int) -> NoisyProducts:
+    """Return the mechanism for records (x, y) with x in the unit ball of R^dim and y in [-1, 1]."""
     return NoisyProducts(LaplaceOneHot(epsilon, 1, dim + 1, bound=features_bound(dim)))

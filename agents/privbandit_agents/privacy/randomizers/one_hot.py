@@ -190,12 +190,7 @@ class SignedSubset(LocalRandomizer):
 
 
 def fair_signs(uniforms: Floats, m: int) -> Array:
-    """Return m independent fair signs for each row, int8 of shape (n, m): the first bits of its uniforms.
-
-    Args:
-        uniforms: in [0, 1), multiples of 2^-53, shape (n, ceil(m / 32)).
-        m: at most 32 for each uniform.
-    """
+    """Return m fair signs a row, int8 (n, m): the first bits of uniforms in [0, 1) of shape (n, ceil(m / 32))."""
     words = (uniforms * 2.0**WORD).astype("<u4")
     bits = np.unpackbits(words.view(np.uint8), axis=1, count=m).view(np.int8)
     return bits * np.int8(2) - np.int8(1)
@@ -205,13 +200,8 @@ def signed_sum(crowd: Crowd, tilt: Tilt, activity: float, rng: Generator) -> Flo
     """Draw the sum of n users' signs in every cell, shape (m,), where the signs of a user are independent.
 
     Every cell has a fair sign with probability ``activity``, else 0. The own cell's sign agrees with the rounded value
-    with probability ``tilt.agree`` and is otherwise drawn given that it does not agree.
-
-    Args:
-        crowd: users with values in [-1, 1], of dimension 1.
-        tilt: with chance = activity / 2.
-        activity: in (0, 1].
-        rng: the noise.
+    with probability ``tilt.agree`` (its chance is activity / 2) and is otherwise drawn given that it does not agree.
+    Values have dimension 1 and lie in [-1, 1].
     """
     up = rng.binomial(crowd.number, np.clip((1 + crowd.z[:, 0]) / 2, 0, 1))
     disagree = (1 - tilt.agree) * tilt.chance / (1 - tilt.chance)

@@ -69,7 +69,7 @@ class LocalRandomizer(ABC):
         Returns:
             Array with n rows; the class says what a row is.
         """
-        own, z = self.sanitize(cells, values)
+        own, z = self.sanitise(cells, values)
         if math.isinf(self.epsilon):
             return self._block(own, z)
         block = max(64, self.entries_a_block // (self.cells * self.dim))
@@ -96,7 +96,7 @@ class LocalRandomizer(ABC):
             cell: -1 for an inactive user.
             value: shape (D,), or a number if D = 1; None for categorical randomizers.
         """
-        own, z = self.sanitize(np.array([cell]), None if value is None else np.reshape(value, (1, -1)))
+        own, z = self.sanitise(np.array([cell]), None if value is None else np.reshape(value, (1, -1)))
         if math.isinf(self.epsilon):
             return np.where((reports == self._block(own, z)).all(axis=(1, 2)), 0.0, -math.inf)
         return self._log_density(reports, int(own[0]), z[0])
@@ -140,13 +140,13 @@ class LocalRandomizer(ABC):
         return inputs.sums() if math.isinf(self.epsilon) else self._draw_sum(inputs, rng)
 
     def _crowd(self, cells: Array, values: Array | None, counts: Array | None) -> "Crowd":
-        own, z = self.sanitize(cells, values)
+        own, z = self.sanitise(cells, values)
         number = np.ones(len(own), np.int64) if counts is None else np.asarray(counts)
         if number.shape != own.shape or number.dtype.kind not in "iu" or (number < 0).any():
             raise ValueError(f"counts must be {len(own)} integers >= 0; got shape {number.shape} of {number.dtype}.")
         return Crowd(own, z, number.astype(np.int64), self.cells)
 
-    def sanitize(self, cells: Array, values: Array | None) -> tuple[Ints, Floats]:
+    def sanitise(self, cells: Array, values: Array | None) -> tuple[Ints, Floats]:
         """Return cells (n,) and float64 values (n, D), every one of them within the bounds.
 
         Raises:
@@ -297,12 +297,7 @@ class Crowd:
 
 
 def signs(z: Floats, uniforms: Floats) -> Floats:
-    """Return z / |z| with probability (1 + |z|) / 2 and -z / |z| otherwise, as a sign (n,); its mean is |z|.
-
-    Args:
-        z: shape (n,), the norms in [0, 1], or signed numbers in [-1, 1].
-        uniforms: shape (n,), in [0, 1).
-    """
+    """Return signs of mean z, shape (n,): +1 with probability (1 + z) / 2, given z in [-1, 1], uniforms in [0, 1)."""
     return np.where(uniforms < (1 + z) / 2, 1.0, -1.0)
 
 

@@ -28,7 +28,7 @@ from privbandit_agents.privacy.randomizers.randomizer import (
 
 
 class BinCapSign(LocalRandomizer):
-    """Report a direction in each of some cells; a report is a block of shape (m, D), a direction or 0 each.
+    """Report a direction in some of the cells; a report is a block (m, D), each cell a direction or 0.
 
     The value z is rounded without bias to the sphere, s = +-z/|z| with mean z. Under the base measure every cell
     independently holds a uniform direction with probability ``activity``, else 0; the odds of the agree event "the own

@@ -82,7 +82,7 @@ def run(name: str, agent: str, config: Settings, seed: int) -> float:
         world: Settings = {"source": str(path), "n_public": N_PUBLIC, "public_seed": seed, "horizon": USERS}
         env = gym.make("privbandit/Classification-v0", **world)
         env.reset(seed=seed)
-        public = x[env.unwrapped.problem.population.public_rows]  # type: ignore[attr-defined]
+        public = x[env.unwrapped.problem.data.public_rows]  # type: ignore[attr-defined]
         if agent == "logistic-all":
             return without_privacy((min_max(x, public), y), (min_max(test[0], public), test[1]))
         learner = make(agent, env, seed=seed, **config)

@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format bench bench-sweeps clean
+.PHONY: help demo test test-slow check format docs bench bench-sweeps clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -23,6 +23,10 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: $(VENV)/.run
 	$(PIP) -e ".[bench,rl,data,cluster,accounting,secure,notebooks,dev]"
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e ".[docs]"
 	@touch $@
 
 demo: $(VENV)/.run  ## play sixteen agents on four bandit families (about two minutes)
@@ -43,19 +47,16 @@ format: $(VENV)/.dev  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.run  ## measure speed (as ratios), quality of play and noise of the counters
+docs: $(VENV)/.docs  ## build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+bench: $(VENV)/.run  ## measure speed, memory and noise; tables of regret: privbandit reproduce targets-sparse, ...
 	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/quality.py
-	$(BIN)/python benchmarks/sparse.py
-	$(BIN)/python benchmarks/assortment.py
-	$(BIN)/python benchmarks/linear.py
 	$(BIN)/python benchmarks/trees.py
-	$(BIN)/python benchmarks/classification.py
 	$(BIN)/python benchmarks/privacy.py
-	$(BIN)/python benchmarks/privacy_counters.py
 
 bench-sweeps: $(VENV)/.dev  ## measure what sweeps cost beyond their trials, and what kills cost (about fifteen minutes)
 	$(BIN)/python benchmarks/sweeps.py
 
 clean:  ## remove what was made
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

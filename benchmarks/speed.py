@@ -1,125 +1,219 @@
-"""How close to the floor: every speed as a ratio to drawing the contexts, measured in the same run.
+"""How close to the floor: speed and memory of environments and agents.
 
 The floor is numpy's default generator (PCG64) filling as many float32 Gaussians as the contexts have numbers, in
-blocks of 64 rows. Times are CPU times of one thread, the best of several interleaved repetitions.
+blocks of 64 rows. Times are CPU times of one thread, the best of several; those of a ratio take turns in one run.
 """
 
-import os
-
-os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
-
-import argparse
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from harness import Options, Row, Timing, best_of, least, main, timed
 from privbandit_agents import make, play
 
 from privbandit_envs.families.mnl import best_assortment
 
-REPEATS = 7
+Config = dict[str, Any]
 SETTINGS = {
     "SparseLinear 3x400": ("privbandit/SparseLinear-v0", (3, 400), 4096),
     "Linear 10x20": ("privbandit/Linear-v0", (10, 20), 16384),
     "Assortment 100x5": ("privbandit/Assortment-v0", (100, 5), 8192),
 }
+"""Environment, shape of a context, and the number of rounds that are timed."""
 TARGETS = {"step": (0.70, 0.40, 0.55), "block": (0.80, 0.75, 0.75), "vector": (0.80, 0.75, 0.75)}
-PLAYED = (
-    ("linucb", "Linear 10x20", 0.13),
-    ("linucb", "SparseLinear 3x400", 0.18),
-    ("dpmnl", "Assortment 100x5", 0.15),
-)
-Timed = Callable[[], float]
+PLAYED: dict[str, dict[str, float | None]] = {
+    "Linear 10x20": {"linucb": 0.13},
+    "SparseLinear 3x400": {"linucb": 0.18},
+    "Assortment 100x5": {
+        "dpmnl": 0.15,
+        "newton-mnl": 0.5,
+        "dpmnl-approx": None,
+        "ucb-mnl": None,
+        "greedy-mnl": None,
+        "ts-mnl": None,
+        "uniform": None,
+    },
+}
+"""Least speed of a run, its drawing included, as a share of the floor."""
+SPARSE: dict[str, Config] = {
+    "clipped-iht": {},
+    "fliphat": {},
+    "fliphat, tuned": {"M": 2, "eta": 0.5, "x_max": 2.0, "R": 2.0, "s": 5},
+}
+ILL: Config = {"n_arms": 3, "dim": 2, "design": "ill", "support": 200}
+COUNTED: list[tuple[str, Config]] = [
+    ("uniform", {}),
+    ("linucb", {"growth": 1.05}),
+    ("ldp-greedy", {}),
+    ("ldp-linucb", {}),
+    ("ldp-oful", {}),
+    ("ldp-sgd", {}),
+    ("input-perturbation", {}),
+    ("prec", {}),
+    ("lplr", {}),
+    ("lplr", {"preset": "published"}),
+]
 
 
-def floor(shape: tuple[int, int], rounds: int) -> Timed:
-    """Return a timing of drawing the contexts."""
+def environments(options: Options) -> Iterator[Row]:
+    """Measure the three ways to serve users, as shares of the floor."""
+    paths = {"step": step_loop, "block": block_path, "vector": vector_loop}
+    for column, (name, (env_id, shape, rounds)) in enumerate(SETTINGS.items()):
+        ground, *times = best_of(floor(shape, rounds), *(build(env_id, rounds) for build in paths.values()))
+        for path, seconds in zip(paths, times, strict=True):
+            yield Row(f"{name}, {path} path", ground / seconds, "of the floor", at_least=TARGETS[path][column])
+
+
+def agents(options: Options) -> Iterator[Row]:
+    """Measure agents that play, drawing included, as shares of the floor."""
+    for setting, targets in PLAYED.items():
+        env_id, shape, rounds = SETTINGS[setting]
+        runs = [played(name, env_id, rounds) for name in targets]
+        ground, *times = best_of(floor(shape, rounds), *runs)
+        for (name, target), seconds in zip(targets.items(), times, strict=True):
+            unit = f"of the floor, {1e6 * seconds / rounds:.1f} us a user"
+            yield Row(f"{name} through play, {setting}", ground / seconds, unit, at_least=target)
+
+
+def sparse(options: Options) -> Iterator[Row]:
+    """Measure what agents of sparse bandits cost beside drawing and serving the contexts, over the cost of that."""
+    env_id, rounds = SETTINGS["SparseLinear 3x400"][0], 20_000
+    runs = [played(label.split(",")[0], env_id, rounds, **config) for label, config in SPARSE.items()]
+    drawn, *times = best_of(drawing(env_id, rounds), *runs, repeats=5)
+    yield Row("drawing and serving, SparseLinear 3x400", 1e6 * drawn / rounds, "us a user")
+    for label, seconds in zip(SPARSE, times, strict=True):
+        unit = f"of drawing, {1e6 * (seconds - drawn) / rounds:.2f} us a user"
+        yield Row(f"{label} beside drawing", (seconds - drawn) / drawn, unit, at_most=1)
+    yield Row("clipped-iht with drawing, over drawing twice", times[0] / (2 * drawn), at_most=1.5)
+
+
+def assortments(options: Options) -> Iterator[Row]:
+    """Measure the exact assortment oracle: general revenues, N = 100, K = 10, blocks of 256."""
+    rng = np.random.default_rng(0)
+    weights, revenues = np.exp(1.3 * rng.standard_normal((256, 100))), rng.random((256, 100))
+    seconds = least(lambda: [best_assortment(weights, revenues, 10) for _ in range(10)]) / 2560
+    yield Row("exact assortment, N=100, K=10", 1e6 * seconds, "us a user", at_most=80)
+
+
+def counts(options: Options) -> Iterator[Row]:
+    """Measure locally private runs whose users are served by counts, and their reports drawn one by one."""
+    for name, config in COUNTED:
+        label = name + "".join(f", {key}={value}" for key, value in config.items())
+        seconds = least(partial(one_run, name, config, 10**7), repeats=5)
+        yield Row(f"{label}, 10^7 users by counts", 10 / seconds, "million users/s", at_least=50)
+        if (reports := reports_a_second(name, config)) is not None:
+            yield Row(f"{label}, reports one by one", reports / 1e3, "thousand/s", at_least=200)
+    fit = least(lambda: one_run("lplr", {"first": 10**7}, 10**7), repeats=5)
+    yield Row("lplr, one regression of 10^7 users, 600 support points", 1e3 * fit, "ms, drawn and fitted", at_most=10)
+
+
+def memory(options: Options) -> Iterator[Row]:
+    """Measure peak memory, which must not grow with the number of users."""
+    for name in ("ldp-greedy", "prec", "lplr"):
+        short, long = (peak_by_counts(name, users) for users in (10**7, 10**9))
+        yield Row(f"{name}, peak memory at 10^9 users over 10^7", long / short, f"({long:.2f} MiB)", at_most=1.5)
+    if not options.quick:
+        short, long = (peak_one_by_one(rounds) for rounds in (10**5, 10**6))
+        yield Row(f"peak memory, 10^6 rounds (10^5: {short:.2f} MiB)", long, "MiB", at_most=1.1 * short)
+
+
+def floor(shape: tuple[int, int], rounds: int) -> Timing:
+    """Return a timing of drawing the contexts alone."""
     rng, buffer = np.random.default_rng(0), np.empty((64, *shape), np.float32)
-
-    def run() -> float:
-        return timed(lambda: rng.standard_normal(dtype=np.float32, out=buffer), rounds // 64)
-
-    return run
+    return lambda: timed(lambda: rng.standard_normal(dtype=np.float32, out=buffer), rounds // 64)
 
 
-def step_loop(env_id: str, rounds: int) -> Timed:
-    """Return a timing of gym.make and the step loop, regret in info."""
+def step_loop(env_id: str, rounds: int) -> Timing:
+    """Return a timing of the step loop, regret in info."""
     env = gym.make(env_id, horizon=rounds)
     action = env.action_space.sample()
-
-    def run() -> float:
-        env.reset(seed=1)
-        return timed(lambda: env.step(action), rounds)
-
-    return run
+    return reset_and(env, lambda: env.step(action), rounds)
 
 
-def block_path(env_id: str, rounds: int) -> Timed:
+def block_path(env_id: str, rounds: int) -> Timing:
     """Return a timing of the block path in blocks of 64."""
     env: Any = gym.make(env_id, horizon=rounds).unwrapped
     actions = np.stack([env.action_space.sample() for _ in range(64)])
-
-    def run() -> float:
-        env.reset(seed=1)
-        return timed(lambda: (env.upcoming(64), env.serve(actions)), rounds // 64)
-
-    return run
+    return reset_and(env, lambda: (env.upcoming(64), env.serve(actions)), rounds // 64)
 
 
-def vector_loop(env_id: str, rounds: int) -> Timed:
+def vector_loop(env_id: str, rounds: int) -> Timing:
     """Return a timing of the vector environment of 64."""
     env = gym.make_vec(env_id, num_envs=64, horizon=2 * rounds)
     actions = env.action_space.sample()
+    return reset_and(env, lambda: env.step(actions), rounds // 64)
+
+
+def reset_and(env: Any, work: Callable[[], object], times: int) -> Timing:
+    """Return a timing of work in an environment that is reset before."""
 
     def run() -> float:
         env.reset(seed=1)
-        return timed(lambda: env.step(actions), rounds // 64)
+        return timed(work, times)
 
     return run
 
 
-def through_play(name: str, env_id: str, rounds: int) -> Timed:
+def played(name: str, env_id: str, rounds: int, **config: Any) -> Timing:
     """Return a timing of an agent through ``play``, drawing included."""
     env = gym.make(env_id, horizon=rounds)
 
     def run() -> float:
-        agent = make(name, env, seed=1)
+        agent = make(name, env, seed=1, **config)
         return timed(lambda: play(env, agent, rounds, seed=1))
 
     return run
 
 
-def oracle(users: int) -> Timed:
-    """Return a timing of the exact assortment oracle: general revenues, N=100, K=10, blocks of 256."""
-    rng = np.random.default_rng(0)
-    weights, revenues = np.exp(1.3 * rng.standard_normal((256, 100))), rng.random((256, 100))
+def drawing(env_id: str, rounds: int, block: int = 512) -> Timing:
+    """Return a timing of drawing contexts and serving random actions, in blocks as ``play`` does."""
+    env: Any = gym.make(env_id, horizon=rounds).unwrapped
+    env.action_space.seed(0)
+    actions = np.array([env.action_space.sample() for _ in range(block)])
+    blocks = [block] * (rounds // block) + [rounds % block]
 
-    def run() -> float:
-        return timed(lambda: best_assortment(weights, revenues, 10), users // 256)
+    def serve() -> None:
+        for n in blocks:
+            env.upcoming(n)
+            env.serve(actions[:n])
 
-    return run
-
-
-def timed(work: Callable[[], object], times: int = 1) -> float:
-    """Return the CPU seconds of doing a piece of work so many times."""
-    started = time.process_time()
-    for _ in range(times):
-        work()
-    return time.process_time() - started
+    return reset_and(env, serve, 1)
 
 
-def best_of(*candidates: Timed) -> list[float]:
-    """Return the best time of each, repetitions interleaved so that all meet the same machine."""
-    for candidate in candidates:
-        candidate()
-    return [min(times) for times in zip(*([run() for run in candidates] for _ in range(REPEATS)), strict=True)]
+def one_run(name: str, config: Config, users: int) -> tuple[Any, Any]:
+    """Play ill-conditioned contexts, the users served by counts; return environment and agent."""
+    env = gym.make("privbandit/Linear-v0", horizon=users, **ILL)
+    agent = make(name, env, seed=0, **config)
+    play(env, agent, users, seed=0, checkpoints=[users])
+    return env, agent
 
 
-def peak_memory(rounds: int) -> float:
+def reports_a_second(name: str, config: Config) -> float | None:
+    """Return how fast an agent draws reports after 10^7 users, 2000 at a time; None if it draws none."""
+    env, agent = one_run(name, config, 10**7)
+    if not hasattr(agent, "randomize"):
+        return None
+    env.reset(seed=1)
+    contexts = env.unwrapped.upcoming(2000)
+    arms, rewards = np.zeros(2000, int), np.ones(2000)
+    return 2000 / least(lambda: agent.randomize(contexts, arms, rewards), repeats=10)
+
+
+def peak_by_counts(name: str, users: int) -> float:
+    """Return the peak memory in MiB that a run by counts allocates."""
+    tracemalloc.start()
+    one_run(name, {}, users)
+    peak = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    return peak
+
+
+def peak_one_by_one(rounds: int) -> float:
     """Return the peak memory in MiB of LinUCB playing so many rounds in a fresh process (Python's and numpy's)."""
     code = (
         "import tracemalloc, gymnasium as gym, privbandit_envs\n"
@@ -133,37 +227,14 @@ def peak_memory(rounds: int) -> float:
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
-def report(name: str, value: float, target: float, unit: str, at_least: bool = True) -> bool:
-    """Print one row; return whether the target is met."""
-    met, sign = (value >= target, ">=") if at_least else (value <= target, "<=")
-    print(f"| {name:<44} | {value:8.2f} {unit:<14} | {sign} {target:<6.3g} | {'yes' if met else 'NO'} |")
-    return met
-
-
-def main() -> int:
-    """Print the table; exit 1 if a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="leave out the million-round memory run")
-    quick = parser.parse_args().quick
-    print(f"| {'what':<44} | {'measured':<23} | {'target':<9} | met |\n|---|---|---|---|")
-    met = []
-    for column, (name, (env_id, shape, rounds)) in enumerate(SETTINGS.items()):
-        runs = {"step": step_loop, "block": block_path, "vector": vector_loop}
-        ground, *times = best_of(floor(shape, rounds), *(build(env_id, rounds) for build in runs.values()))
-        for path, seconds in zip(runs, times, strict=True):
-            met.append(report(f"{name}, {path} path", ground / seconds, TARGETS[path][column], "of the floor"))
-    for agent, name, target in PLAYED:
-        env_id, shape, rounds = SETTINGS[name]
-        ground, seconds = best_of(floor(shape, rounds), through_play(agent, env_id, rounds))
-        met.append(report(f"{agent} through play, {name}", ground / seconds, target, "of the floor"))
-    (seconds,) = best_of(oracle(2560))
-    met.append(report("exact assortment, N=100, K=10", seconds / 2560 * 1e6, 80, "us a user", at_least=False))
-    if not quick:
-        short, long = peak_memory(100_000), peak_memory(1_000_000)
-        name = f"peak memory, 10^6 rounds (10^5: {short:.2f} MiB)"
-        met.append(report(name, long, 1.1 * short, "MiB", at_least=False))
-    return 0 if all(met) else 1
-
+SECTIONS = {
+    "environments": environments,
+    "agents": agents,
+    "sparse": sparse,
+    "assortments": assortments,
+    "counts": counts,
+    "memory": memory,
+}
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, SECTIONS))

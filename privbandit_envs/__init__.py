@@ -1,7 +1,5 @@
 """Gymnasium environments for contextual bandits; importing this package registers them."""
 
-import typing
-
 from privbandit_envs.env import BanditEnv
 from privbandit_envs.problem import ArmProblem, Problem, Served, Support
 from privbandit_envs.registration import ENV_IDS, register
@@ -21,18 +19,7 @@ __all__ = [
     "register",
 ]
 
-__version__: str
-
-if not typing.TYPE_CHECKING:
-
-    def __getattr__(name: str) -> str:
-        """Look the version up when it is asked for: that takes longer than the rest of this module."""
-        if name != "__version__":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib.metadata import version
-
-        return version("privbandit")
-
+__version__ = "0.2.0"
 
 register("privbandit/Linear-v0", "privbandit_envs.families.linear:LinearProblem")
 register("privbandit/SparseLinear-v0", "privbandit_envs.families.sparse:SparseLinearProblem")

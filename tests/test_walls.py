@@ -1,112 +1,246 @@
-"""The walls of the design, read from the imports."""
+"""The walls of the design, read from the imports; docs/architecture.md says why each stands."""
 
-import ast
 import importlib
 import pkgutil
 import subprocess
 import sys
-from pathlib import Path
+from dataclasses import dataclass
+from types import ModuleType
 
 import privbandit_agents
 import pytest
+from import_graph import MODULES, imports, imports_by_name, ours, third_party
 
 import privbandit_envs
 
-ROOT = Path(__file__).parents[1]
-ENVS, AGENTS = ROOT / "privbandit_envs", ROOT / "agents" / "privbandit_agents"
-ALGORITHMS = [*(AGENTS / "local").glob("*.py"), *(AGENTS / "joint").glob("*.py"), *(AGENTS / "baselines").glob("*.py")]
-NUMBERS = {"numpy", "scipy"}
-OPTIONAL = {
-    "rl.py": {"stable_baselines3", "torch", "yaml", "gymnasium"},
-    "rl_state.py": {"torch"},
-    "sb3_adapter.py": {"stable_baselines3", "gymnasium"},
-    "tree.py": {"sklearn"},
-    "logistic.py": {"sklearn"},
-    "partition.py": {"sklearn"},
+E, A = "privbandit_envs", "privbandit_agents"
+NUMBERS = frozenset({"numpy", "scipy"})
+
+
+@dataclass(frozen=True)
+class Wall:
+    """What the modules of a room may import.
+
+    Attributes:
+        rooms: dotted names of modules or packages; the longest one that fits a module decides.
+        may: rooms of ours that they may import, besides their own.
+        others: packages of others.
+        lazily: packages of others that are imported inside functions only.
+    """
+
+    rooms: tuple[str, ...]
+    may: tuple[str, ...]
+    others: frozenset[str] = NUMBERS
+    lazily: frozenset[str] = frozenset()
+
+
+PRIVACY = f"{A}.privacy"
+X = f"{A}.experiments"
+PUBLIC_MATHS = (f"{E}.validate", f"{E}.spaces", f"{E}.families.mnl", f"{E}.wrappers")
+ENV_CORE = tuple(
+    f"{E}.{name}" for name in ("problem", "stream", "population", "env", "vector_env", "spaces", "wrappers")
+)
+GYM = NUMBERS | {"gymnasium"}
+GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names"))
+ZOO = tuple(f"{A}.{name}" for name in ("zoo", "registry", "saving", "play", "snapshots", "classifiers"))
+BENCH = frozenset(
+    {
+        "crc32c",
+        "filelock",
+        "joblib",
+        "matplotlib",
+        "polars",
+        "pydantic",
+        "pydantic_core",
+        "rich",
+        "ruamel",
+        "threadpoolctl",
+        "gymnasium",
+        "tensorboard",
+        "typer",
+    }
+)
+BY_NAME = frozenset({f"{A}.zoo", f"{E}.registration", f"{A}.cli.listing", A, PRIVACY})
+"""Modules that may name any other one in a string: tables of what is imported when it is asked for."""
+
+WALLS = (
+    # the world knows nothing of agents
+    Wall((E,), (E,), GYM),
+    Wall(ENV_CORE, (*ENV_CORE, f"{E}.validate", f"{E}.files"), GYM),
+    Wall((f"{E}.validate", f"{E}.files"), (), GYM),
+    Wall((f"{E}.families",), (*ENV_CORE, f"{E}.validate", f"{E}.files", f"{E}.datasets"), GYM),
+    Wall((f"{E}.datasets",), (f"{E}.validate", f"{E}.files"), NUMBERS, lazily=frozenset({"sklearn"})),
+    Wall((f"{E}.testing",), (E,), GYM, lazily=frozenset({"stable_baselines3"})),
+    # privacy stands alone, in its own order
+    Wall((PRIVACY,), (PRIVACY,)),
+    Wall((f"{PRIVACY}._validate",), ()),
+    Wall((f"{PRIVACY}.accounting",), (f"{PRIVACY}._validate",)),
+    Wall((f"{PRIVACY}.mechanisms",), (f"{PRIVACY}.accounting", f"{PRIVACY}._validate"), lazily=frozenset({"opendp"})),
+    *(
+        Wall((f"{PRIVACY}.{room}",), tuple(f"{PRIVACY}.{below}" for below in ("mechanisms", "accounting", "_validate")))
+        for room in ("randomizers", "contributions")
+    ),
+    # algorithms know what they are made of, and not each other
+    Wall(
+        (f"{A}.base",),
+        (
+            f"{PRIVACY}.accounting",
+            f"{PRIVACY}._validate",
+            f"{PRIVACY}.mechanisms.symmetric",
+            f"{E}.files",
+            *PUBLIC_MATHS,
+        ),
+        GYM,
+    ),
+    *(
+        Wall((f"{A}.{room}",), (f"{A}.base", PRIVACY, *PUBLIC_MATHS), lazily=frozenset({"sklearn"}))
+        for room in ("local", "joint", "shuffle", "baselines")
+    ),
+    Wall(
+        (f"{A}.baselines.rl",),
+        (f"{A}.base", *PUBLIC_MATHS, E),
+        GYM,
+        lazily=frozenset({"torch", "stable_baselines3", "yaml"}),
+    ),
+    Wall((f"{A}.joint.rl",), (f"{A}.base", PRIVACY, *PUBLIC_MATHS, E), GYM, lazily=frozenset({"torch"})),
+    # the zoo knows agents by name only
+    Wall((A,), (*ZOO, f"{A}.base", f"{A}.privacy", E), GYM),
+    Wall(ZOO, (*ZOO, f"{A}.base", E), GYM, lazily=frozenset({"sklearn"})),
+    Wall((f"{A}.testing",), (*ZOO, f"{A}.base", f"{A}.audits", E), GYM),
+    Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.registry", f"{A}.zoo", E), GYM),
+    # experiments: study -> drawing -> analysis -> running, spec -> jobs -> store -> the ground
+    Wall((X,), (X,), BENCH | NUMBERS),
+    Wall(GROUND, (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
+    Wall((f"{X}.store",), (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
+    Wall((f"{X}.jobs",), (f"{X}.store", *GROUND, *ZOO, f"{A}.base", PRIVACY, E), BENCH | NUMBERS),
+    Wall((f"{X}.spec",), (f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
+    Wall(
+        (f"{X}.running",),
+        (f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
+        BENCH | NUMBERS,
+        lazily=frozenset({"dask", "distributed"}),
+    ),
+    Wall(
+        (f"{X}.analysis",),
+        (f"{X}.running", f"{X}.spec", f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
+        BENCH | NUMBERS,
+    ),
+    Wall(
+        (f"{X}.drawing",),
+        (f"{X}.analysis", f"{X}.running", f"{X}.spec", f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
+        BENCH | NUMBERS,
+    ),
+    Wall((f"{A}.cli",), (X, f"{A}.audits", *ZOO, f"{A}.base", PRIVACY, E), BENCH | NUMBERS),
+)
+
+
+def within(name: str, room: str) -> bool:
+    return name == room or name.startswith(f"{room}.")
+
+
+def wall_of(module: str) -> tuple[Wall, str]:
+    """Return the wall around a module, and the room behind it."""
+    fitting = [(room, wall) for wall in WALLS for room in wall.rooms if within(module, room)]
+    room, wall = max(fitting, key=lambda pair: len(pair[0]))
+    return wall, room
+
+
+def breaches(module: str, source: str) -> set[str]:
+    """Return what a module's source imports across the walls."""
+    wall, room = wall_of(module)
+    found = imports(source) | (set() if module in BY_NAME else imports_by_name(source))
+    own = wall.rooms if len(wall.rooms) > 1 else (room,)
+    here = {name for name in ours(found) if any(within(name, place) for place in (*own, *wall.may))}
+    heavy = third_party(imports(source, top_level_only=True)) & (wall.lazily - wall.others)
+    return (ours(found) - here) | (third_party(found) - wall.others - wall.lazily) | heavy
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_no_import_crosses_a_wall(module: str) -> None:
+    assert breaches(module, MODULES[module].read_text()) == set()
+
+
+CROSSINGS = {
+    "privbandit_envs.families.deep.world": "from privbandit_agents.base.agent import Agent",
+    "privbandit_envs.stream": "from privbandit_envs.families.linear import LinearBandit",
+    "privbandit_envs.datasets.deep.reader": "from privbandit_envs.families import mnl",
+    "privbandit_envs.datasets.tables.reader": "import sklearn",
+    "privbandit_envs.families.deep.other": "def f():\n    import sklearn",
+    "privbandit_agents.privacy.randomizers.deep.one": "from privbandit_agents.privacy.contributions import moments",
+    "privbandit_agents.privacy.mechanisms.deep.one": "from privbandit_agents.privacy.randomizers import sphere",
+    "privbandit_agents.privacy.accounting.deep.one": "from privbandit_agents.privacy.mechanisms import additive",
+    "privbandit_agents.privacy.contributions.deep": "from privbandit_envs.validate import count",
+    "privbandit_agents.base.deep.part": "from privbandit_agents.snapshots import Snapshots",
+    "privbandit_agents.base.deep.noise": "from privbandit_agents.privacy.mechanisms.additive import Gaussian",
+    "privbandit_agents.local.linear.deep": "from privbandit_agents.joint.linear import jdp_linucb",
+    "privbandit_agents.local.trees.deep": "from privbandit_agents.registry import make",
+    "privbandit_agents.local.trees.heavy": "from sklearn.tree import DecisionTreeClassifier",
+    "privbandit_agents.joint.sparse.deep": "def f():\n    from privbandit_agents.play import play",
+    "privbandit_agents.joint.assortments.deep": "from privbandit_agents.baselines.mnl import MNLAgent",
+    "privbandit_agents.baselines.rl.deep": "from privbandit_agents.snapshots import Snapshots",
+    "privbandit_agents.baselines.rl.heavy": "import torch",
+    "privbandit_agents.baselines.deep.one": 'agent = "privbandit_agents.local.linear.prec:PREC"',
+    "privbandit_agents.shuffle.deep.one": "from privbandit_agents.local.linear import moments",
+    "privbandit_agents.zoo": "from privbandit_agents.local.linear.prec import PREC",
+    "privbandit_agents.play": "from privbandit_agents.experiments.jobs import trial",
+    "privbandit_agents.audits.deep.game": "from privbandit_agents.experiments import run_trial",
+    "privbandit_agents.audits.deep.other": "from privbandit_agents.local.trees.lpct import LPCT",
+    "privbandit_agents.experiments.store.deep": "from privbandit_agents.experiments.jobs.trial import Trial",
+    "privbandit_agents.experiments.jobs.deep": "from privbandit_agents.experiments.running.engine import Engine",
+    "privbandit_agents.experiments.running.deep": "from privbandit_agents.experiments.spec.sweep import Sweep",
+    "privbandit_agents.experiments.spec.deep": "from privbandit_agents.experiments.analysis.cells import Cells",
+    "privbandit_agents.experiments.analysis.deep": "from privbandit_agents.experiments.drawing import figures",
+    "privbandit_agents.experiments.drawing.deep": "from privbandit_agents.experiments.study import Study",
+    "privbandit_agents.experiments.drawing.other": "from privbandit_agents.cli.commands import app",
+    "privbandit_agents.experiments.jobs.audit": "from privbandit_agents.audits.registry import game",
 }
-PUBLIC_MATHS = {"privbandit_envs.families.mnl", "privbandit_envs.spaces", "privbandit_envs.validate"}
+"""An import across each wall, in a module that is nested in the room."""
 
 
-def imports(path: Path, top_level_only: bool = False) -> set[str]:
-    tree = ast.parse(path.read_text())
-    nodes = tree.body if top_level_only else list(ast.walk(tree))
-    found: set[str] = set()
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found.add(node.module or "")
-    return found
+@pytest.mark.parametrize("module", CROSSINGS)
+def test_an_import_across_a_wall_is_noticed_however_deep_it_is_nested(module: str) -> None:
+    assert breaches(module, CROSSINGS[module])
 
 
-def third_party(modules: set[str]) -> set[str]:
-    return {name.split(".")[0] for name in modules} - set(sys.stdlib_module_names)
-
-
-@pytest.mark.parametrize("path", sorted(ENVS.rglob("*.py")), ids=lambda p: p.name)
-def test_the_world_knows_nothing_of_agents(path: Path) -> None:
-    everywhere = third_party(imports(path))
-    lazily = {"sklearn"} if path.parent.name == "datasets" else set()
-    lazily |= {"stable_baselines3"} if path.name == "testing.py" else set()
-    assert everywhere <= NUMBERS | {"gymnasium", "privbandit_envs"} | lazily
-    assert not third_party(imports(path, top_level_only=True)) & {"sklearn", "stable_baselines3"}
-
-
-@pytest.mark.parametrize("path", sorted(ALGORITHMS), ids=lambda p: p.name)
-def test_an_algorithm_imports_agent_privacy_and_numbers(path: Path) -> None:
-    ours = {name for name in imports(path) if name.startswith("privbandit_")}
-    allowed = tuple(f"privbandit_agents.{name}" for name in ("agent", "choices", "labels", "privacy", "rows"))
-    siblings = f"privbandit_agents.{path.parent.name}."
-    if path.name not in ("rl.py", "rl_state.py", "sb3_adapter.py"):
-        assert all(name.startswith((*allowed, siblings)) or name in PUBLIC_MATHS for name in ours), ours
-    optional = OPTIONAL.get(path.name, set())
-    assert third_party(imports(path)) - {"privbandit_agents", "privbandit_envs"} <= NUMBERS | optional
-    assert not third_party(imports(path, top_level_only=True)) & {"stable_baselines3", "torch", "sklearn"}
-
-
-@pytest.mark.parametrize("path", sorted((AGENTS / "privacy").glob("*.py")), ids=lambda p: p.name)
-def test_privacy_stands_alone(path: Path) -> None:
-    modules = imports(path)
-    assert all(name.startswith("privbandit_agents.privacy") for name in modules if name.startswith("privbandit_"))
-    lazily = {"opendp"} if path.name == "secure.py" else set()
-    assert third_party(modules) - {"privbandit_agents"} <= NUMBERS | lazily
-    assert "opendp" not in third_party(imports(path, top_level_only=True))
+def test_every_module_is_looked_at() -> None:
+    nested = (
+        "privbandit_envs.datasets.tables.sources",
+        "privbandit_agents.local.trees.lpct",
+        "privbandit_agents.privacy",
+    )
+    assert MODULES.keys() >= set(nested) and len(MODULES) > 150
 
 
 @pytest.mark.parametrize("package", [privbandit_envs, privbandit_agents])
-def test_exported_names_are_the_public_names(package: object) -> None:
-    modules = {m.name for m in pkgutil.iter_modules(package.__path__)}  # type: ignore[attr-defined]
-    public = {name for name in vars(package) if not name.startswith("_")} - modules
-    assert set(package.__all__) - modules - {"__version__"} == public - (public & set(sys.stdlib_module_names))  # type: ignore[attr-defined]
+def test_exported_names_are_the_public_names(package: ModuleType) -> None:
+    inner = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    public = {name for name in vars(package) if not name.startswith("_")} - inner
+    assert {name for name in package.__all__ if not name.startswith("_")} - inner == public - set(
+        sys.stdlib_module_names
+    )
 
 
 def test_every_module_imports_and_has_a_docstring() -> None:
-    for package in (privbandit_envs, privbandit_agents):
-        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-            assert importlib.import_module(module.name).__doc__ or Path(module.name).name == "__init__", module.name
+    for module in MODULES:
+        if not module.endswith("__main__"):
+            assert importlib.import_module(module).__doc__, module
 
 
 def test_importing_the_package_pulls_nothing_heavy() -> None:
     code = "import sys, privbandit_agents, privbandit_envs; print(' '.join(sys.modules))"
-    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    heavy = {
-        "torch",
-        "stable_baselines3",
-        "sklearn",
-        "polars",
-        "matplotlib",
-        "typer",
-        "tensorboard",
-        "pydantic",
-        "joblib",
-    }
-    assert not heavy & set(modules)
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not ((BENCH - GYM) | {"torch", "stable_baselines3", "sklearn"}) & set(loaded)
 
 
 def test_no_global_randomness_no_pickle() -> None:
-    for path in [*ENVS.rglob("*.py"), *AGENTS.rglob("*.py")]:
-        if path.name == "testing.py":
-            continue  # the suites pickle on purpose
-        text = path.read_text()
-        for forbidden in ("np.random.seed", "np.random.normal", "np.random.rand(", "import random", "import pickle"):
-            assert forbidden not in text, f"{path.name}: {forbidden}"
+    for module, path in MODULES.items():
+        if not module.endswith(".testing"):  # the suites pickle on purpose
+            text = path.read_text()
+            for forbidden in (
+                "np.random.seed",
+                "np.random.normal",
+                "np.random.rand(",
+                "import random",
+                "import pickle",
+            ):
+                assert forbidden not in text, f"{module}: {forbidden}"

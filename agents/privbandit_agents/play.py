@@ -1,24 +1,25 @@
-"""The ten-line loop, and its block path."""
+"""Playing: the ten-line loop, blocks of users while the policy is frozen, and users by counts."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
-from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import AnyAgent
-from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.snapshots import Snapshots
 from privbandit_envs import BanditEnv
 from privbandit_envs.validate import count
 from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
 
-CHUNK_BYTES = 2**22
-FEWEST = 500
-"""Fewer users than this are served one by one: the normal limit of a sum is for more."""
+BLOCK_BYTES = 2**22
+"""Contexts of a block take about so much memory."""
+FEWEST_COUNTED = 500
+"""Below this many users, draw them individually; the normal approximation needs more."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Result:
 
 
 def play(
-    env: Any,
+    env: AnyEnv,
     agent: AnyAgent,
     horizon: int | None = None,
     seed: int | None = None,
@@ -81,27 +82,32 @@ def play(
     Raises:
         ValueError: a horizon beyond the environment's, or checkpoints beyond the horizon.
     """
-    horizon = count(horizon=env.unwrapped.horizon if horizon is None else horizon)
+    horizon = count(horizon=getattr(env.unwrapped, "horizon", 0)) if horizon is None else count(horizon=horizon)
     curve = RegretCurve(even_checkpoints(horizon) if checkpoints is None else checkpoints, on_checkpoint)
     if curve.checkpoints[-1] > horizon:
         raise ValueError(f"checkpoints must not exceed the horizon {horizon}; got {curve.checkpoints[-1]}.")
-    if isinstance(env, VectorEnv) and not isinstance(agent, LearningAgent):
-        raise TypeError(f"{agent.name} plays one environment; make it with gym.make, it serves users in blocks.")
     started = time.perf_counter()
-    simulation = "users"
     if isinstance(agent, LearningAgent):
         agent.learn(env, horizon, curve, seed, **({} if snapshots is None else {"snapshots": snapshots}))
+    elif isinstance(env, gym.vector.VectorEnv):
+        raise TypeError(f"{agent.name} plays one environment; make it with gym.make, it serves users in blocks.")
     elif isinstance(env, BanditEnv):
         play_blocks(env, agent, horizon, curve, seed, snapshots, by_counts and bool(agent.by_counts))
-        simulation = f"counts{', normal' * (agent.by_counts == 'normal')}" if curve.counted else "users"
     else:
         play_steps(env, agent, horizon, curve, seed)
     seconds = time.perf_counter() - started + (snapshots.seconds_before if snapshots else 0.0)
     errors = curve.notes.get("mad"), curve.notes.get("mse")
-    return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation, *errors)
+    return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation(agent, curve), *errors)
 
 
-def play_steps(env: Any, agent: AnyAgent, horizon: int, curve: RegretCurve, seed: int | None) -> None:
+def simulation(agent: AnyAgent, curve: RegretCurve) -> str:
+    """Return how users were simulated, as ``Result.simulation`` says it."""
+    if not curve.counted:
+        return "users"
+    return "counts, normal" if agent.by_counts == "normal" else "counts"
+
+
+def play_steps(env: gym.Env[Any, Any], agent: AnyAgent, horizon: int, curve: RegretCurve, seed: int | None) -> None:
     """Serve one user at a time, through any wrappers."""
     env = RecordRegret(env, curve)
     context, _ = env.reset(seed=seed)
@@ -121,20 +127,20 @@ def play_blocks(
     snapshots: Snapshots | None,
     by_counts: bool,
 ) -> None:
-    """Serve users one at a time while the policy may change, in blocks or by counts while it is frozen."""
+    """Serve users one at a time while the policy may change; in blocks, or by counts, while it is frozen."""
     if horizon > env.horizon:
         raise ValueError(f"horizon must be at most the environment's {env.horizon}; got {horizon}.")
     context = snapshots.resume(env, agent, curve) if snapshots else None
     if context is None:
         context, _ = env.reset(seed=seed)
     recorded = RecordRegret(env, curve)
-    largest = max(64, CHUNK_BYTES // context.nbytes)
+    largest = max(64, BLOCK_BYTES // context.nbytes)
     by_counts = by_counts and env.support is not None
     left = horizon - curve.users
     noted = curve.passed
     while left:
         frozen = min(agent.frozen_rounds(), left)
-        if by_counts and (many := min(frozen, curve.to_next)) >= FEWEST:
+        if by_counts and (many := min(frozen, curve.to_next)) >= FEWEST_COUNTED:
             serve_counts(env, agent, curve, many)
             left -= many
         elif frozen > 1:

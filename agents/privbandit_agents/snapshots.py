@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent, Array
+from privbandit_agents.base.learning import AnyEnv
 from privbandit_envs import BanditEnv, BanditVectorEnv
 from privbandit_envs.wrappers import RegretCurve
 
@@ -37,12 +38,11 @@ class Snapshots:
     """
 
     def __init__(self, path: Path, label: str, every: float = 60.0, beside: Kept | None = None) -> None:
-        """Nothing is read or written yet."""
         self.path, self.label, self.every, self.beside = path, label, every, beside
         self.seconds_before = 0.0
         self._started = self._last = time.perf_counter()
 
-    def resume(self, env: Any, agent: AnyAgent, curve: RegretCurve) -> Array | None:
+    def resume(self, env: AnyEnv, agent: AnyAgent, curve: RegretCurve) -> Array | None:
         """Bring a run to where its last snapshot was taken.
 
         Returns:
@@ -67,7 +67,7 @@ class Snapshots:
         self.seconds_before = values["seconds"]
         return env.go_to(values["env"])
 
-    def offer(self, env: Any, agent: AnyAgent, curve: RegretCurve) -> None:
+    def offer(self, env: AnyEnv, agent: AnyAgent, curve: RegretCurve) -> None:
         """Write a snapshot if the last one is old enough; call it between two rounds."""
         now = time.perf_counter()
         if now - self._last >= self.every and isinstance(env, BanditEnv | BanditVectorEnv):

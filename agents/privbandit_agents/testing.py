@@ -18,7 +18,8 @@ import privbandit_envs  # noqa: F401  (registers the environments)
 from privbandit_agents.base.agent import AnyAgent, CentralAgent, LocalAgent
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.play import Result, play
-from privbandit_agents.registry import find, load, make, save
+from privbandit_agents.registry import find, make
+from privbandit_agents.saving import load, save
 
 HORIZON = 300
 

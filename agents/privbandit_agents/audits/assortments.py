@@ -7,19 +7,17 @@ two scores. The target's own assortment is left out, as joint privacy allows.
 
 import math
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
-import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular, toeplitz
 
-from privbandit_agents.audits.lower_bounds import Claim, Game
+from privbandit_agents.audits.agents import AgentGame
+from privbandit_agents.audits.claims import Claim, Floats
+from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.privacy.mechanisms.counters import square_root_coefficients
-from privbandit_agents.registry import make
 
-Floats = NDArray[np.float64]
 CAPACITY = 10
 ROUNDS = 8
 """Users of a run: the first one is in all of a binary tree's blocks, of length 1, 2, 4 and 8."""
@@ -27,44 +25,31 @@ PROBES = 120
 FAR = 50.0
 
 
-class AssortmentGame(Game):
-    """The scores of two kinds of items are compared by probes; a subclass says who is served, and what it tells."""
-
-    def __init__(self, name: str, config: dict[str, Any]) -> None:
-        """Prepare the world: 2 K items with two features."""
-        self.name, self.config = name, config
-        self.env = gym.make("privbandit/Assortment-v0", n_items=2 * CAPACITY, capacity=CAPACITY, dim=2, horizon=4096)
-        self.claim = self.claimed(self.agent(0))
-
-    @abstractmethod
-    def claimed(self, agent: Any) -> Claim:
-        """Return what is audited."""
-
-    @abstractmethod
-    def statistic(self, agent: Any, world: int) -> Floats:
-        """Serve an agent; return what is seen."""
-
-    def agent(self, seed: int) -> Any:
-        """Return a fresh agent."""
-        return make(self.name, self.env, seed=seed, **self.config)
-
-    def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the statistics of so many runs."""
-        return np.stack([self.statistic(self.agent(int(rng.integers(2**31))), world) for _ in range(runs)])
-
-    def serve(self, agent: Any, features: Floats, bought: int) -> None:
-        """Serve a user who was offered items with features (k, 2) and bought one of them, or -1."""
-        context, offered = np.ones((2 * CAPACITY, 3)), np.arange(2 * CAPACITY) < len(features)
-        context[:, :2] = 0.0
-        context[offered, :2] = features
-        agent.update(context, offered.astype(np.int8), bought)
-
-
 def probes(first: Floats, second: Floats) -> Floats:
     """Return contexts (n, 2 K, 3) of K items with the features first (n, 2) and K with the features second (n, 2)."""
     contexts = np.ones((len(first), 2 * CAPACITY, 3))
     contexts[:, :CAPACITY, :2], contexts[:, CAPACITY:, :2] = first[:, None], second[:, None]
     return contexts
+
+
+class AssortmentGame(AgentGame):
+    """The scores of two kinds of items are compared by probes; a subclass says who is served, and what it tells."""
+
+    world: ClassVar = dict(id="privbandit/Assortment-v0", n_items=2 * CAPACITY, capacity=CAPACITY, dim=2, horizon=4096)
+
+    @abstractmethod
+    def statistic(self, agent: AnyAgent, world: int) -> Floats:
+        """Serve an agent; return what is seen."""
+
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        return self.run_by_run(runs, rng, lambda agent: self.statistic(agent, world))
+
+    def serve(self, agent: AnyAgent, features: Floats, bought: int) -> None:
+        """Serve a user who was offered items with features (k, 2) and bought one of them, or -1."""
+        context, offered = np.ones((2 * CAPACITY, 3)), np.arange(2 * CAPACITY) < len(features)
+        context[:, :2] = 0.0
+        context[offered, :2] = features
+        agent.update(context, offered.astype(np.int8), bought)
 
 
 class GramGame(AssortmentGame):
@@ -76,11 +61,14 @@ class GramGame(AssortmentGame):
 
     pair = "one user's K items at e1 or at e2"
     statistics = ("V11 - V22 after 1, 2, 4, ... users, summed", "the same after every user, decorrelated")
+    seen = f"V11 / V22 after each of {ROUNDS} users, as {PROBES} probes read it from their assortments"
+    unseen = "the releases of theta, later targets, and other pairs of records"
+    settings: ClassVar = dict(  # nearly all of the budget for PrivateCov, and a new V for every user
+        mle_share=0.05, calls=1, exploration=1, growth=1.0, bonus_scale=1e9, horizon=ROUNDS
+    )
 
-    def __init__(self, name: str, config: dict[str, Any]) -> None:
-        """Give nearly all of the budget to PrivateCov, and renew V for every user."""
-        shared = {"mle_share": 0.05, "calls": 1, "exploration": 1, "growth": 1.0, "bonus_scale": 1e9, "horizon": ROUNDS}
-        super().__init__(name, {**shared, **config})
+    def prepare(self) -> None:
+        """Set up the probes, and what decorrelates the readings."""
         coefficients = square_root_coefficients(ROUNDS)
         decoder = toeplitz(coefficients, np.zeros(ROUNDS))
         self.whiten = coefficients @ solve_triangular(decoder, np.eye(ROUNDS), lower=True)
@@ -95,8 +83,9 @@ class GramGame(AssortmentGame):
         middle = (2 if agent.cov.published else 1) * agent.cov.shift()
         return float(min(1.5, 6 * agent.cov.counter.standard_deviation(1) / (math.sqrt(2) * middle)))
 
-    def claimed(self, agent: Any) -> Claim:
+    def claimed(self) -> Claim:
         """Return the claim of PrivateCov's releases: their share of rho, or what (epsilon, delta) leaves them."""
+        agent = self.agent(0)
         guarantee = agent.guarantee
         rho = agent.cov.counter.rho if guarantee.rho is None else (1 - agent.config.mle_share) * guarantee.rho
         return Claim(guarantee.epsilon or np.inf, guarantee.delta or 1e-5, rho)
@@ -124,21 +113,12 @@ class NewtonGame(AssortmentGame):
 
     pair = "one user's purchase at a far feature e1 or -e1"
     statistics = ("sign of theta_1",)
+    seen = "the sign of theta_1 after the first user, as a probe reads it from its assortment"
+    unseen = "the Hessian, later batches and steps, and other pairs of records"
+    settings: ClassVar = {"first": 1, "steps": 1}  # the target is a batch of its own, with one step
+    bank = probes(np.array([[1.0, 0.0]]), np.array([[-1.0, 0.0]]))
 
-    def __init__(self, name: str, config: dict[str, Any]) -> None:
-        """Let the target be the first batch, with one step."""
-        super().__init__(name, {"first": 1, "steps": 1, **config})
-        self.bank = probes(np.array([[1.0, 0.0]]), np.array([[-1.0, 0.0]]))
-
-    def claimed(self, agent: Any) -> Claim:
-        """Return the claim of the agent: its releases are Gaussian mechanisms."""
-        guarantee = agent.guarantee
-        return Claim(guarantee.epsilon or np.inf, guarantee.delta or 1e-5, guarantee.rho)
-
-    def statistic(self, agent: Any, world: int) -> Floats:
+    def statistic(self, agent: AnyAgent, world: int) -> Floats:
         """Serve the target, and look at one probe."""
         self.serve(agent, np.array([[FAR * (1 - 2 * world), 0.0]]), 0)
         return np.asarray(agent.select_action(self.bank))[0, :1].astype(np.float64)
-
-
-GAMES: dict[str, type[AssortmentGame]] = {"dpmnl": GramGame, "dpmnl-approx": GramGame, "newton-mnl": NewtonGame}

@@ -1,45 +1,40 @@
 """The audits of locally private classifiers: what one user's device sends, of one of two far corners."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
-import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
-from privbandit_agents.audits.lower_bounds import Claim, Game
+from privbandit_agents.audits.agents import AgentGame
+from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.base.agent import NEVER
-from privbandit_agents.local.gradients.descent import GradientAgent
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
-from privbandit_agents.registry import make
+from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
-Floats = NDArray[np.float64]
+WORLD = {"id": "privbandit/Classification-v0", "horizon": 1000}
 CORNERS = np.array([[0.0, 0.0], [1.0, 1.0]])
 PILOTS = 4000
 CERTAIN = 1e3
 """Offset of a model that is sure of label 1."""
-AWAKE = 100 * np.array([-1.0, -1, 0, 1, 1, 0, 1, 1, 0])
-"""A network with two neurons, each of which one corner wakes."""
+AWAKE = 100 * np.array([-1.0, -1, 0, 1, 1, 0, 1, 1])
+"""A network but for its offset."""
 
 
-class LeafGame(Game):
+class LeafGame(AgentGame):
     """The first user comes from the lower corner of the square or from the upper one, and is answered rightly."""
 
     pair = "features (0, 0) or (1, 1), label 1"
     statistics = ("projection on the difference of means", "log-likelihood ratio")
+    seen = "all that one user's device sends about its leaf and its label"
+    unseen = "other pairs of records, and other trees"
+    world: ClassVar = WORLD
+    settings: ClassVar = {"splits": 2}
 
-    def __init__(self, name: str, config: dict[str, Any]) -> None:
-        """Read the claim off the agent's guarantee; find the direction in which the two worlds differ most."""
-        self.name, self.config = name, config
-        self.env = gym.make("privbandit/Classification-v0", horizon=1000)
-        self.claim = Claim(self.agent(0).guarantee.epsilon)
+    def prepare(self) -> None:
+        """Find the direction in which the two worlds differ most."""
         means = [self.estimates(world, PILOTS, np.random.default_rng(7 + world)).mean(axis=0) for world in (0, 1)]
         self.direction = means[0] - means[1]
-
-    def agent(self, seed: int) -> Any:
-        """Return a fresh agent."""
-        return make(self.name, self.env, seed=seed, **self.config)
 
     def reports(self, world: int, runs: int, rng: Generator) -> Any:
         """Return what so many users with the same record send."""
@@ -48,62 +43,49 @@ class LeafGame(Game):
 
     def estimates(self, world: int, runs: int, rng: Generator) -> Floats:
         """Return the estimates from the reports, flattened."""
-        estimates: Floats = self.agent(0).report.estimate(self.reports(world, runs, rng)).reshape(runs, -1)
+        estimates: Floats = self.agent(0).learner.report.estimate(self.reports(world, runs, rng)).reshape(runs, -1)
         return estimates
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return what is seen of one world."""
-        reports, device = self.reports(world, runs, rng), self.agent(0)
-        leaves, labels = device.encode(CORNERS, np.ones(2, int), np.ones(2))
-        cells, values = device.report.encode(leaves, labels)
+        reports, learner = self.reports(world, runs, rng), self.agent(0).learner
+        cells, values = learner.encode(CORNERS, np.ones(2, int))
         likelihood = [
-            device.report.randomizer.log_likelihood(reports, int(cells[k]), None if values is None else values[k])
+            learner.report.randomizer.log_likelihood(reports, int(cells[k]), None if values is None else values[k])
             for k in (0, 1)
         ]
-        projection = device.report.estimate(reports).reshape(runs, -1) @ self.direction
+        projection = learner.report.estimate(reports).reshape(runs, -1) @ self.direction
         return np.stack([projection, likelihood[0] - likelihood[1]], axis=1)
 
 
-class RegressionGame(Game):
-    """The first user sends a vector about features and label, of one of two records far apart.
+class MomentGame(AgentGame):
+    """The first user has one of two records far apart, and sends a vector of its features and label."""
 
-    The public state is one of the adversary's choice: for gradients a model that is sure of label 1, so that those of
-    label 0 are long; in a network the two records wake different neurons.
-    """
-
+    pair = "label 0 or 1 at features (0, 0)"
     statistics = ("projection on the difference of records", "log-likelihood ratio")
+    seen = "all that one user's device sends about its features and its label"
+    unseen = "other pairs of records, and other states of the server"
+    world: ClassVar = WORLD
+    features: Floats = CORNERS[[0, 0]]
+    labels = np.arange(2)
 
-    def __init__(self, name: str, config: dict[str, Any]) -> None:
-        """Read the claim off the agent's guarantee."""
-        self.name, self.config = name, config | {"hidden": 2} if name == "psgd-network" else config
-        self.env = gym.make("privbandit/Classification-v0", horizon=1000)
+    def prepare(self) -> None:
+        """Encode the two records."""
+        self.records = self.agent(0).learner.encode(self.features, self.labels)
+
+    def claimed(self) -> Claim:
+        """Return the claim, which is of Gaussian type if the device adds Gaussian noise."""
         agent = self.agent(0)
         epsilon, delta = agent.guarantee.epsilon, agent.guarantee.delta
-        self.claim = Claim.gaussian(epsilon, delta) if isinstance(agent.device, Gaussian) else Claim(epsilon)
-        self.pair = "features (0, 0) or (1, 1), label 0"
-        self.features, self.labels = CORNERS, np.zeros(2, int)
-        if not isinstance(agent, GradientAgent):
-            self.pair, self.features, self.labels = "label 0 or 1 at features (0, 0)", CORNERS[[0, 0]], np.arange(2)
-        self.records = agent.encode(self.features, self.labels)
-
-    def agent(self, seed: int) -> Any:
-        """Return a fresh agent in that state, which stays while users report."""
-        agent: Any = make(self.name, self.env, seed=seed, **self.config)
-        if isinstance(agent, GradientAgent):
-            agent.server.plan = dataclasses.replace(agent.server.plan, batch=NEVER)
-            theta = AWAKE if self.name == "psgd-network" else agent.server.theta
-            agent.server.theta = np.append(theta[:-1], CERTAIN)
-        return agent
+        return Claim.gaussian(epsilon, delta) if isinstance(agent.learner.device, Gaussian) else Claim(epsilon)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return what is seen of one world."""
         agent = self.agent(int(rng.integers(2**31)))
         features, label = np.tile(self.features[world], (runs, 1)), np.full(runs, self.labels[world])
         reports = agent.randomize(features, label, np.ones(runs))
-        projection = agent.estimate(reports) @ (self.records[0] - self.records[1])
-        return np.stack([projection, self.ratio(agent.device, reports)], axis=1)
+        projection = agent.learner.estimate(reports) @ (self.records[0] - self.records[1])
+        return np.stack([projection, self.ratio(agent.learner.device, reports)], axis=1)
 
-    def ratio(self, device: Any, reports: Any) -> Floats:
+    def ratio(self, device: Gaussian | LocalRandomizer, reports: Floats) -> Floats:
         """Return the exact log-likelihood ratios of reports (n, ...)."""
         if isinstance(device, Gaussian):
             first, second = (device.log_density(reports, record) for record in self.records)
@@ -111,3 +93,25 @@ class RegressionGame(Game):
             shaped = reports.reshape(len(reports), 1, -1)
             first, second = (device.log_likelihood(shaped, 0, record) for record in self.records)
         return np.asarray(first - second)
+
+
+class GradientGame(MomentGame):
+    """The first user sends a gradient at a model of the adversary's choice.
+
+    The model is sure of label 1, so that the gradients of label 0 are long. A network has two neurons, each of which
+    one record wakes.
+    """
+
+    pair = "features (0, 0) or (1, 1), label 0"
+    features = CORNERS
+    labels = np.zeros(2, int)
+    settings: ClassVar = {"hidden": 2}
+
+    def agent(self, seed: int) -> Any:
+        """Return a fresh agent with that model, which stays while users report."""
+        agent = super().agent(seed)
+        server = agent.learner.server
+        server.schedule = dataclasses.replace(server.schedule, batch=NEVER)
+        theta = AWAKE if "hidden" in self.config else server.theta[:-1]
+        server.theta = np.append(theta, CERTAIN)
+        return agent

@@ -4,38 +4,34 @@ The reports on layer 1 are the adversary's: they leave two active bins there, a 
 theta is so large that y_h is clipped. The target's features lie in one of them or in the other.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
-import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
-from privbandit_agents.audits.lower_bounds import Claim, Game
-from privbandit_agents.privacy.mechanisms.counters import smat
-from privbandit_agents.registry import make
+from privbandit_agents.audits.agents import AgentGame
+from privbandit_agents.audits.claims import Floats
+from privbandit_agents.privacy.mechanisms.symmetric import smat
 
-Floats = NDArray[np.float64]
 USERS = 10**6
 """Users of the first layer, about: enough for its bins to stand out of any noise."""
 ANGLE = np.arcsin(0.4999)
-"""Of the target's features to the strong direction: what that leaves of them just fits into a bin."""
+"""Angle between the target's features and the strong direction, chosen so that the residual just fits a bin."""
 
 
-class LayeredGame(Game):
+class LayeredGame(AgentGame):
     """The target's features are long or short, and its reward is +1 or -1: other bins, and the extremes of y_h."""
 
     pair = "long features and reward 1, or short features and reward -1, below two bins of large theta"
+    seen = "all that one user's device sends on the second layer, after reports of the adversary's choice"
+    unseen = "other layers and histories, and other pairs of records"
+    world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": 10**6}
+    settings: ClassVar = {"first": 4 * USERS, "gamma": 2.0}
 
-    def __init__(self, name: str, config: dict[str, Any]) -> None:
-        """Read the claim off the agent's guarantee; prepare the records."""
-        self.name = name
-        published = config.get("calibration") == "published"
+    def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
+        published = (config or {}).get("calibration") == "published"
         preset = {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0)} if published else {}
-        self.config = {**config, **preset, "first": 4 * USERS, "gamma": 2.0}
-        self.env = gym.make("privbandit/Linear-v0", n_arms=2, dim=2, horizon=10**6)
-        agent = self.agent(0)
-        self.claim = Claim(agent.guarantee.epsilon)
+        super().__init__(name, preset | (config or {}), env)
         target = np.array([np.cos(ANGLE), np.sin(ANGLE)])
         self.features = target, target / 4
         names = ("projection on the difference of the two inputs", "log-likelihood ratio")
@@ -44,7 +40,7 @@ class LayeredGame(Game):
 
     def agent(self, seed: int) -> Any:
         """Return an agent on its second layer, after the history."""
-        agent: Any = make(self.name, self.env, seed=seed, **self.config)
+        agent = super().agent(seed)
         while agent.oracle.layer == 1:
             agent.absorb_sum(history(agent), agent.frozen_rounds())
         return agent

@@ -6,17 +6,16 @@ sin(phi) e_1, a user plays the first arm if the ratio of the two estimates excee
 it by bisection. The target's own action is left out, as joint privacy allows.
 """
 
-from typing import Any
+from abc import abstractmethod
+from typing import ClassVar
 
-import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
-from privbandit_agents.audits.lower_bounds import Claim, Game
-from privbandit_agents.registry import make
+from privbandit_agents.audits.agents import AgentGame
+from privbandit_agents.audits.claims import Floats
+from privbandit_agents.base.agent import AnyAgent
 
-Floats = NDArray[np.float64]
 DIM = 11
 BATCH = 256
 """Users of the target's batch."""
@@ -26,63 +25,61 @@ BASE = 0.2
 """What the batch's other users hold the coordinates at, relative to the pinned one."""
 LOUD = 1e3
 """A reward that every clip cuts."""
-SETTINGS: dict[str, dict[str, Any]] = {  # for fliphat one iteration that keeps everything: the values tell all
-    "fliphat": {"s": DIM, "M0": 0.1, "eta": 1e-4, "C": 1.0, "x_max": 8.0, "R": 80.0, "selection": 0.05},
-    "clipped-iht": {"s": DIM, "new": DIM // 2 + 1, "first": BATCH},
-}
 
 
-class SparseGame(Game):
+class SparseGame(AgentGame):
     """The target's reward is as large as it may be, or as small; its features push half of the coordinates each way."""
 
     pair = "one user's reward R or -R at features +-x_max"
     statistics = ("selected from the first half", "signed sum of values", "the same, values clipped", "both")
+    seen = f"the estimate after one batch, as {STEPS * (DIM - 1)} probe users read it from their actions"
+    unseen = "later batches, and other pairs of records"
+    delta = 0.01
+    world: ClassVar = {"id": "privbandit/SparseLinear-v0", "n_arms": 2, "dim": DIM, "horizon": 8 * BATCH}
 
-    def __init__(self, name: str, config: dict[str, Any]) -> None:
-        """Read the claim off the agent's guarantee; prepare the records."""
-        self.name, self.config = name, {**SETTINGS[name], **config}
-        self.env = gym.make("privbandit/SparseLinear-v0", n_arms=2, dim=DIM, horizon=8 * BATCH)
-        agent = self.agent(0)
-        self.claim = Claim(agent.guarantee.epsilon, agent.guarantee.delta or 0.0)
-        limit = agent.config.x_max if name == "fliphat" else agent.clip.feature_limit
+    def prepare(self) -> None:
+        limit = self.limit()
         self.side = np.repeat([1.0, -1.0], DIM // 2)
         self.others = limit * np.concatenate([[1.0], np.full(DIM - 1, BASE)])
         self.target = limit * np.concatenate([[0.0], self.side])
         self.shift = 1 / BATCH  # of a value, relative to the pinned one
-        self.per_selection = selection_weight(agent) if name == "clipped-iht" else 0.0
+        self.per_selection = self.selection_weight()
 
-    def agent(self, seed: int) -> Any:
-        """Return a fresh agent."""
-        return make(self.name, self.env, seed=seed, **self.config)
+    @abstractmethod
+    def limit(self) -> float:
+        """Return the largest feature that the agent does not clip."""
+
+    def selection_weight(self) -> float:
+        """Return how much a selection tells beside a value, in units of values."""
+        return 0.0
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the statistics of so many runs."""
-        out = np.zeros((runs, len(self.statistics)))
-        for run in range(runs):
-            agent = self.agent(int(rng.integers(2**31)))
-            self.serve(agent, world)
-            ratios = read(agent)
-            selected = np.abs(ratios) > 1e-3
-            moved = np.where(selected, self.side * (ratios - BASE), 0.0)
-            chosen, values = float(self.side @ selected), float(moved.sum())
-            clipped = float(np.clip(moved, -self.shift, self.shift).sum())
-            out[run] = chosen, values, clipped, values + self.per_selection * chosen
-        return out
+        return self.run_by_run(runs, rng, lambda agent: self.statistic(agent, world))
 
-    def serve(self, agent: Any, world: int) -> None:
+    def statistic(self, agent: AnyAgent, world: int) -> Floats:
+        """Return what the probes read after the target's batch."""
+        self.serve(agent, world)
+        ratios = read(agent)
+        selected = np.abs(ratios) > 1e-3
+        moved = np.where(selected, self.side * (ratios - BASE), 0.0)
+        chosen, values = float(self.side @ selected), float(moved.sum())
+        clipped = float(np.clip(moved, -self.shift, self.shift).sum())
+        return np.array([chosen, values, clipped, values + self.per_selection * chosen])
+
+    def serve(self, agent: AnyAgent, world: int) -> None:
         """Let silent users go by until a batch of the right size begins; then serve it, the target first."""
         while agent.frozen_rounds() < BATCH:
             self.users(agent, np.zeros(DIM), 0.0, agent.frozen_rounds())
         self.users(agent, self.target, LOUD * (1 - 2 * world), 1)
         self.users(agent, self.others, LOUD, BATCH - 1)
 
-    def users(self, agent: Any, features: Floats, reward: float, n: int) -> None:
+    def users(self, agent: AnyAgent, features: Floats, reward: float, n: int) -> None:
         """Serve n users with the same record; both arms have the same features."""
         contexts = np.broadcast_to(features, (n, 2, DIM)).astype(np.float32)
         agent.update(contexts, np.zeros(n, dtype=int), np.full(n, reward))
 
 
-def read(agent: Any) -> Floats:
+def read(agent: AnyAgent) -> Floats:
     """Return the ratios of the other coordinates of the estimate to the first, as probe users' actions reveal them."""
     low, high = np.full(DIM - 1, -np.pi / 2), np.full(DIM - 1, np.pi / 2)
     probes = np.zeros((DIM - 1, 2, DIM), dtype=np.float32)
@@ -95,8 +92,26 @@ def read(agent: Any) -> Floats:
     return np.asarray(np.tan((low + high) / 2))
 
 
-def selection_weight(agent: Any) -> float:
-    """Return how much a selection tells beside a value, in units of values: sigma^2 / beta over the pinned sum."""
-    mechanism = agent.clip.mechanism
-    pinned = BATCH * agent.clip.sensitivity / 2
-    return float(mechanism.sigma**2 / mechanism.beta / pinned)
+class EpisodeGame(SparseGame):
+    """The game of ``fliphat``: one iteration that keeps all coordinates, so the values tell everything."""
+
+    settings: ClassVar = {"s": DIM, "M0": 0.1, "eta": 1e-4, "C": 1.0, "x_max": 8.0, "R": 80.0, "selection": 0.05}
+
+    def limit(self) -> float:
+        return float(self.agent(0).config.x_max)
+
+
+class ClippedGame(SparseGame):
+    """The game of ``clipped-iht``: a batch that selects half of the coordinates."""
+
+    settings: ClassVar = {"s": DIM, "new": DIM // 2 + 1, "first": BATCH}
+
+    def limit(self) -> float:
+        """Return the clip that it has chosen."""
+        return float(self.agent(0).clip.feature_limit)
+
+    def selection_weight(self) -> float:
+        """Return sigma^2 / beta over the pinned sum."""
+        clip = self.agent(0).clip
+        mechanism, pinned = clip.mechanism, BATCH * clip.sensitivity / 2
+        return float(mechanism.sigma**2 / mechanism.beta / pinned)

@@ -272,7 +272,7 @@ def uniforms_per_user(rng: Generator, context: Array, single_shape: tuple[int, .
 
 def next_change(users: int, growth: float, least: int = 1) -> int:
     """Return after how many users a policy changes next that has changed at ``users``: grown by a factor."""
-    return max(users + least, math.ceil(users * growth))
+    return max(users + least, math.ceil(min(users * growth, NEVER)))
 
 
 def arms_or_context(observation_space: Space, action_space: Space, dimensions: tuple[int, ...] = (1, 2)) -> str:

@@ -1,24 +1,23 @@
 """Users' choices from assortments: offering sets, laying out what was offered, and the likelihood of theta."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from privbandit_agents.base.agent import uniforms_per_user
+from privbandit_agents.base.agent import Action, Array, Feedback, Space, uniforms_per_user
 from privbandit_agents.base.rows import Rows
 from privbandit_envs.families.mnl import attraction, best_assortment
 from privbandit_envs.spaces import Assortments, top_k
 
-Array = NDArray[Any]
 Floats = NDArray[np.float64]
 RICHEST = 1e40
 """Revenues count as no more, so that no expected revenue overflows."""
 
 
 class LaidOut(NamedTuple):
-    """What n users were offered and bought, without the items that were not on offer.
+    """What n users were offered and bought; items that were not on offer are left out.
 
     Attributes:
         features: of the offered items in order, zeros behind them, shape (n, K, d).
@@ -31,11 +30,17 @@ class LaidOut(NamedTuple):
     bought: NDArray[np.intp]
 
 
-def lay_out(contexts: Array, sets: Array, purchases: Array, capacity: int) -> LaidOut:
-    """Pick out the offered items; every user is laid out alone, whatever the records of the others.
+def sizes(observation_space: Space, action_space: Space) -> tuple[int, int, int]:
+    """Return the numbers of items N, of items in a set K, and of features d."""
+    assert isinstance(action_space, Assortments) and observation_space.shape is not None
+    return action_space.n_items, action_space.capacity, observation_space.shape[1] - 1
 
-    Any record will do: of a set of more than ``capacity`` items the first ones count, and what is bought outside the
-    set counts as no purchase.
+
+def lay_out(contexts: Array, sets: Array, purchases: Array, capacity: int) -> LaidOut:
+    """Pick out the offered items; no user's result depends on the records of others.
+
+    Any record will do: in a set of more than ``capacity`` items the first ones count, and a purchase outside the set
+    counts as none.
 
     Args:
         contexts: shape (n, N, d + 1), the revenue in the last column.
@@ -62,7 +67,9 @@ def offered_first(there: NDArray[np.bool_], capacity: int) -> tuple[NDArray[np.i
     return order, np.take_along_axis(there, order, axis=1)
 
 
-def together(context: Any, action: Any, feedback: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Array]:
+def stacked_records(
+    context: ArrayLike, action: Action, feedback: Feedback, shape: tuple[int, ...]
+) -> tuple[Array, Array, Array]:
     """Return the records of one user or of many as (n, N, d + 1), (n, N) and (n,), or raise before any is taken in.
 
     A group that is refused half-way and sent again would count its first users twice.
@@ -88,17 +95,17 @@ def together(context: Any, action: Any, feedback: Any, shape: tuple[int, ...]) -
     return contexts, sets, bought
 
 
-def random_sets(rng: Generator, context: Array, space: Assortments) -> NDArray[np.int8]:
+def random_sets(rng: Generator, context: Array, capacity: int) -> NDArray[np.int8]:
     """Return a uniformly random set of full capacity for one user or for n, shape (..., N)."""
     single = context.shape[-2:]
-    return top_k(uniforms_per_user(rng, context, single, space.n_items), space.capacity)
+    return top_k(uniforms_per_user(rng, context, single, single[0]), capacity)
 
 
 def best_sets(context: Array, utilities: Array, capacity: int) -> NDArray[np.int8]:
     """Return the sets of the largest expected revenue for one user or for n, shape (..., N).
 
-    Every user's set depends on that user's context alone. Users whose items all earn the same get the items of the
-    largest utility, the others the exact optimum.
+    A user's set depends on that user's context alone. A user whose items all earn the same gets the items of largest
+    utility; any other user gets the exact optimum.
 
     Args:
         context: shape (..., N, d + 1), the revenue in the last column.
@@ -117,7 +124,7 @@ def best_sets(context: Array, utilities: Array, capacity: int) -> NDArray[np.int
 
 
 def sound(revenues: Array) -> Floats:
-    """Return revenues in [0, ``RICHEST``], float64; what is negative or not a number earns nothing."""
+    """Return revenues in [0, ``RICHEST``], float64; a negative revenue, or NaN, counts as 0."""
     return np.clip(np.nan_to_num(revenues.astype(np.float64), nan=0.0), 0.0, RICHEST)
 
 
@@ -130,13 +137,11 @@ class Choices:
     """
 
     def __init__(self, capacity: int, dim: int) -> None:
-        """Start empty."""
         self.features = Rows((capacity, dim), np.float64)
         self.offered = Rows((capacity,), np.bool_)
         self.bought = Rows((), np.int64)
 
     def __len__(self) -> int:
-        """Return the number of users."""
         return len(self.bought)
 
     def append(self, contexts: Array, sets: Array, purchases: Array) -> None:

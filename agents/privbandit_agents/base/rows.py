@@ -1,5 +1,7 @@
-"""A growing array of observations."""
+"""Rows of observations: an array that grows, and arrays taken in block by block."""
 
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,12 +18,10 @@ class Rows:
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: Any, capacity: int = 64) -> None:
-        """Start empty."""
         self.array = np.empty((capacity, *shape), dtype)
         self.size = 0
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return self.size
 
     def append(self, rows: NDArray[Any]) -> None:
@@ -50,3 +50,20 @@ class Rows:
         """Take over saved rows."""
         self.clear()
         self.append(arrays["rows"])
+
+
+def blocks(
+    room: Callable[[], int], *columns: NDArray[Any], most: int = sys.maxsize
+) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Yield users in blocks, none of which goes beyond the next change: the same rows of each array.
+
+    Args:
+        room: how many users are left before something changes, >= 1; asked anew before every block.
+        *columns: arrays of shape (n, ...), one row a user.
+        most: users in a block.
+    """
+    start = 0
+    while start < len(columns[0]):
+        stop = start + min(room(), most)
+        yield tuple(column[start:stop] for column in columns)
+        start = stop

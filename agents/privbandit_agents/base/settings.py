@@ -39,6 +39,11 @@ def AtLeast(limit: float) -> Range:  # noqa: N802
     return Range(partial(validate.at_least, limit))
 
 
+def Within(low: float, high: float) -> Range:  # noqa: N802
+    """Return the range of numbers in [``low``, ``high``]."""
+    return Range(partial(_validate.within, low, high))
+
+
 def CountUpTo(limit: int) -> Range:  # noqa: N802
     """Return the range of integers from 1 to ``limit``."""
 
@@ -48,6 +53,13 @@ def CountUpTo(limit: int) -> Range:  # noqa: N802
             raise ValueError(f"{name} must be at most {limit}; got {value!r}.")
 
     return Range(check)
+
+
+def half_open(**named: float) -> None:
+    """Raise ValueError unless the one keyword's value lies in (0, 1]."""
+    ((name, value),) = named.items()
+    if not 0 < validate.number(**named) <= 1:
+        raise ValueError(f"{name} must lie in (0, 1]; got {value!r}.")
 
 
 def OneOf(options: Iterable[str]) -> Range:  # noqa: N802
@@ -63,6 +75,8 @@ Fraction = Annotated[float, Range(validate.fraction)]
 """A number in [0, 1]."""
 Open01 = Annotated[float, Range(_validate.failure)]
 """A number in (0, 1)."""
+HalfOpen01 = Annotated[float, Range(half_open)]
+"""A number in (0, 1]."""
 Budget = Annotated[float, Range(_validate.budget)]
 """A privacy budget > 0; infinity means no noise."""
 Growth = Annotated[float, Above(1)]

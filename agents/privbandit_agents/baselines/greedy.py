@@ -1,31 +1,23 @@
 """Greedy and epsilon-greedy ridge regression."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from privbandit_agents.base.agent import uniforms_per_user
-from privbandit_agents.baselines.ridge import Array, RidgeAgent
-from privbandit_envs.validate import fraction, positive
+from privbandit_agents.base.agent import Array, uniforms_per_user
+from privbandit_agents.base.settings import Fraction
+from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(RidgeSettings):
     """Settings of greedy play.
 
     Attributes:
         exploration: probability of a uniformly random arm, in [0, 1].
-        ridge: regularisation of A = ridge I + sum x x', > 0.
     """
 
-    exploration: float = 0.05
-    ridge: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        fraction(exploration=self.exploration)
-        positive(ridge=self.ridge)
+    exploration: Fraction = 0.05
 
 
 class EpsilonGreedy(RidgeAgent[Config]):
@@ -33,10 +25,10 @@ class EpsilonGreedy(RidgeAgent[Config]):
 
     Config = Config
 
-    def choose(self, features: Array, scored: Array) -> Any:
+    def choose(self, features: Array, scored: Array) -> Array:
         """Return argmax of the estimates, or random arms."""
-        best = scored[..., -1].argmax(axis=-1)
+        best: Array = scored[..., -1].argmax(axis=-1)
         if self.config.exploration == 0:
             return best
-        luck, arm = np.moveaxis(uniforms_per_user(self.rng, features, features.shape[-2:], 2), -1, 0)
-        return np.where(luck < self.config.exploration, (arm * self.n_arms).astype(int), best)[()]
+        explore, arm = np.moveaxis(uniforms_per_user(self.rng, features, features.shape[-2:], 2), -1, 0)
+        return np.where(explore < self.config.exploration, (arm * self.n_arms).astype(int), best)[()]

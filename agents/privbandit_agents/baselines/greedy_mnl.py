@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.baselines.mnl import MNLAgent, MNLConfig
+from privbandit_agents.base.settings import Growth
+from privbandit_agents.baselines.mnl import MNLAgent, MNLSettings
 
 
 @dataclass(frozen=True)
-class Config(MNLConfig):
-    """Settings of the greedy agent."""
+class Config(MNLSettings):
+    """Settings of the greedy agent: it refits at doubling times."""
 
-    growth: float = 2.0
+    growth: Growth = 2.0
 
 
 class GreedyMNL(MNLAgent[Config]):

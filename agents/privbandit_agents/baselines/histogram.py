@@ -5,39 +5,25 @@ with Public Data", 2023, section 3: every cell is halved at the midpoint of its 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from privbandit_agents.base.agent import Array, Space
 from privbandit_agents.base.labels import Floats, Labels, in_unit_cube
-from privbandit_agents.baselines.classifier import RefittingLabelAgent, check_settings
-from privbandit_envs.validate import count
-
-MAX_DEPTH = 24
+from privbandit_agents.base.settings import CountUpTo
+from privbandit_agents.baselines.classifier import RefitSettings, RefittingLabelAgent
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings of the histogram.
+class Config(RefitSettings):
+    """Settings of the histogram; a refit looks the majority labels up again.
 
     Attributes:
-        learn_from: ``"all"``: public rows and users; ``"public"``: public rows only.
         depth: number of halvings p, at most 24; there are 2^p cells.
-        exploration: probability of a random label; None: 0 with two labels, 0.05 with more.
-        refit: growth of the data after which the majority labels are looked up again, > 1.
     """
 
-    learn_from: str = "all"
-    depth: int = 8
-    exploration: float | None = None
-    refit: float = 1.05
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        if count(depth=self.depth) > MAX_DEPTH:
-            raise ValueError(f"depth must be at most {MAX_DEPTH}; got {self.depth}.")
-        check_settings(self)
+    depth: Annotated[int, CountUpTo(24)] = 8
 
 
 class Histogram(RefittingLabelAgent[Config]):
@@ -55,7 +41,7 @@ class Histogram(RefittingLabelAgent[Config]):
         """Count the public rows."""
         super().begin()
         config = self.config
-        (dim,) = self.observation_space.shape or ()
+        (dim,) = self.context_shape
         self.codes = [part_codes(feature, dim, config.depth) for feature in range(min(dim, config.depth))]
         self.counts: Floats = np.zeros((2**config.depth, self.n_labels))
         self.majority: Labels = np.zeros(2**config.depth, np.int64)
@@ -64,10 +50,10 @@ class Histogram(RefittingLabelAgent[Config]):
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Classification in the unit cube."""
+        """Return "" for classification in the unit cube."""
         return super().plays(observation_space, action_space) or in_unit_cube(observation_space)
 
-    def predict(self, contexts: Array) -> Labels:
+    def guess(self, contexts: Array) -> Labels:
         """Look up the majority of the cells."""
         majority: Labels = self.majority[self.cells(contexts)]
         return majority

@@ -5,21 +5,21 @@ Min-hwan Oh, Garud Iyengar and Assaf Zeevi, "Sparsity-Agnostic Lasso Bandit", IC
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Agent, Array, arms_with_features
-from privbandit_agents.base.rows import Rows
-from privbandit_envs.validate import above, positive
+from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_with_features, next_change
+from privbandit_agents.base.arms import played, stacked_records
+from privbandit_agents.base.rows import Rows, blocks
+from privbandit_agents.base.settings import Growth, Positive, Settings
 
-FLUSH = 1024
+ROWS_A_BLOCK = 1024
 """Rows kept before they are added to the Gram matrix; memory does not grow with the horizon."""
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of the lasso bandit.
 
     Attributes:
@@ -28,13 +28,8 @@ class Config:
         growth: refit when the number of users has grown by this factor, > 1.
     """
 
-    lambda_0: float = 0.05
-    growth: float = 1.3
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        positive(lambda_0=self.lambda_0)
-        above(1, growth=self.growth)
+    lambda_0: Positive = 0.05
+    growth: Growth = 1.3
 
 
 class SparsityAgnosticLasso(Agent[Config]):
@@ -47,45 +42,46 @@ class SparsityAgnosticLasso(Agent[Config]):
 
     Config = Config
 
+    plays = staticmethod(arms_with_features)
+
     def begin(self) -> None:
         """Start from beta = 0."""
-        super().begin()
-        assert self.observation_space.shape is not None
-        dim = self.observation_space.shape[1]
+        dim = self.context_shape[1]
         self.gram, self.moment = np.zeros((dim, dim)), np.zeros(dim)
         self.features, self.feedback = Rows((dim,), self.observation_space.dtype), Rows((), np.float64)
         self.beta = np.zeros(dim)
         self.users, self.refit_at = 0, 1
 
-    plays = staticmethod(arms_with_features)
-
-    def select_action(self, context: Array) -> Any:
+    def select_action(self, context: Array) -> Action:
         """Return argmax x . beta; only the support of beta is read (line 4)."""
         support = np.flatnonzero(self.beta)
-        return np.vecdot(context[..., support], self.beta[support].astype(context.dtype)).argmax(axis=-1)
+        scores: Array = np.vecdot(context[..., support], self.beta[support].astype(context.dtype))
+        best: Array = scores.argmax(axis=-1)
+        return best
 
-    def update(self, context: Array, action: Any, feedback: Any) -> None:
+    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         """Keep the played features; refit when it is time (lines 5 to 7)."""
-        rows = np.atleast_1d(action)
-        played = context.reshape(len(rows), *context.shape[-2:])[np.arange(len(rows)), rows]
-        rewards, done = np.atleast_1d(feedback), 0
+        contexts, arms, rewards = stacked_records(context, action, feedback, len(self.beta))
         if not np.isfinite(rewards).all():
             raise ValueError(f"feedback must be finite; got {feedback!r}.")
-        while done < len(rows):
-            n = min(len(rows) - done, self.refit_at - self.users, FLUSH - len(self.features))
-            self.features.append(played[done : done + n])
-            self.feedback.append(rewards[done : done + n])
-            self.users += n
-            done += n
+        for x, y in blocks(self._room, played(contexts, arms, dtype=None), rewards):
+            self.features.append(x)
+            self.feedback.append(y)
+            self.users += len(y)
             self._digest()
 
     def frozen_rounds(self) -> int:
         """Return the number of users before the next refit."""
         return self.refit_at - self.users
 
+    def _room(self) -> int:
+        """Return how many users there is room for before ``_digest`` has work."""
+        return min(self.frozen_rounds(), ROWS_A_BLOCK - len(self.features))
+
     def _digest(self) -> None:
+        """Add kept rows to the Gram matrix when there are many; solve the lasso when it is time."""
         due = self.users == self.refit_at
-        if due or len(self.features) == FLUSH:
+        if due or len(self.features) == ROWS_A_BLOCK:
             x = self.features.view()
             self.gram += x.T @ x
             self.moment += x.T.astype(np.float64) @ self.feedback.view()
@@ -95,7 +91,7 @@ class SparsityAgnosticLasso(Agent[Config]):
             t, dim = self.users, len(self.beta)
             penalty = self.config.lambda_0 * math.sqrt((4 * math.log(t) + 2 * math.log(dim)) / t)
             self.beta = lasso(self.gram / t, self.moment / t, penalty, self.beta)
-            self.refit_at = max(t + 1, math.ceil(t * self.config.growth))
+            self.refit_at = next_change(t, self.config.growth)
 
 
 def lasso(

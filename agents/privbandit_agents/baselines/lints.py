@@ -7,26 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.baselines.ridge import Array, RidgeAgent
-from privbandit_envs.validate import at_least, positive
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.settings import NonNegative
+from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(RidgeSettings):
     """Settings of linear Thompson sampling.
 
     Attributes:
         v: scale of the posterior N(theta, v^2 A^-1), >= 0.
-        ridge: regularisation of A = ridge I + sum x x', > 0.
     """
 
-    v: float = 0.5
-    ridge: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        at_least(0, v=self.v)
-        positive(ridge=self.ridge)
+    v: NonNegative = 0.5
 
 
 class LinTS(RidgeAgent[Config]):
@@ -42,7 +36,7 @@ class LinTS(RidgeAgent[Config]):
         """Return argmax of the sampled scores."""
         covariance = (scored[..., :-1] @ np.swapaxes(features, -1, -2)).astype(np.float64)
         values, vectors = np.linalg.eigh((covariance + np.swapaxes(covariance, -1, -2)) / 2)
-        luck = self.rng.standard_normal(features.shape[:-1])
-        spread = vectors @ (np.sqrt(np.maximum(values, 0)) * luck)[..., None]
+        normal = self.rng.standard_normal(features.shape[:-1])
+        spread = vectors @ (np.sqrt(np.maximum(values, 0)) * normal)[..., None]
         arms: Array = (scored[..., -1] + self.config.v * spread[..., 0]).argmax(axis=-1)
         return arms

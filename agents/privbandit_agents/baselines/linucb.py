@@ -5,36 +5,31 @@ Yasin Abbasi-Yadkori, David Pal and Csaba Szepesvari, "Improved Algorithms for L
 Recommendation", WWW 2010.
 """
 
-import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
-from privbandit_agents.baselines.ridge import Array, RidgeAgent
-from privbandit_envs.validate import at_least, positive
+from privbandit_agents.base.agent import Action, Array, Feedback, next_change
+from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.settings import AtLeast, NonNegative
+from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
+
+USERS_A_BLOCK = 256
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(RidgeSettings):
     """Settings of LinUCB.
 
     Attributes:
         alpha: width of the confidence bonus alpha sqrt(x' A^-1 x), >= 0.
-        ridge: regularisation of A = ridge I + sum x x', > 0.
         growth: the policy changes when the number of users has grown by this factor, >= 1; 1: with every user. Above
             1, users can be served by counts.
     """
 
-    alpha: float = 1.0
-    ridge: float = 1.0
-    growth: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        at_least(0, alpha=self.alpha)
-        at_least(1, growth=self.growth)
-        positive(ridge=self.ridge)
+    alpha: NonNegative = 1.0
+    growth: Annotated[float, AtLeast(1)] = 1.0
 
 
 class LinUCB(RidgeAgent[Config]):
@@ -43,7 +38,6 @@ class LinUCB(RidgeAgent[Config]):
     Config = Config
 
     def begin(self) -> None:
-        """Start without data."""
         super().begin()
         d = self.regression.matrix.shape[1]
         self.moments = np.eye(d, d + 1) * self.config.ridge  # [A | b] of all users, where the policy is behind them
@@ -53,17 +47,14 @@ class LinUCB(RidgeAgent[Config]):
         """Return the number of users before the policy changes."""
         return 1 if self.config.growth == 1 else self.refit_at - self.users
 
-    def update(self, context: Array, action: Any, feedback: Any) -> None:
+    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         """Learn from one user or from many, at once or when it is time."""
         if self.config.growth == 1:
             return super().update(context, action, feedback)
         self.forget()
-        users = list(self.one_by_one(context, action, feedback))
-        while users:
-            now, users = users[: self.frozen_rounds()], users[self.frozen_rounds() :]
-            x = np.array([self.features(one)[arm] for one, arm, _ in now], dtype=np.float64)
-            y = np.array([reward for _, _, reward in now], dtype=np.float64)
-            self.add(x, y, np.ones(len(now), dtype=np.int64))
+        records = context.reshape(-1, *self.context_shape), np.atleast_1d(action), np.atleast_1d(feedback)
+        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=USERS_A_BLOCK):
+            self.update_counts(contexts, arms, rewards, np.ones(len(rewards), np.int64))
         return None
 
     @property
@@ -71,7 +62,7 @@ class LinUCB(RidgeAgent[Config]):
         """Whether the policy is ever frozen."""
         return "exact" if self.config.growth > 1 else ""
 
-    def update_counts(self, contexts: Array, actions: Any, feedback: Any, counts: Array) -> None:
+    def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
         """Learn from users by counts, who come before the policy changes."""
         x = self.features(contexts)[np.arange(len(contexts)), actions].astype(np.float64)
         self.add(x, np.asarray(feedback, dtype=np.float64), counts)
@@ -85,7 +76,7 @@ class LinUCB(RidgeAgent[Config]):
         self.moments = np.add.reduce(np.concatenate([self.moments[None], each]), axis=0)
         self.users += int(counts.sum())
         if self.users == self.refit_at:
-            self.refit_at = max(self.users + 1, math.ceil(self.users * self.config.growth))
+            self.refit_at = next_change(self.users, self.config.growth)
             a, b = self.moments[:, :-1], self.moments[:, -1]
             self.regression.matrix[:] = np.vstack([np.linalg.inv(a), np.linalg.solve(a, b)])
 

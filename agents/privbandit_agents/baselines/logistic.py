@@ -4,20 +4,20 @@ As implemented in scikit-learn: Fabian Pedregosa et al., "Scikit-learn: Machine 
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels, PublicLabelAgent
-from privbandit_envs.validate import fraction, positive
+from privbandit_agents.base.settings import Fraction, Positive, Settings
 
 LEAST = 1e-3
 """Columns whose standard deviation is smaller are only centred."""
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of public logistic regression.
 
     Attributes:
@@ -25,14 +25,8 @@ class Config:
         exploration: probability of a random label; nothing is learned from it.
     """
 
-    inverse_ridge: float = 1.0
-    exploration: float | None = 0.0
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        positive(inverse_ridge=self.inverse_ridge)
-        if self.exploration is not None:
-            fraction(exploration=self.exploration)
+    inverse_ridge: Positive = 1.0
+    exploration: Fraction | None = 0.0
 
 
 class LogisticPublic(PublicLabelAgent[Config]):
@@ -41,7 +35,7 @@ class LogisticPublic(PublicLabelAgent[Config]):
     Labels that no public row has get the probability 0; without any public row all are alike.
     """
 
-    Config: ClassVar[type[Any]] = Config
+    Config = Config
 
     def begin(self) -> None:
         """Fit the public rows."""

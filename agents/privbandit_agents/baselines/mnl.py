@@ -3,18 +3,19 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Agent, Array, C, assortments
-from privbandit_agents.base.choices import Choices, best_sets, random_sets, together
-from privbandit_envs.spaces import Assortments
-from privbandit_envs.validate import above, at_least, count, positive
+from privbandit_agents.base.agent import Action, Agent, Array, Feedback, assortments, next_change
+from privbandit_agents.base.arms import optimistic_scorer
+from privbandit_agents.base.choices import Choices, best_sets, random_sets, sizes, stacked_records
+from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.settings import Count, Growth, NonNegative, Positive, Settings
 
 
 @dataclass(frozen=True)
-class MNLConfig:
+class MNLSettings(Settings):
     """Settings that all of them have.
 
     Attributes:
@@ -23,73 +24,58 @@ class MNLConfig:
         growth: refit when the number of users has grown by this factor, > 1.
     """
 
-    exploration_rounds: int = 50
-    ridge: float = 1.0
-    growth: float = 1.1
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        count(exploration_rounds=self.exploration_rounds)
-        positive(ridge=self.ridge)
-        above(1, growth=self.growth)
+    exploration_rounds: Count = 50
+    ridge: Positive = 1.0
+    growth: Growth = 1.1
 
 
 @dataclass(frozen=True)
-class WidthConfig(MNLConfig):
+class WidthSettings(MNLSettings):
     """Settings of those with a confidence width.
 
     Attributes:
         bonus_scale: c in the width alpha_t = c sqrt(d/2 ln(1 + t/d) + ln t), >= 0; the theory has 1/(2 kappa).
     """
 
-    bonus_scale: float = 0.1
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        super().__post_init__()
-        at_least(0, bonus_scale=self.bonus_scale)
+    bonus_scale: NonNegative = 0.1
 
 
-class MNLAgent(Agent[C]):
+M = TypeVar("M", bound=MNLSettings)
+W = TypeVar("W", bound=WidthSettings)
+
+
+class MNLAgent(Agent[M]):
     """Offer random assortments to the first users, then the best ones for utilities that a subclass names.
 
     The likelihood needs every choice: memory grows by 8 K (d + 2) bytes a user. theta, its maximiser, and V = ridge I +
     sum over offered items of x x' are brought up to date when the number of users has grown by ``growth``.
     """
 
+    plays = staticmethod(assortments)
+
     def begin(self) -> None:
         """Start with exploration."""
-        super().begin()
-        assert isinstance(self.action_space, Assortments) and self.observation_space.shape is not None
-        self.action_space: Assortments = self.action_space
-        self.n_items, self.dim = self.action_space.n_items, self.observation_space.shape[1] - 1
-        self.capacity = self.action_space.capacity
+        _, self.capacity, self.dim = sizes(self.observation_space, self.action_space)
         self.choices = Choices(self.capacity, self.dim)
         self.gram = self.config.ridge * np.eye(self.dim)
         self.in_gram = 0
         self.theta = np.zeros(self.dim)
-        self.refit_at: int = self.config.exploration_rounds
-
-    plays = staticmethod(assortments)
+        self.refit_at = self.config.exploration_rounds
 
     @abstractmethod
     def utilities(self, context: Array) -> Array:
-        """Return what the items are taken to be worth to one user or to n, shape (..., N)."""
+        """Return the utilities to choose by, of one user or n, shape (..., N)."""
 
     def select_action(self, context: Array) -> Array:
         """Return the assortment that is best for the utilities; a random one while exploring."""
         if len(self.choices) < self.config.exploration_rounds:
-            return random_sets(self.rng, context, self.action_space)
+            return random_sets(self.rng, context, self.capacity)
         return best_sets(context, self.utilities(context), self.capacity)
 
-    def update(self, context: Array, action: Any, feedback: Any) -> None:
+    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         """Keep what was offered and bought; refit when it is time."""
-        contexts, sets, bought = together(context, action, feedback, (self.n_items, self.dim + 1))
-        done = 0
-        while done < len(contexts):
-            n = min(len(contexts) - done, self.frozen_rounds())
-            self.choices.append(*(part[done : done + n] for part in (contexts, sets, bought)))
-            done += n
+        for block in blocks(self.frozen_rounds, *stacked_records(context, action, feedback, self.context_shape)):
+            self.choices.append(*block)
             if len(self.choices) == self.refit_at:
                 self.refit()
 
@@ -104,11 +90,11 @@ class MNLAgent(Agent[C]):
         self.gram = self.gram + offered.T @ offered
         self.in_gram = t
         self.theta = self.choices.fit(self.theta, self.config.ridge)
-        self.refit_at = max(t + 1, math.ceil(t * self.config.growth))
+        self.refit_at = next_change(t, self.config.growth)
 
 
-class WidthAgent(MNLAgent[C]):
-    """One that also keeps a root of V^-1 times the width: ``scorer`` is [alpha_t V^(-1/2) | theta]."""
+class WidthAgent(MNLAgent[W]):
+    """An agent with a confidence width: ``scorer`` is [alpha_t V^(-1/2) | theta]."""
 
     def begin(self) -> None:
         """Start with exploration."""
@@ -120,5 +106,4 @@ class WidthAgent(MNLAgent[C]):
         super().refit()
         t = len(self.choices)
         alpha = self.config.bonus_scale * math.sqrt(self.dim / 2 * math.log(1 + t / self.dim) + math.log(t))
-        root = np.linalg.inv(np.linalg.cholesky(self.gram)).T  # V^-1 = root root'
-        self.scorer = np.column_stack([alpha * root, self.theta])
+        self.scorer = optimistic_scorer(self.gram, self.theta, alpha)

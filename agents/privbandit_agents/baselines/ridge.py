@@ -2,16 +2,31 @@
 
 import math
 from abc import abstractmethod
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 from scipy.linalg.blas import dger, sger
 
-from privbandit_agents.base.agent import Agent, C, arms_or_context, n_arms
+from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_or_context, n_arms
+from privbandit_agents.base.settings import Positive, Settings
 
-Array = NDArray[Any]
-NOTHING: tuple[Any, Array, Array] = (None, np.empty(0), np.empty(0))
+NOTHING: tuple[Array | None, Array, Array] = (None, np.empty(0), np.empty(0))
+
+
+@dataclass(frozen=True)
+class RidgeSettings(Settings):
+    """Settings that these agents share.
+
+    Attributes:
+        ridge: regularisation of A = ridge I + sum x x', > 0.
+    """
+
+    ridge: Positive = 1.0
+
+
+R = TypeVar("R", bound=RidgeSettings)
 
 
 class Ridge:
@@ -27,8 +42,7 @@ class Ridge:
         dtype: float32 or float64.
     """
 
-    def __init__(self, dim: int, ridge: float, dtype: Any) -> None:
-        """Start with A = ridge I and theta = 0."""
+    def __init__(self, dim: int, ridge: float, dtype: DTypeLike | None) -> None:
         self.matrix: Array = np.zeros((dim + 1, dim), dtype, order="F")  # M', so that M itself is C-ordered
         self.matrix[np.arange(dim), np.arange(dim)] = 1 / ridge
 
@@ -48,7 +62,7 @@ class Ridge:
         self.matrix = add_outer(gain, scored, direction, a=self.matrix, overwrite_a=1)
 
 
-class RidgeAgent(Agent[C]):
+class RidgeAgent(Agent[R]):
     """An agent that keeps a Ridge over the features of the arms it plays; a subclass says how to choose.
 
     Where all arms share one context of shape (d,), arm a has the features (x, 1) in its own block of (d + 1) K.
@@ -56,34 +70,31 @@ class RidgeAgent(Agent[C]):
 
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"last"}
 
+    plays = staticmethod(arms_or_context)
+
     def begin(self) -> None:
         """Start without data."""
-        super().begin()
         self.n_arms = n_arms(self.action_space)
-        shape = self.observation_space.shape
-        assert shape is not None
+        shape = self.context_shape
         self.shared_context = len(shape) == 1
         dim = (shape[0] + 1) * self.n_arms if self.shared_context else shape[1]
         self.regression = Ridge(dim, self.config.ridge, self.observation_space.dtype)
-        self.last: tuple[Any, Array, Array]
         self.forget()
-
-    plays = staticmethod(arms_or_context)
 
     @abstractmethod
     def choose(self, features: Array, scored: Array) -> Array:
         """Return arms, given features (..., K, d) and their scores (..., K, d + 1)."""
 
-    def select_action(self, context: Array) -> Any:
+    def select_action(self, context: Array) -> Action:
         """Score the arms and choose."""
         features = self.features(context)
         scored = self.regression.score(features)
         self.last = context, features, scored
         return self.choose(features, scored)
 
-    def update(self, context: Array, action: Any, feedback: Any) -> None:
+    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         """Learn from one user, or from many in order."""
-        if context is self.last[0] and context.ndim == len(self.observation_space.shape or ()):
+        if context is self.last[0] and context.ndim == len(self.context_shape):
             self.regression.learn(self.last[1][action], self.last[2][action], feedback)
             self.forget()
             return
@@ -97,7 +108,7 @@ class RidgeAgent(Agent[C]):
         return self.regression.score(self.features(contexts))[..., -1]
 
     def forget(self) -> None:
-        """Forget the last scores: they belong to the regression as it was."""
+        """Forget the last (context, features, scores): they belong to the regression as it was."""
         self.last = NOTHING
 
     def restored(self) -> None:

@@ -12,34 +12,22 @@ import numpy as np
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import Rows
-from privbandit_agents.baselines.classifier import RefittingLabelAgent, check_settings
-from privbandit_envs.validate import count
+from privbandit_agents.base.settings import Count, Growth
+from privbandit_agents.baselines.classifier import RefitSettings, RefittingLabelAgent
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(RefitSettings):
     """Settings of the decision tree.
 
     Attributes:
-        learn_from: ``"all"``: public rows and users; ``"public"``: public rows only.
         max_depth: of the tree, or None.
         min_samples_leaf: smallest number of rows in a leaf, >= 1.
-        exploration: probability of a random label; None: 0 with two labels, 0.05 with more.
-        refit: growth of the data after which the tree is fitted again, > 1.
     """
 
-    learn_from: str = "all"
-    max_depth: int | None = 10
-    min_samples_leaf: int = 5
-    exploration: float | None = None
-    refit: float = 1.2
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        if self.max_depth is not None:
-            count(max_depth=self.max_depth)
-        count(min_samples_leaf=self.min_samples_leaf)
-        check_settings(self)
+    refit: Growth = 1.2
+    max_depth: Count | None = 10
+    min_samples_leaf: Count = 5
 
 
 class TreeClassifier(RefittingLabelAgent[Config]):
@@ -62,7 +50,7 @@ class TreeClassifier(RefittingLabelAgent[Config]):
         self.learn(*self.public_data, np.ones(len(self.public_data[1])))
         self.fit()
 
-    def predict(self, contexts: Array) -> Labels:
+    def guess(self, contexts: Array) -> Labels:
         """Return the majority label of each context's leaf."""
         labels: Labels = self.leaf_labels[self.tree.apply(contexts.astype(np.float32))]
         return labels

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.baselines.mnl import WidthAgent, WidthConfig
-from privbandit_envs.validate import count
+from privbandit_agents.base.settings import Count
+from privbandit_agents.baselines.mnl import WidthAgent, WidthSettings
 
 
 @dataclass(frozen=True)
-class Config(WidthConfig):
+class Config(WidthSettings):
     """Settings of TS-MNL.
 
     Attributes:
@@ -23,13 +23,7 @@ class Config(WidthConfig):
             constant probability, 1 - ln K / ln(1 - 1/(4 sqrt(e pi))) (27 for K = 10).
     """
 
-    samples: int | None = None
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        super().__post_init__()
-        if self.samples is not None:
-            count(samples=self.samples)
+    samples: Count | None = None
 
     def draws(self, capacity: int) -> int:
         """Return M for sets of so many items."""
@@ -39,7 +33,7 @@ class Config(WidthConfig):
 class TSMNL(WidthAgent[Config]):
     """Offer the best assortment for the largest of M sampled utilities of every item.
 
-    For every user M parameters are drawn from N(theta, alpha_t^2 V^-1); an item is taken to be worth max_m x . theta_m.
+    For every user M parameters are drawn from N(theta, alpha_t^2 V^-1); an item counts as worth max_m x . theta_m.
 
     Deviations:
         theta, V and alpha_t are brought up to date when the number of users has grown by ``growth``, not for every
@@ -53,7 +47,7 @@ class TSMNL(WidthAgent[Config]):
         """Return the largest sampled utilities; a user's draws are the same however users are grouped."""
         single = context.ndim == 2
         x = context[None, :, :-1] if single else context[..., :-1]
-        luck = self.rng.standard_normal((len(x), self.config.draws(self.capacity), self.dim))
-        drawn = luck @ self.scorer[:, :-1].T + self.scorer[:, -1]
+        normal = self.rng.standard_normal((len(x), self.config.draws(self.capacity), self.dim))
+        drawn = normal @ self.scorer[:, :-1].T + self.scorer[:, -1]
         largest: Array = (x @ np.swapaxes(drawn, 1, 2)).max(axis=-1)
         return largest[0] if single else largest

@@ -4,20 +4,13 @@ Min-hwan Oh and Garud Iyengar, "Multinomial Logit Contextual Bandits: Provable O
 Algorithm 1 (UCB-MNL).
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.baselines.mnl import WidthAgent, WidthConfig
+from privbandit_agents.baselines.mnl import WidthAgent, WidthSettings
 
 
-@dataclass(frozen=True)
-class Config(WidthConfig):
-    """Settings of UCB-MNL."""
-
-
-class UCBMNL(WidthAgent[Config]):
+class UCBMNL(WidthAgent[WidthSettings]):
     """Offer the best assortment for the utilities x . theta + alpha_t |x|_(V^-1), V = sum over offered items of x x'.
 
     Deviations:
@@ -25,7 +18,7 @@ class UCBMNL(WidthAgent[Config]):
         user; in between the policy is frozen. The likelihood has a small ridge, so that it always has a maximum.
     """
 
-    Config = Config
+    Config = WidthSettings
 
     def utilities(self, context: Array) -> Array:
         """Return the upper confidence bounds of the utilities."""

@@ -1,7 +1,9 @@
 """``privbandit audit``: what was claimed, what was found, and a picture of the two."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -12,49 +14,48 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from scipy.stats import norm
 
-from privbandit_agents.audits.lower_bounds import Claim, Verdict, audit, pilot_runs
-from privbandit_agents.audits.published import RUNS
-from privbandit_agents.audits.registry import game
+from privbandit_agents.audits.claims import AuditResult, Claim, Game
+from privbandit_agents.audits.lower_bounds import audit, pilot_runs
+from privbandit_agents.experiments.spec.yaml_text import from_yaml
+from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.files import atomic
 
 CLAIM, FOUND = "#0072b2", "#d55e00"
 
 
-def run_audit(
-    name: str,
-    epsilon: float,
-    delta: float | None,
-    runs: int | None,
-    calibration: str,
-    seed: int,
-    confidence: float,
-    console: Console,
-) -> tuple[Verdict, str]:
-    """Audit a target with a progress bar; return the verdict and the pair of records in words."""
-    played = game(name, epsilon, delta, calibration)
-    runs = runs or default_runs(name)
+def config_of(assignments: Sequence[str]) -> dict[str, Any]:
+    """Return the settings that ``key=value`` assignments give; values are YAML."""
+    config = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not (equals and key.strip()):
+            raise UsageError(f"--set takes key=value, a setting of the agent; got {assignment!r}.")
+        with usage_errors(f"--set {key}"):
+            config[key.strip()] = from_yaml(text)
+    return config
+
+
+def run_audit(game: Game, runs: int | None, seed: int, confidence: float, console: Console) -> AuditResult:
+    """Audit a game with a progress bar."""
+    runs = runs or game.runs
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task(f"auditing {name}", total=2 * (runs + pilot_runs(runs)))
+        task = progress.add_task(f"auditing {game.name}", total=2 * (runs + pilot_runs(runs)))
         show = partial(progress.update, task)
-        verdict = audit(played, runs, default_rng(seed), confidence, on_progress=lambda done: show(completed=done))
-    return verdict, played.pair
+        return audit(game, runs, default_rng(seed), confidence, on_progress=lambda done: show(completed=done))
 
 
-def default_runs(name: str) -> int:
-    """Return how many runs of each world an audit has by default."""
-    return RUNS.get(name, 20_000)
-
-
-def verdict_table(verdict: Verdict, pair: str, calibration: str) -> Table:
-    """Return the verdict as a table."""
-    table = Table(title=f"{verdict.name}, {calibration} calibration", show_header=False, title_justify="left")
-    table.add_row("worlds", pair)
-    table.add_row("claimed", claim_text(verdict.claim))
-    table.add_row(f"lower bound ({100 * verdict.confidence:g} % confidence)", bound_text(verdict))
-    table.add_row("event", verdict.event)
-    table.add_row("fresh runs of each world", f"{verdict.runs:,}")
-    table.add_row("verdict", "REFUTED" if verdict.refuted else "not refuted (which proves nothing)")
+def result_table(result: AuditResult, game: Game, calibration: str) -> Table:
+    """Return what an audit found, where it looked and where it did not."""
+    table = Table(title=f"{result.name}, {calibration} calibration", show_header=False, title_justify="left")
+    table.add_row("worlds", game.pair)
+    table.add_row("looked at", game.seen)
+    table.add_row("could not see", game.unseen)
+    table.add_row("claimed", claim_text(result.claim))
+    table.add_row(f"lower bound ({100 * result.confidence:g} % confidence)", bound_text(result))
+    table.add_row("event", result.event)
+    table.add_row("fresh runs of each world", f"{result.runs:,}")
+    table.add_row("verdict", "REFUTED" if result.refuted else "not refuted (which proves nothing)")
     return table
 
 
@@ -64,10 +65,10 @@ def claim_text(claim: Claim) -> str:
     return text if claim.rho is None else f"{text} (Gaussian type, rho = {claim.rho:.4g})"
 
 
-def bound_text(verdict: Verdict) -> str:
+def bound_text(result: AuditResult) -> str:
     """Return what was found in words."""
-    text = f"epsilon >= {verdict.lower_bound:.4g}"
-    return text if verdict.rho_bound is None else f"{text} (rho >= {verdict.rho_bound:.4g}, the noise being Gaussian)"
+    text = f"epsilon >= {result.lower_bound:.4g}"
+    return text if result.rho_bound is None else f"{text} (rho >= {result.rho_bound:.4g}, the noise being Gaussian)"
 
 
 def claimed_power(claim: Claim, false: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -80,19 +81,19 @@ def claimed_power(claim: Claim, false: NDArray[np.float64]) -> NDArray[np.float6
     return np.asarray(np.minimum(np.minimum(steep, flat), 1.0))
 
 
-def draw_trade_off(verdict: Verdict, path: Path) -> None:
+def draw_trade_off(result: AuditResult, path: Path) -> None:
     """Write a picture: error rates of the best statistic found, and the region that the claim allows."""
     false = np.linspace(0, 1, 501)
     figure = Figure(figsize=(4.6, 4.4), layout="constrained")
     axes = figure.subplots()
-    allowed = claimed_power(verdict.claim, false)
+    allowed = claimed_power(result.claim, false)
     axes.fill_between(false, false, allowed, color=CLAIM, alpha=0.12, linewidth=0)
-    axes.plot(false, allowed, color=CLAIM, label=f"claim: {claim_text(verdict.claim)}")
-    order = np.argsort(verdict.curve[0], kind="stable")
-    axes.plot(*verdict.curve[:, order], color=FOUND, linestyle="--", label=f"found: {bound_text(verdict)}")
+    axes.plot(false, allowed, color=CLAIM, label=f"claim: {claim_text(result.claim)}")
+    order = np.argsort(result.curve[0], kind="stable")
+    axes.plot(*result.curve[:, order], color=FOUND, linestyle="--", label=f"found: {bound_text(result)}")
     axes.plot([0, 1], [0, 1], color="0.7", linewidth=0.8)
     axes.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(0, 1), ylim=(0, 1))
-    axes.set_title(f"{verdict.name}: {'refuted' if verdict.refuted else 'not refuted'}", loc="left", fontweight="bold")
+    axes.set_title(f"{result.name}: {'refuted' if result.refuted else 'not refuted'}", loc="left", fontweight="bold")
     axes.legend(frameon=False, loc="lower right", fontsize=7)
     axes.spines[["top", "right"]].set_visible(False)
     with atomic(path, "wb") as file:

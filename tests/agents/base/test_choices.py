@@ -2,11 +2,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, together
+from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, stacked_records
 from scipy.optimize import check_grad, minimize
 
 from privbandit_envs.families.mnl import attraction, best_assortment
-from privbandit_envs.spaces import Assortments
 
 
 def choices(n: int = 200, seed: int = 0) -> Choices:
@@ -128,10 +127,10 @@ def test_best_sets_are_the_optimum() -> None:
 
 
 def test_random_sets_are_full_and_do_not_depend_on_the_grouping() -> None:
-    contexts, space = np.zeros((7, 6, 3)), Assortments(6, 2)
-    group = random_sets(np.random.default_rng(1), contexts, space)
+    contexts = np.zeros((7, 6, 3))
+    group = random_sets(np.random.default_rng(1), contexts, 2)
     rng = np.random.default_rng(1)
-    assert np.array_equal(group, [random_sets(rng, context, space) for context in contexts])
+    assert np.array_equal(group, [random_sets(rng, context, 2) for context in contexts])
     assert (group.sum(axis=1) == 2).all()
 
 
@@ -145,8 +144,8 @@ def test_a_group_is_taken_whole_or_not_at_all(wrong: str) -> None:
         "other shape": (contexts[:, :4], sets, bought),
     }[wrong]
     with pytest.raises(ValueError, match=r"^records must be n contexts of shape \(5, 2\)"):
-        together(*arguments, (5, 2))
-    one = together(contexts[0], sets[0], -1, (5, 2))
+        stacked_records(*arguments, (5, 2))
+    one = stacked_records(contexts[0], sets[0], -1, (5, 2))
     assert [array.shape for array in one] == [(1, 5, 2), (1, 5), (1,)]
 
 

@@ -1,4 +1,4 @@
-"""The conditions that every private agent and mechanism here has to keep, one test each (docs/privacy.md)."""
+"""The conditions that every private agent and mechanism here has to keep, one test each (docs/privacy/index.md)."""
 
 import math
 from typing import Any
@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from privbandit_agents import make
 from privbandit_agents.audits.registry import private_agents
-from privbandit_agents.privacy.accounting.conversions import bounded_range_to_rho
 from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded, pure, zcdp
 from privbandit_agents.privacy.contributions.choices import clipped_derivatives
-from privbandit_agents.privacy.mechanisms.additive import GumbelTopK, WishartDifference
+from privbandit_agents.privacy.mechanisms.additive import WishartDifference
 from privbandit_agents.privacy.mechanisms.counters import SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.objective import UserLoss, certified_rho
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset, UnaryEncoding
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 from privbandit_agents.registry import can_play, find
@@ -132,7 +132,9 @@ def test_8_selection_and_release_use_separate_noise() -> None:
         chosen, value = mechanism.release(np.array([1.0, -1.0]), rng)
         errors.append(float(value[0]) - (1.0, -1.0)[int(chosen[0])])
     assert abs(np.mean(errors)) < 5 / math.sqrt(4000) and np.std(errors) == pytest.approx(1.0, rel=0.05)
-    assert bounded_range_to_rho(2 / 50) == pytest.approx((2 / 50) ** 2 / 8)
+    paid = GumbelTopK.calibrate(rho=0.3, k=4, sup_sensitivity=1.5, kept=2)
+    bounded_range, values = 2 * 1.5 / paid.beta, 6 * 1.5**2 / (2 * paid.sigma**2)
+    assert 4 * bounded_range**2 / 8 + values == pytest.approx(0.3)  # epsilon^2 / 8 for each of the four choices
 
 
 def test_9_the_slope_at_small_orders_is_not_the_price_of_objective_perturbation() -> None:

@@ -6,16 +6,38 @@ Demand Learning", Management Science 2022.
 """
 
 import math
-from typing import Any, ClassVar
+from dataclasses import dataclass
 
 from privbandit_agents.base.agent import Guarantee
-from privbandit_agents.joint.assortments.dpmnl import DPMNL, Plan
-from privbandit_agents.joint.assortments.dpmnl_settings import Settings
-from privbandit_agents.privacy._validate import budget
+from privbandit_agents.joint.assortments.dpmnl import DPMNL
+from privbandit_agents.joint.assortments.dpmnl_settings import RECORD, DPMNLSettings, Spending, published_loss
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.ledger import Ledger, approximate, zcdp
 from privbandit_agents.privacy.mechanisms.objective import UserLoss
 from privbandit_agents.privacy.mechanisms.objective_approximate import perturbation
+
+
+@dataclass(frozen=True)
+class Config(DPMNLSettings):
+    """Settings of the benchmark; ``delta`` is 1/T^2 by default, and a rho is taken for the epsilon that it implies."""
+
+    def spending(self, dim: int, capacity: int, horizon: int) -> Spending:
+        """Split epsilon and delta: mle_share of both to the calls, the rest to PrivateCov."""
+        share, calls = self.mle_share, self.calls
+        delta = self.delta or 1 / max(horizon, 2) ** 2
+        epsilon = (
+            implied_epsilon(1.0 if self.rho is None else self.rho, delta) if self.epsilon is None else self.epsilon
+        )
+        guarantee = Guarantee.joint(epsilon, delta, None, "docs/privacy/dpmnl.md", not self.published, RECORD)
+        for_cov = (1 - share) * epsilon, (1 - share) * delta
+        counted = min(for_cov[0] ** 2 / (32 * math.log(4 / for_cov[1]) ** 2), epsilon_to_rho(*for_cov))
+        if self.published:
+            one = share * epsilon / math.sqrt(8 * calls * math.log(1 / (share * delta)))
+            mle = perturbation(one, share * delta / (2 * calls), published_loss(dim, capacity), as_printed=True)
+            return Spending(Ledger(math.inf, delta), guarantee, zcdp(math.inf), counted, mle)
+        user = UserLoss.multinomial_logit(dim, capacity, self.radius)
+        mle = perturbation(share * epsilon / calls, (1 - 1e-9) * share * delta / calls, user, self.q)
+        return Spending(Ledger(epsilon, delta), guarantee, approximate(*for_cov), counted, mle)
 
 
 class DPMNLApprox(DPMNL):
@@ -35,36 +57,9 @@ class DPMNLApprox(DPMNL):
         belongs to delta = 1/T; with 1/T^2 it is rho + sqrt(8 rho log T).
     """
 
-    Config: ClassVar[type[Any]] = Settings
-
-    def _plan(self) -> Plan:
-        """Split epsilon and delta: mle_share to the calls, the rest to PrivateCov."""
-        config, share = self.config, self.config.mle_share
-        published = config.calibration == "published"
-        delta = config.delta or 1 / max(self.horizon, 2) ** 2
-        rho = 1.0 if config.rho is None else config.rho
-        epsilon = implied_epsilon(rho, delta) if config.epsilon is None else config.epsilon
-        ledger = Ledger(math.inf if published else epsilon, delta)
-        guarantee = Guarantee(
-            notion="joint",
-            epsilon=epsilon,
-            delta=delta,
-            protects="context, assortment and purchase of every user, from all others",
-            proven=not published,
-            reference="docs/privacy.md, DPMNL",
-        )
-        for_cov = (1 - share) * epsilon, (1 - share) * delta
-        counted = min(for_cov[0] ** 2 / (32 * math.log(4 / for_cov[1]) ** 2), epsilon_to_rho(*for_cov))
-        if published:
-            user = UserLoss(self.dim, 2.0, 1.0, rank=min(self.dim, self.capacity - 1))
-            one = share * epsilon / math.sqrt(8 * config.calls * math.log(1 / (share * delta)))
-            mle = perturbation(one, share * delta / (2 * config.calls), user, as_printed=True)
-            return Plan(ledger, guarantee, zcdp(math.inf), counted, mle)
-        user = UserLoss.multinomial_logit(self.dim, self.capacity, self.radius)
-        mle = perturbation(share * epsilon / config.calls, (1 - 1e-9) * share * delta / config.calls, user, config.q)
-        return Plan(ledger, guarantee, approximate(*for_cov), counted, mle)
+    Config = Config
 
 
 def implied_epsilon(rho: float, delta: float) -> float:
     """Return rho + 2 sqrt(rho log(1/delta)): rho-zCDP implies (epsilon, delta)-DP (Lemma S13)."""
-    return budget(rho=rho) + 2 * math.sqrt(rho * math.log(1 / delta))
+    return rho + 2 * math.sqrt(rho * math.log(1 / delta))

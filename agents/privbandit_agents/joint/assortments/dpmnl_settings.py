@@ -1,23 +1,42 @@
 """Settings of DPMNL and of its benchmark, and the defaults that follow from public constants."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Annotated, NamedTuple
 
-from privbandit_agents.joint.assortments.private_cov import COUNTERS
-from privbandit_agents.privacy._validate import failure, within
-from privbandit_envs.validate import above, at_least, count, one_of
+from privbandit_agents.base.agent import Guarantee
+from privbandit_agents.base.settings import Above, AtLeast, Calibration, Count, NonNegative, Open01, Within
+from privbandit_agents.joint.settings import CounterName, JointSettings
+from privbandit_agents.privacy.accounting.ledger import Cost, Ledger
+from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
 
-RADII = (1e-6, 1e6)
+RECORD = "context, assortment and purchase of every user"
+
+
+class Spending(NamedTuple):
+    """How a budget is spent.
+
+    Attributes:
+        ledger: with the budget declared.
+        guarantee: of the agent.
+        counting: cost of all releases of PrivateCov.
+        rho: that PrivateCov's noise is scaled to.
+        mle: one call of PrivateMLE.
+    """
+
+    ledger: Ledger
+    guarantee: Guarantee
+    counting: Cost
+    rho: float
+    mle: ObjectivePerturbation
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Settings of DPMNL and of its (epsilon, delta) benchmark.
+class DPMNLSettings(JointSettings, ABC):
+    """Settings of DPMNL and of its (epsilon, delta) benchmark, besides the budget.
 
     Attributes:
-        epsilon: privacy budget, > 0; infinity adds no noise.
-        delta: of (epsilon, delta), in (0, 1); default: 1e-5, of the benchmark 1/T^2.
-        rho: zCDP budget instead of epsilon; 1 if neither is given. The benchmark takes the epsilon that it implies.
         horizon: number of users T, fixed in advance; default: the environment's.
         counter: of PrivateCov: ``"toeplitz"``, whose noise takes memory that grows with T; ``"buffered"``, within 1 %
             of it at memory that grows with log T; or the paper's ``"tree"``.
@@ -33,38 +52,43 @@ class Settings:
         calibration: ``"correct"``, or ``"published"``: the paper's constants, without clipping.
     """
 
-    epsilon: float | None = None
-    delta: float | None = None
-    rho: float | None = None
-    horizon: int | None = None
-    counter: str = "toeplitz"
-    mle_share: float = 0.9
-    calls: int = 8
-    exploration: int | None = None
-    trigger: float | None = None
-    bonus_scale: float = 1e-4
-    q: float = 0.5
-    radius: float = 1.0
-    growth: float = 1.05
-    calibration: str = "correct"
+    horizon: Count | None = None
+    counter: CounterName = "toeplitz"
+    mle_share: Open01 = 0.9
+    calls: Count = 8
+    exploration: Count | None = None
+    trigger: Annotated[float, Above(1)] | None = None
+    bonus_scale: NonNegative = 1e-4
+    q: Open01 = 0.5
+    radius: Annotated[float, Within(1e-6, 1e6)] = 1.0
+    growth: Annotated[float, AtLeast(1)] = 1.05
+    calibration: Calibration = "correct"
 
     def __post_init__(self) -> None:
-        """Check the ranges; budgets are checked by the ledger."""
+        """Check the settings, and that one budget is given at most."""
+        super().__post_init__()
         if self.epsilon is not None and self.rho is not None:
             raise ValueError(f"one of epsilon and rho can be given; got epsilon={self.epsilon}, rho={self.rho}.")
-        for name in ("horizon", "exploration", "calls"):
-            if getattr(self, name) is not None:
-                count(**{name: getattr(self, name)})
-        failure(mle_share=self.mle_share), failure(q=self.q)
-        if self.delta is not None:
-            failure(delta=self.delta)
-        one_of(COUNTERS, counter=self.counter)
-        one_of(("correct", "published"), calibration=self.calibration)
-        at_least(0, bonus_scale=self.bonus_scale)
-        at_least(1, growth=self.growth)
-        if self.trigger is not None:
-            above(1, trigger=self.trigger)
-        within(*RADII, radius=self.radius)
+
+    @abstractmethod
+    def spending(self, dim: int, capacity: int, horizon: int) -> Spending:
+        """Return how the budget is split between PrivateCov and the calls of PrivateMLE (Alg. 1, lines 8 and 14)."""
+
+    @property
+    def published(self) -> bool:
+        """Whether the paper's constants are used."""
+        return self.calibration == "published"
+
+
+def published_loss(dim: int, capacity: int) -> UserLoss:
+    """Return the published bounds on a user's loss, L = 2 and rank min(d, K - 1), which leave out |x|.
+
+    Raises:
+        ValueError: the rank is 0.
+    """
+    if capacity == 1:
+        raise ValueError("capacity must be >= 2 for the published calibration, which divides by K - 1; got 1.")
+    return UserLoss(dim, 2.0, 1.0, rank=min(dim, capacity - 1))
 
 
 def exploration_length(noise: float, dim: int, horizon: int) -> int:

@@ -1,39 +1,48 @@
 """Noisy Newton steps for assortments: clipped derivatives of disjoint batches of users, each at the full budget.
 
 The project's own algorithm for the setting of Young Hyun Cho and Will Wei Sun, "Privacy-Preserving Dynamic Assortment
-Selection"; the proof is in docs/privacy.md.
+Selection"; the proof is in docs/privacy/newton-steps.md.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated
 
 import numpy as np
 
-from privbandit_agents.base.agent import NEVER, Array, CentralAgent, Guarantee, assortments
-from privbandit_agents.base.choices import Choices, best_sets, random_sets, together
+from privbandit_agents.base.agent import Action, Array, CentralAgent, Feedback, assortments, next_change
+from privbandit_agents.base.choices import Choices, best_sets, random_sets, sizes, stacked_records
+from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.settings import Count, Growth, NonNegative, Open01, Range, Within
 from privbandit_agents.joint.assortments.quadratic import improved
-from privbandit_agents.privacy._validate import failure, within
-from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.accounting.ledger import Ledger
+from privbandit_agents.joint.settings import JointSettings
 from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_sums, sensitivities
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
-from privbandit_agents.privacy.mechanisms.counters import smat, svec
-from privbandit_envs.spaces import Assortments
-from privbandit_envs.validate import above, at_least, count, numbers
+from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
+from privbandit_envs.validate import numbers
 
-BLOCK = 512
+USERS_A_BLOCK = 512
 """Users whose sets are chosen at once, so that their contexts stay in cache."""
 
 
+def check_box(*, box: tuple[float, float]) -> None:
+    """Raise ValueError unless a box is (low, high)."""
+    low, high = numbers(2, box=box)
+    if not -LIMIT <= low < high <= LIMIT:
+        raise ValueError(f"box must be (low, high) with low < high within +-{LIMIT:g}; got {box!r}.")
+
+
+Bounded = Annotated[float, Within(1 / LIMIT, LIMIT)]
+Box = Annotated[tuple[float, float], Range(check_box)]
+
+
 @dataclass(frozen=True)
-class Config:
-    """Settings of the Newton agent; clips and prior are public knowledge, wrong ones cost regret and no privacy.
+class Config(JointSettings):
+    """Settings of the Newton agent, besides the budget; wrong clips and priors cost regret and no privacy.
+
+    Clips and prior are public knowledge that the agent is given.
 
     Attributes:
-        rho: zCDP budget, > 0; infinity adds no noise. Default: 1, if epsilon is not given either.
-        epsilon: budget of (epsilon, delta) instead of rho.
-        delta: of (epsilon, delta), in (0, 1).
         horizon: number of users T; default: the environment's. The first batch is at most T/4.
         first: length of the first batch, which is offered random sets; default: sqrt(d) (9 + 3/sqrt(rho)).
         growth: length of a batch over that of the one before, > 1.
@@ -47,62 +56,48 @@ class Config:
         box: (low, high) between which all entries of theta are known to lie.
     """
 
-    rho: float | None = None
-    epsilon: float | None = None
-    delta: float = 1e-5
-    horizon: int | None = None
-    first: int | None = None
-    growth: float = 1.4
-    steps: int = 1
-    radius: float = 100.0
-    gradient_norm: float = 0.7
-    trace: float = 0.7
-    gradient_share: float = 0.88
-    ridge: float = 3.0
-    bonus_scale: float = 0.0
-    box: tuple[float, float] | None = None
+    delta: Open01 = 1e-5
+    horizon: Count | None = None
+    first: Count | None = None
+    growth: Growth = 1.4
+    steps: Count = 1
+    radius: Bounded = 100.0
+    gradient_norm: Bounded = 0.7
+    trace: Bounded = 0.7
+    gradient_share: Open01 = 0.88
+    ridge: Bounded = 3.0
+    bonus_scale: NonNegative = 0.0
+    box: Box | None = None
 
     def __post_init__(self) -> None:
-        """Check the ranges; budgets are checked by the ledger."""
+        """Check the settings, and that one budget is given at most."""
+        super().__post_init__()
         if self.rho is not None and self.epsilon is not None:
             raise ValueError(f"give rho or epsilon, not both; got rho={self.rho!r} and epsilon={self.epsilon!r}.")
-        failure(delta=self.delta)
-        for name in ("horizon", "first"):
-            if getattr(self, name) is not None:
-                count(**{name: getattr(self, name)})
-        above(1, growth=self.growth)
-        count(steps=self.steps)
-        for name in ("radius", "gradient_norm", "trace", "ridge"):
-            within(1 / LIMIT, LIMIT, **{name: getattr(self, name)})
-        failure(gradient_share=self.gradient_share)
-        at_least(0, bonus_scale=self.bonus_scale)
-        if self.box is not None:
-            low, high = numbers(2, box=self.box)
-            if not -LIMIT <= low < high <= LIMIT:
-                raise ValueError(f"box must be (low, high) with low < high within +-{LIMIT:g}; got {self.box!r}.")
-
-    def budget(self) -> float:
-        """Return the zCDP budget."""
-        if self.epsilon is not None:
-            return epsilon_to_rho(self.epsilon, self.delta)
-        return 1.0 if self.rho is None else self.rho
 
     def exploration(self, dim: int) -> int:
         """Return the length of the first batch for d features."""
-        if self.first is not None:
-            return self.first
-        wanted = math.sqrt(dim) * (9 + 3 / math.sqrt(self.budget()))
-        return max(1, math.ceil(min(wanted, (self.horizon or 10_000) / 4)))
+        wanted = math.sqrt(dim) * (9 + 3 / math.sqrt(self.concentrated()))
+        return self.first or max(1, math.ceil(min(wanted, (self.horizon or 10_000) / 4)))
 
 
 class NewtonMNL(CentralAgent[Config, Array]):
     """Batches of users, each used once: the noisy derivatives of their likelihood correct theta.
 
-    The likelihood of the first batch, offered random sets, is developed at the prior's mean; that of every later batch,
-    offered the best sets for theta, at theta itself. The sums of clipped gradients and Hessians are released, the
-    quadratic model that they give is weighted against its noise, and added to the models of the earlier batches, which
-    the precision and theta sum up. So every user counts for ever after though used once, no step overshoots, and no
-    batch is worth more than it is known to be.
+    Algorithm:
+        1. P <- ridge I, theta <- the prior's mean; n <- length of the first batch.
+        2. Offer n users sets: random ones in the first batch, later the best ones for x . theta (+ bonus). Keep what
+           they buy.
+        3. In each step (one, or ``steps`` in the first batch), at the current theta':
+           g <- sum of gradients clipped to G, plus Gaussian noise;
+           H <- sum of Hessians clipped to trace h, plus Gaussian noise.
+        4. Develop the models (g, H) at theta; average them over the steps.
+        5. Weigh the average by its noise, M = H (H + v I)^-1 H; P <- P + M, and theta moves to the minimum of the
+           sum of the old model and the new one (``improved``), clipped to the box.
+        6. Release (P, theta); forget the users; n <- growth n; go to 2.
+
+    The precision P and theta sum up the models of all earlier batches, so every user counts for ever after though used
+    once, no step overshoots, and no batch is worth more than it is known to be.
 
     *Formal guarantees.* rho-zCDP (hence (epsilon, delta)-joint DP) under replacement of a user's whole record, for any
     record whatever: by ``clipped_sums`` the sums have l2 sensitivities 2 G and sqrt(2) h, and each is released with
@@ -116,41 +111,28 @@ class NewtonMNL(CentralAgent[Config, Array]):
 
     Config = Config
     gaussian = True
-    fixed: ClassVar[frozenset[str]] = CentralAgent.fixed | {"guarantee", "rho"}
+    plays = staticmethod(assortments)
 
     def begin(self) -> None:
-        """Declare the budget and begin the first batch."""
-        super().begin()
+        """Declare the budget and begin the first batch at the prior."""
         config = self.config
-        assert isinstance(self.action_space, Assortments) and self.observation_space.shape is not None
-        self.action_space: Assortments = self.action_space
-        self.capacity, self.dim = self.action_space.capacity, self.observation_space.shape[1] - 1
-        given_rho = config.epsilon is None
-        self.ledger = Ledger(config.epsilon, config.delta, config.budget() if given_rho else None)
-        self.rho = config.budget()
-        self.guarantee = Guarantee(
-            notion="joint",
-            epsilon=config.epsilon,
-            delta=None if given_rho else config.delta,
-            rho=self.rho,
-            protects="context, set and purchase of every user, from all others",
-            reference="docs/privacy.md, noisy Newton steps",
-        )
-        self.noise = self.rng.spawn(1)[0]
+        _, self.capacity, self.dim = sizes(self.observation_space, self.action_space)
+        self.rho = config.concentrated()
+        self.ledger = config.ledger()
+        record = "context, set and purchase of every user"
+        self.guarantee = config.guarantee("docs/privacy/newton-steps.md", record=record)
+        self.rng_noise = self.rng.spawn(1)[0]
         middle = 0.0 if config.box is None else sum(config.box) / 2
         self.release = np.column_stack([config.ridge * np.eye(self.dim), np.full(self.dim, middle)])
         self.choices = Choices(self.capacity, self.dim)
-        self.batch = 0
-        self.length: int = config.exploration(self.dim)
-
-    plays = staticmethod(assortments)
+        self.batch, self.length = 0, config.exploration(self.dim)
 
     def select_action(self, context: Array) -> Array:
         """Return the best assortment for x . theta plus the bonus; a random one in the first batch."""
         if self.batch == 0:
-            return random_sets(self.rng, context, self.action_space)
+            return random_sets(self.rng, context, self.capacity)
         theta, x = self.release[:, -1].astype(context.dtype), context[..., :-1]
-        with np.errstate(over="ignore", invalid="ignore"):  # of a record that is not finite: its own user's loss
+        with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
             utilities: Array = x @ theta
             if self.config.bonus_scale:
                 root = np.linalg.inv(np.linalg.cholesky(self.release[:, :-1])).T.astype(context.dtype)
@@ -158,24 +140,21 @@ class NewtonMNL(CentralAgent[Config, Array]):
                 utilities = utilities + context.dtype.type(self.config.bonus_scale) * np.sqrt(np.vecdot(width, width))
         return best_sets(context, utilities, self.capacity)
 
-    def curate(self, context: Array, action: Any, feedback: Any) -> Array | None:
+    def curate(self, context: Array, action: Action, feedback: Feedback) -> Array | None:
         """Keep what was offered and bought; release a new theta when the batch is full."""
-        assert self.observation_space.shape is not None
-        contexts, sets, bought = together(context, action, feedback, self.observation_space.shape)
-        released, done = None, 0
-        while done < len(contexts):
-            part = slice(done, done + self.length - len(self.choices))
-            self.choices.append(contexts[part], sets[part], bought[part])
-            done = part.stop
+        records = stacked_records(context, action, feedback, self.context_shape)
+        released = None
+        for block in blocks(self.frozen_rounds, *records):
+            self.choices.append(*block)
             if len(self.choices) == self.length:
                 released = self.release = self._estimate()
                 self.choices.clear()
-                self.batch, self.length = self.batch + 1, math.ceil(min(self.length * self.config.growth, NEVER))
+                self.batch, self.length = self.batch + 1, next_change(self.length, self.config.growth)
         return released
 
     def frozen_rounds(self) -> int:
         """Return the number of users left in the batch, or of those in a block."""
-        return min(self.length - len(self.choices), BLOCK)
+        return min(self.length - len(self.choices), USERS_A_BLOCK)
 
     def mechanisms(self) -> tuple[Gaussian, Gaussian, int]:
         """Return what releases gradients and Hessians in this batch, and how often."""
@@ -209,4 +188,4 @@ class NewtonMNL(CentralAgent[Config, Array]):
         clips = {name: getattr(self.config, name) for name in ("radius", "gradient_norm", "trace")}
         x, there, bought = (rows.view() for rows in (self.choices.features, self.choices.offered, self.choices.bought))
         gradient, hessian = clipped_sums(x, bought, theta, there, **clips)
-        return gradients.release(gradient, self.noise), smat(hessians.release(svec(hessian), self.noise))
+        return gradients.release(gradient, self.rng_noise), smat(hessians.release(svec(hessian), self.rng_noise))

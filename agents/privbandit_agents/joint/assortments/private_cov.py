@@ -4,24 +4,13 @@ Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection", Algorithm 3, Lem
 """
 
 import math
-from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.privacy.mechanisms.counters import (
-    BinaryTree,
-    BufferedToeplitz,
-    Counter,
-    SquareRootToeplitz,
-    eigenvalue_bound,
-    repair,
-    smat,
-    svec,
-)
-
-COUNTERS: dict[str, type[Counter]] = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}
+from privbandit_agents.joint.settings import COUNTERS, CounterName
+from privbandit_agents.privacy.mechanisms.symmetric import eigenvalue_bound, repair, smat, svec
 
 
 def gram_sensitivity(capacity: int, radius: float) -> float:
@@ -35,7 +24,7 @@ def gram_sensitivity(capacity: int, radius: float) -> float:
 
 
 def published_sensitivity(capacity: int) -> float:
-    """Return sqrt(2 K) (Lemma S5), which leaves out that the inner products of equal items do not vanish."""
+    """Return sqrt(2 K) (Lemma S5), which overlooks that inner products of equal items do not vanish."""
     return math.sqrt(2 * capacity)
 
 
@@ -53,26 +42,23 @@ class PrivateCov:
         sensitivity: of one user's Gram matrix, > 0.
         floor: least eigenvalue of V_t, > 0.
         rho: > 0; infinity adds no noise.
-        noise: generator of the counter's noise.
+        rng_counter: of the counter's noise.
         published: shift V_t as Lemma S6 says.
     """
 
-    fixed: ClassVar[frozenset[str]] = frozenset({"dim", "floor", "published"})
-
     def __init__(
         self,
-        counter: str,
+        counter: CounterName,
         horizon: int,
         dim: int,
         sensitivity: float,
         floor: float,
         rho: float,
-        noise: Generator,
+        rng_counter: Generator,
         published: bool = False,
     ) -> None:
-        """Start with no user."""
         self.dim, self.floor, self.published = dim, floor, published
-        self.counter: Counter = COUNTERS[counter](horizon, dim * (dim + 1) // 2, sensitivity, rho, noise)
+        self.counter = COUNTERS[counter](horizon, dim * (dim + 1) // 2, sensitivity, rho, rng_counter)
         self.release = np.zeros(dim * (dim + 1) // 2)
 
     def extend(self, features: Array) -> None:
@@ -80,7 +66,7 @@ class PrivateCov:
         self.release = self.counter.extend(svec(features.swapaxes(1, 2) @ features))[-1]
 
     def shift(self) -> float:
-        """Return lambda: what no eigenvalue of the noise in the last release exceeds, but with probability 1/T^2."""
+        """Return lambda: eigenvalues of the last release's noise exceed it with probability 1/T^2 at most."""
         beta = min(1 / self.counter.horizon**2, 0.5)
         if self.published:
             levels = self.counter.horizon.bit_length()

@@ -1,4 +1,4 @@
-"""Noisy quadratic models of a loss: how far to believe them. Post-processing of releases, which reads no data."""
+"""Noisy quadratic models of a loss, and how far to trust them: post-processing of releases, which reads no data."""
 
 import math
 
@@ -17,8 +17,8 @@ def improved(
 ) -> tuple[Floats, Floats]:
     """Return the precision with a batch's model added, shape (d, d), and the move from its anchor, shape (d,).
 
-    The model is slope . u + u' H u / 2 in the move u. Its minimiser -H^-1 slope is off by H^-1 (H + v I) H^-1 in
-    variance, the H in the middle from the users' luck and v I from the noise on the slope; so it weighs
+    The model is slope . u + u' H u / 2 in the move u. Its minimiser -H^-1 slope has the variance H^-1 (H + v I) H^-1:
+    the H in the middle comes from the sampling of users, v I from the noise on the slope. So the model weighs
     M = H (H + v I)^-1 H against the precision P, and the minimum of both is at -(P + M)^-1 H (H + v I)^-1 slope. A
     batch that drowns in noise moves nothing and adds nothing.
 
@@ -37,10 +37,10 @@ def improved(
 
 
 def rounded(curvature: Floats, noise: float) -> tuple[Floats, Floats]:
-    """Return eigenvalues > 0 and eigenvectors of a noisy Hessian, drawn towards a multiple of the identity.
+    """Return eigenvalues > 0 and eigenvectors of a noisy Hessian, shrunk towards a multiple of the identity.
 
-    The part that differs from the multiple of the identity is shrunk as James and Stein do, by the share of its energy
-    that noise is expected to have; the multiple is at least the standard deviation of its own noise.
+    The rest of the Hessian is shrunk as James and Stein do, by the share of its energy that is expected to be noise.
+    The multiple is at least the standard deviation of its own noise.
     """
     dim = len(curvature)
     mean = np.trace(curvature) / dim

@@ -1,4 +1,4 @@
-"""The regret bounds of FLIPHAT's paper as functions of the horizon, up to constants, to draw over a regret figure.
+"""The regret bounds of FLIPHAT's paper, up to constants: functions of the horizon to draw over a figure.
 
 Sunrit Chakraborty, Saptarshi Roy and Debabrota Basu, "FLIPHAT: Joint Differential Privacy for High Dimensional Sparse
 Linear Bandits", 2024, Theorems 3.2 and 5.6. Both hide an absolute constant, which is 1 here; scale a curve before
@@ -6,18 +6,17 @@ comparing levels.
 """
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from privbandit_envs.validate import above, at_least, count, positive
 
 Floats = NDArray[np.float64]
 
 
-def lower_bound(T: Any, *, dim: int, sparsity: int, epsilon: float, delta: float) -> Floats:  # Theorem 3.2
-    """Return what the regret of no (epsilon, delta)-jointly private agent is below, in the worst world.
+def lower_bound(T: ArrayLike, *, dim: int, sparsity: int, epsilon: float, delta: float) -> Floats:  # Theorem 3.2
+    """Return a bound that every (epsilon, delta)-jointly private agent's regret reaches in its worst world.
 
     max{sqrt(s* log^2(d/s*) log(1/delta) / epsilon^2), sqrt(s* T log(d/s*))}; for delta = 0 the first term is
     s* log^(3/2)(d/s*) / epsilon. The theorem needs epsilon^2 < log(1/delta); beyond, only the second term is known.
@@ -39,7 +38,7 @@ def lower_bound(T: Any, *, dim: int, sparsity: int, epsilon: float, delta: float
 
 
 def upper_bound(
-    T: Any,
+    T: ArrayLike,
     *,
     dim: int,
     sparsity: int,
@@ -51,10 +50,10 @@ def upper_bound(
     x_max: float = 1.0,
     b_max: float = 1.0,
 ) -> Floats:
-    """Return the theorem's bound on FLIPHAT's regret, x_max b_max (s + s*) log d + max(I_alpha, J_alpha).
+    """Return the bound on FLIPHAT's regret, x_max b_max (s + s*) log d + max(I_alpha, J_alpha) (Theorem 5.6).
 
-    The printed growth of I_alpha in T is read as (T^((1 - alpha)/2) - 1) / (1 - alpha), which gives the sqrt(T) at
-    alpha = 0 and the log T at alpha = 1 that the text says; log T in Psi is the number of episodes. The theorem is
+    The printed growth of I_alpha in T is read as (T^((1 - alpha)/2) - 1) / (1 - alpha): it gives the sqrt(T) at
+    alpha = 0 and the log T at alpha = 1 that the text states. log T in Psi is the number of episodes. The theorem is
     about the published noise; noise for the right sensitivity is larger by 4 x_max.
 
     Args:

@@ -1,8 +1,7 @@
-"""Where to clip a user's contribution, and how large a coefficient shows through noise then: public arithmetic only.
+"""Where to clip a user's contribution, and how large a coefficient must be to show through the noise.
 
-Everything here is a function of public constants and earlier releases. Features are taken to be standard Gaussians
-after division by their public scale and residuals to be Gaussian; if they are not, estimates are worse and privacy is
-the same.
+Everything here is a function of public constants and earlier releases. Features, divided by their public scale, and
+residuals are presumed Gaussian; if they are not, estimates are worse and privacy is the same.
 """
 
 import math
@@ -12,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from privbandit_agents.privacy.mechanisms.additive import GumbelTopK
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 
 LEVELS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 """Clip levels to choose from, in standard deviations."""
@@ -20,7 +19,7 @@ LEVELS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 
 @lru_cache(maxsize=256)
 def passed(level: float) -> float:
-    """Return P(|Z| < level) of a standard Gaussian: by Bussgang's theorem the slope of the clipped in the unclipped."""
+    """Return P(|Z| < level) of a standard Gaussian: by Bussgang's theorem, the slope of clip(Z) on Z."""
     return math.erf(level / math.sqrt(2))
 
 

@@ -5,44 +5,38 @@ Linear Bandits", 2024, Algorithms 1 (N-IHT), 2 (FLIPHAT) and 3 (peeling).
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import (
-    Array,
-    CentralAgent,
-    Guarantee,
-    arms_with_features,
-    n_arms,
-    uniforms_per_user,
-)
+from privbandit_agents.base.agent import Action, Array, CentralAgent, Feedback, arms_with_features, n_arms
+from privbandit_agents.base.arms import played, stacked_records
+from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.settings import Budget, Calibration, Count, NonNegative, Open01, Positive
+from privbandit_agents.joint.settings import JointSettings
+from privbandit_agents.joint.sparse.estimate import best_by_support
 from privbandit_agents.joint.sparse.squared_loss import SquaredLoss
-from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, approximate, zcdp
-from privbandit_agents.privacy.contributions.moments import played, together
 from privbandit_agents.privacy.mechanisms import selection as peeling
-from privbandit_agents.privacy.mechanisms.additive import GumbelTopK, LaplacePeeling
-from privbandit_envs.validate import at_least, count, one_of, positive
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
 
 GRAM_ITERATIONS, GRAM_DIM = 6, 1000
-"""The Gram matrix is kept beyond so many iterations, up to this dimension, unless passing over the rows is cheaper."""
+"""With more iterations than this, and up to this dimension, the Gram matrix is kept unless rows are cheaper."""
 ROW_PASSES = 1 / 20
 """Iterations over the rows that cost as much as the Gram matrix, for each dimension (measured, float64, one core)."""
-CHUNK = 128
+USERS_A_BLOCK = 128
 """Users taken in at once, so that they stay in cache."""
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings of FLIPHAT; bounds on the world are public knowledge that the agent is given, never reads.
+class Config(JointSettings):
+    """Settings of FLIPHAT, besides the budget; ``rho`` needs composition ``"zcdp"``.
+
+    Bounds on the world are public knowledge that the agent is given, never reads.
 
     Attributes:
-        epsilon: privacy budget, > 0; infinity adds no noise. Not used if ``rho`` is given.
-        delta: of (epsilon, delta), in (0, 1).
-        rho: zCDP budget instead of epsilon (composition ``"zcdp"`` alone).
         s: sparsity guess, the number of coordinates that an iteration keeps.
         eta: step size of the gradient of the *mean* of (y - x . theta)^2.
         M0: number of iterations M = M0 log N after an episode of N users, rounded, at least 1.
@@ -57,37 +51,23 @@ class Config:
         selection: share of an iteration's rho that goes into selection, in (0, 1); it has to outdo d coordinates.
     """
 
-    epsilon: float = 1.0
-    delta: float = 0.01
-    rho: float | None = None
-    s: int = 10
-    eta: float = 0.4
-    M0: float = 1.6
-    M: int | None = None
-    C: float = math.sqrt(5)
-    R: float | None = None
-    sigma: float = 0.1
-    x_max: float = 4.0
-    calibration: str = "correct"
-    composition: str = "zcdp"
-    selection: float = 0.75
+    epsilon: Budget = 1.0
+    delta: Open01 = 0.01
+    s: Count = 10
+    eta: Positive = 0.4
+    M0: NonNegative = 1.6
+    M: Count | None = None
+    C: Positive = 5**0.5
+    R: Positive | None = None
+    sigma: NonNegative = 0.1
+    x_max: Positive = 4.0
+    calibration: Calibration = "correct"
+    composition: Literal["zcdp", "basic"] = "zcdp"
+    selection: Open01 = 0.75
 
     def __post_init__(self) -> None:
-        """Check the ranges; budgets are checked by the ledger."""
-        count(s=self.s)
-        positive(eta=self.eta)
-        positive(C=self.C)
-        positive(x_max=self.x_max)
-        if not 0 < self.selection < 1:
-            raise ValueError(f"selection must lie in (0, 1); got {self.selection!r}.")
-        at_least(0, M0=self.M0)
-        at_least(0, sigma=self.sigma)
-        if self.M is not None:
-            count(M=self.M)
-        if self.R is not None:
-            positive(R=self.R)
-        one_of(("correct", "published"), calibration=self.calibration)
-        one_of(("zcdp", "basic"), composition=self.composition)
+        """Check the settings, and that a rho is what they can keep."""
+        super().__post_init__()
         if self.rho is not None and (self.composition, self.calibration) != ("zcdp", "correct"):
             raise ValueError(f"rho needs calibration correct and composition zcdp; give epsilon instead of {self.rho}.")
 
@@ -96,7 +76,7 @@ class Config:
         return self.M or max(1, round(self.M0 * math.log(users)))
 
     def bounds(self, users: int) -> tuple[float, float]:
-        """Return x_max and R of an episode of so many users (Proposition 5.5): what is clipped to, and covered."""
+        """Return x_max and R of an episode of so many users (Proposition 5.5): records are clipped to them."""
         return self.x_max, self.R or self.x_max * self.C + self.sigma * math.sqrt(2 * math.log(users))
 
 
@@ -121,53 +101,34 @@ class FLIPHAT(CentralAgent[Config, Array]):
     """
 
     Config = Config
-    fixed: ClassVar[frozenset[str]] = CentralAgent.fixed | {"guarantee", "rho"}
+    plays = staticmethod(arms_with_features)
 
     def begin(self) -> None:
         """Declare the budget and begin episode 0, of one user."""
-        super().begin()
-        config = self.config
-        assert self.observation_space.shape is not None
-        self.dim = self.observation_space.shape[1]
-        self.rho = config.rho or epsilon_to_rho(config.epsilon, config.delta)
-        proven = config.calibration == "correct"
+        config, proven = self.config, self.config.calibration == "correct"
+        self.dim = self.context_shape[1]
+        self.ledger = config.ledger() if proven else Ledger(math.inf, config.delta)
+        guarantee = config.guarantee("docs/privacy/iterative-hard-thresholding.md", proven)
+        self.guarantee = guarantee if proven and config.composition == "zcdp" else replace(guarantee, rho=None)
         if not proven:
             self.warn_unproven()
-        self.ledger = Ledger(epsilon=math.inf if not proven else budget(config), delta=config.delta, rho=config.rho)
-        self.noise = self.rng.spawn(1)[0]
-        self.guarantee = Guarantee(
-            notion="joint",
-            epsilon=budget(config),
-            delta=None if config.rho else config.delta,
-            rho=self.rho if config.composition == "zcdp" and proven else None,
-            protects="context, action and reward of every user, from all others",
-            proven=proven,
-            reference="docs/privacy.md, noisy iterative hard thresholding",
-        )
+        self.rho = config.concentrated()
+        self.rng_noise = self.rng.spawn(1)[0]
         self.release = np.zeros(self.dim)
         self.episode, self.users = 0, 0
         self.loss = self._empty()
 
-    plays = staticmethod(arms_with_features)
-
-    def select_action(self, context: Array) -> Any:
+    def select_action(self, context: Array) -> Action:
         """Return argmax x . beta (Alg. 2, line 11), an arm at random before the first estimate (line 2)."""
-        support = np.flatnonzero(self.release)
-        if not len(support):
-            return (uniforms_per_user(self.rng, context, (0, 0)) * n_arms(self.action_space)).astype(int)[()]
-        with np.errstate(over="ignore", invalid="ignore"):  # of a record that is not finite: its own user's loss
-            scores = np.vecdot(context.take(support, axis=-1), self.release[support].astype(context.dtype))
-        return scores.argmax(axis=-1)
+        return best_by_support(context, self.release, n_arms(self.action_space), self.rng)
 
-    def curate(self, context: Array, action: Any, feedback: Any) -> Array | None:
+    def curate(self, context: Array, action: Action, feedback: Feedback) -> Array | None:
         """Store the played features and the reward (Alg. 2, line 13); estimate when the episode ends (line 8)."""
-        contexts, actions, rewards = together(context, action, feedback, self.dim)
-        estimate, done = None, 0
-        while done < len(contexts):
-            part = slice(done, min(len(contexts), done + min(self.frozen_rounds(), CHUNK)))
-            self.loss.add(played(contexts[part], actions[part], dtype=None), rewards[part])
-            self.users += part.stop - done
-            done = part.stop
+        records = stacked_records(context, action, feedback, self.dim)
+        estimate = None
+        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=USERS_A_BLOCK):
+            self.loss.add(played(contexts, arms, dtype=None), rewards)
+            self.users += len(rewards)
             if self.users == 2 ** (self.episode + 1) - 1:
                 estimate = self._estimate()
         return estimate
@@ -180,7 +141,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
         n, config = 2**self.episode, self.config
         peel, cost = calibrate(config, n, min(config.s, self.dim), self.rho)
         self.ledger.spend(cost, group=self.episode)
-        beta = n_iht(self.loss, peel, config.iterations(n), config.eta, config.C, self.noise)
+        beta = n_iht(self.loss, peel, config.iterations(n), config.eta, config.C, self.rng_noise)
         self.episode += 1
         self.loss = self._empty()  # forget (line 9)
         return beta
@@ -192,7 +153,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
 
 
 def n_iht(
-    loss: SquaredLoss, peel: GumbelTopK | LaplacePeeling, M: int, eta: float, C: float, noise: Generator
+    loss: SquaredLoss, peel: GumbelTopK | LaplacePeeling, M: int, eta: float, C: float, rng_noise: Generator
 ) -> Array:
     """Run M iterations of noisy iterative hard thresholding (Alg. 1) from theta = 0 and return theta, shape (d,).
 
@@ -202,7 +163,7 @@ def n_iht(
     gradient = loss.gradient()
     theta = np.zeros(len(loss.moment))
     for _ in range(M):
-        kept, values = peel.release(theta - eta * gradient(theta), noise)  # lines 3 and 4
+        kept, values = peel.release(theta - eta * gradient(theta), rng_noise)  # lines 3 and 4
         theta = np.zeros(len(theta))
         theta[kept] = peeling.project_on_l1_ball(values, C)  # line 5
     return theta
@@ -210,8 +171,8 @@ def n_iht(
 
 def calibrate(config: Config, users: int, s: int, rho: float) -> tuple[GumbelTopK | LaplacePeeling, Cost]:
     """Return the peeling of every iteration after an episode of so many users, and what the M of them cost."""
-    M, n = config.iterations(users), users
-    bounds = config.eta, *config.bounds(n), config.C, n
+    M = config.iterations(users)
+    bounds = config.eta, *config.bounds(users), config.C, users
     sensitivity = peeling.step_sensitivity(*bounds)
     if config.calibration == "published":
         stated = peeling.published_sensitivity(*bounds)
@@ -222,8 +183,3 @@ def calibrate(config: Config, users: int, s: int, rho: float) -> tuple[GumbelTop
         return basic, approximate(config.epsilon, config.delta)
     one = peeling.concentrated(rho, M, s, sensitivity, config.selection)
     return one, zcdp(M * one.cost.rho)
-
-
-def budget(config: Config) -> float | None:
-    """Return epsilon, or None where rho is the budget."""
-    return None if config.rho else float(config.epsilon)

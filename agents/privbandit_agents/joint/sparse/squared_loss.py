@@ -1,23 +1,24 @@
 """The squared loss of an episode's users: clipped at the door, kept in the smaller of two forms."""
 
+import sys
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from privbandit_agents.base.rows import Rows
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.rows import Rows, blocks
 
 Floats = NDArray[np.float64]
-FLUSH = 1024
+ROWS_A_BLOCK = 1024
 """Rows kept before they are added to the Gram matrix."""
 
 
 class SquaredLoss:
     """The mean of (y - x . theta)^2 over users whose features and rewards are clipped as they come in.
 
-    A record with an entry that is not finite counts as (0, 0). Kept are the rows or, for ``gram``, their Gram matrix
-    and moment alone: d^2 numbers however many users, and gradients at d s instead of n d. Sums are in float64.
+    A record with an entry that is not finite counts as (0, 0). It keeps the rows or, with ``gram``, only their Gram
+    matrix and moment: d^2 numbers however many users, and gradients at d s instead of n d. Sums are in float64.
 
     Args:
         dim: d.
@@ -28,30 +29,26 @@ class SquaredLoss:
         gram: whether to keep the Gram matrix.
     """
 
-    def __init__(self, dim: int, dtype: Any, x_max: float, R: float, *, users: int, gram: bool) -> None:
-        """Start without users."""
+    def __init__(self, dim: int, dtype: DTypeLike | None, x_max: float, R: float, *, users: int, gram: bool) -> None:
         self.x_max, self.R = x_max, R
-        room = min(users, FLUSH) if gram else users
+        room = min(users, ROWS_A_BLOCK) if gram else users
         self.features, self.rewards = Rows((dim,), dtype, room), Rows((), np.float64, room)
         self.matrix = np.zeros((dim, dim) if gram else (0, 0))
         self.moment = np.zeros(dim)
         self.users = 0
 
-    def add(self, features: Any, reward: Any) -> None:
+    def add(self, features: Array, rewards: Array) -> None:
         """Take in users, features of shape (n, d) and rewards of shape (n,)."""
-        x, y = np.asarray(features), np.asarray(reward, dtype=np.float64)
+        x, y = features, rewards.astype(np.float64)
         bad = ~(np.isfinite(x).all(axis=-1) & np.isfinite(y))
         x = np.clip(x, -self.x_max, self.x_max)
         x[bad] = 0
         y = np.clip(np.where(bad, 0.0, y), -self.R, self.R)
         self.users += len(x)
-        done = 0
-        while done < len(x):
-            n = min(len(x) - done, FLUSH - len(self.features)) if self.matrix.size else len(x)
-            self.features.append(x[done : done + n])
-            self.rewards.append(y[done : done + n])
-            done += n
-            if self.matrix.size and len(self.features) == FLUSH:
+        for xs, ys in blocks(self._room, x, y):
+            self.features.append(xs)
+            self.rewards.append(ys)
+            if self._room() == 0:
                 self._flush()
 
     def gradient(self) -> Callable[[Floats], Floats]:
@@ -62,6 +59,10 @@ class SquaredLoss:
             return lambda theta: scale * (on_support(self.matrix, theta) - self.moment)
         x, y = self._rows(), self.rewards.view()
         return lambda theta: scale * ((on_support(x, theta) - y) @ x)
+
+    def _room(self) -> int:
+        """Return how many rows there is room for before they are added to the Gram matrix."""
+        return ROWS_A_BLOCK - len(self.features) if self.matrix.size else sys.maxsize
 
     def _rows(self) -> Floats:
         x = self.features.view().astype(np.float64)

@@ -1,12 +1,14 @@
-"""The statistics of linear regression as one vector of bounded norm: clipped, packed, and how sensitive."""
+"""What one user contributes to a linear regression: its statistics as one vector of bounded norm."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from privbandit_agents.privacy.mechanisms.counters import smat, svec
+from privbandit_agents.privacy._validate import positive
+from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -14,19 +16,17 @@ LIMIT = 1e6
 """Entries of raw records are clipped here before any product, so that nothing can overflow."""
 WEIGHT = math.sqrt(0.5)
 """Weight of the second moment beside the first; the largest for which the sensitivity is that of the first alone."""
+FARTHEST = 1e100
+"""``Moments`` clips entries here, so that no norm overflows."""
 SENSITIVITY = 2.0
 NORM = math.sqrt(1.5)
 
 
-def sanitise(features: Any, reward: Any) -> tuple[Floats, Floats]:
-    """Return features with norm at most 1 and rewards in [-1, 1], in float64.
+def sanitise(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
+    """Return features (n, d) with norm at most 1 and rewards (n,) in [-1, 1], in float64.
 
     Records with an entry that is not finite become (0, 0); entries are clipped to +-1e6 and the features then scaled
     into the unit ball.
-
-    Args:
-        features: shape (n, d).
-        reward: shape (n,).
     """
     x, y = np.asarray(features, dtype=np.float64), np.asarray(reward, dtype=np.float64)
     bad = ~(np.isfinite(x).all(axis=-1) & np.isfinite(y))
@@ -35,50 +35,11 @@ def sanitise(features: Any, reward: Any) -> tuple[Floats, Floats]:
     return x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1.0), y
 
 
-def together(context: Any, action: Any, feedback: Any, dim: int) -> tuple[Any, Any, Floats]:
-    """Return the records of one user or of many as (n, K, d), (n,) and (n,), or raise before any is taken in.
+def pack(features: ArrayLike, reward: ArrayLike) -> Floats:
+    """Return z = (y x, w svec(x x')), shape (n, d + d (d + 1) / 2), for sanitised features x (n, d) and rewards y (n,).
 
-    A group that is refused half-way and sent again would count its first users twice.
-
-    Raises:
-        ValueError: they are not numbers, or not as many of each.
-    """
-    contexts = np.asarray(context)
-    contexts = contexts[None] if contexts.ndim == 2 else contexts
-    actions, rewards = np.atleast_1d(action), np.atleast_1d(np.asarray(feedback, dtype=np.float64))
-    shapes = contexts.shape, actions.shape, rewards.shape
-    numbers = all(array.dtype.kind in "biuf" for array in (contexts, actions))
-    if not numbers or contexts.ndim != 3 or shapes[0][2] != dim or not shapes[0][:1] == shapes[1] == shapes[2]:
-        raise ValueError(f"records must be n contexts of shape (K, {dim}), n actions, n rewards; got shapes {shapes}.")
-    return contexts, actions, rewards
-
-
-def played(contexts: Any, arms: Any, dtype: Any = np.float64) -> Array:
-    """Return the features of the played arms, shape (n, d); zeros where an arm does not exist.
-
-    Args:
-        contexts: shape (n, K, d).
-        arms: shape (n,), or one number for n = 1.
-        dtype: of the result; None: that of the contexts.
-    """
-    x, chosen = np.asarray(contexts), np.atleast_1d(arms)
-    exists = (chosen >= 0) & (chosen < x.shape[1]) & (chosen == np.floor(chosen))
-    rows = x[np.arange(len(x)), np.where(exists, chosen, 0).astype(np.intp)].astype(dtype or x.dtype, copy=False)
-    rows[~exists] = 0
-    return rows
-
-
-def pack(features: Any, reward: Any) -> Floats:
-    """Return z = (y x, w svec(x x')) for sanitised records, shape (n, d + d (d + 1) / 2).
-
-    *Formal guarantees.* |z| <= sqrt(1 + w^2) and, replacing the whole record, |z - z'| <= 2 for w^2 <= 1/2: with
-    a = x . x' and b = y y', |z - z'|^2 <= 2 (1 + w^2) - 2 (a b + w^2 a^2) <= 2 (1 + w^2) + 2 |a| - 2 w^2 a^2, which
-    grows in |a| on [0, 1] for w^2 <= 1/2 and is 4 at |a| = 1. Attained by (x, 1) against (x, -1) with |x| = 1. Records
-    that are not finite count as (0, 0), so the bound holds for any input whatever.
-
-    Args:
-        features: x, shape (n, d).
-        reward: y, shape (n,).
+    *Formal guarantees.* |z| <= sqrt(1 + w^2) and, replacing the whole record, |z - z'| <= 2, for any input whatever;
+    attained by (x, 1) against (x, -1) with |x| = 1. Proof: docs/privacy/regression-moments.md.
     """
     x, y = sanitise(features, reward)
     return np.concatenate([y[..., None] * x, WEIGHT * svec(x[..., :, None] * x[..., None, :])], axis=-1)
@@ -92,8 +53,8 @@ def unpack(packed: Floats, dim: int) -> tuple[Floats, Floats]:
 def noise_of_gram(sigma: float) -> float:
     """Return the standard deviation of an off-diagonal entry of the Gram matrix, given that of a packed coordinate.
 
-    A diagonal entry has sqrt(2) times that: the law of the Gaussian orthogonal ensemble, whose spectral norm is close
-    to 2 sqrt(d) times the value returned.
+    A diagonal entry has sqrt(2) times that: the Gaussian orthogonal ensemble, whose spectral norm is close to 2 sqrt(d)
+    times the value returned.
     """
     return sigma / (WEIGHT * math.sqrt(2))
 
@@ -106,9 +67,9 @@ def packed_size(dim: int) -> int:
 def perturbed_ridge(packed: Floats, dim: int, sigma: float, ridge: float, shift: float) -> tuple[Floats, Floats, float]:
     """Return (A, theta, lambda) with A = Gram + lambda I and theta = A^-1 moment, from a noisy sum of packed records.
 
-    lambda = ridge + shift 2 sqrt(d) s, where s is the noise of an off-diagonal Gram entry; 2 sqrt(d) s is close to the
-    spectral norm of the noise, so that shift = 1 covers it in about nine of ten cases. An eigenvalue that falls below
-    ridge all the same is raised to it. Post-processing: reads the noisy sum and public constants only.
+    lambda = ridge + shift 2 sqrt(d) s, where s is the noise of an off-diagonal Gram entry. As 2 sqrt(d) s is close to
+    the spectral norm of the noise, shift = 1 covers it in about nine of ten cases; an eigenvalue below ridge all the
+    same is raised to it. Post-processing: reads the noisy sum and public constants only.
 
     Args:
         packed: the noisy sum, shape (d + d (d + 1) / 2,).
@@ -124,14 +85,55 @@ def perturbed_ridge(packed: Floats, dim: int, sigma: float, ridge: float, shift:
     return (vectors * values) @ vectors.T, vectors @ (vectors.T @ moment / values), added
 
 
-def best_arm(contexts: Any, scorer: Floats) -> Any:
-    """Return argmax of x . theta + width |x|_(A^-1) over the arms, given an ``optimistic_scorer``."""
-    scored = contexts @ scorer
-    width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
-    return (scored[..., -1] + width).argmax(axis=-1)
+@dataclass(frozen=True)
+class Moments:
+    """The statistics (1, y x, x x') of a regression as one vector of the unit ball, and back.
 
+    z = (w0, w1 y x / Y, w2 svec(x x')) with w0^2 + w1^2 + w2^2 = 1.
 
-def optimistic_scorer(a: Floats, theta: Floats, width: float) -> Floats:
-    """Return [width A^(-1/2) | theta], shape (d, d + 1): x times it gives the bonus vector and the estimate."""
-    root = np.linalg.inv(np.linalg.cholesky(a)).T
-    return np.column_stack([width * root, theta])
+    >>> packed = Moments(features=2).pack([[0.6, 0.8]], [1.0])
+    >>> packed.shape, round(float(np.linalg.norm(packed)), 6)
+    ((1, 6), 1.0)
+
+    *Formal guarantees.* |z| <= 1 for every record: x is scaled down to the unit ball and y clipped to [-Y, Y]; a record
+    with NaN or infinity counts as x = 0, y = 0. ``unpack`` is post-processing.
+
+    Attributes:
+        features: d.
+        bound: Y > 0.
+        weights: proportional to (w0, w1, w2), each > 0; a small first one leaves the count to drown in noise.
+    """
+
+    features: int
+    bound: float = 1.0
+    weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        positive(bound=self.bound)
+        largest = max(positive(weight=weight) for weight in self.weights)
+        norm = largest * math.hypot(*(weight / largest for weight in self.weights))
+        object.__setattr__(self, "weights", tuple(weight / norm for weight in self.weights))
+
+    @property
+    def dim(self) -> int:
+        """D = 1 + d + d (d + 1) / 2."""
+        return 1 + self.features + self.features * (self.features + 1) // 2
+
+    def pack(self, x: Array, y: Array) -> Floats:
+        """Return z, shape (n, D), of features x (n, d) and responses y (n,)."""
+        x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+        if x.ndim != 2 or x.shape[1] != self.features or y.shape != x.shape[:1]:
+            raise ValueError(f"x and y must have shapes (n, {self.features}) and (n,); got {x.shape}, {y.shape}.")
+        whole = np.isfinite(x).all(axis=1) & np.isfinite(y)
+        x, y = np.clip(np.where(whole[:, None], x, 0.0), -FARTHEST, FARTHEST), np.where(whole, y, 0.0)
+        x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
+        y = np.clip(y, -self.bound, self.bound) / self.bound
+        w0, w1, w2 = self.weights
+        gram = svec(x[:, :, None] * x[:, None, :])
+        return np.concatenate([np.full((len(x), 1), w0), w1 * y[:, None] * x, w2 * gram], axis=1)
+
+    def unpack(self, estimates: Array) -> tuple[Floats, Floats, Floats]:
+        """Return (count (...), sum of y x (..., d), sum of x x' (..., d, d)) of sums of z, shape (..., D)."""
+        w0, w1, w2 = self.weights
+        moment, gram = estimates[..., 1 : 1 + self.features], estimates[..., 1 + self.features :]
+        return estimates[..., 0] / w0, moment * self.bound / w1, smat(gram / w2)

@@ -1,21 +1,26 @@
-"""Central mechanisms: noise for a trusted curator.
+"""Noise that a trusted curator adds to a sum.
 
 Cynthia Dwork and Aaron Roth, "The Algorithmic Foundations of Differential Privacy", 2014; Moritz Hardt and Kunal
-Talwar, "On the Geometry of Differential Privacy", STOC 2010 (K-norm); David Durfee and Ryan Rogers, "Practical
-Differentially Private Top-k Selection with Pay-what-you-get Composition", NeurIPS 2019 (one-shot Gumbel selection).
+Talwar, "On the Geometry of Differential Privacy", STOC 2010 (K-norm). Proofs: docs/privacy/additive-noise.md and
+docs/privacy/wishart-difference.md.
 
-Every mechanism is a frozen value that knows its noise; ``release`` draws it from the generator passed in. A scale of 0
-(infinite budget) releases the exact value. Values are summed and noised in float64; a value that is not finite is
-refused, since no noise can hide it.
+Every mechanism is a frozen value that knows its noise: ``release`` returns the value with noise from the generator
+passed in, and ``cost`` is what one release costs. Sums and noise are in float64.
+
+| edge case | what happens |
+|---|---|
+| epsilon or rho infinite, scale 0 | the exact value is released |
+| epsilon or rho 0, negative or NaN | ValueError |
+| a value with NaN or infinity | ValueError, since no noise can hide it; the message does not show the value |
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
@@ -26,7 +31,7 @@ from privbandit_agents.privacy.mechanisms import secure
 Floats = NDArray[np.float64]
 
 
-def finite(value: Any) -> Floats:
+def finite(value: ArrayLike) -> Floats:
     """Return the value as a float64 array; raise ValueError if an entry is not finite."""
     array = np.asarray(value, dtype=np.float64)
     if not np.isfinite(array).all():
@@ -38,8 +43,14 @@ def finite(value: Any) -> Floats:
 class Laplace:
     """Independent Laplace noise of scale b on every coordinate.
 
-    *Formal guarantees.* Pure: epsilon = l1 sensitivity / b, tight, since the log density is b^-1-Lipschitz in the l1
-    norm. Neighbours: those over which the sensitivity is taken.
+    >>> mechanism = Laplace.calibrate(epsilon=0.5, l1_sensitivity=2.0)
+    >>> mechanism.scale
+    4.0
+    >>> mechanism.release([10.0, 20.0], np.random.default_rng(0)).round(1)
+    array([11.3, 17.5])
+
+    *Formal guarantees.* Pure and tight: epsilon = l1 sensitivity / b. Neighbours: those over which the sensitivity is
+    taken.
 
     Attributes:
         scale: b >= 0.
@@ -52,7 +63,6 @@ class Laplace:
     noise: str = "numpy"
 
     def __post_init__(self) -> None:
-        """Check the source of noise."""
         secure.check(self.noise)
 
     @classmethod
@@ -63,17 +73,15 @@ class Laplace:
 
     @property
     def cost(self) -> Cost:
-        """What one release costs."""
         return pure(self.epsilon)
 
-    def release(self, value: Any, rng: Generator) -> Floats:
-        """Return the value with noise."""
+    def release(self, value: ArrayLike, rng: Generator) -> Floats:
         exact = finite(value)
         if self.noise == "secure":
             return secure.laplace(exact, self.scale)
         return exact + self.scale * rng.laplace(size=exact.shape)
 
-    def log_density(self, outputs: Floats, value: Any) -> Floats:
+    def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
         """Return the log density of outputs (..., d) given the exact value (d,)."""
         distance: Floats = np.abs(outputs - finite(value)).sum(axis=-1)
         return np.asarray(-distance / self.scale - np.shape(value)[-1] * math.log(2 * self.scale))
@@ -82,6 +90,12 @@ class Laplace:
 @dataclass(frozen=True)
 class Gaussian:
     """Independent Gaussian noise on every coordinate.
+
+    >>> Gaussian.from_rho(0.5, l2_sensitivity=2.0).sigma
+    2.0
+    >>> mechanism = Gaussian.from_epsilon(1.0, delta=1e-5, l2_sensitivity=1.0)  # the analytic Gaussian
+    >>> round(mechanism.sigma, 2)
+    3.73
 
     *Formal guarantees.* With l2 sensitivity D it is exactly (D / sigma)-Gaussian DP, hence D^2/(2 sigma^2)-zCDP.
 
@@ -96,7 +110,6 @@ class Gaussian:
     noise: str = "numpy"
 
     def __post_init__(self) -> None:
-        """Check the source of noise."""
         secure.check(self.noise)
 
     @classmethod
@@ -113,22 +126,20 @@ class Gaussian:
 
     @property
     def cost(self) -> Cost:
-        """What one release costs."""
         return zcdp(self.rho)
 
-    def release(self, value: Any, rng: Generator) -> Floats:
-        """Return the value with noise."""
+    def release(self, value: ArrayLike, rng: Generator) -> Floats:
         exact = finite(value)
         if self.noise == "secure":
             return secure.gaussian(exact, self.sigma)
         return exact + self.sigma * rng.standard_normal(exact.shape)
 
-    def release_sum(self, total: Any, releases: int, rng: Generator) -> Floats:
-        """Return the sum of so many releases, given the sum of their exact values, by its exact law."""
+    def release_sum(self, total: ArrayLike, releases: int, rng: Generator) -> Floats:
+        """Draw the sum of so many releases by its exact law, given the sum of their exact values."""
         exact = finite(total)
         return exact + self.sigma * math.sqrt(releases) * rng.standard_normal(exact.shape)
 
-    def log_density(self, outputs: Floats, value: Any) -> Floats:
+    def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
         """Return the log density of outputs (..., d) given the exact value (d,)."""
         squared: Floats = ((outputs - finite(value)) ** 2).sum(axis=-1)
         normaliser = np.shape(value)[-1] * math.log(self.sigma * math.sqrt(2 * math.pi))
@@ -139,9 +150,8 @@ class Gaussian:
 class KNorm:
     """Noise of density proportional to exp(-|x|_2 / scale): a Gamma(d) radius in a uniform direction.
 
-    *Formal guarantees.* Pure: epsilon = l2 sensitivity / scale, since the log density is Lipschitz in the l2 norm. Per
-    coordinate the variance is (d + 1) scale^2; over several vectors the sensitivity is the sum of theirs; Laplace
-    noise for the same l2 bound needs 2 d scale^2.
+    *Formal guarantees.* Pure: epsilon = l2 sensitivity / scale; over several vectors the sensitivity is the sum of
+    theirs. A coordinate has variance (d + 1) scale^2; Laplace noise for the same l2 bound needs 2 d scale^2.
 
     Attributes:
         scale: >= 0.
@@ -158,10 +168,9 @@ class KNorm:
 
     @property
     def cost(self) -> Cost:
-        """What one release costs."""
         return pure(self.epsilon)
 
-    def release(self, value: Any, rng: Generator) -> Floats:
+    def release(self, value: ArrayLike, rng: Generator) -> Floats:
         """Return the value, shape (..., d), with noise on each vector."""
         exact = finite(value)
         direction = rng.standard_normal(exact.shape)
@@ -169,7 +178,7 @@ class KNorm:
         radius = rng.gamma(exact.shape[-1], size=(*exact.shape[:-1], 1))
         return exact + self.scale * radius * direction
 
-    def log_density(self, outputs: Floats, value: Any) -> Floats:
+    def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
         """Return the log density of outputs (..., d) given the exact value (d,)."""
         d = np.shape(value)[-1]
         log_sphere = math.log(2) + d / 2 * math.log(math.pi) - gammaln(d / 2)  # area of the unit sphere
@@ -180,15 +189,12 @@ class KNorm:
 
 @dataclass(frozen=True)
 class WishartDifference:
-    """Symmetric-matrix noise W - W' for independent Wishart matrices W, W' of d + 1 degrees of freedom.
+    """Symmetric-matrix noise W - W' for independent Wishart matrices W, W' of d + 1 degrees of freedom and scale v I.
 
-    *Formal guarantees.* Pure. Let g be the density of W - W' with scale matrix v I. For a positive semidefinite U,
-    exp(-tr U / (2v)) <= g(x + U) / g(x) <= exp(tr U / (2v)): g(x) is exp(tr x / (2v)) times the integral of
-    exp(-tr y / v) over y >= 0, y >= x; adding U to x shrinks the domain, and moving y by U maps the old domain into the
-    new one at a factor exp(-tr U / v). Replacing one summand A >= 0 by another A' costs (tr A + tr A') / (2v) <=
-    trace_bound / v. So v = trace_bound / epsilon gives epsilon-DP under replacement, also over many cells of which the
-    two records touch two. Degrees of freedom are exactly d + 1; a single Wishart matrix instead of the difference is
-    one-sided and not private at any epsilon. For d = 1 it is Laplace noise of scale 2 v.
+    *Formal guarantees.* Pure. Replacing one positive semidefinite summand A by another A' costs (tr A + tr A') / (2 v)
+    <= trace_bound / v, so v = trace_bound / epsilon gives epsilon-DP, also over many cells of which the two records
+    touch two. The degrees of freedom are exactly d + 1. A single Wishart matrix instead of the difference is one-sided
+    and not private at any epsilon. For d = 1 it is Laplace noise of scale 2 v.
 
     Attributes:
         dim: d.
@@ -207,7 +213,6 @@ class WishartDifference:
 
     @property
     def cost(self) -> Cost:
-        """What one release costs."""
         return pure(self.epsilon)
 
     def noise(self, rng: Generator, size: tuple[int, ...] = (), users: int = 1) -> Floats:
@@ -215,7 +220,7 @@ class WishartDifference:
         degrees = count(users=users) * (self.dim + 1)
         return wishart(rng, self.dim, degrees, self.v, size) - wishart(rng, self.dim, degrees, self.v, size)
 
-    def release(self, value: Any, rng: Generator) -> Floats:
+    def release(self, value: ArrayLike, rng: Generator) -> Floats:
         """Return symmetric matrices, shape (..., d, d), with noise on each."""
         exact = finite(value)
         if exact.shape[-2:] != (self.dim, self.dim):
@@ -234,110 +239,3 @@ def wishart(rng: Generator, dim: int, degrees: int, v: float, size: tuple[int, .
     lower[..., np.arange(dim), np.arange(dim)] = diagonal
     matrices: Floats = v * lower @ np.swapaxes(lower, -1, -2)
     return matrices
-
-
-@dataclass(frozen=True)
-class GumbelTopK:
-    """Select the k coordinates of largest modulus by one Gumbel vector; release them with Gaussian noise.
-
-    Coordinates that are public already (the support of an earlier release) need no selection: up to ``kept`` of them
-    are released beside the k new ones, at the price of their Gaussian noise alone.
-
-    *Formal guarantees.* zCDP. With sup-norm sensitivity D the top k of |v| + beta Gumbel is exactly k rounds of the
-    exponential mechanism, each of bounded range 2 D / beta, hence (2 D / beta)^2 / 8-zCDP; so it is among the
-    coordinates outside a public set. The released values carry fresh Gaussian noise on the signed originals:
-    (k + kept) D^2 / (2 sigma^2). Together rho = (D^2 / 2)(k / beta^2 + (k + kept) / sigma^2). The Gumbel scores
-    themselves are never released. k, kept, beta, sigma and the public coordinates must not depend on the data but
-    through earlier releases.
-
-    Attributes:
-        k: number of coordinates to select, >= 0.
-        beta: scale of the Gumbel noise, >= 0.
-        sigma: standard deviation of the Gaussian noise, >= 0.
-        rho: what one release costs.
-        kept: number of coordinates released without selection, at most.
-    """
-
-    k: int
-    beta: float
-    sigma: float
-    rho: float
-    kept: int = 0
-
-    @classmethod
-    def calibrate(cls, rho: float, k: int, sup_sensitivity: float, selection: float = 0.5, kept: int = 0) -> Self:
-        """Return the mechanism that is rho-zCDP; ``selection`` is the share of rho spent on choosing, if k > 0."""
-        if not k >= 0 or not kept >= 0 or k + kept < 1:
-            raise ValueError(f"k and kept must be >= 0 and not both 0; got {k} and {kept}.")
-        unit = positive(sup_sensitivity=sup_sensitivity) / math.sqrt(2 * budget(rho=rho))
-        share = failure(selection=selection) if k else 0.0
-        beta = unit * math.sqrt(k / share) if k else 0.0
-        return cls(k, beta, unit * math.sqrt((k + kept) / (1 - share)), rho, kept)
-
-    @property
-    def cost(self) -> Cost:
-        """What one release costs."""
-        return zcdp(self.rho)
-
-    def release(
-        self, value: Any, rng: Generator, public: NDArray[np.intp] | None = None
-    ) -> tuple[NDArray[np.intp], Floats]:
-        """Return (coordinates, their noisy values): the public ones in rising order, then the chosen in no order.
-
-        Args:
-            value: the exact vector, shape (d,).
-            rng: of the noise.
-            public: coordinates to release without selection, at most ``kept`` different ones.
-        """
-        exact = finite(value)
-        known = np.empty(0, dtype=np.intp) if public is None else np.unique(public)
-        if len(known) > self.kept:
-            raise ValueError(f"at most {self.kept} public coordinates are paid for; got {len(known)}.")
-        scores = np.abs(exact) + self.beta * rng.gumbel(size=len(exact))
-        scores[known] = -np.inf
-        k = min(self.k, len(exact) - len(known))
-        chosen = np.argpartition(-scores, k - 1)[:k] if k else np.empty(0, dtype=np.intp)
-        released = np.concatenate([known, chosen])
-        return released, exact[released] + self.sigma * rng.standard_normal(len(released))
-
-
-@dataclass(frozen=True)
-class LaplacePeeling:
-    """k rounds of report-noisy-max on the modulus, then Laplace noise on the k values, as published.
-
-    Dwork, Su and Zhang, "Differentially Private False Discovery Rate Control", 2021; the scale is the user's.
-
-    *Formal guarantees.* With sup-norm sensitivity D and x = D / scale: each round is 2x-DP and each released value
-    x-DP, so pure 3 k x and, counted in zCDP, 2.5 k x^2. Whether (epsilon, delta) follows is a matter of the scale that
-    the caller derives; ``published_scale`` is the published one, 2 D sqrt(3 k log(1/delta)) / epsilon.
-
-    Attributes:
-        k: number of coordinates.
-        scale: of every Laplace variate, >= 0.
-        sup_sensitivity: D, for the cost.
-    """
-
-    k: int
-    scale: float
-    sup_sensitivity: float
-
-    @staticmethod
-    def published_scale(epsilon: float, delta: float, k: int, sup_sensitivity: float) -> float:
-        """Return 2 D sqrt(3 k log(1/delta)) / epsilon."""
-        root = math.sqrt(3 * count(k=k) * math.log(1 / failure(delta=delta)))
-        return 2 * positive(sup_sensitivity=sup_sensitivity) * root / budget(epsilon=epsilon)
-
-    @property
-    def cost(self) -> Cost:
-        """What one release costs, in zCDP."""
-        return zcdp(2.5 * self.k * (self.sup_sensitivity / self.scale) ** 2 if self.scale else math.inf)
-
-    def release(self, value: Any, rng: Generator) -> tuple[NDArray[np.intp], Floats]:
-        """Return (chosen coordinates in the order of choice, their noisy values)."""
-        exact = finite(value)
-        modulus, chosen = np.abs(exact), np.empty(min(self.k, len(exact)), dtype=np.intp)
-        for position in range(len(chosen)):
-            scores = modulus + self.scale * rng.laplace(size=len(exact))
-            chosen[position] = scores.argmax()
-            modulus[chosen[position]] = -np.inf
-        return chosen, exact[chosen] + self.scale * rng.laplace(size=len(chosen))

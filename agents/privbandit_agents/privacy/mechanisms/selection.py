@@ -1,29 +1,137 @@
-"""Noisy iterative hard thresholding: how far one user moves a step, and the noise that covers it.
+"""Private selection of k of d coordinates, and the iterative hard thresholding that is built on it.
 
-Sunrit Chakraborty, Saptarshi Roy and Debabrota Basu, "FLIPHAT: Joint Differential Privacy for High Dimensional Sparse
-Linear Bandits", 2024, Algorithms 1 and 3; Cynthia Dwork, Weijie Su and Li Zhang, "Differentially Private False
-Discovery Rate Control", 2021 (peeling).
+David Durfee and Ryan Rogers, "Practical Differentially Private Top-k Selection with Pay-what-you-get Composition",
+NeurIPS 2019 (one-shot Gumbel selection); Cynthia Dwork, Weijie Su and Li Zhang, "Differentially Private False Discovery
+Rate Control", 2021 (peeling); Sunrit Chakraborty, Saptarshi Roy and Debabrota Basu, "FLIPHAT: Joint Differential
+Privacy for High Dimensional Sparse Linear Bandits", 2024, Algorithms 1 and 3 (noisy iterative hard thresholding).
+Proofs: docs/privacy/selection.md and docs/privacy/iterative-hard-thresholding.md.
 """
 
 import math
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.mechanisms.additive import GumbelTopK, LaplacePeeling
+from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
+from privbandit_agents.privacy.mechanisms.additive import Floats, finite
 
-Floats = NDArray[np.float64]
+
+@dataclass(frozen=True)
+class GumbelTopK:
+    """Select the k coordinates of largest modulus by one Gumbel vector; release them with Gaussian noise.
+
+    Coordinates that are public already (the support of an earlier release) need no selection: up to ``kept`` of them
+    are released beside the k new ones, at the price of their Gaussian noise alone.
+
+    >>> mechanism = GumbelTopK.calibrate(rho=1e4, k=2, sup_sensitivity=1.0)
+    >>> chosen, values = mechanism.release([5.0, 0.0, -9.0, 1.0], np.random.default_rng(0))
+    >>> sorted(chosen.tolist()), sorted(values.round().tolist())
+    ([0, 2], [-9.0, 5.0])
+
+    *Formal guarantees.* zCDP. With sup-norm sensitivity D the top k of |v| + beta Gumbel costs k (2 D / beta)^2 / 8,
+    also among the coordinates outside a public set, and fresh Gaussian noise on the signed originals costs (k + kept)
+    D^2 / (2 sigma^2). Together rho = (D^2 / 2)(k / beta^2 + (k + kept) / sigma^2). The Gumbel scores are never
+    released. k, kept, beta, sigma and the public coordinates may depend on the data through earlier releases alone.
+
+    Attributes:
+        k: number of coordinates to select, >= 0.
+        beta: scale of the Gumbel noise, >= 0.
+        sigma: standard deviation of the Gaussian noise, >= 0.
+        rho: what one release costs.
+        kept: largest number of coordinates released without selection.
+    """
+
+    k: int
+    beta: float
+    sigma: float
+    rho: float
+    kept: int = 0
+
+    @classmethod
+    def calibrate(cls, rho: float, k: int, sup_sensitivity: float, selection: float = 0.5, kept: int = 0) -> Self:
+        """Return the mechanism that is rho-zCDP; ``selection`` is the share of rho spent on choosing, if k > 0."""
+        if not k >= 0 or not kept >= 0 or k + kept < 1:
+            raise ValueError(f"k and kept must be >= 0 and not both 0; got {k} and {kept}.")
+        unit = positive(sup_sensitivity=sup_sensitivity) / math.sqrt(2 * budget(rho=rho))
+        share = failure(selection=selection) if k else 0.0
+        beta = unit * math.sqrt(k / share) if k else 0.0
+        return cls(k, beta, unit * math.sqrt((k + kept) / (1 - share)), rho, kept)
+
+    @property
+    def cost(self) -> Cost:
+        return zcdp(self.rho)
+
+    def release(
+        self, value: ArrayLike, rng: Generator, public: NDArray[np.intp] | None = None
+    ) -> tuple[NDArray[np.intp], Floats]:
+        """Return (coordinates, their noisy values): the public ones in rising order, then the chosen in no order.
+
+        Args:
+            value: the exact vector, shape (d,).
+            rng: of the noise.
+            public: coordinates to release without selection, at most ``kept`` different ones.
+        """
+        exact = finite(value)
+        known = np.empty(0, dtype=np.intp) if public is None else np.unique(public)
+        if len(known) > self.kept:
+            raise ValueError(f"at most {self.kept} public coordinates are paid for; got {len(known)}.")
+        scores = np.abs(exact) + self.beta * rng.gumbel(size=len(exact))
+        scores[known] = -np.inf
+        k = min(self.k, len(exact) - len(known))
+        chosen = np.argpartition(-scores, k - 1)[:k] if k else np.empty(0, dtype=np.intp)
+        released = np.concatenate([known, chosen])
+        return released, exact[released] + self.sigma * rng.standard_normal(len(released))
+
+
+@dataclass(frozen=True)
+class LaplacePeeling:
+    """k rounds of report-noisy-max on the modulus, then Laplace noise on the k values, as published.
+
+    *Formal guarantees.* With sup-norm sensitivity D and x = D / scale: pure 3 k x and, counted in zCDP, 2.5 k x^2.
+    Whether (epsilon, delta) follows depends on the scale that the caller derives; ``published_scale`` is the published
+    one, 2 D sqrt(3 k log(1/delta)) / epsilon.
+
+    Attributes:
+        k: number of coordinates.
+        scale: of every Laplace variate, >= 0.
+        sup_sensitivity: D, for the cost.
+    """
+
+    k: int
+    scale: float
+    sup_sensitivity: float
+
+    @staticmethod
+    def published_scale(epsilon: float, delta: float, k: int, sup_sensitivity: float) -> float:
+        """Return 2 D sqrt(3 k log(1/delta)) / epsilon."""
+        root = math.sqrt(3 * count(k=k) * math.log(1 / failure(delta=delta)))
+        return 2 * positive(sup_sensitivity=sup_sensitivity) * root / budget(epsilon=epsilon)
+
+    @property
+    def cost(self) -> Cost:
+        return zcdp(2.5 * self.k * (self.sup_sensitivity / self.scale) ** 2 if self.scale else math.inf)
+
+    def release(self, value: ArrayLike, rng: Generator) -> tuple[NDArray[np.intp], Floats]:
+        """Return (chosen coordinates in the order of choice, their noisy values)."""
+        exact = finite(value)
+        modulus, chosen = np.abs(exact), np.empty(min(self.k, len(exact)), dtype=np.intp)
+        for position in range(len(chosen)):
+            scores = modulus + self.scale * rng.laplace(size=len(exact))
+            chosen[position] = scores.argmax()
+            modulus[chosen[position]] = -np.inf
+        return chosen, exact[chosen] + self.scale * rng.laplace(size=len(chosen))
 
 
 def step_sensitivity(eta: float, x_max: float, R: float, C: float, n: int) -> float:
     """Return how far replacing one of n users moves a gradient step of the mean of (y - x . theta)^2, in sup norm.
 
-    *Formal guarantees.* 4 eta x_max (R + x_max C) / n for |x|_inf <= x_max, |y| <= R and |theta|_1 <= C: one user's
-    term is (2 eta / n) x (y - x . theta), at most (2 eta / n) x_max (R + x_max C), and replacing it moves the step by
-    at most twice that. Attained at theta = C e1 by y = R, x = x_max (-1, 1, ..., 1) against y = R, x = -x_max 1. The
-    number of users enters once.
+    *Formal guarantees.* 4 eta x_max (R + x_max C) / n for |x|_inf <= x_max, |y| <= R and |theta|_1 <= C; attained at
+    theta = C e1 by y = R, x = x_max (-1, 1, ..., 1) against y = R, x = -x_max 1. The number of users enters once.
 
     Args:
         eta: step size, > 0.
@@ -46,19 +154,16 @@ def published_bound(x_max: float, R: float, C: float) -> float:
 
 
 def concentrated(rho: float, iterations: int, s: int, sensitivity: float, selection: float = 0.5) -> GumbelTopK:
-    """Return the selection and release of one of M iterations that are rho-zCDP together.
-
-    *Formal guarantees.* zCDP adds up over adaptive iterations; each is ``GumbelTopK`` at rho / M.
-    """
+    """Return the selection and release of one of M iterations that are rho-zCDP together: rho / M each."""
     return GumbelTopK.calibrate(budget(rho=rho) / count(iterations=iterations), s, sensitivity, selection)
 
 
 def basic(epsilon: float, delta: float, iterations: int, s: int, sensitivity: float) -> LaplacePeeling:
     """Return the peeling of one of M iterations that are (epsilon, delta)-DP together by basic composition.
 
-    *Formal guarantees.* Each iteration is (epsilon / M, delta / M)-DP. With x = sensitivity / scale a peeling is
-    3 s x-DP and 2.5 s x^2-zCDP, so x may be the larger of epsilon / (3 M s) and sqrt(rho / (2.5 s)), rho that of
-    (epsilon / M, delta / M). The paper's scale is used where it is at least that, which is where its lemma is proved.
+    *Formal guarantees.* Each iteration is (epsilon / M, delta / M)-DP: its scale is the smallest that the pure bound or
+    the zCDP bound of ``LaplacePeeling`` proves, or the paper's where that is larger, which is where its lemma is
+    proved.
     """
     one, failing = budget(epsilon=epsilon) / count(iterations=iterations), failure(delta=delta) / iterations
     proved = max(one / (3 * s), math.sqrt(epsilon_to_rho(one, failing) / (2.5 * s)))
@@ -69,16 +174,16 @@ def basic(epsilon: float, delta: float, iterations: int, s: int, sensitivity: fl
 def published(
     epsilon: float, delta: float, iterations: int, s: int, sensitivity: float, stated: float
 ) -> LaplacePeeling:
-    """Return the paper's peeling of one of M iterations, whose noise covers the stated sensitivity, not the real one.
+    """Return the paper's peeling of one of M iterations: its noise covers the stated sensitivity, not the real one.
 
-    *Formal guarantees.* None at the claimed budget. What a release costs really is in its ``cost``.
+    *Formal guarantees.* None at the claimed budget; ``cost`` says what a release really costs.
     """
     one, failing = budget(epsilon=epsilon) / count(iterations=iterations), failure(delta=delta) / iterations
     return LaplacePeeling(s, LaplacePeeling.published_scale(one, failing, s, stated), sensitivity)
 
 
 def project_on_l1_ball(vector: Floats, radius: float) -> Floats:
-    """Return the nearest point of l1 norm at most the radius; entries beyond a million radii count as those."""
+    """Return the nearest point of l1 norm at most the radius; entries are first clipped to a million radii."""
     vector = np.clip(vector, -1e6 * radius, 1e6 * radius)
     modulus = np.abs(vector)
     if modulus.sum() <= radius:

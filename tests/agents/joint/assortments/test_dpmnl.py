@@ -299,7 +299,7 @@ def test_the_cost_is_entered_before_the_call(monkeypatch: pytest.MonkeyPatch) ->
 @both
 def test_no_two_draws_of_noise_or_actions_are_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, states = agent_of(name, exploration=10, growth=1, trigger=2.0), []
-    generators = agent.rng, agent.noise, agent.cov.counter.rng
+    generators = agent.rng, agent.rng_mle, agent.cov.counter.rng
     first = np.concatenate([generator.random(50) for generator in generators])
     assert len(set(map(id, generators))) == 3 and len(set(first.tolist())) == 150
     minimise = ObjectivePerturbation.minimise

@@ -111,7 +111,7 @@ def test_noise_is_added_to_every_number(monkeypatch: pytest.MonkeyPatch) -> None
     learned = []
     for seed in (0, 1):
         agent = agent_of(first=30)
-        agent.noise = np.random.default_rng(seed)
+        agent.rng_noise = np.random.default_rng(seed)
         serve_batch(agent, 0)
         learned.append(agent.release)
     assert (learned[0] != learned[1]).all()
@@ -129,7 +129,7 @@ def test_no_noise_is_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         return released
 
     monkeypatch.setattr(Gaussian, "release", watched)
-    assert agent.rng.random() != agent.noise.random()
+    assert agent.rng.random() != agent.rng_noise.random()
     for seed in range(3):
         serve_batch(agent, seed)
     assert len(seen) == len(set(seen)) == 4 * (3 + 6)

@@ -9,7 +9,8 @@ import pytest
 from privbandit_agents import load, make, play, save
 from privbandit_agents.joint.sparse.clipped_iht import whitened
 from privbandit_agents.joint.sparse.clipping import Presumed, largest_of, passed, power
-from privbandit_agents.privacy.mechanisms.additive import Gaussian, GumbelTopK
+from privbandit_agents.privacy.mechanisms.additive import Gaussian
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 from privbandit_agents.testing import same_parts, same_state
 
 SPARSE = "privbandit/SparseLinear-v0"
@@ -84,7 +85,7 @@ def test_the_scale_of_the_residuals_is_noised_at_its_share() -> None:
     assert sensitivity**2 / (2 * mechanism.sigma**2) == pytest.approx(agent.rho * agent.config.scale_share)
     measured = []
     for seed in range(2):
-        agent.noise = np.random.default_rng(seed)
+        agent.rng_noise = np.random.default_rng(seed)
         measured.append(agent._measure_scale())
     assert measured[0] != measured[1]
 

@@ -8,8 +8,12 @@ import pytest
 from privbandit_agents import load, make, play, save
 from privbandit_agents.joint.sparse.fliphat import Config, calibrate
 from privbandit_agents.joint.sparse.squared_loss import SquaredLoss
-from privbandit_agents.privacy.mechanisms.additive import GumbelTopK, LaplacePeeling
-from privbandit_agents.privacy.mechanisms.selection import project_on_l1_ball, step_sensitivity
+from privbandit_agents.privacy.mechanisms.selection import (
+    GumbelTopK,
+    LaplacePeeling,
+    project_on_l1_ball,
+    step_sensitivity,
+)
 from privbandit_agents.testing import same_state
 
 SPARSE = "privbandit/SparseLinear-v0"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.local.linear.ldp_greedy import clear_solution
-from privbandit_agents.privacy.mechanisms.counters import svec
+from privbandit_agents.privacy.mechanisms.symmetric import svec
 from privbandit_agents.privacy.randomizers.inputs import features_bound, inputs
 
 SPHERE: dict[str, Any] = {"n_arms": 3, "dim": 2, "design": "sphere", "support": 200}

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privbandit_agents.audits.lower_bounds import search_sensitivity
+from privbandit_agents.audits.sensitivity import search_sensitivity
 from privbandit_agents.privacy.contributions.choices import clipped_derivatives, clipped_sums, sensitivities
-from privbandit_agents.privacy.mechanisms.counters import svec
+from privbandit_agents.privacy.mechanisms.symmetric import svec
 from scipy.optimize import approx_fprime
 
 WILD = st.sampled_from([0.0, 1.0, -3.0, 27.0, 1e38, -1e308, math.inf, math.nan])

@@ -5,17 +5,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privbandit_agents.audits.lower_bounds import search_sensitivity
+from privbandit_agents.audits.sensitivity import search_sensitivity
 from privbandit_agents.local.linear.ldp_greedy import l1_bound
 from privbandit_agents.privacy.contributions.moments import (
     NORM,
     SENSITIVITY,
     noise_of_gram,
-    optimistic_scorer,
     pack,
     packed_size,
     perturbed_ridge,
-    played,
     sanitise,
     unpack,
 )
@@ -59,13 +57,6 @@ def test_records_are_clipped_and_bad_ones_count_as_zero() -> None:
     assert x.tolist() == [[0.6, 0.8], [0, 0], [0, 0]] and y.tolist() == [1, 0, 0]
 
 
-def test_arms_that_do_not_exist_have_no_features() -> None:
-    contexts = np.arange(12.0).reshape(2, 3, 2)
-    assert played(contexts, [1, 2]).tolist() == [[2, 3], [10, 11]]
-    for bad in (-1, 3, 7, 0.5, math.nan):
-        assert played(contexts[:1], bad).tolist() == [[0, 0]]
-
-
 def test_unpacking_gives_the_sums_back() -> None:
     rng = np.random.default_rng(1)
     x, y = rng.uniform(-0.5, 0.5, (40, 3)), rng.uniform(-1, 1, 40)
@@ -92,5 +83,3 @@ def test_the_ridge_is_exact_without_noise_and_positive_definite_with_any() -> No
     for _ in range(50):
         a, theta, _ = perturbed_ridge(100 * rng.standard_normal(packed_size(3)), 3, 1.0, 0.7, 1.0)
         assert np.linalg.eigvalsh(a).min() >= 0.7 * (1 - 1e-9) and np.isfinite(theta).all()
-        probe, scorer = rng.standard_normal(3), optimistic_scorer(a, theta, 2.0)
-        assert np.linalg.norm(probe @ scorer[:, :-1]) == pytest.approx(2 * math.sqrt(probe @ np.linalg.solve(a, probe)))

@@ -5,14 +5,9 @@ import math
 
 import numpy as np
 import pytest
-from privbandit_agents.privacy.randomizers.one_hot import (
-    KaryRandomizedResponse,
-    LaplaceOneHot,
-    LocalRandomizer,
-    SignedSubset,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
+from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset, UnaryEncoding
+from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from scipy import stats
 
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from privbandit_agents.privacy.contributions.moments import Moments
 from privbandit_agents.privacy.randomizers.caps import Cap, best_activity, best_cap
 from privbandit_agents.privacy.randomizers.one_hot import SignedSubset
-from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere, Moments
+from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 from scipy import integrate, stats
 
 

@@ -1,0 +1,170 @@
+"""Audits of whole agents: what all games share, and the games for agents that bring none of their own.
+
+A local agent is judged by what leaves a user's device. A joint agent is judged by what its actions towards other users
+reveal; the target user's own action is left out, as joint privacy allows.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Discrete
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from privbandit_agents.audits.claims import Claim, Floats, Game
+from privbandit_agents.audits.lower_bounds import bound_of, choose
+from privbandit_agents.audits.records import Pair, Records, drawn, pairs, world_for
+from privbandit_agents.audits.reports import Contrast, flattened
+from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
+from privbandit_agents.registry import field_names, find, make, spaces_of
+
+LEAST = 64
+"""A portion has at least so many users, more than a report has parts."""
+READINGS = 16
+"""Changes of a policy that probes look at, at most."""
+USERS_A_RUN = 1000
+"""Users of a run of a joint agent, at most."""
+PROBES = 32
+
+
+class AgentGame(Game):
+    """A game with a whole agent. The claim is the agent's guarantee; a subclass says who is served and what is seen.
+
+    Args:
+        name: of the agent, as for ``make``.
+        config: settings of the agent; they win over the game's own.
+        env: id of the environment; None: the game's ``world``, or the first family that the agent plays.
+
+    Raises:
+        ValueError: an environment for a game that has a world of its own, or an agent without a guarantee.
+    """
+
+    world: ClassVar[Mapping[str, Any]] = {}
+    """The id and the keyword arguments of the game's environment; empty: the game is for any environment."""
+    settings: ClassVar[Mapping[str, Any]] = {}
+    """Settings that the game gives to agents that have them."""
+
+    def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
+        """Choose the settings and the world; read the claim off the agent's guarantee."""
+        self.name = name
+        known = field_names(find(name).load().Config)
+        own = {key: value for key, value in self.settings.items() if key in known}
+        self.config: dict[str, Any] = own | (config or {})
+        if env and self.world:
+            raise ValueError(f"{name} is audited in a world of its game's own ({self.world['id']}); name none.")
+        self.env = gym.make(**self.world) if self.world else gym.make(env) if env else world_for(name)
+        self.claim = self.claimed()
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Set up what the game needs beyond its world and its claim; called once."""
+
+    def agent(self, seed: int) -> Any:
+        return make(self.name, self.env, seed=seed, **self.config)
+
+    def run_by_run(self, runs: int, rng: Generator, statistics: Callable[[Any], Floats]) -> Floats:
+        """Return the statistics of so many runs, each with a fresh agent, shape (runs, k)."""
+        return np.stack([statistics(self.agent(int(rng.integers(2**31)))) for _ in range(runs)])
+
+    def claimed(self) -> Claim:
+        """Return what the agent's guarantee claims; zCDP that is not of Gaussian type is converted."""
+        agent = self.agent(0)
+        promise, delta = agent.guarantee, agent.guarantee.delta or self.delta
+        if agent.gaussian and promise.rho is not None:
+            return Claim(promise.epsilon or math.inf, delta, promise.rho)
+        if promise.epsilon is not None:
+            return (Claim.gaussian if agent.gaussian else Claim)(promise.epsilon, promise.delta or 0.0)
+        if promise.rho is not None:
+            return Claim(rho_to_epsilon(promise.rho, delta), delta)
+        raise ValueError(f"{self.name} promises neither epsilon nor rho: there is nothing to audit.")
+
+
+class AnyAgentGame(AgentGame):
+    """A game for agents of any family: pilot runs choose the pair of records and the statistics."""
+
+    statistics = Contrast.statistics
+    pilots: ClassVar[int]
+    """Runs of each world and each pair, half of which suggest statistics and half of which score the pair."""
+
+    def prepare(self) -> None:
+        """Find the pair of records that is told apart best."""
+        self.others = drawn(self.env)
+        best = -1.0
+        for pair in pairs(self.env, self.others):
+            contrast, found = self.tried(pair)
+            if found > best:
+                best, self.records, self.contrast, self.pair = found, pair, contrast, pair.words
+        if not len(self.contrast.kept):
+            self.unseen = "anything: all that was looked at was the same in every run"
+
+    def tried(self, pair: Pair) -> tuple[Contrast, float]:
+        """Return statistics for a pair, and the bound that they give on runs of their own."""
+        rng, half = np.random.default_rng(7), self.pilots // 2
+        worlds = [self.observed(pair, world, self.pilots, rng) for world in (0, 1)]
+        contrast = Contrast.of(worlds[0][:half], worlds[1][:half])
+        held_out = contrast(worlds[0][half:]), contrast(worlds[1][half:])
+        event = choose(self.claim, held_out, alpha=0.05)
+        epsilon, rho = bound_of(self.claim, *event.rates(held_out), len(held_out[0]), alpha=0.05)
+        return contrast, epsilon if rho is None else rho
+
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        return self.contrast(self.observed(self.records, world, runs, rng))
+
+    @abstractmethod
+    def observed(self, pair: Pair, world: int, runs: int, rng: Generator) -> Floats:
+        """Return what is seen in so many runs of one world, as rows of numbers (runs, D)."""
+
+
+class LocalGame(AnyAgentGame):
+    """Look at the report of one user's device."""
+
+    seen = "all that a new agent's device sends about one user, coordinate by coordinate"
+    unseen = "reports to a server that has learned, other pairs of records, and what coordinates tell only together"
+    pilots = 2000
+
+    def observed(self, pair: Pair, world: int, runs: int, rng: Generator) -> Floats:
+        agent, users = self.agent(int(rng.integers(2**31))), max(runs, LEAST)
+        records = pair.users(world, users)
+        report = agent.randomize(records.contexts, records.actions, records.feedback)
+        return flattened(report, users)[:runs]
+
+
+class JointGame(AnyAgentGame):
+    """Replace the first user's record; look at the actions towards probe users whenever the policy may have changed.
+
+    The probes, and the users who come after the target, are drawn from the environment.
+    """
+
+    seen = f"the actions of {PROBES} probe users, drawn at random, after up to {READINGS} changes of the policy"
+    unseen = "targets after the first user, other pairs of records, and what only probes aimed at the estimate read"
+    runs = 1000
+    pilots = 100
+
+    def observed(self, pair: Pair, world: int, runs: int, rng: Generator) -> Floats:
+        return self.run_by_run(runs, rng, lambda agent: self.readings(agent, pair.users(world, 1)))
+
+    def readings(self, agent: AnyAgent, target: Records) -> Floats:
+        """Serve the target and then others; return the actions towards the probes after each change, flattened."""
+        probes, served = self.others.contexts[:PROBES], 0
+        limit = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
+        found: list[Floats] = []
+        while len(found) < READINGS and served < limit:
+            n = min(agent.frozen_rounds(), limit - served)
+            block = target if served == 0 else self.others[np.arange(served, served + n) % len(self.others.feedback)]
+            agent.update(block.contexts, block.actions, block.feedback)
+            served += len(block.feedback)
+            found.append(self.as_numbers(agent.select_action(probes)))
+        return np.concatenate(found + found[-1:] * (READINGS - len(found)))
+
+    def as_numbers(self, actions: ArrayLike) -> Floats:
+        """Return actions as numbers: one indicator for each arm."""
+        _, space = spaces_of(self.env)
+        chosen = np.asarray(actions)
+        if isinstance(space, Discrete):
+            chosen = chosen[:, None] == np.arange(space.start, space.start + space.n)
+        return chosen.astype(np.float64).ravel()

@@ -1,0 +1,97 @@
+"""What an audit is about: a promise, the game that puts it to the test, and what came out."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from privbandit_agents.privacy.accounting.conversions import gaussian_mu
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a mechanism promises: (epsilon, delta)-DP, or zCDP of Gaussian type if ``rho`` is given.
+
+    zCDP alone is no claim of Gaussian type: only a mechanism that adds Gaussian noise may be audited so. The claim is
+    then that no test beats the one of two unit Gaussians at distance mu = sqrt(2 rho). It is audited by the whole
+    trade-off curve instead of one likelihood ratio, which needs far fewer runs.
+
+    Attributes:
+        epsilon: claimed.
+        delta: claimed; for a Gaussian claim, where epsilon is read off.
+        rho: claimed, or None.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    rho: float | None = None
+
+    @classmethod
+    def gaussian(cls, epsilon: float, delta: float) -> "Claim":
+        """Return the claim of a mechanism whose noise is calibrated to (epsilon, delta) by the analytic Gaussian."""
+        return cls(epsilon, delta, gaussian_mu(epsilon, delta) ** 2 / 2)
+
+
+class Game(ABC):
+    """A mechanism or an agent in two neighbouring worlds.
+
+    Attributes:
+        name: of the target.
+        pair: the two records, in words.
+        claim: what is audited.
+        statistics: names of the columns of ``play``.
+        seen: what the adversary looks at, in words.
+        unseen: where the adversary does not look, in words.
+        runs: fresh runs of each world by default.
+        delta: of (epsilon, delta) by default.
+    """
+
+    name: str
+    pair: str
+    claim: Claim
+    statistics: tuple[str, ...] = ("log-likelihood ratio",)
+    seen: str = "what the mechanism releases"
+    unseen: str = "other pairs of records"
+    runs: int = 20_000
+    delta: float = 1e-5
+
+    @abstractmethod
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        """Run world 0 or 1 so many times; return statistics of what an adversary sees, shape (runs, k)."""
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an audit found.
+
+    Attributes:
+        name: of the target.
+        claim: what was claimed.
+        lower_bound: of epsilon (at the claim's delta); 0 if nothing was found. For Gaussian claims it is the epsilon of
+            the Gaussian mechanism with ``rho_bound``, and says nothing of mechanisms that are not Gaussian.
+        rho_bound: of rho, for Gaussian claims; else None.
+        confidence: at most 1 - confidence of all audits give a bound above the truth.
+        event: the event, in words.
+        runs: fresh runs of each world.
+        curve: false and true positive rates over all thresholds of the chosen statistic, shape (2, n), for plots.
+    """
+
+    name: str
+    claim: Claim
+    lower_bound: float
+    rho_bound: float | None
+    confidence: float
+    event: str
+    runs: int
+    curve: Floats
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim is refuted."""
+        if self.claim.rho is not None and self.rho_bound is not None:
+            return self.rho_bound > self.claim.rho
+        return self.lower_bound > self.claim.epsilon

@@ -1,0 +1,128 @@
+"""Reports of any shape as numbers, and statistics that tell two samples of them apart."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit_agents.audits.claims import Floats
+from privbandit_agents.base.agent import Array
+
+BINS = 16
+"""Of the histogram of a coordinate, at most."""
+
+
+def flattened(report: object, users: int) -> Floats:
+    """Return the reports of n users as rows of numbers, shape (n, D).
+
+    Tuples, mappings and dataclasses are made of parts. A list of n items has one item for each user. An array whose
+    first axis does not count the users was sent by all of them alike.
+
+    Raises:
+        TypeError: a part that does not consist of real numbers.
+    """
+    if isinstance(report, list) and len(report) == users:
+        return stacked([flattened(item, 1)[0] for item in report])
+    parts = parts_of(report)
+    if parts is not None:
+        return np.concatenate([np.zeros((users, 0)), *(flattened(part, users) for part in parts)], axis=1)
+    values = np.asarray(report)
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"an audit reads reports made of real numbers; got {type(report).__name__}.")
+    values = np.nan_to_num(values.astype(np.float64))
+    if values.ndim and len(values) == users:
+        return values.reshape(users, -1)
+    return np.tile(values.ravel(), (users, 1))
+
+
+def parts_of(report: object) -> list[object] | None:
+    """Return the parts of a nested report, or None if it is a single one."""
+    if report is None:
+        return []
+    if isinstance(report, Mapping):
+        return [report[key] for key in sorted(report, key=str)]
+    if is_dataclass(report):
+        return [getattr(report, field.name) for field in fields(report)]
+    return list(report) if isinstance(report, tuple | list) else None
+
+
+def stacked(rows: list[Floats]) -> Floats:
+    """Return rows of numbers as one array, the short ones filled up with zeros, and their lengths if they differ."""
+    lengths = np.array([len(row) for row in rows])
+    out = np.zeros((len(rows), lengths.max()))
+    for row, values in zip(out, rows, strict=True):
+        row[: len(values)] = values
+    return out if (lengths == lengths[0]).all() else np.column_stack([lengths, out])
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Statistics of reports that two pilot samples suggest.
+
+    Attributes:
+        kept: the coordinates that were not the same in all pilot runs, shape (k,).
+        direction: difference of their means, each over its variance, of length 1, shape (k,).
+        edges: of the bins of each.
+        ratios: the log ratio of the two worlds' frequencies in each bin.
+        clearest: which of them has histograms that differ most.
+    """
+
+    kept: NDArray[np.intp]
+    direction: Floats
+    edges: tuple[Floats, ...]
+    ratios: tuple[Floats, ...]
+    clearest: int
+
+    statistics = (
+        "projection on the difference of means",
+        "likelihood ratio of all coordinates' histograms, as if independent",
+        "likelihood ratio of the clearest coordinate's histograms",
+    )
+
+    @classmethod
+    def of(cls, zero: Floats, one: Floats) -> "Contrast":
+        """Compare pilot samples of the two worlds, shape (n, D) each."""
+        pooled = np.concatenate([zero, one])
+        kept = np.flatnonzero((pooled != pooled[:1]).any(axis=0))
+        zero, one = zero[:, kept], one[:, kept]
+        spread = (zero.var(axis=0) + one.var(axis=0)) / 2
+        direction = (zero.mean(axis=0) - one.mean(axis=0)) / (spread + 1e-9)
+        edges = tuple(edges_of(values) for values in pooled[:, kept].T)
+        rates = [(rates_of(a, e), rates_of(b, e)) for a, b, e in zip(zero.T, one.T, edges, strict=True)]
+        apart = [float(np.abs(a - b).sum()) for a, b in rates]
+        return cls(
+            kept,
+            direction / max(float(np.linalg.norm(direction)), 1e-9),
+            edges,
+            tuple(np.log(a) - np.log(b) for a, b in rates),
+            int(np.argmax(apart)) if apart else 0,
+        )
+
+    def __call__(self, reports: Floats) -> Floats:
+        """Return the statistics of reports (n, D), shape (n, 3); coordinates that are missing count as 0."""
+        if not len(self.kept):
+            return np.zeros((len(reports), len(self.statistics)))
+        short = max(self.kept[-1] + 1 - reports.shape[1], 0)
+        values = np.pad(reports, ((0, 0), (0, short)))[:, self.kept]
+        terms = np.array(
+            [
+                ratios[np.searchsorted(edges, column, side="right")]
+                for column, edges, ratios in zip(values.T, self.edges, self.ratios, strict=True)
+            ]
+        )
+        return np.stack([values @ self.direction, terms.sum(axis=0), terms[self.clearest]], axis=1)
+
+
+def edges_of(values: Array) -> Floats:
+    """Return the inner edges of at most ``BINS`` bins: between the values if they are few, else quantiles."""
+    distinct = np.unique(values)
+    if len(distinct) <= BINS:
+        return np.asarray((distinct[1:] + distinct[:-1]) / 2)
+    return np.unique(np.quantile(values, np.arange(1, BINS) / BINS))
+
+
+def rates_of(values: Array, edges: Floats) -> Floats:
+    """Return the frequencies of the bins, none of which is 0."""
+    hits = np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1)
+    return np.asarray((hits + 0.5) / (len(values) + 0.5 * len(hits)))

@@ -1,0 +1,53 @@
+"""Settings that jointly private agents share: the budget, and the counters to choose from."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from privbandit_agents.base.agent import RECORD, Guarantee
+from privbandit_agents.base.settings import Budget, Open01, Settings
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.accounting.ledger import Ledger
+from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
+
+CounterName = Literal["tree", "toeplitz", "buffered"]
+COUNTERS: dict[str, type[Counter]] = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}
+DELTA = 1e-5
+"""delta where a budget names none."""
+
+
+@dataclass(frozen=True)
+class JointSettings(Settings):
+    """The budget of a jointly private agent: (epsilon, delta), or rho of zero-concentrated DP.
+
+    Attributes:
+        epsilon: privacy budget, > 0; infinity adds no noise. Not used if ``rho`` is given.
+        delta: of (epsilon, delta), in (0, 1); None: 1e-5.
+        rho: zCDP budget instead of epsilon; 1 if neither is given.
+    """
+
+    epsilon: Budget | None = None
+    delta: Open01 | None = None
+    rho: Budget | None = None
+
+    def pair(self) -> tuple[float, float] | None:
+        """Return (epsilon, delta) if they are the budget, None if rho is."""
+        if self.rho is not None or self.epsilon is None:
+            return None
+        return self.epsilon, self.delta or DELTA
+
+    def concentrated(self) -> float:
+        """Return the zCDP budget: rho, or the largest rho that implies (epsilon, delta)."""
+        if (pair := self.pair()) is not None:
+            return epsilon_to_rho(*pair)
+        return 1.0 if self.rho is None else self.rho
+
+    def ledger(self) -> Ledger:
+        """Return a ledger that declares the budget, nothing spent."""
+        if (pair := self.pair()) is not None:
+            return Ledger(*pair)
+        return Ledger(None, self.delta or DELTA, self.concentrated())
+
+    def guarantee(self, reference: str, proven: bool = True, record: str = RECORD) -> Guarantee:
+        """Return joint DP of every user's record at this budget; ``reference`` says where the proof is."""
+        epsilon, delta = self.pair() or (None, None)
+        return Guarantee.joint(epsilon, delta, self.concentrated(), reference, proven, record)

@@ -1,0 +1,25 @@
+"""Playing arms by a sparse estimate."""
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.base.agent import Array, uniforms_per_user
+
+
+def best_by_support(context: Array, theta: Array, arms: int, rng: Generator) -> Array:
+    """Return argmax of x . theta, of which only the support is read; random arms while theta is 0.
+
+    Args:
+        context: of one user or n, shape (..., K, d).
+        theta: shape (d,).
+        arms: number of arms K.
+        rng: of the random arms.
+    """
+    support = np.flatnonzero(theta)
+    if not len(support):
+        random: Array = (uniforms_per_user(rng, context, (0, 0)) * arms).astype(int)[()]
+        return random
+    with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
+        scores: Array = np.vecdot(context.take(support, axis=-1), theta[support].astype(context.dtype))
+    best: Array = scores.argmax(axis=-1)
+    return best

@@ -1,0 +1,53 @@
+"""What the modules of the project import, read from their source; nothing is run."""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {"privbandit_envs": ROOT, "privbandit_agents": ROOT / "agents"}
+NAMED = re.compile(r"^(privbandit_\w+(?:\.\w+)+)(?::\w+)?$")
+"""A module in a string, ``"package.module"`` or ``"package.module:Name"``: it is imported by name."""
+
+
+def name_of(path: Path, home: Path) -> str:
+    parts = path.relative_to(home).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {
+    name_of(path, home): path for package, home in PACKAGES.items() for path in sorted((home / package).rglob("*.py"))
+}
+"""All modules of both packages, nested ones too, by dotted name."""
+
+
+def imports(source: str, top_level_only: bool = False) -> set[str]:
+    """Return the modules that the import statements of a source name, lazy ones too; of ours the deepest."""
+    tree = ast.parse(source)
+    return {name for node in (tree.body if top_level_only else ast.walk(tree)) for name in named_by(node)}
+
+
+def named_by(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "imports are absolute"
+        for alias in node.names:
+            inner = f"{node.module}.{alias.name}"
+            yield inner if inner in MODULES else str(node.module)
+
+
+def imports_by_name(source: str) -> set[str]:
+    """Return the modules that strings of a source name."""
+    constants = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    return {match.group(1) for text in constants if isinstance(text, str) and (match := NAMED.match(text))}
+
+
+def ours(found: set[str]) -> set[str]:
+    return {name for name in found if name.split(".")[0] in PACKAGES}
+
+
+def third_party(found: set[str]) -> set[str]:
+    return {name.split(".")[0] for name in found} - set(sys.stdlib_module_names) - set(PACKAGES)

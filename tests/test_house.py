@@ -1,0 +1,58 @@
+"""How large the rooms are: modules a folder, import circles, depth of chains and of inheritance, typed arguments."""
+
+import ast
+from collections import Counter
+from graphlib import TopologicalSorter
+
+import pytest
+from import_graph import MODULES, imports, ours
+from privbandit_agents.zoo import AGENTS
+
+SOURCES = {name: path.read_text() for name, path in MODULES.items()}
+GRAPH = {name: (ours(imports(source)) & set(MODULES)) - {name} for name, source in SOURCES.items()}
+ANY = {"Any", "Any | None", "typing.Any"}
+
+
+def test_no_folder_has_more_than_fourteen_modules() -> None:
+    folders = Counter(path.parent for path in MODULES.values() if path.name != "__init__.py")
+    assert len(folders) > 20 and {str(folder): count for folder, count in folders.items() if count > 14} == {}
+
+
+def test_no_imports_run_in_a_circle_and_chains_are_short() -> None:
+    depth: dict[str, int] = {}
+    for name in TopologicalSorter(GRAPH).static_order():  # raises CycleError, which names the circle
+        below = [depth[inner] for inner in GRAPH[name] if within_experiments(inner)]
+        depth[name] = 1 + max(below, default=0) if within_experiments(name) else 0
+    assert 3 < max(depth.values()) <= 7, [name for name in depth if depth[name] > 7]
+
+
+def within_experiments(name: str) -> bool:
+    return name.startswith("privbandit_agents.experiments.")
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_no_agent_inherits_from_more_than_three_classes_in_a_row(agent: str) -> None:
+    """An agent and its base classes are at most four deep, the base of all agents included."""
+    assert generations(AGENTS[agent].load()) <= 4
+
+
+def generations(cls: type) -> int:
+    ours = [base for base in cls.__bases__ if base.__module__.startswith("privbandit_")]
+    return 1 + max(map(generations, ours), default=0)
+
+
+@pytest.mark.parametrize("package", ["privbandit_envs", "privbandit_agents"])
+def test_few_arguments_are_typed_as_anything(package: str) -> None:
+    annotations = [text for name, source in SOURCES.items() if name.startswith(package) for text in arguments(source)]
+    assert len(annotations) > 500
+    assert sum(text in ANY for text in annotations) < 0.03 * len(annotations)
+
+
+def arguments(source: str) -> list[str]:
+    """Return the annotations of all arguments of all functions."""
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    signatures = [node.args for node in functions]
+    every = [
+        arg for args in signatures for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg)
+    ]
+    return [ast.unparse(arg.annotation) for arg in every if arg is not None and arg.annotation is not None]

@@ -103,6 +103,11 @@ def timed(work: Callable[[], object], times: int = 1) -> float:
     return time.process_time() - started
 
 
+def each(work: Callable[[], object], times: int = 10) -> float:
+    """Return the CPU seconds of a short piece of work, as the mean of so many one after the other."""
+    return timed(work, times) / times
+
+
 def best_of(*timings: Timing, repeats: int = REPEATS) -> list[float]:
     """Return the least time of each, after one round to warm up.
 
@@ -113,6 +118,6 @@ def best_of(*timings: Timing, repeats: int = REPEATS) -> list[float]:
     return [min(times) for times in zip(*([timing() for timing in timings] for _ in range(repeats)), strict=True)]
 
 
-def least(work: Callable[[], object], times: int = 1, repeats: int = REPEATS) -> float:
-    """Return the least CPU seconds of one piece of work, repeated ``times`` times within a measurement."""
-    return best_of(lambda: timed(work, times), repeats=repeats)[0] / times
+def least(work: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Return the least CPU seconds of one piece of work."""
+    return best_of(lambda: timed(work), repeats=repeats)[0]

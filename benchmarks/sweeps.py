@@ -11,12 +11,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from harness import Options, Row, main
-from privbandit_agents.experiments import Trial, load_results, run_trial, store
-from privbandit_agents.experiments.engine import Engine, run_trials
+from privbandit_agents.experiments import Trial, load_results, run_trial
+from privbandit_agents.experiments.jobs.job import Desk
+from privbandit_agents.experiments.running.attempt import run_job
+from privbandit_agents.experiments.running.engine import Engine, run_jobs
+from privbandit_agents.experiments.store.results import write_result
 
 LINEAR = "privbandit/Linear-v0"
 SWEEP = """
@@ -45,10 +49,10 @@ def overhead(n: int, seconds: float, engine: Engine) -> tuple[float, str]:
     trials = [Trial(LINEAR, "uniform", horizon, seed) for seed in range(n)]
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        outcomes, failures = run_trials(trials, folder, engine=engine)
+        results, failures = run_jobs(trials, folder, engine)
         wall = time.perf_counter() - started
     assert not failures, failures
-    ideal = sum(outcome.result.seconds for outcome in outcomes) / (engine.jobs or 1)
+    ideal = sum(finished.seconds for finished in results.values()) / (engine.jobs or 1)
     each = ideal * (engine.jobs or 1) / n
     return wall / ideal - 1, f"({n} trials of {each:.3f} s took {wall:.1f} s, at best {ideal:.1f} s)"
 
@@ -57,11 +61,10 @@ def seconds_to_load(n: int) -> float:
     """Return how long load_results takes for n results of 200 checkpoints."""
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
-        outcome = run_trial(Trial(LINEAR, "uniform", 20_000, 0), folder)
+        first = run_job(Trial(LINEAR, "uniform", 20_000, 0), Desk(Path(folder)))
         for seed in range(1, n):
-            series = {key: np.cumsum(rng.random(200)).tolist() for key in ("regret", "reward")}
-            trial = {**outcome.payload["trial"], "seed": seed}
-            store.write_result(folder, {**outcome.payload, **series, "trial": trial})
+            series = {name: np.cumsum(rng.random(200)) for name in ("regret", "reward")}
+            write_result(folder, replace(first, job={**first.job, "seed": seed}, arrays={**first.arrays, **series}))
         started = time.perf_counter()
         rows = load_results(folder).height
         took = time.perf_counter() - started

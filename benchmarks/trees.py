@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from harness import Options, Row, Timing, best_of, main, timed
+from harness import Options, Row, Timing, best_of, each, main, timed
 from privbandit_agents.classifiers import LPCTClassifier
 from privbandit_agents.local.trees.report import LeafReport
 
@@ -36,7 +36,7 @@ def fits(options: Options) -> Iterator[Row]:
         report = LeafReport(kind, epsilon, LEAVES, 2)
         single = partial(timed, partial(fitted, kind, epsilon, False, private, public))
         summed = partial(timed, partial(fitted, kind, epsilon, True, private, public))
-        alone = partial(timed, partial(report.total, leaf, private[1], rng))
+        alone = partial(each, partial(report.total, leaf, private[1], rng))
         exact = [summed, alone] if report.randomizer.exact_sum else []
         ground, by_rows, *by_sums = best_of(numbers, single, *exact)
         label = f"{kind} ({report.kind}), epsilon={epsilon:g}"

@@ -15,6 +15,7 @@ __all__ = [
     "Problem",
     "Served",
     "Support",
+    "__version__",
     "register",
 ]
 

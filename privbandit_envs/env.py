@@ -1,5 +1,6 @@
 """A stream of users behind the Gymnasium interface, one user a step."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -13,7 +14,63 @@ from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
 
 
-class BanditEnv(gym.Env[Array, Any]):
+class Place:
+    """A place in a stream of users: what the single and the vector environment share."""
+
+    _slots = 1
+    _stream: UserStream | None = None
+    _seed = _left = 0
+
+    def _plan(
+        self, problem: type[Problem] | str, horizon: int | None, pin: int | None, config: dict[str, Any]
+    ) -> World:
+        """Check the arguments; the world itself is drawn by the first ``reset``."""
+        self._world = World(problem, horizon, pin, config)
+        self.horizon = self._world.horizon
+        return self._world
+
+    def _begin(self, seed: int | None) -> None:
+        """Start an episode: draw a world from a seed, or pass over the users who were shown and not served."""
+        if seed is not None:
+            self._seed, self._stream = seed, self._world.stream(seed)
+        else:
+            self._opened().skip(self._slots)
+        self._left = self.horizon
+
+    @property
+    def problem(self) -> Problem:
+        """The world being played: for tests and oracles, never for agents."""
+        return self._opened().problem
+
+    @property
+    def public_data(self) -> tuple[Array, Array] | None:
+        """Public features and labels (X_Q, y_Q), where the family has them."""
+        return self._world.public_data
+
+    def bookmark(self) -> Bookmark:
+        """Return the place of the next user, as JSON values."""
+        return {"seed": self._seed, "left": self._left, "stream": self._opened().bookmark()}
+
+    def go_to(self, bookmark: Bookmark) -> Array:
+        """Go to the place that an environment with the same arguments returned; return what it shows next.
+
+        The following rounds are those that followed there, bit for bit; the users before them are not drawn again.
+        """
+        self._seed, self._left = bookmark["seed"], bookmark["left"]
+        self._stream = self._world.stream(self._seed)
+        self._stream.go_to(bookmark["stream"])
+        return self._shown(self._stream)
+
+    def _shown(self, stream: UserStream) -> Array:
+        return stream.context()
+
+    def _opened(self) -> UserStream:
+        if self._stream is None:
+            raise ResetNeeded("No world yet; call reset() first.")
+        return self._stream
+
+
+class BanditEnv(Place, gym.Env[Array, Any]):
     """A contextual bandit as a Gymnasium environment: one user, one context, one action, one step.
 
     ``reset(seed=s)`` draws a new world and new users from s; ``reset()`` keeps the world and goes on to new users.
@@ -29,12 +86,23 @@ class BanditEnv(gym.Env[Array, Any]):
         problem: the Problem class of the family, or ``"module:Class"``; its docstring is the family's manual.
         horizon: rounds an episode; default: the family's.
         instance_seed: pins the world, so that seeds change only the users.
-        render_mode: ``"ansi"`` prints the current round.
+        render_mode: ``"ansi"`` lets ``render`` return the current round as text.
         **config: keyword arguments of the problem class.
 
     Raises:
         TypeError: an argument the family does not have.
         ValueError: an argument out of range.
+
+    Example:
+        >>> env = gym.make("privbandit/Linear-v0", n_arms=3, dim=2, horizon=100).unwrapped
+        >>> context, _ = env.reset(seed=1)
+        >>> context.shape
+        (3, 2)
+        >>> context, reward, terminated, truncated, info = env.step(0)
+        >>> reward in (-1.0, 1.0), sorted(info)
+        (True, ['expected_reward', 'feedback', 'optimal_action', 'regret'])
+        >>> env.upcoming(5).shape, env.serve([0, 1, 2, 0, 1]).reward.shape, env.rounds_left
+        ((5, 3, 2), (5,), 94)
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 (Gymnasium declares it so)
@@ -46,49 +114,33 @@ class BanditEnv(gym.Env[Array, Any]):
         horizon: int | None = None,
         instance_seed: int | None = None,
         render_mode: str | None = None,
-        **config: Any,
+        **config: object,
     ) -> None:
-        """Check the arguments; the world itself is drawn by the first ``reset``."""
-        self._world = World(problem, horizon, instance_seed, config)
-        self.horizon = self._world.horizon
-        self.observation_space, self.action_space = self._world.observation_space, self._world.action_space
+        world = self._plan(problem, horizon, instance_seed, config)
+        self.observation_space, self.action_space = world.observation_space, world.action_space
         self.render_mode = render_mode
-        self._stream: UserStream | None = None
-        self._seed = self._left = 0
         self._last = ""
-
-    @property
-    def problem(self) -> Problem:
-        """The world being played: for tests and oracles, never for agents."""
-        return self._opened().problem
-
-    @property
-    def public_data(self) -> tuple[Array, Array] | None:
-        """Public features and labels (X_Q, y_Q), where the family has them."""
-        return self._world.public_data
 
     @property
     def rounds_left(self) -> int:
         """How many users this episode still has."""
         return self._left
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
-        """Start an episode: a new world if a seed is given (or none was drawn yet), else new users of the same one."""
-        super().reset(seed=checked_seed(seed=seed))
-        if self._stream is None or seed is not None:
-            self._seed = int(self.np_random.integers(2**63)) if seed is None else seed
-            self._stream = self._world.stream(self._seed)
-        else:
-            self._stream.skip(1)
-        self._left = self.horizon
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, object] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Start an episode: in a new world if a seed is given or none was drawn yet, else with new users of the old."""
+        seed = checked_seed(seed=seed)
+        super().reset(seed=seed)
+        self._begin(int(self.np_random.integers(2**63)) if self._stream is None and seed is None else seed)
         self._last = ""
-        return self._stream.context(), {}
+        return self._shown(self._opened()), {}
 
-    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Serve the user whose context was returned last; return the next user's context."""
         stream = self._stream
         if stream is None or not self._left:
-            raise ResetNeeded(self._why())
+            raise self._over()
         reward, info = stream.serve_one(action)
         self._left -= 1
         if self.render_mode is not None:
@@ -96,14 +148,20 @@ class BanditEnv(gym.Env[Array, Any]):
         return stream.context(), reward, False, not self._left, info
 
     def upcoming(self, n: int) -> Array:
-        """Return the contexts of the next n users, shape (n, ...), without serving them."""
-        self._fits(count(n=n))
-        return self._opened().upcoming(n)
+        """Return the contexts of the next n users, shape (n, ...), without serving them.
+
+        Raises:
+            ResetNeeded: the episode has fewer users left.
+        """
+        return self._fits(count(n=n)).upcoming(n)
 
     def serve(self, actions: Array) -> Served:
-        """Serve the next ``len(actions)`` users; the same as that many steps."""
-        self._fits(len(actions))
-        served = self._opened().serve(actions)
+        """Serve the next ``len(actions)`` users; the result is that of as many steps.
+
+        Raises:
+            ResetNeeded: the episode has fewer users left.
+        """
+        served = self._fits(len(actions)).serve(actions)
         self._left -= len(actions)
         return served
 
@@ -114,38 +172,22 @@ class BanditEnv(gym.Env[Array, Any]):
         return population.support if population else None
 
     def draw_counts(self, n: int) -> Counts:
-        """Return how many of n new users have each of the contexts ``support``, shape (m,), without serving them."""
-        self._fits(count(n=n))
-        return self._population().draw(n)
+        """Return how many of n new users have each of the contexts in ``support``, shape (m,), without serving them."""
+        return self._population(count(n=n)).draw(n)
 
     def serve_counts(self, rows: Array, actions: Array, counts: Array) -> Tally:
         """Serve ``counts[i]`` users with the context ``rows[i]`` by ``actions[i]``; the number of users costs no time.
 
-        These users are others than those of ``upcoming`` and ``step``, of the same law.
+        These users follow the law of those of ``upcoming`` and ``step`` but are others.
 
         Raises:
-            ResetNeeded: more users than the episode has left.
+            ResetNeeded: the episode has fewer users left.
             TypeError: the world has no finite set of contexts.
         """
         users = int(np.sum(counts))
-        self._fits(users)
-        tally = self._population().serve(rows, actions, counts)
+        tally = self._population(users).serve(rows, actions, counts)
         self._left -= users
         return tally
-
-    def bookmark(self) -> Bookmark:
-        """Return the place of the next user, as JSON values."""
-        return {"seed": self._seed, "left": self._left, "stream": self._opened().bookmark()}
-
-    def go_to(self, bookmark: Bookmark) -> Array:
-        """Go to the place that an environment with the same arguments returned; return the next user's context.
-
-        What follows is what followed there, bit for bit, and the users before it are not drawn again.
-        """
-        self._seed, self._left = bookmark["seed"], bookmark["left"]
-        self._stream = self._world.stream(self._seed)
-        self._stream.go_to(bookmark["stream"])
-        return self._stream.context()
 
     def render(self) -> str | None:
         """Return the current round as text (``render_mode="ansi"``)."""
@@ -155,24 +197,21 @@ class BanditEnv(gym.Env[Array, Any]):
         text = f"round {played} of {self.horizon}" + (f": {self._last}" if self._last else "")
         return f"{text}\nnext context:\n{self._opened().context()}"
 
-    def _population(self) -> Population:
-        population = self._opened().population
+    def _population(self, n: int) -> Population:
+        population = self._fits(n).population
         if population is None:
             raise TypeError("this world has no finite set of contexts; serve its users with step or serve.")
         return population
 
-    def _opened(self) -> UserStream:
-        if self._stream is None:
-            raise ResetNeeded(self._why())
+    def _fits(self, n: int) -> UserStream:
+        """Return the stream if the episode has n users left."""
+        if self._stream is None or n > self._left:
+            raise self._over(n)
         return self._stream
 
-    def _fits(self, n: int) -> None:
-        if self._stream is None or n > self._left:
-            raise ResetNeeded(
-                self._why() if not self._left else f"{n} users asked for; the episode has {self._left} left."
-            )
-
-    def _why(self) -> str:
+    def _over(self, n: int = 1) -> ResetNeeded:
         if self._stream is None:
-            return "No world yet; call reset() first."
-        return f"The episode of {self.horizon} rounds is over; call reset() to go on with new users."
+            return ResetNeeded("No world yet; call reset() first.")
+        if self._left:
+            return ResetNeeded(f"{n} users asked for; the episode has {self._left} left.")
+        return ResetNeeded(f"The episode of {self.horizon} rounds is over; call reset() to go on with new users.")

@@ -1,5 +1,6 @@
-"""Users by counts: a world with finitely many contexts serves any number of them at the price of one of each."""
+"""Users by counts: in a world with m contexts, any number of users costs as much time as m of them."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,15 +15,15 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What happened to many users: ``counts[i]`` of them had the same context, action and feedback.
+    """What happened to many users, grouped: ``counts[i]`` of them had the same context, action and feedback.
 
     Attributes:
-        rows: which of the m contexts, shape (r,).
+        rows: which of the m contexts each group had, shape (r,).
         actions: shape (r, ...).
         feedback: shape (r,).
-        counts: shape (r,), all > 0.
-        regret: of all users together; exact in expectation, given who had which action.
-        reward: of all users together.
+        counts: users in each group, shape (r,), all > 0.
+        regret: summed over all users; exact in expectation, given who had which action.
+        reward: summed over all users.
     """
 
     rows: NDArray[np.intp]
@@ -37,13 +38,27 @@ class Population:
     """An endless supply of users of one world, drawn as counts.
 
     Args:
-        problem: with ``support`` and ``outcome_law``.
-        users: generator of who comes.
-        outcomes: generator of what happens to them.
+        problem: a world that has ``support`` and ``outcome_law``.
+        users: draws who comes.
+        outcomes: draws what happens to them.
+
+    Raises:
+        TypeError: the world has no finite set of contexts.
+
+    Example:
+        >>> from numpy.random import default_rng
+        >>> from privbandit_envs.families.linear import LinearProblem
+        >>> world = LinearProblem(default_rng(0), n_arms=2, dim=2, design="case1", delta=0.1, support="all")
+        >>> users = Population(world, default_rng(1), default_rng(2))
+        >>> users.support.contexts.shape
+        (4, 2, 2)
+        >>> counts = users.draw(10**9)  # a billion users, as four counts
+        >>> tally = users.serve(np.arange(4), np.zeros(4, int), counts)
+        >>> int(counts.sum()), int(tally.counts.sum()), tally.regret >= 0
+        (1000000000, 1000000000, True)
     """
 
     def __init__(self, problem: Problem, users: Generator, outcomes: Generator) -> None:
-        """Work out what each action is worth in each context."""
         support = problem.support()
         if support is None:
             raise TypeError(f"{type(problem).__name__} has no finite set of contexts.")
@@ -67,10 +82,10 @@ class Population:
         regret = float(counts @ np.maximum(self.best_reward[rows] - expected, 0.0))
         return Tally(rows[row], actions[row], feedback, number, regret, float(number @ feedback))
 
-    def state(self) -> list[Any]:
+    def state(self) -> tuple[Any, ...]:
         """Return the states of the generators."""
-        return [self._users.bit_generator.state, self._outcomes.bit_generator.state]
+        return self._users.bit_generator.state, self._outcomes.bit_generator.state
 
-    def restore(self, states: list[Any]) -> None:
-        """Set the generators."""
+    def restore(self, states: Sequence[Mapping[str, object]]) -> None:
+        """Set the generators to states that ``state`` returned."""
         self._users.bit_generator.state, self._outcomes.bit_generator.state = states

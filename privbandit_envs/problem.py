@@ -29,7 +29,6 @@ class Served:
     optimal_action: Array
 
     def __getitem__(self, users: slice) -> "Served":
-        """Return the same facts for some of the users."""
         return Served(*(getattr(self, name)[users] for name in self.__slots__))
 
     @classmethod
@@ -50,14 +49,18 @@ class Support:
 
     Raises:
         ValueError: not one probability for each context, or they do not add up to 1.
+
+    Example:
+        >>> Support(np.eye(2), np.array([0.5, 0.4]))
+        Traceback (most recent call last):
+        ValueError: probabilities must be >= 0 and add up to 1 in float64; their sum is 0.9.
     """
 
     contexts: Array
     probabilities: Floats
 
     def __post_init__(self) -> None:
-        """Check the probabilities, in float64 as they are drawn from."""
-        chances = np.asarray(self.probabilities, dtype=np.float64)
+        chances = np.asarray(self.probabilities, dtype=np.float64)  # the precision in which users are drawn
         if chances.shape != (len(self.contexts),):
             raise ValueError(f"probabilities must be {len(self.contexts)}, one for each context; got {chances.shape}.")
         if not (chances >= 0).all() or abs(chances.sum() - 1) > 1e-9:
@@ -96,13 +99,13 @@ class Problem(ABC):
     def users(self, start: int, n: int, rng: Generator) -> Array:
         """Return the records of users ``start``, ..., ``start + n - 1`` of a stream.
 
-        A record is the context and, where a family has it, what the agent must not see (a label). Families that
-        walk through finite data override this; for all others it is ``contexts``.
+        A record is the context and, in some families, what the agent must not see (a label). Families that walk
+        through finite data override this; for all others a record is a context.
         """
         return self.contexts(n, rng)
 
     def observe(self, users: Array) -> Array:
-        """Return what the agent may see of the records."""
+        """Return what the agent may see of the records: the contexts."""
         return users
 
     def rounds(self, users: Array, rng: Generator) -> "Rounds":
@@ -112,12 +115,12 @@ class Problem(ABC):
     def support(self) -> Support | None:
         """Return the contexts that exist, if they are finitely many and users are independent draws of them.
 
-        With them and ``outcome_law``, users can be served by counts: see ``privbandit_envs.population``.
+        A family with this and ``outcome_law`` can serve users by counts: see ``privbandit_envs.population``.
         """
         return None
 
     def outcome_law(self, contexts: Array, actions: Array) -> tuple[Array, Floats]:
-        """Return the law of the feedback, which is the reward: (its values, their probabilities), each (n, v)."""
+        """Return (values, probabilities) of the feedback, which is the reward: each of shape (n, number of values)."""
         raise NotImplementedError(f"{type(self).__name__} serves no users by counts.")
 
 
@@ -125,15 +128,14 @@ class Rounds:
     """A block of users, with everything worked out that does not depend on the actions."""
 
     def __init__(self, problem: Problem, users: Array, rng: Generator) -> None:
-        """Compute the oracle's side of the block."""
         self.problem, self.rng, self.records = problem, rng, users
         self.contexts = problem.observe(users)
         self.best = problem.best_action(users)
-        one = [problem.expected_reward(users[u : u + 1], self.best[u : u + 1]) for u in range(len(users))]
-        self.best_reward = np.concatenate(one)
+        alone = (slice(u, u + 1) for u in range(len(users)))  # one user at a time, for the reason that `serve` gives
+        self.best_reward = np.concatenate([problem.expected_reward(users[u], self.best[u]) for u in alone])
 
     def check(self, actions: Array) -> Array:
-        """Return n actions as an array, or raise ValueError; nobody is served before all are checked."""
+        """Return n actions as an array, or raise ValueError; all are checked before anybody is served."""
         for action in actions:
             if not self.problem.action_space.contains(action):
                 raise ValueError(f"action must lie in {self.problem.action_space}; got {action!r}.")
@@ -142,8 +144,8 @@ class Rounds:
     def serve(self, rows: slice, actions: Array) -> Served:
         """Realise the checked actions of the users in ``rows``, one user at a time.
 
-        The last bit of a matrix product depends on the number of rows, so serving them together would make a user
-        depend on the group. A family for which this is too slow overrides ``Problem.rounds``.
+        The last bit of a matrix product depends on the number of rows, so a user who is served together with others
+        would depend on them. A family for which this is too slow overrides ``Problem.rounds``.
         """
         if rows.stop - rows.start != 1:
             users = range(rows.start, rows.stop)
@@ -154,7 +156,7 @@ class Rounds:
         feedback, reward = self.problem.outcome(user, actions, self.rng)
         return Served(feedback, reward, expected, np.maximum(expected_best - expected, 0.0), self.best[rows])
 
-    def serve_one(self, row: int, action: Any) -> tuple[float, dict[str, Any]]:
+    def serve_one(self, row: int, action: object) -> tuple[float, dict[str, Any]]:
         """Realise one user's action: (reward, info)."""
         served = self.serve(slice(row, row + 1), self.check([action]))  # type: ignore[arg-type]
         return float(served.reward[0]), {
@@ -166,7 +168,23 @@ class Rounds:
 
 
 class ArmProblem(Problem):
-    """A world with finitely many arms: a subclass gives ``contexts`` and ``means``, and may change ``rewards``."""
+    """A world with finitely many arms.
+
+    A subclass implements ``contexts`` and ``means``, and may override ``rewards``.
+
+    Example:
+        >>> class Coin(ArmProblem):  # heads or tails? the context says how the coin is loaded
+        ...     def __init__(self, rng, *, dtype="float64"):
+        ...         self.observation_space = gym.spaces.Box(0, 1, (1,), np.float64)
+        ...         self.action_space = gym.spaces.Discrete(2)
+        ...     def contexts(self, n, rng):
+        ...         return rng.random((n, 1))
+        ...     def means(self, contexts):
+        ...         return np.hstack([contexts, 1 - contexts])
+        >>> coin = Coin(np.random.default_rng(0))
+        >>> coin.best_action(np.array([[0.9], [0.2]]))
+        array([0, 1])
+    """
 
     action_space: gym.spaces.Discrete
     noise_scale: float = 0.1
@@ -176,15 +194,13 @@ class ArmProblem(Problem):
         """Return the mean reward of every arm, shape (n, K)."""
 
     def rewards(self, means: Floats, rng: Generator) -> Floats:
-        """Draw the reward that every arm would give, shape (n, K); one variate a user, shared by the arms."""
+        """Draw the reward that every arm would give, shape (n, K); the arms of a user share one Gaussian."""
         return means + self.noise_scale * rng.standard_normal((len(means), 1))
 
     def expected_reward(self, contexts: Array, actions: Array) -> Floats:
-        """Return the mean reward of each user's arm, shape (n,)."""
         return pick(self.means(contexts), actions)
 
     def best_action(self, contexts: Array) -> Array:
-        """Return each user's best arm, shape (n,)."""
         best: Array = self.means(contexts).argmax(axis=1)
         return best
 
@@ -194,15 +210,13 @@ class ArmProblem(Problem):
         return reward, reward
 
     def rounds(self, users: Array, rng: Generator) -> Rounds:
-        """Prepare a block of users, with the reward of every arm drawn in advance."""
         return ArmRounds(self, users, rng)
 
 
 class ArmRounds(Rounds):
-    """A block of users of an ArmProblem: two tables of means and rewards, so that serving is a look-up."""
+    """A block of users of an ArmProblem: means and rewards of all arms are drawn in advance, shape (block, K)."""
 
     def __init__(self, problem: ArmProblem, users: Array, rng: Generator) -> None:
-        """Fill the tables, each of shape (block, K)."""
         self.contexts = problem.observe(users)
         self.means = problem.means(users)
         self.rewards = problem.rewards(self.means, rng)
@@ -212,18 +226,16 @@ class ArmRounds(Rounds):
         self._rows: list[tuple[list[float], list[float], int, float]] | None = None
 
     def serve(self, rows: slice, actions: Array) -> Served:
-        """Realise the arms of the users in ``rows``."""
         expected, reward = pick(self.means[rows], actions), pick(self.rewards[rows], actions)
         return Served(reward, reward, expected, self.best_reward[rows] - expected, self.best[rows])
 
-    def serve_one(self, row: int, action: Any) -> tuple[float, dict[str, Any]]:
-        """Realise one user's arm from Python lists: indexing an array costs several times as much."""
-        if self._rows is None:
+    def serve_one(self, row: int, action: object) -> tuple[float, dict[str, Any]]:
+        if self._rows is None:  # Python lists: indexing an array costs several times as much
             tables = (self.means, self.rewards, self.best, self.best_reward)
             self._rows = list(zip(*(table.tolist() for table in tables), strict=True))
         means, rewards, best, best_reward = self._rows[row]
         try:
-            arm = index(action)
+            arm = index(action)  # type: ignore[arg-type]
         except TypeError:
             arm = -1
         if not 0 <= arm < self.n_arms:
@@ -237,7 +249,6 @@ class ArmRounds(Rounds):
         }
 
     def check(self, actions: Array) -> NDArray[np.intp]:
-        """Return n arms, or raise."""
         arms = np.asarray(actions)
         if arms.ndim != 1 or arms.dtype.kind not in "iu":
             raise ValueError(f"actions must be integers, one a user; got shape {arms.shape} of {arms.dtype}.")

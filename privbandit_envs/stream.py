@@ -1,8 +1,8 @@
 """The only place that draws users."""
 
-import importlib
 import inspect
 from collections import deque
+from pkgutil import resolve_name
 from typing import Any
 
 import gymnasium as gym
@@ -14,7 +14,8 @@ from privbandit_envs.problem import Array, Problem, Rounds, Served
 from privbandit_envs.validate import count, did_you_mean, seed
 
 BLOCK_BYTES = 2**19
-Bookmark = dict[str, Any]
+JSON = dict[str, Any]
+Bookmark = JSON
 """A place in a stream of users, as JSON values."""
 
 
@@ -26,13 +27,14 @@ class World:
         horizon: rounds an episode; default: the family's own, or 10 000.
         instance_seed: pins the hidden parameters: every stream's world is then that of ``stream(instance_seed)``.
         config: keyword arguments of the problem class.
+
+    Raises:
+        TypeError: the class has no such argument.
+        ValueError: an argument out of range.
     """
 
-    def __init__(
-        self, problem: type[Problem] | str, horizon: int | None, instance_seed: int | None, config: dict[str, Any]
-    ) -> None:
-        """Check the arguments by building one throw-away problem."""
-        self.problem_class = load(problem)
+    def __init__(self, problem: type[Problem] | str, horizon: int | None, instance_seed: int | None, config: JSON):
+        self.problem_class: type[Problem] = resolve_name(problem) if isinstance(problem, str) else problem
         self.instance_seed = seed(instance_seed=instance_seed)
         keywords = self.keywords()
         self.horizon = count(horizon=keywords.get("horizon", 10_000) if horizon is None else horizon)
@@ -45,11 +47,11 @@ class World:
                     f"it takes {', '.join(keywords)}."
                 )
         self.config = config
-        blueprint = self.problem_class(default_rng(0), **config)  # type: ignore[call-arg]
+        blueprint = self._draw(default_rng(0))  # a throw-away world checks the values and has the spaces
         self.observation_space, self.action_space = blueprint.observation_space, blueprint.action_space
         self.public_data: tuple[Array, Array] | None = getattr(blueprint, "public_data", None)
 
-    def keywords(self) -> dict[str, Any]:
+    def keywords(self) -> JSON:
         """Return the keyword arguments of the problem class and their defaults."""
         parameters = inspect.signature(self.problem_class.__init__).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
@@ -59,11 +61,14 @@ class World:
         instance, contexts, outcomes, *by_counts = SeedSequence(world_seed).spawn(5)
         if self.instance_seed is not None:
             instance = SeedSequence(self.instance_seed).spawn(1)[0]
-        problem = self.problem_class(default_rng(instance), **self.config)  # type: ignore[call-arg]
+        problem = self._draw(default_rng(instance))
         stream = UserStream(problem, Generator(SFC64(contexts)), Generator(SFC64(outcomes)))
         if problem.support() is not None:
             stream.population = Population(problem, *(Generator(SFC64(seed)) for seed in by_counts))
         return stream
+
+    def _draw(self, rng: Generator) -> Problem:
+        return self.problem_class(rng, **self.config)  # type: ignore[call-arg]
 
 
 class UserStream:
@@ -73,13 +78,13 @@ class UserStream:
     however they are asked for. SFC64 fills Gaussians about 10 % faster than numpy's default generator.
 
     Attributes:
-        population: the same world's users by counts, where it has finitely many contexts: other users of the same law.
+        population: users of the same law served by counts, where the world has finitely many contexts; they are
+            others than those of the stream.
     """
 
     population: Population | None = None
 
     def __init__(self, problem: Problem, contexts: Generator, outcomes: Generator) -> None:
-        """Draw the first block."""
         self.problem = problem
         self.block = block_size(problem.observation_space, problem.action_space)
         self._contexts, self._outcomes = contexts, outcomes
@@ -119,7 +124,7 @@ class UserStream:
             done += n
         return Served.concatenate(parts)
 
-    def serve_one(self, action: Any) -> tuple[float, dict[str, Any]]:
+    def serve_one(self, action: object) -> tuple[float, dict[str, Any]]:
         """Realise the next user's action: (reward, info)."""
         served = self._now.serve_one(self._row, action)
         self._row += 1
@@ -134,6 +139,7 @@ class UserStream:
             self._turn()
 
     def _turn(self) -> None:
+        """Leave the first block for the next one."""
         self._row -= self.block
         self._blocks.popleft()
         self._starts.popleft()
@@ -144,53 +150,52 @@ class UserStream:
     def bookmark(self) -> Bookmark:
         """Return the place of the next user; ``go_to`` finds it in a stream of the same world and seed."""
         first = self._drawn - len(self._blocks) * self.block
-        places = {"start": self._starts[0], "now": self._states()}
+        places: dict[str, tuple[Any, ...]] = {"start": self._starts[0], "now": self._states()}
+        places["population"] = self.population.state() if self.population else ()
         generators = {name: [as_json(state) for state in states] for name, states in places.items()}
-        counted = self.population.state() if self.population else []
-        generators["population"] = [as_json(state) for state in counted]
         return {"first": first, "blocks": len(self._blocks), "row": self._row, **generators}
 
     def go_to(self, bookmark: Bookmark) -> None:
         """Go to a place: draw its blocks again, then set the generators to where they were."""
-        self._give(bookmark["start"])
+        self._restore(bookmark["start"])
         self._blocks.clear()
         self._starts.clear()
         self._drawn, self._row = bookmark["first"], bookmark["row"]
         for _ in range(bookmark["blocks"]):
             self._draw()
-        self._give(bookmark["now"])
+        self._restore(bookmark["now"])
         if self.population:
             self.population.restore([from_json(state) for state in bookmark["population"]])
         self._now = self._blocks[0]
 
-    def _states(self) -> tuple[Any, Any]:
+    def _states(self) -> tuple[Any, ...]:
         return self._contexts.bit_generator.state, self._outcomes.bit_generator.state
 
-    def _give(self, states: list[dict[str, Any]]) -> None:
-        for generator, state in zip((self._contexts, self._outcomes), states, strict=True):
-            generator.bit_generator.state = from_json(state)
+    def _restore(self, states: list[JSON]) -> None:
+        self._contexts.bit_generator.state, self._outcomes.bit_generator.state = map(from_json, states)
 
     def _draw(self) -> None:
+        """Draw one block more."""
         self._starts.append(self._states())
         users = self.problem.users(self._drawn, self.block, self._contexts)
         self._blocks.append(self.problem.rounds(users, self._outcomes))
         self._drawn += self.block
 
 
-def as_json(state: Any) -> dict[str, Any]:
+def as_json(state: JSON) -> JSON:
     """Return the state of an SFC64 generator as JSON values."""
     return {**state, "state": {"state": state["state"]["state"].tolist()}}
 
 
-def from_json(state: dict[str, Any]) -> dict[str, Any]:
+def from_json(state: JSON) -> JSON:
     """Return the state that ``as_json`` wrote."""
     return {**state, "state": {"state": np.array(state["state"]["state"], dtype=np.uint64)}}
 
 
-def block_size(observations: gym.Space[Any], actions: gym.Space[Any]) -> int:
+def block_size(observations: gym.Space[object], actions: gym.Space[object]) -> int:
     """Return how many users to draw at once: a power of two that fills at most half a MiB of cache.
 
-    What counts is the context, or a number for each arm where that is more.
+    A user takes the room of the context, or of one number for each arm where that is more.
     """
     if observations.shape is None or observations.dtype is None:
         return 64
@@ -201,8 +206,4 @@ def block_size(observations: gym.Space[Any], actions: gym.Space[Any]) -> int:
 
 def load(problem: type[Problem] | str) -> type[Problem]:
     """Return the class that ``"module:Class"`` names."""
-    if not isinstance(problem, str):
-        return problem
-    module, _, name = problem.partition(":")
-    loaded: type[Problem] = getattr(importlib.import_module(module), name)
-    return loaded
+    return resolve_name(problem) if isinstance(problem, str) else problem

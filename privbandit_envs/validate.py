@@ -1,4 +1,13 @@
-"""One-sentence errors for bad arguments: the value, and the way out."""
+"""Checks of arguments; an error is one sentence with the value and the way out.
+
+Every check takes one keyword, whose name the error repeats, and returns its value:
+
+    >>> count(n_arms=3)
+    3
+    >>> count(n_arms=0)
+    Traceback (most recent call last):
+    ValueError: n_arms must be an integer >= 1; got 0.
+"""
 
 import difflib
 import math
@@ -9,7 +18,7 @@ from numpy.typing import NDArray
 
 
 def number(**named: float) -> float:
-    """Return the one keyword's value if it is a finite real number; raise ValueError otherwise."""
+    """Return a finite number."""
     ((name, value),) = named.items()
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"{name} must be a finite number; got {value!r}.")
@@ -17,7 +26,7 @@ def number(**named: float) -> float:
 
 
 def at_least(minimum: float, **named: float) -> float:
-    """Return the one keyword's value if it is a finite number >= ``minimum``."""
+    """Return a finite number >= ``minimum``."""
     ((name, value),) = named.items()
     if number(**named) < minimum:
         raise ValueError(f"{name} must be >= {minimum:g}; got {value!r}.")
@@ -25,12 +34,12 @@ def at_least(minimum: float, **named: float) -> float:
 
 
 def positive(**named: float) -> float:
-    """Return the one keyword's value if it is a finite number > 0."""
+    """Return a finite number > 0."""
     return above(0, **named)
 
 
 def above(minimum: float, **named: float) -> float:
-    """Return the one keyword's value if it is a finite number > ``minimum``."""
+    """Return a finite number > ``minimum``."""
     ((name, value),) = named.items()
     if number(**named) <= minimum:
         raise ValueError(f"{name} must be > {minimum:g}; got {value!r}.")
@@ -38,7 +47,7 @@ def above(minimum: float, **named: float) -> float:
 
 
 def count(**named: int) -> int:
-    """Return the one keyword's value if it is an integer >= 1."""
+    """Return an integer >= 1."""
     ((name, value),) = named.items()
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
         raise ValueError(f"{name} must be an integer >= 1; got {value!r}.")
@@ -46,7 +55,7 @@ def count(**named: int) -> int:
 
 
 def seed(**named: int | None) -> int | None:
-    """Return the one keyword's value if it is None or an integer >= 0."""
+    """Return None or an integer >= 0."""
     ((name, value),) = named.items()
     if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__") or value < 0):
         raise ValueError(f"{name} must be an integer >= 0; got {value!r}.")
@@ -54,7 +63,7 @@ def seed(**named: int | None) -> int | None:
 
 
 def fraction(**named: float) -> float:
-    """Return the one keyword's value if it lies in [0, 1]."""
+    """Return a number in [0, 1]."""
     ((name, value),) = named.items()
     if not 0 <= number(**named) <= 1:
         raise ValueError(f"{name} must lie in [0, 1]; got {value!r}.")
@@ -62,7 +71,13 @@ def fraction(**named: float) -> float:
 
 
 def one_of(options: Iterable[str], **named: str) -> str:
-    """Return the one keyword's value if it is among ``options``; the error names the nearest one."""
+    """Return one of ``options``; the error names the nearest one.
+
+    Example:
+        >>> one_of(("laplace", "gaussian"), noise="gausian")
+        Traceback (most recent call last):
+        ValueError: noise must be one of laplace, gaussian; got 'gausian' (did you mean 'gaussian'?).
+    """
     ((name, value),) = named.items()
     known = list(options)
     if value not in known:
@@ -71,7 +86,12 @@ def one_of(options: Iterable[str], **named: str) -> str:
 
 
 def numbers(size: int, **named: object) -> NDArray[np.float64]:
-    """Return the one keyword's value as an array if it is ``size`` finite numbers."""
+    """Return ``size`` finite numbers as an array.
+
+    Example:
+        >>> numbers(2, theta=[0.6, 0.8])
+        array([0.6, 0.8])
+    """
     ((name, value),) = named.items()
     try:
         array = np.asarray(value, dtype=np.float64)
@@ -83,6 +103,6 @@ def numbers(size: int, **named: object) -> NDArray[np.float64]:
 
 
 def did_you_mean(value: object, known: Iterable[str]) -> str:
-    """Return ``" (did you mean 'x'?)"`` for the nearest known name, or nothing."""
+    """Return ``" (did you mean 'x'?)"`` for the nearest known name, or ``""`` if none is near."""
     near = difflib.get_close_matches(str(value), list(known), n=1, cutoff=0.5)
     return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,4 +1,4 @@
-"""Wrappers: measure regret, flatten contexts, and turn scores into assortments."""
+"""Wrappers that measure regret, flatten contexts, and turn scores into assortments."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,26 +14,38 @@ from privbandit_envs.problem import Array, Floats
 from privbandit_envs.spaces import Assortments, top_k
 from privbandit_envs.validate import count
 
+Checkpoints = Sequence[int] | NDArray[np.int64]
+
 
 class RegretCurve:
     """Cumulative pseudo-regret and reward at a few checkpoints; its memory does not grow with the rounds.
 
     Sums run from the first user to the last in double precision, so users added one by one or in groups of any size
-    give the same numbers, bit for bit. Users after the last checkpoint are not counted.
+    give the same numbers, bit for bit. After the last checkpoint the sums go on, but none is kept.
 
     Args:
         checkpoints: increasing numbers of users after which the sums are kept.
         on_checkpoint: called with the curve at every checkpoint.
 
     Attributes:
-        counted: how many users were added by their sums.
-        notes: further numbers at the checkpoints, by name, NaN where none was noted.
+        regret, reward: the sums at the checkpoints; 0 at those that are not reached yet.
+        users: how many users were added.
+        passed: how many checkpoints were reached.
+        counted: how many users were added by ``add_many``, as sums.
+        notes: further numbers at the checkpoints, by name; NaN where none was noted.
+
+    Raises:
+        ValueError: the checkpoints are not increasing integers >= 1.
+
+    Example:
+        >>> curve = RegretCurve([2, 4])
+        >>> curve.extend(np.array([0.5, 0.25, 0.0]), np.array([1.0, 0.0, 1.0]))
+        >>> curve.add(0.25, 0.0)
+        >>> curve.regret.tolist(), curve.reward.tolist()
+        ([0.75, 1.0], [1.0, 2.0])
     """
 
-    def __init__(
-        self, checkpoints: Sequence[int] | NDArray[Any], on_checkpoint: Callable[["RegretCurve"], None] | None = None
-    ) -> None:
-        """Start at zero users."""
+    def __init__(self, checkpoints: Checkpoints, on_checkpoint: Callable[["RegretCurve"], None] | None = None) -> None:
         self.checkpoints = np.asarray(checkpoints, dtype=np.int64)
         if self.checkpoints.ndim != 1 or not len(self.checkpoints) or (np.diff(self.checkpoints, prepend=0) < 1).any():
             raise ValueError(f"checkpoints must be increasing integers >= 1; got {checkpoints!r}.")
@@ -41,7 +53,7 @@ class RegretCurve:
         self.notes: dict[str, Floats] = {}
         self.total_regret = self.total_reward = 0.0
         self.users = self.passed = self.counted = 0
-        self._next = int(self.checkpoints[0])
+        self._aim()
         self._on_checkpoint = on_checkpoint
 
     def add(self, regret: float, reward: float) -> None:
@@ -62,7 +74,11 @@ class RegretCurve:
         self.total_regret, self.total_reward = float(regrets[-1]), float(rewards[-1])
 
     def add_many(self, users: int, regret: float, reward: float) -> None:
-        """Count users by their sums; they must not go beyond the next checkpoint."""
+        """Count users by their sums.
+
+        Raises:
+            ValueError: the users go beyond the next checkpoint.
+        """
         if not 0 < users <= self.to_next:
             raise ValueError(f"users must be 1, ..., {self.to_next}, the next checkpoint; got {users}.")
         self.total_regret += regret
@@ -73,14 +89,14 @@ class RegretCurve:
             self._mark(self.total_regret, self.total_reward)
 
     def note(self, **values: float) -> None:
-        """Keep further numbers at the last checkpoint that was passed."""
+        """Keep further numbers at the last checkpoint that was reached."""
         for name, value in values.items():
             row = self.notes.setdefault(name, np.full(len(self.checkpoints), np.nan))
             row[self.passed - 1] = value
 
     @property
     def to_next(self) -> int:
-        """How many users there are until the next checkpoint; a great many after the last one."""
+        """How many users are missing until the next checkpoint; 2^62 after the last one."""
         return self._next - self.users if self._next > 0 else 2**62
 
     def state(self) -> dict[str, Any]:
@@ -88,44 +104,55 @@ class RegretCurve:
         sums = {"total_regret": self.total_regret, "total_reward": self.total_reward}
         kept = {name: getattr(self, name)[: self.passed].tolist() for name in ("regret", "reward")}
         notes = {
-            name: [None if np.isnan(value) else value for value in row.tolist()] for name, row in self.notes.items()
+            name: [None if np.isnan(value) else value for value in row.tolist()]  # JSON has no NaN
+            for name, row in self.notes.items()
         }
         places = {"users": self.users, "passed": self.passed, "counted": self.counted}
         return {**sums, **kept, **places, "notes": notes}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from the sums of a curve with the same checkpoints."""
+        """Go on from the state of a curve with the same checkpoints."""
         self.total_regret, self.total_reward = state["total_regret"], state["total_reward"]
         self.users, self.passed, self.counted = state["users"], state["passed"], state["counted"]
         self.regret[: self.passed], self.reward[: self.passed] = state["regret"], state["reward"]
         self.notes = {name: np.array(row, dtype=np.float64) for name, row in state["notes"].items()}
+        self._aim()
+
+    def _aim(self) -> None:
+        """Find the next checkpoint; -1 after the last one."""
         self._next = int(self.checkpoints[self.passed]) if self.passed < len(self.checkpoints) else -1
 
     def _mark(self, regret: float, reward: float) -> None:
         self.regret[self.passed], self.reward[self.passed] = regret, reward
         self.passed += 1
-        self._next = int(self.checkpoints[self.passed]) if self.passed < len(self.checkpoints) else -1
+        self._aim()
         if self._on_checkpoint is not None:
             self._on_checkpoint(self)
 
 
 class RecordRegret(gym.Wrapper[Array, Any, Array, Any]):
-    """Measure every step's pseudo-regret and reward in ``self.curve``, whoever plays and however long.
+    """Measure every step's pseudo-regret and reward in ``self.curve``.
 
-    It also works inside what stable-baselines3 wraps around an environment; learning steps count.
+    It also works inside the wrappers of stable-baselines3; then learning steps count.
 
     Args:
         env: an environment whose ``info`` has ``regret``.
         curve: where to record, or the checkpoints of a new RegretCurve.
+
+    Example:
+        >>> env = RecordRegret(gym.make("privbandit/Linear-v0", n_arms=3, dim=2, theta=[0.6, 0.8]), [5, 10])
+        >>> _ = env.reset(seed=0)
+        >>> for _ in range(10):
+        ...     _ = env.step(0)
+        >>> env.curve.users, bool(0 < env.curve.regret[0] < env.curve.regret[1])
+        (10, True)
     """
 
-    def __init__(self, env: gym.Env[Array, Any], curve: RegretCurve | Sequence[int] | NDArray[Any]) -> None:
-        """Wrap the environment."""
+    def __init__(self, env: gym.Env[Array, Any], curve: RegretCurve | Checkpoints) -> None:
         super().__init__(env)
         self.curve = curve if isinstance(curve, RegretCurve) else RegretCurve(curve)
 
-    def step(self, action: Any) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
-        """Take the step and count its user."""
+    def step(self, action: object) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
         step = self.env.step(action)
         self.curve.add(step[4]["regret"], step[1])  # type: ignore[arg-type]
         return step
@@ -134,62 +161,67 @@ class RecordRegret(gym.Wrapper[Array, Any, Array, Any]):
 class RecordVectorRegret(VectorWrapper[Array, Array, Array]):
     """RecordRegret for a BanditVectorEnv; the users of a step count in the order of their slots."""
 
-    def __init__(self, env: VectorEnv[Any, Any, Any], curve: RegretCurve | Sequence[int] | NDArray[Any]) -> None:
-        """Wrap the vector environment."""
+    def __init__(self, env: VectorEnv[Any, Any, Any], curve: RegretCurve | Checkpoints) -> None:
         super().__init__(env)
         self.curve = curve if isinstance(curve, RegretCurve) else RegretCurve(curve)
 
     def step(self, actions: Array) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """Take the step and count its users."""
         step = self.env.step(actions)
         self.curve.extend(step[4].get("final_info", step[4])["regret"], step[1])
         return step
 
 
 class FlattenContext(gym.ObservationWrapper[Array, Any, Array], RecordConstructorArgs):
-    """Show contexts of shape (K, d) as vectors of length K d, as policies of stable-baselines3 expect."""
+    """Show contexts of shape (K, d) as vectors of length K d, as policies of stable-baselines3 expect.
+
+    Example:
+        >>> FlattenContext(gym.make("privbandit/Linear-v0", n_arms=3, dim=2)).observation_space.shape
+        (6,)
+    """
 
     def __init__(self, env: gym.Env[Array, Any]) -> None:
-        """Wrap the environment."""
         RecordConstructorArgs.__init__(self)
         super().__init__(env)
         self.observation_space = flat_space(env.observation_space)
 
     def observation(self, observation: Array) -> Array:
-        """Return the context as a vector."""
         return observation.reshape(-1)
 
 
 class ScoreAction(gym.ActionWrapper[Array, Any, Any], RecordConstructorArgs):
-    """Play an assortment problem by N real scores in [-1, 1]: the K items of the largest scores are offered."""
+    """Play an assortment problem by N real scores in [-1, 1]: the K items of the largest scores are offered.
+
+    Example:
+        >>> env = ScoreAction(gym.make("privbandit/Assortment-v0", n_items=4, capacity=2))
+        >>> env.action(np.array([0.5, -1.0, 0.1, 0.3], np.float32))
+        array([1, 0, 0, 1], dtype=int8)
+    """
 
     def __init__(self, env: gym.Env[Array, Any]) -> None:
-        """Wrap the environment."""
         RecordConstructorArgs.__init__(self)
         super().__init__(env)
         self.assortments = env.action_space
         self.action_space = score_space(env.action_space)
 
     def action(self, action: Array) -> Array:
-        """Return the 0/1 vector of the top K scores."""
         return top_scores(action, self.assortments)
 
 
-def flat_space(space: gym.Space[Any]) -> Box:
-    """Return the space of flattened elements of a Box."""
+def flat_space(space: gym.Space[object]) -> Box:
+    """Return the Box of a Box's elements as vectors."""
     if not isinstance(space, Box):
         raise TypeError(f"only Box contexts can be flattened; got {space}.")
     return Box(space.low.reshape(-1), space.high.reshape(-1), dtype=space.dtype.type)
 
 
-def score_space(space: gym.Space[Any]) -> Box:
+def score_space(space: gym.Space[object]) -> Box:
     """Return the space of one score in [-1, 1] for every item."""
     if not isinstance(space, Assortments):
         raise TypeError(f"only assortments can be played by scores; got {space}.")
     return Box(-1, 1, space.shape, np.float32)
 
 
-def top_scores(scores: Array, space: gym.Space[Any]) -> Array:
+def top_scores(scores: Array, space: gym.Space[object]) -> Array:
     """Return the assortments of the K largest scores; scores of shape (N,) or (n, N)."""
     assert isinstance(space, Assortments)
     scores = np.asarray(scores)
@@ -199,6 +231,11 @@ def top_scores(scores: Array, space: gym.Space[Any]) -> Array:
 
 
 def even_checkpoints(horizon: int, points: int = 200) -> NDArray[np.int64]:
-    """Return up to ``points`` evenly spaced numbers of users, the last of them the horizon."""
+    """Return up to ``points`` evenly spaced numbers of users, the last of them the horizon.
+
+    Example:
+        >>> even_checkpoints(10, points=4)
+        array([ 3,  5,  8, 10])
+    """
     steps = np.arange(1, points + 1, dtype=np.int64)
     return np.unique(-(-steps * count(horizon=horizon) // points))

@@ -1,9 +1,8 @@
 """The examples of docs/extending.md run as they stand, each a file in one folder."""
 
-import os
 import re
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 DOCS = Path(__file__).parents[1] / "docs"
 TEXT = (DOCS / "extending.md").read_text()
 FILES = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", TEXT, flags=re.DOTALL))
+Run = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPTS = [name for name in FILES if name.endswith(".py")]
 
 
@@ -22,31 +22,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    places = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": places}
-    return subprocess.run([sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True)
-
-
 def test_every_block_is_a_file_with_a_name() -> None:
     assert len(FILES) == len(re.findall(r"```(?:python|yaml)\n", TEXT)) > 5
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_an_example_runs(folder: Path, name: str) -> None:
-    done = run(folder, "-W", "error", name)
+def test_an_example_runs(folder: Path, name: str, python: Run) -> None:
+    done = python(folder, "-W", "error", name)
     assert done.returncode == 0, done.stderr
 
 
-def test_an_outsider_s_agent_is_audited_by_its_own_game(folder: Path) -> None:
-    audit = ("-m", "privbandit_agents.cli", "audit", "first_moment_game:watched-moment")
-    done = run(folder, *audit, "--epsilon", "1", "--runs", "400", "--out", "audit")
+def test_an_outsider_s_agent_is_audited_by_its_own_game(folder: Path, privbandit: Run) -> None:
+    options = ("--epsilon", "1", "--runs", "400", "--out", "audit")
+    done = privbandit(folder, "audit", "first_moment_game:watched-moment", *options)
     assert done.returncode == 0, done.stderr
     assert "reward 1 or -1 at x = e1" in done.stdout
 
 
-def test_the_experiment_runs(folder: Path) -> None:
-    done = run(folder, "-m", "privbandit_agents.cli", "reproduce", "moments.yaml", "--scale", "smoke", "--out", "runs")
+def test_the_experiment_runs(folder: Path, privbandit: Run) -> None:
+    done = privbandit(folder, "reproduce", "moments.yaml", "--scale", "smoke", "--out", "runs")
     assert done.returncode == 0, done.stderr
     assert "With a curator" in done.stdout
 

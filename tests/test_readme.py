@@ -7,11 +7,10 @@ from pathlib import Path
 
 import gymnasium as gym
 import pytest
-from privbandit_agents.experiments.experiment import parse_experiment
-from privbandit_agents.experiments.offline.study import OfflineStudy
-from privbandit_agents.experiments.plan import read_plan
-from privbandit_agents.experiments.reproduce import Study, prepare, prepared
-from privbandit_agents.experiments.settings import from_yaml
+from privbandit_agents.experiments.spec.experiment import parse_experiment
+from privbandit_agents.experiments.spec.sweep import read_sweep
+from privbandit_agents.experiments.spec.yaml_text import from_yaml
+from privbandit_agents.experiments.study import prepare, prepared
 from privbandit_agents.testing import check_agent
 
 from privbandit_envs.testing import check_bandit_env
@@ -70,16 +69,11 @@ def test_the_examples_of_sweeps_can_be_run(tmp_path: Path) -> None:
     plan, including, experiment, _, offline = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)
     for name, text in {"linear": plan, "more": including, "mine": experiment, "offline": offline}.items():
         (tmp_path / f"{name}.yaml").write_text(text)
-    assert len(read_plan(tmp_path / "linear.yaml").trials("linear.yaml")) == 7 * 20
-    assert len(read_plan(tmp_path / "more.yaml").trials("more.yaml")) == 7 * 5 + 2
+    assert len(read_sweep(tmp_path / "linear.yaml").trials("linear.yaml")) == 7 * 20
+    assert len(read_sweep(tmp_path / "more.yaml").trials("more.yaml")) == 7 * 5 + 2
     study, compared = (prepare(str(tmp_path / f"{name}.yaml")) for name in ("mine", "offline"))
-    assert isinstance(compared, OfflineStudy) and len(compared.tasks) == 3 * 20 * (3 + 3 + 1)
-    assert (
-        isinstance(study, Study)
-        and len(study.trials) == 6 * 30
-        and len(study.measures) == 1
-        and len(study.figures) == 2
-    )
+    assert len(compared.jobs) == 3 * 20 * (3 + 3 + 1)
+    assert len(study.jobs) == 6 * 30 and len(study.measures) == 1 and len(study.figures) == 2
 
 
 @pytest.mark.filterwarnings("ignore:fliphat")

@@ -45,6 +45,7 @@ GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names"))
 ZOO = tuple(f"{A}.{name}" for name in ("zoo", "registry", "saving", "play", "snapshots", "classifiers"))
 BENCH = frozenset(
     {
+        "crc32c",
         "filelock",
         "joblib",
         "matplotlib",
@@ -53,7 +54,6 @@ BENCH = frozenset(
         "pydantic_core",
         "rich",
         "ruamel",
-        "yaml",
         "threadpoolctl",
         "gymnasium",
         "tensorboard",

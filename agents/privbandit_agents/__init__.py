@@ -7,7 +7,7 @@ from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.registry import make, register_agent
 from privbandit_agents.saving import load, save
 from privbandit_agents.zoo import AGENTS
-from privbandit_envs import __version__
+from privbandit_envs import __version__ as __version__
 
 __all__ = [
     "AGENTS",

@@ -1,6 +1,6 @@
 """The agents that predict labels, as scikit-learn estimators: private and public rows at rest, one fit.
 
-The code that learns is the agents'; here rows are checked, scaled and handed over.
+The agents learn; this module checks and scales rows, and hands them over.
 """
 
 import copy
@@ -8,13 +8,14 @@ import dataclasses
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from privbandit_agents.base.labels import SCALES, LabelAgent, ends_of
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.labels import SCALES, Floats, LabelAgent, Labels, ends_of
 from privbandit_agents.registry import field_names, find, settings_of
 from privbandit_envs.families.classification import min_max
 from privbandit_envs.validate import one_of
@@ -27,11 +28,10 @@ try:
 except ImportError as error:
     raise ImportError("the classifiers need scikit-learn; run pip install 'privbandit[data]'.") from error
 
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
-CHUNK = 2**15
+Randomness = int | np.random.Generator | np.random.RandomState | None
+ROWS_A_BLOCK = 2**15
 """Most rows that are scaled and reported at once."""
-ENTRIES = 2**22
+FEATURES_A_BLOCK = 2**22
 """Most features that are scaled at once."""
 
 
@@ -40,14 +40,13 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     *Formal guarantees.* Those of the agent, for every private row, features and label together; ``guarantee_`` says
     which. Whatever is read beside the reports (the features' scale, the classes, the agent's public data) depends on
-    the public rows, the settings and the number of private rows alone. Private features that are not finite count as
-    the middle of their scale, private labels that are no class as the first one, so that no row stops the others; that
-    y is text where classes are numbers, or the other way round, is refused, as its type is the table's. Each
-    ``fit`` spends the budget once (``ledger_`` is of the last one); fits on the same people add up, if their noise is
-    fresh: an integer ``random_state`` is for reproduction, must be secret, and is for one fit, and so is a generator
-    that ``sklearn.base.clone`` or a search over a grid has copied: noise that is used twice cancels out.
-    ``aggregate=True`` draws the sum of the reports directly where it has an exact law, from the rows themselves: for
-    simulation.
+    the public rows, the settings and the number of private rows alone. No row stops the others: private features that
+    are not finite count as the middle of their scale, private labels that are no class as the first one. Text labels
+    for numeric classes, or the reverse, are refused, since that is a property of the table. Each ``fit`` spends the
+    budget once, and ``ledger_`` belongs to the last one. Fits on the same people add up if their noise is fresh; noise
+    that is used twice cancels out. So an integer ``random_state``, or a generator that ``sklearn.base.clone`` or a grid
+    search has copied, is for one fit: it is for reproduction and must be secret. ``aggregate=True`` draws the sum of
+    the reports at once from the rows themselves, where that sum has an exact law: for simulation.
 
     Attributes:
         classes_: the labels, shape (K,).
@@ -57,23 +56,30 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ledger_: what it has paid; None for an agent without privacy.
     """
 
-    classes: Any
-    feature_range: tuple[Any, Any]
+    classes: ArrayLike | None
+    feature_range: tuple[ArrayLike, ArrayLike]
     scale_by: str
     aggregate: bool
-    random_state: Any
+    random_state: Randomness
 
     @abstractmethod
     def chosen(self) -> tuple[str, dict[str, Any]]:
         """Return the agent's name and its settings."""
 
-    def fit(self, X: Any, y: Any, X_public: Any = None, y_public: Any = None) -> Any:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None,
+        X_public: ArrayLike | None = None,
+        y_public: ArrayLike | None = None,
+    ) -> Self:
         """Learn from private rows X (n, d), y (n,) and public rows X_public (n_Q, d), y_public (n_Q,).
 
         Raises:
             ValueError: public rows that are not finite, or with a label outside the classes; fewer than two classes;
                 labels that are text where the classes are numbers or the other way round; a setting out of range.
         """
+        # the rows
         private, labels = self.private_rows(X, y)
         if (X_public is None) != (y_public is None):
             raise ValueError("X_public and y_public must be given together; one is None.")
@@ -82,11 +88,13 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_consistent_length(known, answers)
         if known.shape[1] != self.n_features_in_:
             raise ValueError(f"X_public must have the {self.n_features_in_} features of X; got {known.shape[1]}.")
+        # classes and scale: public
         self.classes_ = self.public_classes(answers)
         self.check_type(labels)
         ends = ends_of(self.feature_range, self.n_features_in_)
         by_public = one_of(SCALES, scale_by=self.scale_by) == "public" and len(known)
         self.scale_ = np.stack([known.min(axis=0), known.max(axis=0)]) if by_public else ends
+        # the agent learns
         self.agent_ = self.built((self.scaled(known), self.index(answers)), len(labels))
         for part in self.parts(len(labels)):
             self.agent_.learn_labels(self.scaled(private[part]), self.numbered(labels[part])[0], self.aggregate)
@@ -96,10 +104,10 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def parts(self, n: int) -> Iterator[slice]:
         """Yield rows in blocks, so that what is computed from them stays small."""
-        size = max(min(CHUNK, ENTRIES // self.n_features_in_), 1)
+        size = max(min(ROWS_A_BLOCK, FEATURES_A_BLOCK // self.n_features_in_), 1)
         return (slice(start, start + size) for start in range(0, n, size))
 
-    def private_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
+    def private_rows(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Array, Array]:
         """Return private rows and labels as arrays; large ones of float32 are not copied.
 
         Raises:
@@ -115,7 +123,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_consistent_length(private, labels)
         return private, labels
 
-    def built(self, public: tuple[Floats, Labels], users: int) -> LabelAgent:
+    def built(self, public: tuple[Floats, Labels], users: int) -> LabelAgent[Any]:
         """Return the agent before it has learned.
 
         Raises:
@@ -134,7 +142,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         agent.name = name
         return agent
 
-    def public_classes(self, answers: Any) -> Any:
+    def public_classes(self, answers: Array) -> Array:
         """Return the classes: the setting's, or those of the public rows."""
         if self.classes is None and not len(answers):
             raise ValueError("classes must be given where there are no public rows; got None.")
@@ -144,20 +152,20 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"there must be at least two classes; got {classes.tolist()}, one class: give classes=.")
         return classes
 
-    def check_type(self, labels: Any) -> None:
+    def check_type(self, labels: Array) -> None:
         """Raise if labels are text and the classes are not, or the other way round; they could not match."""
         private, public = ("text" if values.dtype.kind in "STU" else "numbers" for values in (labels, self.classes_))
         if labels.dtype != object and self.classes_.dtype != object and private != public:
             raise ValueError(f"y must be {public}, as the classes {self.classes_.tolist()} are; got {private}.")
 
-    def index(self, labels: Any) -> Labels:
+    def index(self, labels: Array) -> Labels:
         """Return the number of every label of public rows."""
         found, strange = self.numbered(labels)
         if np.any(strange):
             raise ValueError(f"y_public must hold the classes {self.classes_.tolist()}; got {labels[strange][0]!r}.")
         return found
 
-    def numbered(self, labels: Any) -> tuple[Labels, NDArray[np.bool_]]:
+    def numbered(self, labels: Array) -> tuple[Labels, NDArray[np.bool_]]:
         """Return the number of every label, 0 for one that is no class, and which these are."""
         if not {self.classes_.dtype.kind, labels.dtype.kind} <= set("biufUS"):
             found = looked_up(self.classes_, labels)
@@ -166,11 +174,11 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         strange = self.classes_[found] != labels
         return np.where(strange, 0, found).astype(np.int64), np.asarray(strange, np.bool_)
 
-    def scaled(self, x: Any) -> Floats:
+    def scaled(self, x: Array) -> Floats:
         """Return rows in the unit cube."""
         return min_max(np.where(np.isfinite(x), x, self.scale_.mean(axis=0)), self.scale_)
 
-    def reprocessed(self, **settings: Any) -> Any:
+    def reprocessed(self, **settings: object) -> Self:
         """Return a fitted copy with other settings of what is made of the reports; no privacy is spent.
 
         Raises:
@@ -192,17 +200,18 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def note(self, settings: Mapping[str, Any]) -> None:
         """Take over changed settings of the agent as parameters."""
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the estimated probabilities of the classes, shape (n, K)."""
         check_is_fitted(self)
         x = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
         refuse_infinite(x, "X")
         return np.concatenate([self.agent_.chances(self.scaled(x[part])) for part in self.parts(len(x))])
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: ArrayLike) -> Array:
         """Return the likeliest class of each row, shape (n,)."""
         best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
+        likeliest: Array = self.classes_[best]
+        return likeliest
 
 
 class AgentClassifier(LabelClassifier):
@@ -213,8 +222,8 @@ class AgentClassifier(LabelClassifier):
         settings: of its Config; a ``horizon`` among them is by default the number of private rows.
         classes: the labels that exist, known to the public; None: those of the public rows.
         feature_range: (low, high) of the features, numbers or arrays (d,).
-        scale_by: ``"public"``: features are scaled by the public rows (Theorem 8 of the LPCT paper), by the range
-            where there are none; ``"range"``: always by the range.
+        scale_by: ``"public"`` scales features by the public rows (Theorem 8 of the LPCT paper), and by the range if
+            there are none; ``"range"`` always by the range.
         aggregate: whether to draw the sum of the reports at once where its law is exact.
         random_state: seed or numpy generator of the agent.
     """
@@ -224,23 +233,20 @@ class AgentClassifier(LabelClassifier):
         agent: str = "lpct",
         settings: Mapping[str, Any] | None = None,
         *,
-        classes: Any = None,
-        feature_range: tuple[Any, Any] = (0.0, 1.0),
+        classes: ArrayLike | None = None,
+        feature_range: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
         scale_by: str = "public",
         aggregate: bool = False,
-        random_state: Any = None,
+        random_state: Randomness = None,
     ) -> None:
-        """Keep the settings; ``fit`` checks them."""
         self.agent, self.settings = agent, settings
         self.classes, self.feature_range, self.scale_by = classes, feature_range, scale_by
         self.aggregate, self.random_state = aggregate, random_state
 
     def chosen(self) -> tuple[str, dict[str, Any]]:
-        """Return the agent's name and its settings."""
         return self.agent, dict(self.settings or {})
 
     def note(self, settings: Mapping[str, Any]) -> None:
-        """Change the agent's settings."""
         self.settings = {**(self.settings or {}), **settings}
 
 
@@ -253,19 +259,9 @@ class LPCTClassifier(LabelClassifier):
     and ``LabelClassifier``. Without public rows ``classes`` must be given, and the cells are halved in turn.
 
     Args:
-        epsilon: budget of every private row, > 0; infinity adds no noise.
-        report: as in ``lpct``.
-        partition: ``"max-edge"``, ``"occupied"``, ``"random"`` or ``"cart"``.
-        depth: of the tree; None: by the number of private rows, epsilon and the report.
-        weight: lambda in (8); None: by the variance of the noise.
-        trust: without ``weight``, the worth of a public row in private rows without noise.
-        drift: without ``weight``, how far public means may be from the private ones; 0: both have the same law.
-        tau: distance of a node's mean from its parent's; infinity: no shrinkage.
-        classes: the labels that exist, known to the public; None: those of the public rows.
-        feature_range: (low, high) of the features, numbers or arrays (d,).
-        scale_by: ``"public"``: features are scaled by the public rows, by the range where there are none; ``"range"``.
-        aggregate: whether to draw the sum of the reports at once where its law is exact.
-        random_state: seed or numpy generator of the noise.
+        epsilon, report, partition, depth, weight, trust, drift, tau: settings of ``lpct``; its ``Config`` explains
+            them, with private rows in place of users.
+        classes, feature_range, scale_by, aggregate, random_state: as in ``AgentClassifier``.
     """
 
     def __init__(
@@ -279,25 +275,22 @@ class LPCTClassifier(LabelClassifier):
         trust: float = 1.0,
         drift: float = 0.3,
         tau: float = 0.5,
-        classes: Any = None,
-        feature_range: tuple[Any, Any] = (0.0, 1.0),
+        classes: ArrayLike | None = None,
+        feature_range: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
         scale_by: str = "public",
         aggregate: bool = False,
-        random_state: Any = None,
+        random_state: Randomness = None,
     ) -> None:
-        """Keep the settings; ``fit`` checks them."""
         self.epsilon, self.report, self.partition, self.depth = epsilon, report, partition, depth
         self.weight, self.trust, self.drift, self.tau = weight, trust, drift, tau
         self.classes, self.feature_range, self.scale_by = classes, feature_range, scale_by
         self.aggregate, self.random_state = aggregate, random_state
 
     def chosen(self) -> tuple[str, dict[str, Any]]:
-        """Return the agent's name and its settings."""
         names = ("epsilon", "report", "partition", "depth", "weight", "trust", "drift", "tau")
         return "lpct", {name: getattr(self, name) for name in names}
 
     def note(self, settings: Mapping[str, Any]) -> None:
-        """Change the parameters."""
         self.set_params(**settings)
 
 
@@ -307,11 +300,11 @@ def unquoted(message: str) -> str:
     return message if shown == message else f"{shown} (the rest is not shown: it may be raw data)."
 
 
-def looked_up(classes: Any, labels: Any) -> Labels:
+def looked_up(classes: Array, labels: Array) -> Labels:
     """Return the number of every label among classes of any type, -1 for one that is none."""
-    numbers = {label: number for number, label in enumerate(classes.tolist())}
+    numbers: dict[object, int] = {label: number for number, label in enumerate(classes.tolist())}
 
-    def number_of(label: Any) -> int:
+    def number_of(label: object) -> int:
         try:
             return numbers.get(label, -1)
         except TypeError:  # it has no hash
@@ -320,14 +313,13 @@ def looked_up(classes: Any, labels: Any) -> Labels:
     return np.array([number_of(label) for label in labels.tolist()], np.int64)
 
 
-def finite_rows(x: Any, name: str) -> Floats:
+def finite_rows(x: ArrayLike, name: str) -> Floats:
     """Return finite rows (n, d)."""
     checked = check_array(x, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0, input_name=name)
-    rows: Floats = refuse_infinite(checked, name)
-    return rows
+    return refuse_infinite(checked, name)
 
 
-def refuse_infinite(x: Any, name: str) -> Any:
+def refuse_infinite(x: Array, name: str) -> Array:
     """Return rows if all of them are finite.
 
     Raises:
@@ -338,7 +330,7 @@ def refuse_infinite(x: Any, name: str) -> Any:
     return x
 
 
-def generator(random_state: Any) -> np.random.Generator:
+def generator(random_state: Randomness) -> np.random.Generator:
     """Return a generator for scikit-learn's ways to name one."""
     if isinstance(random_state, np.random.Generator):
         return random_state

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.experiments import Trial, run_trial
-from privbandit_agents.experiments.cells import cells_of
-from privbandit_agents.experiments.measured import measured, reading_of
+from privbandit_agents.experiments.analysis.cells import Cells
+from privbandit_agents.experiments.analysis.readings import TrialReading
+from privbandit_agents.experiments.jobs.job import Desk
+from privbandit_agents.experiments.running.attempt import run_job
 from privbandit_agents.registry import field_names, find
 from privbandit_agents.zoo import AGENTS
 from scipy import stats
@@ -79,12 +81,12 @@ def test_sums_of_reports_have_the_law_of_reports(name: str) -> None:
     env = environment()
     env.reset(seed=1)
     agent: Any = make(name, env, seed=1, **EASY[name])
-    if not hasattr(agent, "report_sum"):
+    if not hasattr(agent, "channel"):
         return
     contexts = env.unwrapped.support.contexts[:2]
     actions, feedback, counts = np.array([0, 1]), np.array([1.0, -1.0]), np.array([400, 200])
     repeated = [np.repeat(part, counts, axis=0) for part in (contexts, actions, feedback)]
-    single = np.array([agent.decode(agent.randomize(*repeated)).sum(axis=0) for _ in range(1500)])
+    single = np.array([agent.channel.decode(agent.randomize(*repeated)).sum(axis=0) for _ in range(1500)])
     summed = np.array([agent.randomize_sum(contexts, actions, feedback, counts) for _ in range(3000)])
     for ours, theirs in zip(summed.T, single.T, strict=True):
         assert stats.ks_2samp(ours, theirs).pvalue > 1e-4
@@ -137,11 +139,12 @@ def test_experiments_read_errors_of_predictions(tmp_path: Path) -> None:
         outcome.result.mad.tolist()  # type: ignore[union-attr]
         for outcome in outcomes
     ]
-    (cell,) = cells_of(trials)
-    above, below = reading_of(cell, "mad", [cell]).at(np.array([2000.0, 4000.0]), np.array([0, 1]), measured(outcomes))
-    assert above[:, -1].tolist() == [outcome.result.mad[-1] for outcome in outcomes]  # type: ignore[index]
-    assert (below == 1).all()
+    results = {trial.name: run_job(trial, Desk(tmp_path)) for trial in trials}
+    (cell,) = Cells.of(trials)
+    values = TrialReading(cell, "mad", np.array([2000.0, 4000.0])).read(results)
+    assert values.above[:, -1].tolist() == [outcome.result.mad[-1] for outcome in outcomes]  # type: ignore[index]
+    assert (values.below == 1).all() and values.replications.tolist() == [0, 1]
     plain = Trial("privbandit/Linear-v0", "uniform", 4000, 0, world, checkpoints=4)
-    (cell,) = cells_of([plain])
+    (cell,) = Cells.of([plain])
     with pytest.raises(ValueError, match="it predicts no rewards"):
-        reading_of(cell, "mse", [cell]).at(np.array([9.0]), np.array([0]), measured([run_trial(plain, tmp_path)]))
+        TrialReading(cell, "mse", np.array([9.0])).read({plain.name: run_job(plain, Desk(tmp_path))})

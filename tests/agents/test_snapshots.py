@@ -10,8 +10,7 @@ import pytest
 from privbandit_agents import snapshots
 from privbandit_agents.base import state
 from privbandit_agents.experiments import Trial, run_trial
-from privbandit_agents.experiments import trial as trials
-from privbandit_agents.experiments.claims import unfinished
+from privbandit_agents.experiments.names import unfinished
 
 from privbandit_envs.wrappers import RegretCurve
 
@@ -68,7 +67,7 @@ def test_a_run_that_is_cut_off_twice_gives_what_it_would_have_given(trial: Trial
 
 def test_the_seconds_of_all_processes_count(tmp_path: Path) -> None:
     interrupted(TRIALS[1], tmp_path, 190)
-    kept = snapshots.Snapshots(unfinished(tmp_path, TRIALS[1].name, "npz"), trials.label(TRIALS[1]))
+    kept = snapshots.Snapshots(unfinished(tmp_path, TRIALS[1].name, "npz"), TRIALS[1].snapshot_label)
     env = TRIALS[1].make_env()
     kept.resume(env, TRIALS[1].make_agent(env), RegretCurve(np.arange(1, 201) * 5))
     assert 0 < kept.seconds_before < run_trial(TRIALS[1], tmp_path).result.seconds
@@ -102,7 +101,7 @@ def test_no_flipped_bit_stops_a_trial(tmp_path: Path) -> None:
         damaged = bytearray(raw)
         damaged[position] ^= 1 << (position % 8)
         path.write_bytes(damaged)
-        kept, agent = snapshots.Snapshots(path, trials.label(trial)), trial.make_agent(env)
+        kept, agent = snapshots.Snapshots(path, trial.snapshot_label), trial.make_agent(env)
         curve = RegretCurve(np.arange(1, 201) * 5)
         resumed = kept.resume(env, agent, curve)  # harmless where the bit is in a part that is not read
         assert (resumed is None) == (curve.users == 0)
@@ -121,7 +120,7 @@ def test_a_snapshot_that_cannot_be_used_is_not(damage: str, tmp_path: Path, monk
     elif damage == "foreign":
         np.savez(path, json=np.array('{"label": 3}'))
     else:
-        monkeypatch.setattr(trials, "code", lambda: {"privbandit": "0.0.0"})
+        monkeypatch.setattr("privbandit_agents.experiments.jobs.trial.code", lambda: {"privbandit": "0.0.0"})
     seen: list[int] = []
     again = run_trial(trial, tmp_path / "cut", lambda curve: seen.append(curve.passed)).result
     assert seen[0] == 1 and np.array_equal(again.regret, whole.regret)

@@ -6,18 +6,20 @@ reveal; the target user's own action is left out, as joint privacy allows.
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.random import Generator
+from numpy.typing import ArrayLike
 
 from privbandit_agents.audits.claims import Claim, Floats, Game
-from privbandit_agents.audits.events import bound_of, choose
+from privbandit_agents.audits.lower_bounds import bound_of, choose
 from privbandit_agents.audits.records import Pair, Records, drawn, pairs, world_for
 from privbandit_agents.audits.reports import Contrast, flattened
+from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.registry import field_names, find, make, spaces_of
 
@@ -56,25 +58,30 @@ class AgentGame(Game):
         if env and self.world:
             raise ValueError(f"{name} is audited in a world of its game's own ({self.world['id']}); name none.")
         self.env = gym.make(**self.world) if self.world else gym.make(env) if env else world_for(name)
-        self.claim = self.claimed(self.agent(0))
+        self.claim = self.claimed()
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Set up what the game needs beyond its world and its claim; called once."""
 
     def agent(self, seed: int) -> Any:
-        """Return a fresh agent."""
         return make(self.name, self.env, seed=seed, **self.config)
 
-    def claimed(self, agent: Any) -> Claim:
+    def run_by_run(self, runs: int, rng: Generator, statistics: Callable[[Any], Floats]) -> Floats:
+        """Return the statistics of so many runs, each with a fresh agent, shape (runs, k)."""
+        return np.stack([statistics(self.agent(int(rng.integers(2**31)))) for _ in range(runs)])
+
+    def claimed(self) -> Claim:
         """Return what the agent's guarantee claims; zCDP that is not of Gaussian type is converted."""
-        promise = agent.guarantee
-        delta = promise.delta or self.delta
+        agent = self.agent(0)
+        promise, delta = agent.guarantee, agent.guarantee.delta or self.delta
         if agent.gaussian and promise.rho is not None:
             return Claim(promise.epsilon or math.inf, delta, promise.rho)
-        if promise.epsilon is None and promise.rho is None:
-            raise ValueError(f"{self.name} promises neither epsilon nor rho: there is nothing to audit.")
-        if promise.epsilon is None:
+        if promise.epsilon is not None:
+            return (Claim.gaussian if agent.gaussian else Claim)(promise.epsilon, promise.delta or 0.0)
+        if promise.rho is not None:
             return Claim(rho_to_epsilon(promise.rho, delta), delta)
-        return (
-            Claim.gaussian(promise.epsilon, delta) if agent.gaussian else Claim(promise.epsilon, promise.delta or 0.0)
-        )
+        raise ValueError(f"{self.name} promises neither epsilon nor rho: there is nothing to audit.")
 
 
 class AnyAgentGame(AgentGame):
@@ -84,16 +91,15 @@ class AnyAgentGame(AgentGame):
     pilots: ClassVar[int]
     """Runs of each world and each pair, half of which suggest statistics and half of which score the pair."""
 
-    def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
+    def prepare(self) -> None:
         """Find the pair of records that is told apart best."""
-        super().__init__(name, config, env)
         self.others = drawn(self.env)
         best = -1.0
         for pair in pairs(self.env, self.others):
             contrast, found = self.tried(pair)
             if found > best:
                 best, self.records, self.contrast, self.pair = found, pair, contrast, pair.words
-        if self.contrast.constant:
+        if not len(self.contrast.kept):
             self.unseen = "anything: all that was looked at was the same in every run"
 
     def tried(self, pair: Pair) -> tuple[Contrast, float]:
@@ -107,7 +113,6 @@ class AnyAgentGame(AgentGame):
         return contrast, epsilon if rho is None else rho
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the statistics of so many runs."""
         return self.contrast(self.observed(self.records, world, runs, rng))
 
     @abstractmethod
@@ -123,7 +128,6 @@ class LocalGame(AnyAgentGame):
     pilots = 2000
 
     def observed(self, pair: Pair, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the reports of so many users with the same record."""
         agent, users = self.agent(int(rng.integers(2**31))), max(runs, LEAST)
         records = pair.users(world, users)
         report = agent.randomize(records.contexts, records.actions, records.feedback)
@@ -142,11 +146,9 @@ class JointGame(AnyAgentGame):
     pilots = 100
 
     def observed(self, pair: Pair, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the actions towards the probes, of every run."""
-        seeds = rng.integers(2**31, size=runs)
-        return np.array([self.readings(self.agent(int(seed)), pair.users(world, 1)) for seed in seeds])
+        return self.run_by_run(runs, rng, lambda agent: self.readings(agent, pair.users(world, 1)))
 
-    def readings(self, agent: Any, target: Records) -> Floats:
+    def readings(self, agent: AnyAgent, target: Records) -> Floats:
         """Serve the target and then others; return the actions towards the probes after each change, flattened."""
         probes, served = self.others.contexts[:PROBES], 0
         limit = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
@@ -159,7 +161,7 @@ class JointGame(AnyAgentGame):
             found.append(self.as_numbers(agent.select_action(probes)))
         return np.concatenate(found + found[-1:] * (READINGS - len(found)))
 
-    def as_numbers(self, actions: Any) -> Floats:
+    def as_numbers(self, actions: ArrayLike) -> Floats:
         """Return actions as numbers: one indicator for each arm."""
         _, space = spaces_of(self.env)
         chosen = np.asarray(actions)

@@ -15,6 +15,7 @@ from scipy.linalg import solve_triangular, toeplitz
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim, Floats
+from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.privacy.mechanisms.counters import square_root_coefficients
 
 CAPACITY = 10
@@ -34,23 +35,16 @@ def probes(first: Floats, second: Floats) -> Floats:
 class AssortmentGame(AgentGame):
     """The scores of two kinds of items are compared by probes; a subclass says who is served, and what it tells."""
 
-    world: ClassVar = {
-        "id": "privbandit/Assortment-v0",
-        "n_items": 2 * CAPACITY,
-        "capacity": CAPACITY,
-        "dim": 2,
-        "horizon": 4096,
-    }
+    world: ClassVar = dict(id="privbandit/Assortment-v0", n_items=2 * CAPACITY, capacity=CAPACITY, dim=2, horizon=4096)
 
     @abstractmethod
-    def statistic(self, agent: Any, world: int) -> Floats:
+    def statistic(self, agent: AnyAgent, world: int) -> Floats:
         """Serve an agent; return what is seen."""
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the statistics of so many runs."""
-        return np.stack([self.statistic(self.agent(int(rng.integers(2**31))), world) for _ in range(runs)])
+        return self.run_by_run(runs, rng, lambda agent: self.statistic(agent, world))
 
-    def serve(self, agent: Any, features: Floats, bought: int) -> None:
+    def serve(self, agent: AnyAgent, features: Floats, bought: int) -> None:
         """Serve a user who was offered items with features (k, 2) and bought one of them, or -1."""
         context, offered = np.ones((2 * CAPACITY, 3)), np.arange(2 * CAPACITY) < len(features)
         context[:, :2] = 0.0
@@ -69,18 +63,12 @@ class GramGame(AssortmentGame):
     statistics = ("V11 - V22 after 1, 2, 4, ... users, summed", "the same after every user, decorrelated")
     seen = f"V11 / V22 after each of {ROUNDS} users, as {PROBES} probes read it from their assortments"
     unseen = "the releases of theta, later targets, and other pairs of records"
-    settings: ClassVar = {  # nearly all of the budget for PrivateCov, and a new V for every user
-        "mle_share": 0.05,
-        "calls": 1,
-        "exploration": 1,
-        "growth": 1.0,
-        "bonus_scale": 1e9,
-        "horizon": ROUNDS,
-    }
+    settings: ClassVar = dict(  # nearly all of the budget for PrivateCov, and a new V for every user
+        mle_share=0.05, calls=1, exploration=1, growth=1.0, bonus_scale=1e9, horizon=ROUNDS
+    )
 
-    def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
-        """Prepare the probes, and what decorrelates the readings."""
-        super().__init__(name, config, env)
+    def prepare(self) -> None:
+        """Set up the probes, and what decorrelates the readings."""
         coefficients = square_root_coefficients(ROUNDS)
         decoder = toeplitz(coefficients, np.zeros(ROUNDS))
         self.whiten = coefficients @ solve_triangular(decoder, np.eye(ROUNDS), lower=True)
@@ -95,8 +83,9 @@ class GramGame(AssortmentGame):
         middle = (2 if agent.cov.published else 1) * agent.cov.shift()
         return float(min(1.5, 6 * agent.cov.counter.standard_deviation(1) / (math.sqrt(2) * middle)))
 
-    def claimed(self, agent: Any) -> Claim:
+    def claimed(self) -> Claim:
         """Return the claim of PrivateCov's releases: their share of rho, or what (epsilon, delta) leaves them."""
+        agent = self.agent(0)
         guarantee = agent.guarantee
         rho = agent.cov.counter.rho if guarantee.rho is None else (1 - agent.config.mle_share) * guarantee.rho
         return Claim(guarantee.epsilon or np.inf, guarantee.delta or 1e-5, rho)
@@ -129,7 +118,7 @@ class NewtonGame(AssortmentGame):
     settings: ClassVar = {"first": 1, "steps": 1}  # the target is a batch of its own, with one step
     bank = probes(np.array([[1.0, 0.0]]), np.array([[-1.0, 0.0]]))
 
-    def statistic(self, agent: Any, world: int) -> Floats:
+    def statistic(self, agent: AnyAgent, world: int) -> Floats:
         """Serve the target, and look at one probe."""
         self.serve(agent, np.array([[FAR * (1 - 2 * world), 0.0]]), 0)
         return np.asarray(agent.select_action(self.bank))[0, :1].astype(np.float64)

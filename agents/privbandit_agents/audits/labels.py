@@ -10,6 +10,7 @@ from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.base.agent import NEVER
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
+from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
 WORLD = {"id": "privbandit/Classification-v0", "horizon": 1000}
 CORNERS = np.array([[0.0, 0.0], [1.0, 1.0]])
@@ -30,9 +31,8 @@ class LeafGame(AgentGame):
     world: ClassVar = WORLD
     settings: ClassVar = {"splits": 2}
 
-    def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
+    def prepare(self) -> None:
         """Find the direction in which the two worlds differ most."""
-        super().__init__(name, config, env)
         means = [self.estimates(world, PILOTS, np.random.default_rng(7 + world)).mean(axis=0) for world in (0, 1)]
         self.direction = means[0] - means[1]
 
@@ -43,24 +43,22 @@ class LeafGame(AgentGame):
 
     def estimates(self, world: int, runs: int, rng: Generator) -> Floats:
         """Return the estimates from the reports, flattened."""
-        estimates: Floats = self.agent(0).report.estimate(self.reports(world, runs, rng)).reshape(runs, -1)
+        estimates: Floats = self.agent(0).learner.report.estimate(self.reports(world, runs, rng)).reshape(runs, -1)
         return estimates
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return what is seen of one world."""
-        reports, device = self.reports(world, runs, rng), self.agent(0)
-        leaves, labels = device.encode(CORNERS, np.ones(2, int), np.ones(2))
-        cells, values = device.report.encode(leaves, labels)
+        reports, learner = self.reports(world, runs, rng), self.agent(0).learner
+        cells, values = learner.encode(CORNERS, np.ones(2, int))
         likelihood = [
-            device.report.randomizer.log_likelihood(reports, int(cells[k]), None if values is None else values[k])
+            learner.report.randomizer.log_likelihood(reports, int(cells[k]), None if values is None else values[k])
             for k in (0, 1)
         ]
-        projection = device.report.estimate(reports).reshape(runs, -1) @ self.direction
+        projection = learner.report.estimate(reports).reshape(runs, -1) @ self.direction
         return np.stack([projection, likelihood[0] - likelihood[1]], axis=1)
 
 
 class MomentGame(AgentGame):
-    """The first user sends a vector about features and label, of one of two records far apart."""
+    """The first user has one of two records far apart, and sends a vector of its features and label."""
 
     pair = "label 0 or 1 at features (0, 0)"
     statistics = ("projection on the difference of records", "log-likelihood ratio")
@@ -70,25 +68,24 @@ class MomentGame(AgentGame):
     features: Floats = CORNERS[[0, 0]]
     labels = np.arange(2)
 
-    def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
+    def prepare(self) -> None:
         """Encode the two records."""
-        super().__init__(name, config, env)
-        self.records = self.agent(0).encode(self.features, self.labels)
+        self.records = self.agent(0).learner.encode(self.features, self.labels)
 
-    def claimed(self, agent: Any) -> Claim:
+    def claimed(self) -> Claim:
         """Return the claim, which is of Gaussian type if the device adds Gaussian noise."""
+        agent = self.agent(0)
         epsilon, delta = agent.guarantee.epsilon, agent.guarantee.delta
-        return Claim.gaussian(epsilon, delta) if isinstance(agent.device, Gaussian) else Claim(epsilon)
+        return Claim.gaussian(epsilon, delta) if isinstance(agent.learner.device, Gaussian) else Claim(epsilon)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return what is seen of one world."""
         agent = self.agent(int(rng.integers(2**31)))
         features, label = np.tile(self.features[world], (runs, 1)), np.full(runs, self.labels[world])
         reports = agent.randomize(features, label, np.ones(runs))
-        projection = agent.estimate(reports) @ (self.records[0] - self.records[1])
-        return np.stack([projection, self.ratio(agent.device, reports)], axis=1)
+        projection = agent.learner.estimate(reports) @ (self.records[0] - self.records[1])
+        return np.stack([projection, self.ratio(agent.learner.device, reports)], axis=1)
 
-    def ratio(self, device: Any, reports: Floats) -> Floats:
+    def ratio(self, device: Gaussian | LocalRandomizer, reports: Floats) -> Floats:
         """Return the exact log-likelihood ratios of reports (n, ...)."""
         if isinstance(device, Gaussian):
             first, second = (device.log_density(reports, record) for record in self.records)
@@ -113,7 +110,8 @@ class GradientGame(MomentGame):
     def agent(self, seed: int) -> Any:
         """Return a fresh agent with that model, which stays while users report."""
         agent = super().agent(seed)
-        agent.server.plan = dataclasses.replace(agent.server.plan, batch=NEVER)
-        theta = AWAKE if "hidden" in self.config else agent.server.theta[:-1]
-        agent.server.theta = np.append(theta, CERTAIN)
+        server = agent.learner.server
+        server.schedule = dataclasses.replace(server.schedule, batch=NEVER)
+        theta = AWAKE if "hidden" in self.config else server.theta[:-1]
+        server.theta = np.append(theta, CERTAIN)
         return agent

@@ -23,14 +23,12 @@ class LayeredGame(AgentGame):
     """The target's features are long or short, and its reward is +1 or -1: other bins, and the extremes of y_h."""
 
     pair = "long features and reward 1, or short features and reward -1, below two bins of large theta"
-
     seen = "all that one user's device sends on the second layer, after reports of the adversary's choice"
     unseen = "other layers and histories, and other pairs of records"
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": 10**6}
     settings: ClassVar = {"first": 4 * USERS, "gamma": 2.0}
 
     def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
-        """Prepare the records."""
         published = (config or {}).get("calibration") == "published"
         preset = {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0)} if published else {}
         super().__init__(name, preset | (config or {}), env)

@@ -1,13 +1,13 @@
 """Audits of agents that play arms with features: two records far apart, and probes that read an estimate of theta."""
 
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.agent import AnyAgent, Array
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
 ROUNDS = 16
@@ -37,9 +37,8 @@ class FarApartGame(AgentGame):
     seen = "all that a new agent's device sends about one user"
     unseen = "reports to a server that has learned, and pairs of records that the agent does not name"
 
-    def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
+    def prepare(self) -> None:
         """Find the direction in which the reports of the two worlds differ most."""
-        super().__init__(name, config, env)
         means = [self.reports(world, PILOTS, np.random.default_rng(7 + world)).mean(axis=0) for world in (0, 1)]
         self.direction = means[0] - means[1]
 
@@ -57,7 +56,6 @@ class FarApartGame(AgentGame):
         return np.asarray(report).reshape(runs, -1)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return what is seen of one world."""
         reports = self.reports(world, runs, rng)
         return np.stack([reports @ self.direction, self.ratio(reports)], axis=1)
 
@@ -86,9 +84,8 @@ class ProbeGame(AgentGame):
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": ROUNDS}
     settings: ClassVar = {"bonus_scale": 0.0, "growth": 1.001}  # play the estimate alone, and release after every user
 
-    def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
+    def prepare(self) -> None:
         """Prepare the probes: +-cos(phi) e1 against sin(phi) e2, for angles phi from 0 to a right one."""
-        super().__init__(name, config, env)
         angles = np.linspace(0, np.pi / 2, 101)[1:-1]
         along, across = np.cos(angles), np.sin(angles)
         arms = [np.stack([np.outer(sign * along, [1, 0]), np.outer(across, [0, 1])], axis=1) for sign in (1, -1)]
@@ -97,16 +94,13 @@ class ProbeGame(AgentGame):
         self.target, self.pinned = (np.tile(unit, (2, 1)).astype(np.float32) for unit in np.eye(2))
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Play runs of a few rounds; the target is the first user, the others pin the second coordinate."""
-        out = np.zeros((runs, ROUNDS + 1))
-        for run in range(runs):
-            agent = self.agent(int(rng.integers(2**31)))
-            for t in range(ROUNDS):
-                if t == 0:
-                    agent.update(self.target, 0, 1.0 - 2.0 * world)
-                else:
-                    agent.update(self.pinned, 0, 1.0)
-                first_arm = np.asarray(agent.select_action(self.probes)) == 0
-                out[run, t] = first_arm @ self.weights
-        out[:, -1] = out[:, :-1].sum(axis=1)
-        return out
+        """Play short runs: the target is the first user, the others pin the second coordinate."""
+        return self.run_by_run(runs, rng, lambda agent: self.readings(agent, 1.0 - 2.0 * world))
+
+    def readings(self, agent: AnyAgent, reward: float) -> Floats:
+        """Return what the probes read after every user, and the sum."""
+        found = np.zeros(ROUNDS)
+        for t in range(ROUNDS):
+            agent.update(self.pinned if t else self.target, 0, 1.0 if t else reward)
+            found[t] = (np.asarray(agent.select_action(self.probes)) == 0) @ self.weights
+        return np.append(found, found.sum())

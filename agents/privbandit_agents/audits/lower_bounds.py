@@ -7,16 +7,44 @@ Matthew Jagielski, Jonathan Ullman and Alina Oprea, "Auditing Differentially Pri
 Milad Nasr et al., "Tight Auditing of Differentially Private Machine Learning", USENIX Security 2023 (the curve fit).
 """
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import ArrayLike
+from scipy.special import expit
+from scipy.stats import beta, norm
 
-from privbandit_agents.audits.claims import AuditResult, Floats, Game
-from privbandit_agents.audits.events import bound_of, choose, trade_off
+from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 from privbandit_agents.privacy._validate import count, failure
+from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 
 DECIMALS = 9
+THRESHOLDS = 400
+"""At most so many candidate thresholds for each statistic in the pilot."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event {sign statistic >= threshold}, likelier in one world than in the other."""
+
+    statistic: int
+    sign: int
+    threshold: float
+    likely: int
+
+    def rates(self, worlds: tuple[Floats, Floats]) -> tuple[int, int]:
+        """Return how often it happens in the world where it is likely, and in the other."""
+        hits = [int((self.sign * world[:, self.statistic] >= self.threshold).sum()) for world in worlds]
+        return hits[self.likely], hits[1 - self.likely]
+
+    def words(self, statistics: tuple[str, ...]) -> str:
+        """Return the event in words."""
+        relation = ">=" if self.sign > 0 else "<="
+        name, threshold = statistics[self.statistic], self.sign * self.threshold
+        return f"{name} {relation} {threshold:.4g}, likelier in world {self.likely}"
 
 
 def audit(
@@ -76,3 +104,70 @@ def sample(
             on_progress(done)
         worlds.append(np.concatenate(parts))
     return worlds[0], worlds[1]
+
+
+def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float) -> Event:
+    """Return the event with the best bound on the pilot runs.
+
+    The bound is taken at a twentieth of alpha, since the best of many thresholds is a lucky one. For Gaussian claims
+    all thresholds tell the same in the limit; those between the two worlds need the fewest runs.
+    """
+    best, chosen = -math.inf, Event(0, 1, 0.0, 0)
+    runs = len(pilot[0])
+    for statistic in range(pilot[0].shape[1]):
+        values = [world[:, statistic] for world in pilot]
+        thresholds = candidates(np.concatenate(values))
+        for sign in (1, -1):
+            cuts = np.sort(sign * thresholds)
+            hits = [runs - np.searchsorted(np.sort(sign * value), cuts, side="left") for value in values]
+            for likely in (0, 1):
+                scores = score(claim, hits[likely], hits[1 - likely], runs, alpha / 20)
+                if claim.rho is not None:
+                    between = np.abs(hits[0] + hits[1] - runs) <= runs / 10
+                    scores = np.where(between, scores, -np.inf)
+                k = int(scores.argmax())
+                if scores[k] > best:
+                    best, chosen = float(scores[k]), Event(statistic, sign, float(cuts[k]), likely)
+    return chosen
+
+
+def candidates(values: Floats) -> Floats:
+    """Return thresholds to try: all values if they are few, else quantiles, finer in the tails."""
+    finite = np.unique(values[np.isfinite(values)])
+    if len(finite) <= THRESHOLDS:
+        return finite if len(finite) else np.zeros(1)
+    levels = expit(np.linspace(-math.log(len(finite)), math.log(len(finite)), THRESHOLDS))
+    return np.unique(np.quantile(finite, levels, method="nearest"))
+
+
+def score(claim: Claim, true: ArrayLike, false: ArrayLike, runs: int, alpha: float) -> Floats:
+    """Return what an event's counts say about the claim: a bound on epsilon, or on mu for Gaussian claims."""
+    low, high = clopper_pearson(true, runs, alpha)[0], clopper_pearson(false, runs, alpha)[1]
+    if claim.rho is not None:
+        return np.asarray(norm.ppf(low) - norm.ppf(high))
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(low - claim.delta, 0)) - np.log(high)
+
+
+def bound_of(claim: Claim, true: int, false: int, runs: int, alpha: float) -> tuple[float, float | None]:
+    """Return lower bounds of (epsilon, rho or None), at least 0."""
+    found = max(float(score(claim, true, false, runs, alpha)), 0.0)
+    if claim.rho is None:
+        return found, None
+    return (gaussian_epsilon(claim.delta, found) if found else 0.0), found**2 / 2
+
+
+def clopper_pearson(hits: ArrayLike, runs: int, alpha: float) -> tuple[Floats, Floats]:
+    """Return the exact two-sided interval of a binomial probability: each side fails with probability alpha / 2."""
+    hits = np.asarray(hits)
+    low = np.where(hits > 0, beta.ppf(alpha / 2, np.maximum(hits, 1), runs - hits + 1), 0.0)
+    high = np.where(hits < runs, beta.ppf(1 - alpha / 2, hits + 1, np.maximum(runs - hits, 1)), 1.0)
+    return low, high
+
+
+def trade_off(event: Event, worlds: tuple[Floats, Floats]) -> Floats:
+    """Return (false, true) positive rates of the chosen statistic over all thresholds."""
+    values = [event.sign * world[:, event.statistic] for world in worlds]
+    cuts = candidates(np.concatenate(values))
+    rates = [(value[:, None] >= cuts[None]).mean(axis=0) for value in values]
+    return np.stack([rates[1 - event.likely], rates[event.likely]])

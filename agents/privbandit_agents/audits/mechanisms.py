@@ -16,9 +16,7 @@ from privbandit_agents.privacy.mechanisms.additive import Gaussian, KNorm, Lapla
 from privbandit_agents.privacy.mechanisms.counters import Counter, SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
-from privbandit_agents.privacy.randomizers.one_hot import (
-    SignedSubset,
-)
+from privbandit_agents.privacy.randomizers.one_hot import SignedSubset
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 
@@ -36,7 +34,6 @@ class MechanismGame(Game):
     statistics: tuple[str, ...] = ("log-likelihood ratio",)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Run one world."""
         return self.sample(world, runs, rng).reshape(runs, -1)
 
 
@@ -83,18 +80,15 @@ def additive(mechanism: Laplace | Gaussian | KNorm, claim: Claim, dim: int = 3) 
 
 
 def laplace(request: Request) -> Game:
-    """Laplace noise."""
     return additive(Laplace.calibrate(request.epsilon, 2), Claim(request.epsilon))
 
 
 def gaussian(request: Request) -> Game:
-    """Gaussian noise."""
     mechanism = Gaussian.from_epsilon(request.epsilon, request.delta, 2)
     return additive(mechanism, Claim.gaussian(request.epsilon, request.delta), dim=2)
 
 
 def k_norm(request: Request) -> Game:
-    """Noise whose density falls with its l2 norm."""
     return additive(KNorm.calibrate(request.epsilon, 2), Claim(request.epsilon))
 
 
@@ -145,13 +139,11 @@ def category(kind: Callable[[float, int], LocalRandomizer], request: Request) ->
 
 
 def signed_subset(request: Request) -> Game:
-    """Two leaves, the same label."""
     one = np.ones(1)
     return randomizer_game(SignedSubset(request.epsilon, 8), ((0, one), (1, one)), "leaves 0 and 1, label 1")
 
 
 def bin_cap(request: Request) -> Game:
-    """Two bins, the same unit vector."""
     vector = np.eye(6)[0]
     return randomizer_game(
         BinCapSign(request.epsilon, 3, 6), ((0, vector), (1, vector)), "bins 0 and 1, the same vector"
@@ -159,7 +151,6 @@ def bin_cap(request: Request) -> Game:
 
 
 def hemisphere(request: Request) -> Game:
-    """Opposite vectors."""
     vector = np.eye(6)[0]
     return randomizer_game(Hemisphere(request.epsilon, 1, 6), ((0, vector), (0, -vector)), "e1 and -e1")
 

@@ -12,7 +12,7 @@ from privbandit_agents.audits.agents import AgentGame, JointGame, LocalGame
 from privbandit_agents.audits.claims import Game
 from privbandit_agents.audits.linear import Distinguishable, FarApartGame
 from privbandit_agents.audits.mechanisms import Request
-from privbandit_agents.base.agent import Agent, CentralAgent, LocalAgent
+from privbandit_agents.base.agent import AnyAgent, CentralAgent, LocalAgent
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, SquareRootToeplitz
 from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
 from privbandit_agents.privacy.randomizers.one_hot import UnaryEncoding
@@ -130,7 +130,7 @@ def agent_game(name: str, asked: dict[str, Any], env: str | None, config: Mappin
     return played
 
 
-def game_of_shape(agent_class: type[Agent]) -> type[AgentGame]:
+def game_of_shape(agent_class: type[AnyAgent]) -> type[AgentGame]:
     """Return the game for agents that register none: by the notion, and by what the agent knows of its reports."""
     if issubclass(agent_class, CentralAgent):
         return JointGame

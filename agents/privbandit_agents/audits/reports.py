@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.base.agent import Array
@@ -60,18 +61,18 @@ class Contrast:
     """Statistics of reports that two pilot samples suggest.
 
     Attributes:
-        direction: difference of the means, each coordinate over its variance, of length 1, shape (D,).
-        edges: of the bins of each coordinate.
+        kept: the coordinates that were not the same in all pilot runs, shape (k,).
+        direction: difference of their means, each over its variance, of length 1, shape (k,).
+        edges: of the bins of each.
         ratios: the log ratio of the two worlds' frequencies in each bin.
-        clearest: the coordinate whose histograms differ most.
-        constant: whether all reports of both worlds were the same.
+        clearest: which of them has histograms that differ most.
     """
 
+    kept: NDArray[np.intp]
     direction: Floats
     edges: tuple[Floats, ...]
     ratios: tuple[Floats, ...]
     clearest: int
-    constant: bool
 
     statistics = (
         "projection on the difference of means",
@@ -83,30 +84,34 @@ class Contrast:
     def of(cls, zero: Floats, one: Floats) -> "Contrast":
         """Compare pilot samples of the two worlds, shape (n, D) each."""
         pooled = np.concatenate([zero, one])
+        kept = np.flatnonzero((pooled != pooled[:1]).any(axis=0))
+        zero, one = zero[:, kept], one[:, kept]
         spread = (zero.var(axis=0) + one.var(axis=0)) / 2
         direction = (zero.mean(axis=0) - one.mean(axis=0)) / (spread + 1e-9)
-        edges = tuple(edges_of(values) for values in pooled.T)
-        counts = [(counts_of(a, e), counts_of(b, e)) for a, b, e in zip(zero.T, one.T, edges, strict=True)]
-        apart = [float(np.abs(a - b).sum()) for a, b in counts]
+        edges = tuple(edges_of(values) for values in pooled[:, kept].T)
+        rates = [(rates_of(a, e), rates_of(b, e)) for a, b, e in zip(zero.T, one.T, edges, strict=True)]
+        apart = [float(np.abs(a - b).sum()) for a, b in rates]
         return cls(
+            kept,
             direction / max(float(np.linalg.norm(direction)), 1e-9),
             edges,
-            tuple(np.log(a) - np.log(b) for a, b in counts),
+            tuple(np.log(a) - np.log(b) for a, b in rates),
             int(np.argmax(apart)) if apart else 0,
-            bool((pooled == pooled[:1]).all()),
         )
 
     def __call__(self, reports: Floats) -> Floats:
-        """Return the statistics of reports (n, D), shape (n, 3)."""
-        width = len(self.direction)
-        fitted = np.zeros((len(reports), width))
-        fitted[:, : reports.shape[1]] = reports[:, :width]
-        found = [
-            ratios[np.searchsorted(edges, values, side="right")]
-            for values, edges, ratios in zip(fitted.T, self.edges, self.ratios, strict=True)
-        ]
-        terms = np.array(found) if found else np.zeros((1, len(reports)))
-        return np.stack([fitted @ self.direction, terms.sum(axis=0), terms[self.clearest]], axis=1)
+        """Return the statistics of reports (n, D), shape (n, 3); coordinates that are missing count as 0."""
+        if not len(self.kept):
+            return np.zeros((len(reports), len(self.statistics)))
+        short = max(self.kept[-1] + 1 - reports.shape[1], 0)
+        values = np.pad(reports, ((0, 0), (0, short)))[:, self.kept]
+        terms = np.array(
+            [
+                ratios[np.searchsorted(edges, column, side="right")]
+                for column, edges, ratios in zip(values.T, self.edges, self.ratios, strict=True)
+            ]
+        )
+        return np.stack([values @ self.direction, terms.sum(axis=0), terms[self.clearest]], axis=1)
 
 
 def edges_of(values: Array) -> Floats:
@@ -117,7 +122,7 @@ def edges_of(values: Array) -> Floats:
     return np.unique(np.quantile(values, np.arange(1, BINS) / BINS))
 
 
-def counts_of(values: Array, edges: Floats) -> Floats:
+def rates_of(values: Array, edges: Floats) -> Floats:
     """Return the frequencies of the bins, none of which is 0."""
     hits = np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1)
     return np.asarray((hits + 0.5) / (len(values) + 0.5 * len(hits)))

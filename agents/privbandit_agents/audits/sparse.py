@@ -7,13 +7,14 @@ it by bisection. The target's own action is left out, as joint privacy allows.
 """
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
+from privbandit_agents.base.agent import AnyAgent
 
 DIM = 11
 BATCH = 256
@@ -36,52 +37,49 @@ class SparseGame(AgentGame):
     delta = 0.01
     world: ClassVar = {"id": "privbandit/SparseLinear-v0", "n_arms": 2, "dim": DIM, "horizon": 8 * BATCH}
 
-    def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
-        """Prepare the records."""
-        super().__init__(name, config, env)
-        limit = self.limit(self.agent(0))
+    def prepare(self) -> None:
+        limit = self.limit()
         self.side = np.repeat([1.0, -1.0], DIM // 2)
         self.others = limit * np.concatenate([[1.0], np.full(DIM - 1, BASE)])
         self.target = limit * np.concatenate([[0.0], self.side])
         self.shift = 1 / BATCH  # of a value, relative to the pinned one
-        self.per_selection = self.selection_weight(self.agent(0))
+        self.per_selection = self.selection_weight()
 
     @abstractmethod
-    def limit(self, agent: Any) -> float:
+    def limit(self) -> float:
         """Return the largest feature that the agent does not clip."""
 
-    def selection_weight(self, agent: Any) -> float:
+    def selection_weight(self) -> float:
         """Return how much a selection tells beside a value, in units of values."""
         return 0.0
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the statistics of so many runs."""
-        out = np.zeros((runs, len(self.statistics)))
-        for run in range(runs):
-            agent = self.agent(int(rng.integers(2**31)))
-            self.serve(agent, world)
-            ratios = read(agent)
-            selected = np.abs(ratios) > 1e-3
-            moved = np.where(selected, self.side * (ratios - BASE), 0.0)
-            chosen, values = float(self.side @ selected), float(moved.sum())
-            clipped = float(np.clip(moved, -self.shift, self.shift).sum())
-            out[run] = chosen, values, clipped, values + self.per_selection * chosen
-        return out
+        return self.run_by_run(runs, rng, lambda agent: self.statistic(agent, world))
 
-    def serve(self, agent: Any, world: int) -> None:
+    def statistic(self, agent: AnyAgent, world: int) -> Floats:
+        """Return what the probes read after the target's batch."""
+        self.serve(agent, world)
+        ratios = read(agent)
+        selected = np.abs(ratios) > 1e-3
+        moved = np.where(selected, self.side * (ratios - BASE), 0.0)
+        chosen, values = float(self.side @ selected), float(moved.sum())
+        clipped = float(np.clip(moved, -self.shift, self.shift).sum())
+        return np.array([chosen, values, clipped, values + self.per_selection * chosen])
+
+    def serve(self, agent: AnyAgent, world: int) -> None:
         """Let silent users go by until a batch of the right size begins; then serve it, the target first."""
         while agent.frozen_rounds() < BATCH:
             self.users(agent, np.zeros(DIM), 0.0, agent.frozen_rounds())
         self.users(agent, self.target, LOUD * (1 - 2 * world), 1)
         self.users(agent, self.others, LOUD, BATCH - 1)
 
-    def users(self, agent: Any, features: Floats, reward: float, n: int) -> None:
+    def users(self, agent: AnyAgent, features: Floats, reward: float, n: int) -> None:
         """Serve n users with the same record; both arms have the same features."""
         contexts = np.broadcast_to(features, (n, 2, DIM)).astype(np.float32)
         agent.update(contexts, np.zeros(n, dtype=int), np.full(n, reward))
 
 
-def read(agent: Any) -> Floats:
+def read(agent: AnyAgent) -> Floats:
     """Return the ratios of the other coordinates of the estimate to the first, as probe users' actions reveal them."""
     low, high = np.full(DIM - 1, -np.pi / 2), np.full(DIM - 1, np.pi / 2)
     probes = np.zeros((DIM - 1, 2, DIM), dtype=np.float32)
@@ -99,9 +97,8 @@ class EpisodeGame(SparseGame):
 
     settings: ClassVar = {"s": DIM, "M0": 0.1, "eta": 1e-4, "C": 1.0, "x_max": 8.0, "R": 80.0, "selection": 0.05}
 
-    def limit(self, agent: Any) -> float:
-        """Return the clip of its settings."""
-        return float(agent.config.x_max)
+    def limit(self) -> float:
+        return float(self.agent(0).config.x_max)
 
 
 class ClippedGame(SparseGame):
@@ -109,11 +106,12 @@ class ClippedGame(SparseGame):
 
     settings: ClassVar = {"s": DIM, "new": DIM // 2 + 1, "first": BATCH}
 
-    def limit(self, agent: Any) -> float:
+    def limit(self) -> float:
         """Return the clip that it has chosen."""
-        return float(agent.clip.feature_limit)
+        return float(self.agent(0).clip.feature_limit)
 
-    def selection_weight(self, agent: Any) -> float:
+    def selection_weight(self) -> float:
         """Return sigma^2 / beta over the pinned sum."""
-        mechanism, pinned = agent.clip.mechanism, BATCH * agent.clip.sensitivity / 2
+        clip = self.agent(0).clip
+        mechanism, pinned = clip.mechanism, BATCH * clip.sensitivity / 2
         return float(mechanism.sigma**2 / mechanism.beta / pinned)

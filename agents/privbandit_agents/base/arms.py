@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 
-def stacked_records(context: Any, action: Any, feedback: Any, dim: int) -> tuple[Any, Any, Floats]:
+def stacked_records(context: ArrayLike, action: ArrayLike, feedback: ArrayLike, dim: int) -> tuple[Any, Any, Floats]:
     """Return the records of one user or of many as (n, K, d), (n,) and (n,), or raise before any is taken in.
 
     A group that is refused half-way and sent again would count its first users twice.
@@ -27,7 +27,7 @@ def stacked_records(context: Any, action: Any, feedback: Any, dim: int) -> tuple
     return contexts, actions, rewards
 
 
-def played(contexts: Any, arms: Any, dtype: Any = np.float64) -> Array:
+def played(contexts: ArrayLike, arms: ArrayLike, dtype: DTypeLike | None = np.float64) -> Array:
     """Return the features of the played arms, shape (n, d); zeros where an arm does not exist.
 
     Args:
@@ -42,7 +42,7 @@ def played(contexts: Any, arms: Any, dtype: Any = np.float64) -> Array:
     return rows
 
 
-def best_arm(contexts: Any, scorer: Floats) -> Any:
+def best_arm(contexts: Array, scorer: Floats) -> Any:
     """Return argmax of x . theta + width |x|_(A^-1) over the arms, given an ``optimistic_scorer``."""
     scored = contexts @ scorer
     width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))

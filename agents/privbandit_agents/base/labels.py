@@ -1,48 +1,59 @@
-"""What agents that predict labels have in common: public data, exploration, and learning from labels that are known."""
+"""What agents that predict labels share: public data, exploration, and learning from labels that are known."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from privbandit_agents.base.agent import NEVER, Agent, Array, C, Space, labels_of_contexts, n_arms, uniforms_per_user
+from privbandit_agents.base.agent import (
+    NEVER,
+    Action,
+    Agent,
+    Array,
+    Feedback,
+    Space,
+    labels_of_contexts,
+    n_arms,
+    uniforms_per_user,
+)
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
-PublicData = tuple[Array, Labels]
 EXPLORATION = 0.05
 SCALES = ("public", "range")
 
 
-class LabelAgent(Agent[C]):
+class LabelSettings(Protocol):
+    """What a LabelAgent reads of its settings."""
+
+    @property
+    def exploration(self) -> float | None:
+        """Probability of a random label; None: 0 with two labels, 0.05 with more."""
+
+
+L = TypeVar("L", bound=LabelSettings)
+
+
+class LabelAgent(Agent[L]):
     """Predict labels, having public data; as a bandit, or offline from users whose labels are known.
 
     With two labels the feedback reveals the label, and there is nothing to explore. With more only a right prediction
     does, and a random label now and then keeps all of them in play.
-
-    Args:
-        observation_space: of one user.
-        action_space: of one user.
-        config: settings with ``exploration``: the probability of a random label; None: 0 with two labels, 0.05 with
-            more.
-        rng: the agent's own randomness.
-        public_data: features (n, d) and labels (n,).
     """
 
     uses_public_data = True
     postprocessing: ClassVar[frozenset[str]] = frozenset()
-    """Settings that only change what is made of the reports, so that another value costs no privacy."""
+    """Settings that may change at no cost of privacy, since the reports do not depend on them."""
+
+    plays = staticmethod(labels_of_contexts)
 
     def begin(self) -> None:
-        """Say how much to explore."""
         super().begin()
         self.n_labels = n_arms(self.action_space)
         default = 0.0 if self.n_labels == 2 else EXPLORATION
         self.exploration = default if self.config.exploration is None else self.config.exploration
-
-    plays = staticmethod(labels_of_contexts)
 
     @abstractmethod
     def chances(self, contexts: Array) -> Floats:
@@ -50,7 +61,7 @@ class LabelAgent(Agent[C]):
 
     @abstractmethod
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
-        """Learn from n more users (n, d) whose labels are known; predictions may change with ``conclude`` only.
+        """Learn from n more users whose labels are known; predictions may change with ``conclude`` only.
 
         Args:
             contexts: shape (n, d).
@@ -61,46 +72,55 @@ class LabelAgent(Agent[C]):
     def conclude(self) -> None:
         """Let the predictions reflect all that was learnt."""
 
-    def reprocess(self, config: Any) -> None:
+    def reprocess(self, config: L) -> None:
         """Predict by other settings in ``postprocessing`` from the same reports."""
         self.config = config
         self.conclude()
 
-    def explored(self, labels: Labels, context: Array, rng: Generator) -> Any:
+    def explored(self, labels: Labels, context: Array, rng: Generator) -> Action:
         """Return the labels for one user or many, some of them replaced by random ones."""
         if self.exploration:
-            single = self.observation_space.shape or ()
-            luck = uniforms_per_user(rng, context, single, 2).reshape(-1, 2)
-            labels = np.where(luck[:, 0] < self.exploration, (luck[:, 1] * self.n_labels).astype(np.int64), labels)
+            uniforms = uniforms_per_user(rng, context, self.context_shape, 2).reshape(-1, 2)
+            at_random = (uniforms[:, 1] * self.n_labels).astype(np.int64)
+            labels = np.where(uniforms[:, 0] < self.exploration, at_random, labels)
         return labels if np.ndim(context) == 2 else int(labels[0])
 
     def propensities(self, chosen: NDArray[np.bool_]) -> Floats:
         """Return the probability of answers that are (True) or are not the best guess, shape as ``chosen``."""
-        explored = self.exploration / self.n_labels
-        probability: Floats = np.where(chosen, 1 - self.exploration + explored, explored)
-        return probability
+        return propensities(chosen, self.exploration, self.n_labels)
 
 
-class PublicLabelAgent(LabelAgent[C]):
+class PublicLabelAgent(LabelAgent[L]):
     """Predict from the public data alone: the policy never changes, and users tell nothing."""
 
-    def select_action(self, context: Array) -> Any:
+    def select_action(self, context: Array) -> Action:
         """Return the likeliest label, or explore."""
-        rows = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
+        rows = np.asarray(context).reshape(-1, *self.context_shape)
         return self.explored(self.chances(rows).argmax(axis=1), context, self.rng)
 
-    def update(self, context: Array, action: Any, feedback: Any) -> None:
+    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         """Learn nothing."""
 
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
         """Learn nothing."""
 
     def frozen_rounds(self) -> int:
-        """Return that nothing changes."""
         return NEVER
 
 
-def ends_of(feature_range: Any, dim: int | None = None) -> Floats:
+def propensities(chosen: NDArray[np.bool_], exploration: float, labels: int) -> Floats:
+    """Return the probability of answers that are (True) or are not the best guess, shape as ``chosen``.
+
+    Args:
+        chosen: whether an answer is the best guess, any shape.
+        exploration: probability of a random label.
+        labels: K.
+    """
+    explored = exploration / labels
+    return np.where(chosen, 1 - exploration + explored, explored)
+
+
+def ends_of(feature_range: tuple[ArrayLike, ArrayLike], dim: int | None = None) -> Floats:
     """Return the lower and upper ends of features, shape (2, dim) if ``dim`` is given.
 
     Raises:

@@ -55,6 +55,13 @@ def CountUpTo(limit: int) -> Range:  # noqa: N802
     return Range(check)
 
 
+def half_open(**named: float) -> None:
+    """Raise ValueError unless the one keyword's value lies in (0, 1]."""
+    ((name, value),) = named.items()
+    if not 0 < validate.number(**named) <= 1:
+        raise ValueError(f"{name} must lie in (0, 1]; got {value!r}.")
+
+
 def OneOf(options: Iterable[str]) -> Range:  # noqa: N802
     """Return the range of the given words; for words that a ``Literal`` cannot list."""
     return Range(partial(validate.one_of, tuple(options)))
@@ -68,6 +75,8 @@ Fraction = Annotated[float, Range(validate.fraction)]
 """A number in [0, 1]."""
 Open01 = Annotated[float, Range(_validate.failure)]
 """A number in (0, 1)."""
+HalfOpen01 = Annotated[float, Range(half_open)]
+"""A number in (0, 1]."""
 Budget = Annotated[float, Range(_validate.budget)]
 """A privacy budget > 0; infinity means no noise."""
 Growth = Annotated[float, Above(1)]

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
 from privbandit_agents.audits.lower_bounds import audit, pilot_runs
-from privbandit_agents.experiments.settings import from_yaml
+from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.files import atomic
 

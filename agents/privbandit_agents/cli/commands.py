@@ -16,14 +16,15 @@ from typer.core import TyperGroup
 
 from privbandit_agents.cli.data import data
 from privbandit_agents.cli.listing import agent_lines, dataset_lines, env_lines, experiment_lines
-from privbandit_agents.experiments.labels import short
-from privbandit_agents.experiments.settings import from_yaml
+from privbandit_agents.experiments.names import short
+from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.validate import count, one_of, positive
 
 if TYPE_CHECKING:
-    from privbandit_agents.experiments.engine import Engine
-    from privbandit_agents.experiments.trial import Outcome, Trial
+    from privbandit_agents.experiments.jobs.trial import Trial
+    from privbandit_agents.experiments.running.engine import Engine
+    from privbandit_agents.experiments.store.results import Finished
 
 out = Console(width=None if sys.stdout.isatty() else 120)
 err = Console(stderr=True)
@@ -115,18 +116,18 @@ def run(
     checkpoints: Annotated[int | None, typer.Option(help="How many points a regret curve has.  [default: 200]")] = None,
 ) -> None:
     """Run agents in environments, or a bundled sweep; finished trials are not run again."""
-    from privbandit_agents.experiments.plan import named_plan, override, pairs_plan
+    from privbandit_agents.experiments.spec.sweep import named_sweep, override, pairs_sweep
 
     if experiment is not None:
         if env or agent:
             raise UsageError("give either an experiment or --env and --agent, not both.")
-        plan = named_plan(experiment)
+        chosen = named_sweep(experiment)
     else:
-        plan = pairs_plan(env or [], agent or [])
+        chosen = pairs_sweep(env or [], agent or [])
     with usage_errors("--seeds"):
-        chosen = None if seeds is None else from_yaml(seeds)
+        given = {"horizon": horizon, "seeds": None if seeds is None else from_yaml(seeds), "checkpoints": checkpoints}
     engine = engine_of("loky", jobs, None, 60.0)
-    trials = override(plan, assignments or [], horizon=horizon, seeds=chosen, checkpoints=checkpoints).trials()
+    trials = override(chosen, assignments or [], **given).trials()
     folder = folder or Path("runs") / (experiment or short(trials[0].env))
     check_writable(folder)
     raise typer.Exit(execute(trials, folder, engine))
@@ -144,10 +145,10 @@ def sweep(
     save_every: SaveEvery = 60.0,
 ) -> None:
     """Run all trials of a file; killed and started again, it goes on where it was."""
-    from privbandit_agents.experiments.plan import override, read_plan
+    from privbandit_agents.experiments.spec.sweep import override, read_sweep
 
-    plan = read_plan(file)
-    trials = override(plan, assignments).trials(file.name) if assignments else plan.trials(file.name)
+    chosen = read_sweep(file)
+    trials = override(chosen, assignments).trials(file.name) if assignments else chosen.trials(file.name)
     engine = engine_of(kind, jobs, address, save_every)
     mine = trials if shard is None else part_of(trials, shard)
     folder = folder or Path("runs") / file.stem
@@ -167,7 +168,7 @@ def reproduce(
     save_every: SaveEvery = 60.0,
 ) -> None:
     """Run an experiment, draw its figures, check its statements; exit 1 if one comes out against expectation."""
-    from privbandit_agents.experiments.reproduce import carry_out, prepare
+    from privbandit_agents.experiments.study import carry_out, prepare
 
     if assignments and folder is None:
         raise UsageError("--set needs --out: name a folder, so that the results of the experiment as it is stay apart.")
@@ -184,13 +185,12 @@ def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a run or a sweep.")],
 ) -> None:
     """Draw the figure and the table of all results in a folder."""
-    from privbandit_agents.experiments.report import show
-    from privbandit_agents.experiments.results import load_payloads
-    from privbandit_agents.experiments.trial import Outcome
+    from privbandit_agents.experiments.analysis.load import load_trials
+    from privbandit_agents.experiments.study import show
 
     with usage_errors("report"):
-        outcomes = [Outcome.of(payload) for payload in load_payloads(folder)]
-    raise typer.Exit(show(outcomes, folder, out, err))
+        trials = load_trials(folder)
+    raise typer.Exit(show(trials, folder, out, err))
 
 
 @contextmanager
@@ -205,7 +205,7 @@ def stoppable() -> Iterator[None]:
 
 def engine_of(kind: str, jobs: int | None, address: str | None, save_every: float) -> "Engine":
     """Return the engine that the options name."""
-    from privbandit_agents.experiments.engine import Engine
+    from privbandit_agents.experiments.running.engine import Engine
 
     with usage_errors("--jobs"):
         jobs = None if jobs is None else count(jobs=jobs)
@@ -261,29 +261,27 @@ def check_writable(folder: Path) -> None:
             pass
 
 
-def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", plan: Sequence["Trial"] | None = None) -> int:
+def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", whole: Sequence["Trial"] | None = None) -> int:
     """Run trials, show what they gave, and return the exit code.
 
     Args:
         trials: what to run.
         folder: of the results.
         engine: where to run.
-        plan: all trials, if ``trials`` are a shard of them.
+        whole: all trials, if ``trials`` are a shard of them.
     """
-    from privbandit_agents.experiments.board import write_overview
-    from privbandit_agents.experiments.engine import run_trials
-    from privbandit_agents.experiments.report import show
+    from privbandit_agents.experiments.running.engine import run_jobs
+    from privbandit_agents.experiments.study import show, write_board
 
-    plan = plan or trials
-    with usage_errors("--out"):
-        write_overview(folder / "tensorboard", [trial.spec for trial in plan], [])
+    whole = whole or trials
+    write_board(whole, folder)
     with stoppable():
-        outcomes, failures = run_trials(trials, folder, console=err, engine=engine)
-    shown = finished_of(plan, folder) if len(plan) > len(trials) else outcomes
+        results, failures = run_jobs(trials, folder, engine, err)
+    shown = finished_of(whole, folder) if len(whole) > len(trials) else list(results.values())
     code = show(shown, folder, out, err) if shown else 0
-    if len(shown) < len(plan) - len(failures):
+    if len(shown) < len(whole) - len(failures):
         print(
-            f"{len(plan) - len(failures) - len(shown)} trials of other shards are missing: privbandit report "
+            f"{len(whole) - len(failures) - len(shown)} trials of other shards are missing: privbandit report "
             f"{shlex.quote(str(folder))} draws all that is there.",
             file=sys.stderr,
         )
@@ -292,10 +290,9 @@ def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", plan: Seq
     return 1 if failures else code
 
 
-def finished_of(trials: Sequence["Trial"], folder: Path) -> "list[Outcome]":
-    """Return the outcomes of the trials that are finished."""
-    from privbandit_agents.experiments.store import finished
-    from privbandit_agents.experiments.trial import Outcome
+def finished_of(trials: Sequence["Trial"], folder: Path) -> "list[Finished]":
+    """Return the results of the trials that are finished."""
+    from privbandit_agents.experiments.store.results import known_result
 
-    known = (finished(folder, trial.name, trial.settings) for trial in trials)
-    return [Outcome.of(payload) for payload in known if payload is not None]
+    known = (known_result(folder, trial.name, trial.settings) for trial in trials)
+    return [found for found in known if found is not None]

@@ -7,8 +7,8 @@ import gymnasium as gym
 from rich.padding import Padding
 from rich.text import Text
 
-from privbandit_agents.experiments.catalogue import agent_defaults, env_defaults, env_summary
-from privbandit_agents.experiments.labels import as_text, short
+from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults, env_summary
+from privbandit_agents.experiments.names import as_text, short
 from privbandit_agents.experiments.usage import missing_module
 from privbandit_agents.registry import can_play
 from privbandit_agents.zoo import AGENTS
@@ -43,14 +43,11 @@ def agent_facts(name: str, envs: Mapping[str, gym.Env[Any, Any]]) -> dict[str, s
 
 def experiment_lines() -> Lines:
     """Yield the shipped experiments with what they show and how many figures and statements they have."""
-    from privbandit_agents.experiments.experiment import content_of, library, parse_experiment
-    from privbandit_agents.experiments.offline.file import is_offline, parse_offline
+    from privbandit_agents.experiments.spec.experiment import library, read_experiment
 
     yield Text("Experiments\n", style="bold underline")
     for name, path in library().items():
-        content = content_of(path)
-        parse = parse_offline if is_offline(content) else parse_experiment
-        experiment = parse(content, path.name)
+        experiment = read_experiment(path)
         checked = f"{len(experiment.figures)} figures, {len(experiment.statements)} statements"
         about = " ".join(experiment.about.split())
         yield from item(name, experiment.title, {"about": about, "has": checked, "run": f"privbandit reproduce {name}"})

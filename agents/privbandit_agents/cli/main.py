@@ -11,10 +11,10 @@ BENCH = (
     "polars",
     "pydantic",
     "rich",
+    "ruamel",
     "tensorboard",
     "threadpoolctl",
     "typer",
-    "yaml",
 )
 """What the command needs beyond the core of the package: the extra ``bench``."""
 

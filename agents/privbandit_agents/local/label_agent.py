@@ -1,109 +1,113 @@
-"""What locally private agents that predict labels share: clipping, one report a user, a schedule of changes."""
+"""What locally private agents that predict labels share: clipping at the door, one report a user, exploration."""
 
-import math
-from abc import abstractmethod
-from typing import Any, ClassVar
+import copy
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from privbandit_agents.base.agent import Array, C, Guarantee, LocalAgent, Report, Space
+from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, Space, n_arms
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
-from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, pure
+from privbandit_agents.base.rows import blocks
+from privbandit_agents.local.learner import Learner, S
+from privbandit_agents.privacy.accounting.ledger import Ledger
+
+K = TypeVar("K", bound=Learner[Any])
 
 
-class LocalLabelAgent(LabelAgent[C], LocalAgent[C, Report]):
+class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
     """Every user sends one report of features and label; the server predicts, and changes at times fixed beforehand.
 
-    With more than two labels users who were answered wrongly have no label to report, and send noise.
+    A subclass names the ``Learner`` that it ``learns_by``. With more than two labels users who were answered wrongly
+    have no label to report, and send noise.
 
-    *Formal guarantees.* A report is one draw of a subclass's randomizer, with the budget of ``config.epsilon``.
+    *Formal guarantees.* Those of the learner's report, under replacement of a user's whole record: one report a user.
     Features are clipped to [0, 1] on the device; a coordinate that is not finite counts as 1/2, feedback that is not
     finite as 0. Everything else that a device reads (public data, settings, the server's state) is public.
 
-    Args:
-        observation_space: of one user.
-        action_space: of one user.
-        config: settings with ``epsilon``, ``exploration`` and ``growth``.
-        rng: the agent's own randomness.
-        public_data: features (n, d) and labels (n,).
+    Attributes:
+        learner: the algorithm, and the server's state.
     """
 
-    fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | LabelAgent.fixed | {"guarantee", "cost", "exploration"}
+    learns_by: ClassVar[type[Any]]
     proof: ClassVar[str] = "docs/privacy/classification-trees.md"
+    binary: ClassVar[bool] = False
+    """Whether the agent is for two labels only."""
 
     def begin(self) -> None:
-        """Open the ledger."""
         super().begin()
-        self.luck = self.rng.spawn(1)[0]  # of exploration; reports have a generator of their own
-        self.cost, self.ledger = self.budget()
+        self.rng_exploration = self.rng.spawn(1)[0]
+        parts = self.config, self.public_data, self.n_labels, self.exploration, self.rng_exploration
+        self.learner: K = self.learns_by(*parts)
+        self.cost = self.learner.cost
+        self.ledger = Ledger(self.config.epsilon, self.cost.delta)
         self.guarantee = Guarantee.local(self.config.epsilon, self.cost.delta, self.proof)
-        self.users, self.refit_at = 0, 1
-
-    def budget(self) -> tuple[Cost, Ledger]:
-        """Return the cost of a report, and the ledger of so much."""
-        return pure(self.config.epsilon), Ledger(epsilon=self.config.epsilon)
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Classification in the unit cube."""
-        return super().plays(observation_space, action_space) or in_unit_cube(observation_space)
+        needs = super().plays(observation_space, action_space) or in_unit_cube(observation_space)
+        too_many = not needs and cls.binary and n_arms(action_space) != 2
+        return "classification with two labels" if too_many else needs
 
-    @abstractmethod
-    def privatise(self, contexts: Floats, labels: Labels) -> Any:
-        """Return the reports of n users, contexts (n, d) in the cube, labels (n,), -1 where it is not known."""
-
-    def select_action(self, context: Array) -> Any:
+    def select_action(self, context: Array) -> Action:
         """Return the likeliest label, or explore."""
-        return self.explored(self.answer(self.rows(context)), context, self.luck)
+        return self.explored(self.learner.answer(self.rows(context)), context, self.rng_exploration)
 
-    def answer(self, contexts: Floats) -> Labels:
-        """Return the likeliest label of each context, shape (n,)."""
-        return np.asarray(self.chances(contexts).argmax(axis=1))
-
-    def rows(self, context: Array) -> Floats:
-        """Return contexts of shape (n, d) within the cube, also for one user."""
-        x = numbers(context).reshape(-1, *(self.observation_space.shape or ()))
-        return np.clip(np.where(np.isfinite(x), x, 0.5), 0, 1)
-
-    def revealed(self, action: Any, feedback: Any, users: int) -> Labels:
-        """Return each user's label, -1 if it was not revealed, shape (n,)."""
-        action, feedback = (np.broadcast_to(numbers(part), users) for part in (action, feedback))
-        action = np.clip(np.nan_to_num(action, posinf=0, neginf=0), 0, self.n_labels - 1).astype(np.int64)
-        right = np.isfinite(feedback) & (np.nan_to_num(feedback) > 0.5)
-        return np.where(right, action, 1 - action if self.n_labels == 2 else -1)
-
-    def existing(self, labels: Any) -> Labels:
-        """Return known labels, shape (n,), 0 for one that does not exist."""
-        label = numbers(labels)
-        return np.where((label >= 0) & (label < self.n_labels), label, 0).astype(np.int64)
-
-    def randomize(self, context: Array, action: Any, feedback: Any) -> Any:
+    def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
         """Return the reports of one user or of n users: one release each, whatever the record."""
         rows = self.rows(context)
-        return self.privatise(rows, self.revealed(action, feedback, len(rows)))
+        return self.learner.randomize(rows, self.revealed(action, feedback, len(rows)), self.rng)
+
+    def absorb(self, report: Array) -> None:
+        """Enter the reports in the ledger, and learn from them in order."""
+        self.pay(len(report))
+        for (part,) in blocks(self.frozen_rounds, report):
+            self.learner.absorb(part)
+
+    def frozen_rounds(self) -> int:
+        return self.learner.left
+
+    def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
+        self.pay(len(labels))
+        self.learner.learn(self.rows(contexts), self.existing(labels), self.rng, aggregate)
 
     def pay(self, users: int) -> None:
         """Enter the reports of so many new users in the ledger."""
         if users:
-            self.ledger.spend(self.cost, group=self.users, groups=users)
-        self.users += users
+            self.ledger.spend(self.cost, group=self.ledger.releases, groups=users)
 
-    def frozen_rounds(self) -> int:
-        """Return the number of users before the policy changes."""
-        return max(self.refit_at - self.users, 1)
+    def conclude(self) -> None:
+        self.learner.conclude()
 
-    def schedule(self) -> None:
-        """Say when the policy changes next."""
-        self.refit_at = max(self.users + 1, math.ceil(self.users * self.config.growth))
+    def chances(self, contexts: Array) -> Floats:
+        return self.learner.chances(contexts)
+
+    def reprocess(self, config: S) -> None:
+        self.config, self.learner = config, copy.copy(self.learner)
+        self.learner.reprocess(config)
+
+    def restored(self) -> None:
+        self.learner.restored()
+
+    def rows(self, context: Array) -> Floats:
+        """Return contexts of shape (n, d) within the cube, also for one user."""
+        x = numbers(context).reshape(-1, *self.context_shape)
+        return np.clip(np.where(np.isfinite(x), x, 0.5), 0, 1)
+
+    def revealed(self, action: Action, feedback: Feedback, users: int) -> Labels:
+        """Return each user's label, -1 if it was not revealed, shape (n,)."""
+        actions, answers = (np.broadcast_to(numbers(part), users) for part in (action, feedback))
+        actions = np.clip(np.nan_to_num(actions, posinf=0, neginf=0), 0, self.n_labels - 1).astype(np.int64)
+        right = np.isfinite(answers) & (np.nan_to_num(answers) > 0.5)
+        return np.where(right, actions, 1 - actions if self.n_labels == 2 else -1)
+
+    def existing(self, labels: ArrayLike) -> Labels:
+        """Return known labels, shape (n,), 0 for one that does not exist."""
+        label = numbers(labels)
+        return np.where((label >= 0) & (label < self.n_labels), label, 0).astype(np.int64)
 
 
-def added(total: Floats, parts: Floats) -> Floats:
-    """Return a sum and n more parts, shape (n, ...), added one after the other: bit for bit as in single steps."""
-    stacked = np.concatenate([total[None], parts])
-    return np.asarray(np.cumsum(stacked, axis=0)[-1] if total.size == 1 else np.add.reduce(stacked, axis=0))
-
-
-def numbers(record: Any) -> Floats:
+def numbers(record: ArrayLike) -> Floats:
     """Return a part of a record in float64, whose infinity stands for what is too large.
 
     Raises:

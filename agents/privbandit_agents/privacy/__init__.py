@@ -1,5 +1,77 @@
-"""Mechanisms, accounting, the ledger and the auditor: the only place that draws privacy noise.
+"""Mechanisms, randomizers, counters, accounting and the ledger: the only place that draws privacy noise.
 
-The default noise comes from numpy's generators and floating-point arithmetic. It is for simulation: the laws are
-right, but a deployment needs samplers that are safe against attacks on floating point (``noise="secure"``).
+Import everything in ``__all__`` from here by its name; a module is loaded when a name of it is first asked for. The
+default noise comes from numpy's generators and floating-point arithmetic. It is for simulation: the laws are right, but
+a deployment needs samplers that are safe against attacks on floating point (``noise="secure"``).
+
+>>> from privbandit_agents.privacy import Gaussian, Ledger
+>>> ledger, mechanism = Ledger(rho=0.5), Gaussian.from_rho(0.5, l2_sensitivity=1.0)
+>>> ledger.spend(mechanism.cost)
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from privbandit_agents.privacy.accounting.conversions import (
+        epsilon_to_rho,
+        gaussian_delta,
+        gaussian_epsilon,
+        gaussian_mu,
+        pure_to_rho,
+        rho_to_epsilon,
+    )
+    from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, PrivacyBudgetExceeded, approximate, pure, zcdp
+    from privbandit_agents.privacy.contributions.moments import Moments
+    from privbandit_agents.privacy.mechanisms.additive import Gaussian, KNorm, Laplace, WishartDifference
+    from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
+    from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
+    from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
+    from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
+    from privbandit_agents.privacy.randomizers.inputs import NoisyProducts
+    from privbandit_agents.privacy.randomizers.matrices import LaplaceWishart, PublishedLayer
+    from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset, UnaryEncoding
+    from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
+    from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
+
+__all__ = ["epsilon_to_rho", "gaussian_delta", "gaussian_epsilon", "gaussian_mu", "pure_to_rho", "rho_to_epsilon"]
+__all__ += ["Cost", "Ledger", "PrivacyBudgetExceeded", "approximate", "pure", "zcdp"]
+__all__ += ["Moments"]
+__all__ += ["Gaussian", "KNorm", "Laplace", "WishartDifference"]
+__all__ += ["BinaryTree", "BufferedToeplitz", "Counter", "SquareRootToeplitz"]
+__all__ += ["ObjectivePerturbation", "UserLoss"]
+__all__ += ["GumbelTopK", "LaplacePeeling"]
+__all__ += ["KaryRandomizedResponse", "SubsetSelection"]
+__all__ += ["NoisyProducts"]
+__all__ += ["LaplaceWishart", "PublishedLayer"]
+__all__ += ["LaplaceOneHot", "SignedSubset", "UnaryEncoding"]
+__all__ += ["LocalRandomizer"]
+__all__ += ["BinCapSign", "Hemisphere"]
+
+_HOMES = {
+    "accounting.conversions": "epsilon_to_rho gaussian_delta gaussian_epsilon gaussian_mu pure_to_rho rho_to_epsilon",
+    "accounting.ledger": "Cost Ledger PrivacyBudgetExceeded approximate pure zcdp",
+    "contributions.moments": "Moments",
+    "mechanisms.additive": "Gaussian KNorm Laplace WishartDifference",
+    "mechanisms.counters": "BinaryTree BufferedToeplitz Counter SquareRootToeplitz",
+    "mechanisms.objective": "ObjectivePerturbation UserLoss",
+    "mechanisms.selection": "GumbelTopK LaplacePeeling",
+    "randomizers.categories": "KaryRandomizedResponse SubsetSelection",
+    "randomizers.inputs": "NoisyProducts",
+    "randomizers.matrices": "LaplaceWishart PublishedLayer",
+    "randomizers.one_hot": "LaplaceOneHot SignedSubset UnaryEncoding",
+    "randomizers.randomizer": "LocalRandomizer",
+    "randomizers.sphere": "BinCapSign Hemisphere",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a building block from its module."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}.")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -4,10 +4,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from given import rng
 from privbandit_agents import make, play
 from privbandit_agents.audits.claims import Claim, Game
-from privbandit_agents.audits.events import clopper_pearson
-from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.lower_bounds import audit, clopper_pearson
 from privbandit_agents.audits.registry import TARGETS, game, private_agents
 from privbandit_agents.audits.sensitivity import largest_loss, one_run_bound, search_sensitivity
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
@@ -21,10 +21,6 @@ from scipy.stats import binomtest
 LOCAL = ("grr", "oue", "subset", "signed-subset", "bin-cap", "hemisphere", "lplr-update", "lplr-ci", "lpct-report")
 ADDITIVE = ("laplace", "k-norm", "wishart-difference")
 CONCENTRATED = ("gaussian", "tree", "toeplitz", "private-cov")
-
-
-def rng(seed: int = 0) -> np.random.Generator:
-    return np.random.default_rng(seed)
 
 
 class Shifted(Game):

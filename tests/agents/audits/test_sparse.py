@@ -1,15 +1,12 @@
 import numpy as np
 import pytest
+from given import rng
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.audits.sparse import ClippedGame, EpisodeGame, SparseGame
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 
 AGENTS = ("fliphat", "clipped-iht")
-
-
-def rng(seed: int = 0) -> np.random.Generator:
-    return np.random.default_rng(seed)
 
 
 @pytest.mark.parametrize("name", AGENTS)

@@ -1,25 +1,21 @@
 """What the classifiers share: the order of users, feedback that makes no sense, and public data alone."""
 
-from typing import Any
-
-import gymnasium as gym
 import numpy as np
 import pytest
+from given import classification
 from privbandit_agents import make, play
 from privbandit_agents.base.agent import NEVER
 from privbandit_agents.testing import same_state, without_generators
 
+USERS = 600
+
 CLASSIFIERS = ("tree-all", "histogram")
-
-
-def env(horizon: int = 600, **kwargs: Any) -> Any:
-    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
 
 
 @pytest.mark.parametrize("source", ["lpct-synthetic", "digits"])
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_group_of_users_across_refits_is_those_users_in_order(name: str, source: str) -> None:
-    world = env(source=source)
+    world = classification(USERS, source=source)
     together, alone = (make(name, world, seed=0) for _ in range(2))
     world.reset(seed=0)
     contexts = world.upcoming(400)
@@ -36,7 +32,7 @@ def test_a_group_of_users_across_refits_is_those_users_in_order(name: str, sourc
 @pytest.mark.parametrize("feedback", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_feedback_must_be_finite(name: str, feedback: float) -> None:
-    world = env()
+    world = classification(USERS)
     agent, untouched = make(name, world, seed=0), make(name, world, seed=0)
     contexts = np.stack([world.reset(seed=0)[0]] * 3)
     for context, action, bad in ((contexts[0], 0, feedback), (contexts, np.zeros(3, int), np.array([1, feedback, 0]))):
@@ -47,7 +43,7 @@ def test_feedback_must_be_finite(name: str, feedback: float) -> None:
 
 @pytest.mark.parametrize("name", ["tree-public", "histogram"])
 def test_public_data_alone_leave_the_agent_as_it_is(name: str) -> None:
-    world = env(source="digits")
+    world = classification(USERS, source="digits")
     agent, untouched = (make(name, world, seed=0, learn_from="public") for _ in range(2))
     assert agent.frozen_rounds() == NEVER
     play(world, agent, seed=0)
@@ -58,4 +54,4 @@ def test_public_data_alone_leave_the_agent_as_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_what_to_learn_from_is_checked(name: str) -> None:
     with pytest.raises(ValueError, match=r"learn_from must be one of all, public; got 'al' \(did you mean 'all'\?\)"):
-        make(name, env(), learn_from="al")
+        make(name, classification(USERS), learn_from="al")

@@ -3,6 +3,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from given import classification
 from gymnasium.spaces import Box, Discrete
 from privbandit_agents import load, make, play, save
 from privbandit_agents.baselines.histogram import Histogram
@@ -10,9 +11,7 @@ from privbandit_agents.registry import can_play
 
 from privbandit_envs.wrappers import FlattenContext
 
-
-def env(horizon: int = 600, **kwargs: Any) -> Any:
-    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
+USERS = 600
 
 
 def histogram(world: Any, seed: int = 0, **config: Any) -> Histogram:
@@ -73,7 +72,7 @@ def test_with_more_labels_right_answers_count_their_inverse_probability() -> Non
 
 
 def test_counted_labels_are_unbiased() -> None:
-    world = env(40_000, source="wine", n_public=30)
+    world = classification(40_000, source="wine", n_public=30)
     agent = histogram(world, exploration=0.3, depth=1, refit=1e6)
     before = agent.counts.sum(axis=0)
     play(world, agent, seed=0)
@@ -97,7 +96,7 @@ def test_default_exploration_depends_on_the_number_of_labels() -> None:
 @pytest.mark.parametrize("source", ["lpct-synthetic", "digits", "wine"])
 def test_blocks_and_steps_give_the_same_run(source: str) -> None:
     runs = []
-    for world in (env(source=source), gym.Wrapper(env(source=source))):
+    for world in (classification(USERS, source=source), gym.Wrapper(classification(USERS, source=source))):
         agent = histogram(world)
         result = play(world, agent, seed=5)
         runs.append((result.reward, agent.counts, agent.majority))
@@ -107,7 +106,7 @@ def test_blocks_and_steps_give_the_same_run(source: str) -> None:
 
 @pytest.mark.parametrize("source", ["lpct-synthetic", "digits"])
 def test_a_saved_agent_goes_on_bit_for_bit(source: str, tmp_path: Any) -> None:
-    world = env(source=source)
+    world = classification(USERS, source=source)
     agent = histogram(world, seed=4)
     play(world, agent, 300, seed=2)
     save(agent, tmp_path / "agent.npz")
@@ -120,7 +119,7 @@ def test_memory_does_not_grow_with_the_users() -> None:
     def size(agent: Histogram) -> int:
         return sum(array.nbytes for array in agent.state()[0].values())
 
-    world = env(20_000)
+    world = classification(20_000)
     agent = histogram(world)
     before = size(agent)
     play(world, agent, seed=0)
@@ -128,7 +127,7 @@ def test_memory_does_not_grow_with_the_users() -> None:
 
 
 def test_accuracy_on_the_synthetic_source() -> None:
-    world = env(50_000)
+    world = classification(50_000)
     result = play(world, histogram(world), seed=0, checkpoints=[45_000, 50_000])
     assert np.diff(result.reward)[0] / 5000 >= 0.74
 
@@ -141,7 +140,7 @@ def test_feedback_out_of_range_is_right_or_wrong() -> None:
 
 def test_only_unit_cubes_with_public_data_are_played() -> None:
     linear = gym.make("privbandit/Linear-v0")
-    assert not can_play("histogram", linear) and can_play("histogram", env())
+    assert not can_play("histogram", linear) and can_play("histogram", classification(USERS))
     with pytest.raises(ValueError, match="histogram plays classification"):
         make("histogram", linear)
     with pytest.raises(ValueError, match=r"contexts in \[0, 1\]\^d"):
@@ -162,4 +161,4 @@ def test_only_unit_cubes_with_public_data_are_played() -> None:
 )
 def test_bad_settings_are_named(config: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        make("histogram", env(), **config)
+        make("histogram", classification(USERS), **config)

@@ -4,13 +4,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from given import classification
 from privbandit_agents import load, make, play, save
 from privbandit_agents.base.agent import NEVER
 from privbandit_agents.baselines.tree import TreeClassifier
 
-
-def env(horizon: int = 600, **kwargs: Any) -> Any:
-    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
+USERS = 600
 
 
 def tree(world: Any, name: str = "tree-all", **config: Any) -> TreeClassifier:
@@ -21,7 +20,7 @@ def tree(world: Any, name: str = "tree-all", **config: Any) -> TreeClassifier:
 
 def late_accuracy(name: str, horizon: int, **kwargs: Any) -> float:
     """Accuracy over the last tenth of a run."""
-    world = env(horizon, **kwargs)
+    world = classification(horizon, **kwargs)
     result = play(world, tree(world, name), seed=0, checkpoints=[horizon * 9 // 10, horizon])
     return float(np.diff(result.reward)[0] / (horizon - horizon * 9 // 10))
 
@@ -43,7 +42,7 @@ def test_accuracy_on_real_data() -> None:
 def test_predictions_are_those_of_scikit_learn() -> None:
     from sklearn.tree import DecisionTreeClassifier
 
-    world = env(source="digits", n_public=300)
+    world = classification(USERS, source="digits", n_public=300)
     agent = tree(world, "tree-public", max_depth=6, min_samples_leaf=2)
     x, y = world.public_data
     reference = DecisionTreeClassifier(max_depth=6, min_samples_leaf=2, random_state=agent.tree_seed).fit(x, y)
@@ -53,7 +52,7 @@ def test_predictions_are_those_of_scikit_learn() -> None:
 
 
 def test_the_public_tree_never_changes() -> None:
-    world = env()
+    world = classification(USERS)
     agent = tree(world, "tree-public")
     world.reset(seed=1)
     contexts = world.upcoming(200)
@@ -64,7 +63,7 @@ def test_the_public_tree_never_changes() -> None:
 
 
 def test_refits_follow_the_growth_of_the_data() -> None:
-    world = env(n_public=50)
+    world = classification(USERS, n_public=50)
     agent = tree(world, refit=1.5)
     fits = []
     for _ in range(4):
@@ -77,7 +76,7 @@ def test_refits_follow_the_growth_of_the_data() -> None:
 @pytest.mark.parametrize("source", ["lpct-synthetic", "digits"])
 def test_blocks_and_steps_give_the_same_run(source: str) -> None:
     runs = []
-    for world in (env(source=source), gym.Wrapper(env(source=source))):
+    for world in (classification(USERS, source=source), gym.Wrapper(classification(USERS, source=source))):
         agent = tree(world)
         result = play(world, agent, seed=5)
         runs.append((result.reward, agent.x.view(), agent.y.view(), agent.weight.view()))
@@ -88,7 +87,7 @@ def test_blocks_and_steps_give_the_same_run(source: str) -> None:
 @pytest.mark.parametrize("source", ["lpct-synthetic", "digits"])
 @pytest.mark.parametrize("name", ["tree-all", "tree-public"])
 def test_a_saved_agent_goes_on_bit_for_bit(name: str, source: str, tmp_path: Any) -> None:
-    world = env(source=source)
+    world = classification(USERS, source=source)
     agent = tree(world, name)
     play(world, agent, 560, seed=2)
     assert agent.frozen_rounds() > 1
@@ -100,7 +99,7 @@ def test_a_saved_agent_goes_on_bit_for_bit(name: str, source: str, tmp_path: Any
 
 
 def test_missing_scikit_learn_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = env()
+    world = classification(USERS)
     monkeypatch.setitem(sys.modules, "sklearn.tree", None)
     with pytest.raises(ImportError, match=r"pip install 'privbandit\[data\]'"):
         tree(world)
@@ -116,4 +115,4 @@ def test_missing_scikit_learn_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 )
 def test_bad_settings_are_named(config: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        make("tree-all", env(), **config)
+        make("tree-all", classification(USERS), **config)

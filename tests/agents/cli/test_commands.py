@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -137,7 +138,7 @@ def test_the_table_is_shown_before_the_figure_is_drawn(tmp_path: Path, monkeypat
     def broken(*_: object) -> None:
         raise RuntimeError("no pencil")
 
-    monkeypatch.setattr("privbandit_agents.experiments.figure.draw_regret", broken)
+    monkeypatch.setattr("privbandit_agents.experiments.drawing.figures.draw_regret", broken)
     shown = invoke(*LINEAR, "--agent", "uniform", "--horizon", "20", "--jobs", "1", "--out", str(tmp_path))
     assert str(shown.exception) == "no pencil" and "Linear-v0, 20 users" in shown.stdout
     assert (tmp_path / "table.md").exists()
@@ -178,7 +179,7 @@ def test_modules_of_the_current_folder_can_be_named(tmp_path: Path) -> None:
     assert len(list((tmp_path / "runs" / "Linear-v0" / "trials").iterdir())) == 2
 
 
-@pytest.mark.parametrize("missing", ["typer", "rich", "pydantic", "yaml"])
+@pytest.mark.parametrize("missing", ["typer", "rich", "pydantic", "ruamel"])
 def test_a_missing_extra_is_named(missing: str) -> None:
     blocked = f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['privbandit', 'run', 'demo']"
     done = python(f"{blocked}; from privbandit_agents.cli.main import main; main()")
@@ -294,11 +295,11 @@ def test_nonsense_in_a_sweep_is_one_sentence(
 
 
 def test_results_of_several_versions_are_told(tmp_path: Path) -> None:
-    from privbandit_agents.experiments import store
+    from privbandit_agents.experiments.store.results import read_result, write_result
 
     invoke(*LINEAR, "--agent", "uniform", "--horizon", "20", "--seeds", "2", "--jobs", "1", "--out", str(tmp_path))
     path = min((tmp_path / "trials").iterdir())
-    payload = store.read_result(path)
-    store.write_result(tmp_path, {**payload, "provenance": {**payload["provenance"], "commit": "0" * 40}})
+    finished = read_result(path)
+    write_result(tmp_path, replace(finished, provenance={**finished.provenance, "commit": "0" * 40}))
     shown = invoke("report", str(tmp_path))
     assert shown.exit_code == 0 and "these are results of 2 versions of the code (000000" in shown.stderr

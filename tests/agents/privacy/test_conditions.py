@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from privbandit_agents import make
 from privbandit_agents.audits.registry import private_agents
-from privbandit_agents.privacy.accounting.conversions import bounded_range_to_rho
 from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded, pure, zcdp
 from privbandit_agents.privacy.contributions.choices import clipped_derivatives
 from privbandit_agents.privacy.mechanisms.additive import WishartDifference
@@ -133,7 +132,9 @@ def test_8_selection_and_release_use_separate_noise() -> None:
         chosen, value = mechanism.release(np.array([1.0, -1.0]), rng)
         errors.append(float(value[0]) - (1.0, -1.0)[int(chosen[0])])
     assert abs(np.mean(errors)) < 5 / math.sqrt(4000) and np.std(errors) == pytest.approx(1.0, rel=0.05)
-    assert bounded_range_to_rho(2 / 50) == pytest.approx((2 / 50) ** 2 / 8)
+    paid = GumbelTopK.calibrate(rho=0.3, k=4, sup_sensitivity=1.5, kept=2)
+    bounded_range, values = 2 * 1.5 / paid.beta, 6 * 1.5**2 / (2 * paid.sigma**2)
+    assert 4 * bounded_range**2 / 8 + values == pytest.approx(0.3)  # epsilon^2 / 8 for each of the four choices
 
 
 def test_9_the_slope_at_small_orders_is_not_the_price_of_objective_perturbation() -> None:

@@ -1,5 +1,6 @@
 """Features for linear classifiers, standardised by public data, and logistic regression on public rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -7,9 +8,10 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from privbandit_agents.base.agent import Array, Space, n_arms
+from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 
+Function = Callable[[Floats], Floats]
 CLIP = 3.0
 """Standardised features are clipped to [-3, 3]."""
 LEAST = 1e-3
@@ -65,17 +67,25 @@ def logistic_fit(features: Floats, labels: Labels, ridge: float) -> Floats:
         ridge: > 0.
     """
     start = np.zeros(features.shape[1])
+    return fit(start, labels, ridge, features.__matmul__, lambda theta: features.T @ (expit(features @ theta) - labels))
+
+
+def fit(start: Floats, labels: Labels, ridge: float, score: Function, gradient: Function, steps: int = 500) -> Floats:
+    """Return a stationary point of the logistic loss plus ridge/2 |theta|^2; ``start`` unless there are two labels.
+
+    Args:
+        start: theta, shape (D,).
+        labels: 0 or 1, shape (n,).
+        ridge: > 0.
+        score: from theta to the rows' log odds of label 1, shape (n,).
+        gradient: from theta to the gradient of the sum of losses, shape (D,).
+        steps: most steps of L-BFGS.
+    """
     if len(np.unique(labels)) < 2:
         return start
 
     def loss(theta: Floats) -> tuple[float, Floats]:
-        score = features @ theta
-        value = np.logaddexp(0, np.where(labels == 1, -score, score)).sum() + ridge / 2 * theta @ theta
-        return float(value), features.T @ (expit(score) - labels) + ridge * theta
+        value = np.logaddexp(0, np.where(labels == 1, -1, 1) * score(theta)).sum() + ridge / 2 * theta @ theta
+        return float(value), gradient(theta) + ridge * theta
 
-    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 500}).x)
-
-
-def two_labels(action_space: Space) -> str:
-    """Return "" if there are two labels, else what is needed, in words."""
-    return "" if n_arms(action_space) == 2 else "classification with two labels"
+    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": steps}).x)

@@ -1,6 +1,6 @@
 """Bounds of Li, Simchi-Levi and Wang, "On the Optimal Regret of Locally Private Linear Contextual Bandit", to draw.
 
-Their constants are not printed; here they are 1, so that a curve is to be scaled through a measured point.
+The paper does not print their constants. Here they are 1: scale a curve through a measured point.
 """
 
 import numpy as np

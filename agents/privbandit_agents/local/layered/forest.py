@@ -53,7 +53,6 @@ class Forest:
     """
 
     def __init__(self, dim: int, gamma: float, levels: int) -> None:
-        """Start without trees."""
         self.dim, self.gamma, self.levels = dim, gamma, levels
         self.child = np.zeros((0, levels), dtype=np.intp)
         self.tree, self.depth = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
@@ -84,7 +83,7 @@ class Forest:
         return nodes
 
     def reach(self, node: Array) -> Array:
-        """Return the sum of gamma^(-k_l) |theta_l| on the path to nodes: no prediction there is larger, shape (n,)."""
+        """Return the sum of gamma^(-k_l) |theta_l| on the paths to nodes, the largest prediction there, shape (n,)."""
         return np.asarray((self.norms[node] * np.abs(self.slopes[node])).sum(axis=1))
 
     def complement(self, node: Array) -> Array:
@@ -98,7 +97,6 @@ class Forest:
         return np.asarray(self.path[node, last] * (node >= 0)[:, None])
 
     def scale(self, level: Array) -> Array:
-        """Return gamma^-k."""
         return np.asarray(self.gamma ** -np.asarray(level, float))
 
     def level(self, rest: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The server of LPLR: layers of users, principal component regression in bins, and what Algorithm 1 asks for.
+"""The server of LPLR: layers of users, regression in bins, and the arms that Algorithm 1 has left.
 
 Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally Private Linear Contextual Bandit",
 2024, Algorithms 1, 2 and 4.
@@ -6,23 +6,24 @@ Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.local.layered.forest import Forest
 from privbandit_agents.local.layered.report import Layout, Report
+from privbandit_agents.local.layered.settings import Config
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
 ROUNDING = 1e-9
-"""What an eigenvalue of no users at all does not exceed."""
+"""Rounding tolerance for eigenvalues of an empty sum."""
 
 
 class Oracle(ABC):
-    """Epochs of layers: every user of a layer reports on its bin; at the end bins are fitted and the next layer begins.
+    """Epochs of layers: the users of a layer report on their bins, which are fitted before the next layer begins.
 
-    An epoch ends after layer d, or when no bin of a layer is active, which leaves the next layer without bins.
+    An epoch ends after layer d, or earlier when no bin of a layer is active.
 
     Args:
         config: of LPLR.
@@ -36,12 +37,11 @@ class Oracle(ABC):
         randomizer: of the current users' reports.
     """
 
-    fixed: ClassVar[frozenset[str]] = frozenset({"config", "report", "randomizer"})
+    fixed: ClassVar[frozenset[str]] = frozenset({"randomizer"})
     report: Report
     randomizer: LocalRandomizer
 
-    def __init__(self, config: Any, dim: int, arms: int) -> None:
-        """Open the first epoch."""
+    def __init__(self, config: Config, dim: int, arms: int) -> None:
         self.config, self.dim = config, dim
         self.tree_of_arm = np.arange(arms) if config.oracle == "per-arm" else np.zeros(arms, dtype=np.intp)
         levels = math.ceil(math.log(config.horizon) / (2 * math.log(config.gamma)))  # M = ceil(1 / (2 beta))
@@ -51,12 +51,12 @@ class Oracle(ABC):
 
     @property
     def trees(self) -> int:
-        """Number of trees: one, or one for each arm."""
+        """One tree, or one for each arm."""
         return int(self.tree_of_arm[-1]) + 1
 
     @property
     def cells(self) -> int:
-        """Number of bins that the current users report on: every one that a context and an arm could reach."""
+        """Number of bins that the current users report on: all that any context and arm could reach."""
         return self.bins * self.forest.levels
 
     def open(self) -> None:
@@ -75,7 +75,7 @@ class Oracle(ABC):
 
     @abstractmethod
     def relative(self, gram: float) -> tuple[float, float, float]:
-        """Return the weights of the count, of v q' and of v v' beside that of y v."""
+        """Return the weights of the count, of v q' and of v v' relative to the weight of y v."""
 
     def users(self) -> int:
         """Return how many users the current layer has."""
@@ -83,7 +83,7 @@ class Oracle(ABC):
 
     @abstractmethod
     def share(self) -> float:
-        """Return the share of the epoch that the current users are."""
+        """Return which share of the epoch's users report on the current layer."""
 
     def records(self, x: Array, y: Array, arms: Array) -> tuple[Array, Array]:
         """Return users' cells, -1 for inactive ones, and packed statistics, shapes (n,) and (n, D).
@@ -94,15 +94,18 @@ class Oracle(ABC):
             arms: shape (n,).
         """
         forest = self.forest
+        # the user's bin
         place = forest.descend(x, self.root + self.tree_of_arm[arms], self.layer - 1)
         level = forest.level(place.rest)
         cells = (place.node - self.frontier) * forest.levels + level
         cells = np.where((place.node >= 0) & (level < forest.levels), cells, -1)
+        # what the path leaves of features and reward
         v = place.rest / forest.scale(level)[:, None]
         left = y - place.predicted
         if self.config.calibration == "correct":
             bound = self.largest(place.node)
             left = np.clip(left, -bound, bound) / bound
+        # the features along the path
         h = self.layer - 1
         q = (forest.path[place.node, :h] @ x[:, :, None])[..., 0]
         q = q / np.maximum(self.norms(place.node), np.finfo(float).tiny)
@@ -138,7 +141,7 @@ class Oracle(ABC):
         return np.sort(rows[np.argsort(-strength, kind="stable")[: self.config.bins]])
 
     def descend_to(self, nodes: Array) -> None:
-        """Go on to the layer below these nodes; close the epoch if there are none, or if this was layer d."""
+        """Go on to the layer below these nodes, or to the next epoch if there are none or this was layer d."""
         if self.layer == self.dim or not len(nodes):
             self.close()
             self.epoch += 1
@@ -149,30 +152,30 @@ class Oracle(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Keep what Algorithm 1 needs of an epoch that is over."""
+        """Keep what Algorithm 1 needs of the epoch, which is over."""
 
     @property
     @abstractmethod
-    def verdicts(self) -> int:
-        """How many epochs' estimates arms have to pass."""
+    def epochs_kept(self) -> int:
+        """Number of epochs whose estimates arms have to pass."""
 
     @abstractmethod
-    def means(self, verdict: int, phi: Array) -> Array:
-        """Return f(x, a), shape (n, K), of phi (n, K, d)."""
+    def means(self, epoch: int, phi: Array) -> Array:
+        """Return f(x, a) by an epoch's estimate, shape (n, K), of phi (n, K, d)."""
 
     @abstractmethod
-    def widths(self, verdict: int, phi: Array) -> Array:
-        """Return Delta(x, a), shape (n, K), of phi (n, K, d)."""
+    def widths(self, epoch: int, phi: Array) -> Array:
+        """Return Delta(x, a) by an epoch's estimate, shape (n, K), of phi (n, K, d)."""
 
     def alive(self, phi: Array) -> Array:
         """Return which arms are left, shape (n, K), of phi (n, K, d): Alg. 1, l. 6-9."""
         alive = np.ones(phi.shape[:2], dtype=bool)
-        for verdict in range(self.verdicts):
-            alive &= self.passes(verdict, phi, alive)
+        for epoch in range(self.epochs_kept):
+            alive &= self.passes(epoch, phi, alive)
         return alive
 
-    def passes(self, verdict: int, phi: Array, alive: Array) -> Array:
+    def passes(self, epoch: int, phi: Array, alive: Array) -> Array:
         """Return which arms have f + Delta >= max of f - Delta over those alive (Alg. 1, l. 8), shape (n, K)."""
-        f, width = self.means(verdict, phi), self.widths(verdict, phi)
+        f, width = self.means(epoch, phi), self.widths(epoch, phi)
         best = np.where(alive, f - width, -np.inf).max(axis=1, keepdims=True)
         return np.asarray(f + width >= best)

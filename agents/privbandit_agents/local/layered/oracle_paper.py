@@ -1,12 +1,12 @@
-"""LPLR as published: each tree its own estimates (Algorithm 4), widths from fresh users (Algorithm 5)."""
+"""LPLR as published: every tree has its own estimates (Algorithm 4), and widths from fresh users (Algorithm 5)."""
 
 import math
-from typing import Any
 
 import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.local.layered.oracle import ROUNDING, Oracle
+from privbandit_agents.local.layered.settings import Config
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 
 
@@ -22,8 +22,7 @@ class PaperOracle(Oracle):
         first_roots: node of the first root of every epoch that is over.
     """
 
-    def __init__(self, config: Any, dim: int, arms: int) -> None:
-        """Work out the constants."""
+    def __init__(self, config: Config, dim: int, arms: int) -> None:
         self.checking = False
         self.psi, self.strength, self.scale = np.zeros(0), np.zeros(0), np.zeros(0)
         self.layer_nodes = np.zeros(0, dtype=np.intp)
@@ -31,11 +30,9 @@ class PaperOracle(Oracle):
         super().__init__(config, dim, arms)
 
     def relative(self, gram: float) -> tuple[float, float, float]:
-        """Return the weights of the count, of v q' and of v v' beside that of y v: there is no v q'."""
         return 1.0, 0.0, 1.0
 
     def share(self) -> float:
-        """Return the share of the epoch that the current users are."""
         return 1 / (2 * self.dim)
 
     @property
@@ -69,7 +66,6 @@ class PaperOracle(Oracle):
         return cells, (above.width * along)[:, None]
 
     def learn(self, total: Array, users: int) -> None:
-        """Take in the sum of the estimates of the current users; go on to the next."""
         if self.checking:
             self.check(total[:, 0], users)
             self.checking = False
@@ -83,7 +79,7 @@ class PaperOracle(Oracle):
             self.descend_to(self.layer_nodes)
 
     def fit(self, total: Array, users: int) -> None:
-        """Principal component regression in every bin that has users enough (Alg. 4)."""
+        """Fit principal component regressions in the bins with enough users (Alg. 4)."""
         d, gamma, forest = self.dim, self.config.gamma, self.forest
         count, moment, _, gram = self.report.layout.unpack(total)
         parent, level, values, vectors = self.spectra(gram)
@@ -108,24 +104,23 @@ class PaperOracle(Oracle):
         self.forest.closed[nodes] = self.psi <= k1 * gamma * d**1.5 / math.sqrt(users)
 
     def close(self) -> None:
-        """Keep the trees."""
         self.first_roots = np.append(self.first_roots, self.root)
 
     @property
-    def verdicts(self) -> int:
-        """How many epochs' estimates arms have to pass: all of them."""
+    def epochs_kept(self) -> int:
+        """All epochs, as in Algorithm 1."""
         return len(self.first_roots)
 
-    def means(self, verdict: int, phi: Array) -> Array:
+    def means(self, epoch: int, phi: Array) -> Array:
         """Return the sums of <phi_h, theta_h> on the paths (Alg. 6), shape (n, K), of phi (n, K, d)."""
-        return self._aggregate(verdict, phi)[0]
+        return self._aggregate(epoch, phi)[0]
 
-    def widths(self, verdict: int, phi: Array) -> Array:
+    def widths(self, epoch: int, phi: Array) -> Array:
         """Return eta of the last bins on the paths (Alg. 6), shape (n, K), of phi (n, K, d)."""
-        return self._aggregate(verdict, phi)[1]
+        return self._aggregate(epoch, phi)[1]
 
-    def _aggregate(self, verdict: int, phi: Array) -> tuple[Array, Array]:
+    def _aggregate(self, epoch: int, phi: Array) -> tuple[Array, Array]:
         n, arms, d = phi.shape
-        roots = np.tile(self.first_roots[verdict] + self.tree_of_arm, n)
+        roots = np.tile(self.first_roots[epoch] + self.tree_of_arm, n)
         place = self.forest.descend(phi.reshape(-1, d), roots, d)
         return place.predicted.reshape(n, arms), place.width.reshape(n, arms)

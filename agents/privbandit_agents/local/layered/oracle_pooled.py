@@ -1,60 +1,59 @@
-"""Practical LPLR: the bins' regressions as Gaussian evidence on one theta, in place of a tree's own estimates."""
+"""Practical LPLR: regressions in bins are Gaussian evidence on one theta, in place of a tree's own estimates."""
 
 import math
-from typing import Any
 
 import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.local.layered.oracle import ROUNDING, Oracle
+from privbandit_agents.local.layered.settings import Config
 
 
 class PooledOracle(Oracle):
-    """Every direction that stands out of the noise in its bin is an observation of theta, of known variance.
+    """Every direction that stands out of the noise in its bin is an observation of theta with known variance.
 
     In a bin below the path U, with direction u and the sums lambda of y v, Lambda of v v' and X of v q', what the users
     tell about theta is c u'lambda + u'X U'theta_U = (gamma^-k u'Lambda + u'X U') theta + noise, where theta_U is what
-    y_h was made with. All of them together with the prior N(0, I) give a Gaussian posterior. u'X U' takes the place of
-    LPLR-CI: it says how errors of earlier layers bias this one (the first term of Lemma 2).
+    y_h was made with. These observations and the prior N(0, I) give a Gaussian posterior. u'X U' replaces LPLR-CI: it
+    says how errors of earlier layers bias this one (the first term of Lemma 2).
 
     Attributes:
         evidence: [J | b] of layer 1 and of the deeper ones, shape (2, trees, d, d + 1).
         first: sum of the reports of layer 1, and their number in ``first_users``.
-        thetas: estimates to be passed, shape (verdicts, trees, d).
-        roots: of their covariances, shape (verdicts, trees, d, d).
+        thetas: estimates to be passed, shape (epochs_kept, trees, d).
+        roots: of their covariances, shape (epochs_kept, trees, d, d).
     """
 
-    def __init__(self, config: Any, dim: int, arms: int) -> None:
-        """Start from the prior."""
+    def __init__(self, config: Config, dim: int, arms: int) -> None:
         super().__init__(config, dim, arms)
         self.evidence = np.zeros((2, self.trees, dim, dim + 1))
         self.first, self.first_users = np.zeros((self.cells, self.randomizer.dim)), 0
         self.thetas, self.roots = np.zeros((0, self.trees, dim)), np.zeros((0, self.trees, dim, dim))
 
     def relative(self, gram: float) -> tuple[float, float, float]:
-        """Return the weights of the count, of v q' and of v v' beside that of y v: nobody needs a count."""
         return 0.0, self.config.cross, gram
 
     def share(self) -> float:
-        """Return the share of the epoch that the current users are."""
         if self.dim == 1:
             return 1.0
         first = self.config.share
         return float(first if self.layer == 1 else (1 - first) / (self.dim - 1))
 
     def learn(self, total: Array, users: int) -> None:
-        """Take in the sum of the estimates of the current users; go on to the next."""
+        # with the reports of earlier epochs on layer 1
         if self.layer == 1:
             self.first, self.first_users = self.first + total, self.first_users + users
             total, users = self.first, self.first_users
             self.evidence[0] = 0.0
         _, moment, cross, gram = self.report.layout.unpack(total)
         parent, level, values, vectors = self.spectra(gram)
+        # directions that stand out of the noise are observations of theta
         clear = values > self.threshold(users)
         row, column = np.nonzero(clear)
         self.observe(
             parent[row], level[row], values[row, column], vectors[row, :, column], moment[row], cross[row], users
         )
+        # the strongest bins are active
         top = np.flatnonzero(clear[:, -1])
         top = self.strongest(top, self.forest.scale(level[top]) * values[top, -1])
         direction = vectors[top, :, -1]
@@ -110,9 +109,9 @@ class PooledOracle(Oracle):
         return np.einsum("tij,tj->ti", covariance, both[..., -1]), covariance
 
     def close(self) -> None:
-        """Keep the posterior, beside the earlier ones unless they are part of it."""
+        """Keep the posterior; earlier ones stay beside it unless they are part of it."""
         theta, covariance = self.posterior()
-        kept = 0 if self.config.carry else self.verdicts
+        kept = 0 if self.config.carry else self.epochs_kept
         self.thetas = np.concatenate([self.thetas[:kept], theta[None]])
         self.roots = np.concatenate([self.roots[:kept], np.linalg.cholesky(covariance)[None]])
         if not self.config.carry:
@@ -120,25 +119,25 @@ class PooledOracle(Oracle):
             self.first, self.first_users = 0 * self.first, 0
 
     @property
-    def verdicts(self) -> int:
-        """How many epochs' estimates arms have to pass: with evidence carried over, only the latest."""
+    def epochs_kept(self) -> int:
+        """Only the latest epoch, if evidence is carried over."""
         return len(self.thetas)
 
-    def means(self, verdict: int, phi: Array) -> Array:
+    def means(self, epoch: int, phi: Array) -> Array:
         """Return phi . theta, shape (n, K), of phi (n, K, d)."""
-        return np.asarray((phi * self.thetas[verdict, self.tree_of_arm]).sum(axis=-1))
+        return np.asarray((phi * self.thetas[epoch, self.tree_of_arm]).sum(axis=-1))
 
-    def widths(self, verdict: int, phi: Array) -> Array:
+    def widths(self, epoch: int, phi: Array) -> Array:
         """Return z sd(phi . theta), shape (n, K), of phi (n, K, d)."""
-        across = np.einsum("nkd,kde->nke", phi, self.roots[verdict, self.tree_of_arm])
+        across = np.einsum("nkd,kde->nke", phi, self.roots[epoch, self.tree_of_arm])
         return np.asarray(self.config.z * np.linalg.norm(across, axis=-1))
 
-    def passes(self, verdict: int, phi: Array, alive: Array) -> Array:
+    def passes(self, epoch: int, phi: Array, alive: Array) -> Array:
         """Return which arms no other one beats: (phi_b - phi_a) . theta <= z sd of it, for every b alive."""
         if self.config.width == "sum":
-            return super().passes(verdict, phi, alive)
+            return super().passes(epoch, phi, alive)
         beaten = np.zeros_like(alive)
         for other in range(phi.shape[1]):
             ahead = phi[:, other, None] - phi
-            beaten |= alive[:, other, None] & (self.means(verdict, ahead) > self.widths(verdict, ahead))
+            beaten |= alive[:, other, None] & (self.means(epoch, ahead) > self.widths(epoch, ahead))
         return ~beaten

@@ -1,12 +1,13 @@
 """What a user of LPLR sends: the statistics of its bin, (1, y v, v q', v v'), as one private report.
 
-v = gamma^k phi_h is what the directions on the path to the bin leave of the features, scaled; y is what the earlier
-layers leave of the reward, in [-1, 1]; q are the coordinates of the features along the path, relative to their bounds:
-with v q' the server knows how an error of theta in the earlier layers enters y.
+v = gamma^k phi_h are the features, scaled, without their components along the path to the bin. y in [-1, 1] is the
+reward without what the earlier layers predict. q are the features' coordinates along the path, relative to their
+bounds; v q' tells the server how an error of theta in the earlier layers enters y.
 """
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 
-RELEASES = ("hemisphere", "bin-cap", "laplace", "wishart-difference")
+Release = Literal["hemisphere", "bin-cap", "laplace", "wishart-difference"]
 Weights = tuple[float, float, float, float]
 
 
@@ -91,11 +92,11 @@ class Report:
     spread: tuple[float, float, float]
 
     @classmethod
-    def of(cls, release: str, epsilon: float, cells: int, layout: Layout, published: bool = False) -> "Report":
+    def of(cls, release: Release, epsilon: float, cells: int, layout: Layout, published: bool = False) -> "Report":
         """Return the report of a layer.
 
         Args:
-            release: one of ``RELEASES``.
+            release: its name.
             epsilon: budget of the whole report.
             cells: number of bins.
             layout: of the statistics.

@@ -7,52 +7,41 @@ Estimation", JASA 2018 (the l2-ball mechanism).
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.local.linear.moments import PureMomentAgent
-from privbandit_agents.privacy.contributions.moments import NORM, noise_of_gram, packed_size, unpack
+from privbandit_agents.base.settings import NonNegative, Positive
+from privbandit_agents.local.linear.channels import RandomizerChannel
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
+from privbandit_agents.privacy.contributions.moments import NORM, noise_of_gram, packed_size, perturbed_ridge, unpack
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
-from privbandit_envs.validate import above, at_least, one_of, positive
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings of LDP-greedy.
+class Config(MomentSettings):
+    """Settings of LDP-greedy, beside those in ``MomentSettings``.
 
     Attributes:
-        epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
-        release: ``"hemisphere"`` or ``"laplace"``.
-        statistics: ``"ridge"``: the Gram matrix is shifted by a ridge; ``"threshold"``: its eigenvectors with an
-            eigenvalue below ``clear`` standard deviations of the noise are left out.
+        release: what randomizes a record.
+        statistics: ``"ridge"`` shifts the Gram matrix by a ridge; ``"threshold"`` leaves out its eigenvectors with an
+            eigenvalue below ``clear`` standard deviations of the noise.
         shift: ridge in units of the noise's spectral norm, >= 0.
         clear: >= 0.
         ridge: least ridge, > 0.
-        growth: the policy changes when the number of users has grown by this factor, > 1.
     """
 
-    epsilon: float = 1.0
-    release: str = "hemisphere"
-    statistics: str = "ridge"
-    shift: float = 1.0
-    clear: float = 3.0
-    ridge: float = 1.0
-    growth: float = 1.05
-
-    def __post_init__(self) -> None:
-        """Check the ranges; epsilon is checked by the randomizer."""
-        one_of(("hemisphere", "laplace"), release=self.release)
-        one_of(("ridge", "threshold"), statistics=self.statistics)
-        at_least(0, shift=self.shift)
-        at_least(0, clear=self.clear)
-        positive(ridge=self.ridge)
-        above(1, growth=self.growth)
+    release: Literal["hemisphere", "laplace"] = "hemisphere"
+    statistics: Literal["ridge", "threshold"] = "ridge"
+    shift: NonNegative = 1.0
+    clear: NonNegative = 3.0
+    ridge: Positive = 1.0
 
 
-class LDPGreedy(PureMomentAgent[Config]):
+class LDPGreedy(MomentAgent[Config]):
     """Every user reports (y x, w svec(x x')) by one private direction; the server plays the arm with the best estimate.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
@@ -62,18 +51,18 @@ class LDPGreedy(PureMomentAgent[Config]):
 
     Config = Config
 
-    def device(self) -> LocalRandomizer:
-        """Return the randomizer that ``release`` names."""
-        return randomizer(self.config.release, self.config.epsilon, self.dim)
+    def open_channel(self) -> RandomizerChannel:
+        return RandomizerChannel(randomizer(self.config.release, self.config.epsilon, self.dim))
 
     def learn(self) -> None:
-        """Solve the regression by the statistics of the settings."""
-        if self.config.statistics == "ridge":
-            super().learn()
+        config, noise = self.config, self.sigma * math.sqrt(self.users)
+        if config.statistics == "ridge":
+            theta = perturbed_ridge(self.total, self.dim, noise, config.ridge, config.shift)[1]
         else:
             gram, moment = unpack(self.total, self.dim)
-            noise = math.sqrt(2 * self.users) * noise_of_gram(self.sigma)
-            self.scorer[:, -1] = clear_solution(gram, moment, max(self.config.ridge, self.config.clear * noise))
+            clear = config.clear * (math.sqrt(2 * self.users) * noise_of_gram(self.sigma))
+            theta = clear_solution(gram, moment, max(config.ridge, clear))
+        self.scorer[:, -1] = theta
 
 
 def clear_solution(gram: Array, moment: Array, least: float) -> Array:

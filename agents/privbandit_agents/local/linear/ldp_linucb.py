@@ -4,54 +4,42 @@ Kai Zheng, Tianle Cai, Weiran Huang, Zhenguo Li and Liwei Wang, "Locally Differe
 Learning", NeurIPS 2020, Algorithm 1 (LDP-OFUL, linear case).
 """
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Literal
 
-from privbandit_agents.base.agent import Array, Guarantee
-from privbandit_agents.local.linear.moments import MomentAgent
+from privbandit_agents.base.arms import optimistic_scorer
+from privbandit_agents.base.settings import Calibration, NonNegative, Open01, Positive
+from privbandit_agents.local.linear.channels import GaussianChannel
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 from privbandit_agents.privacy.accounting.ledger import Ledger, approximate
-from privbandit_agents.privacy.contributions.moments import (
-    SENSITIVITY,
-)
+from privbandit_agents.privacy.contributions.moments import SENSITIVITY, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
-from privbandit_envs.validate import above, at_least, one_of, positive
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings of LDP-LinUCB.
+class Config(MomentSettings):
+    """Settings of LDP-LinUCB, beside those in ``MomentSettings``.
 
     Attributes:
-        epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
         delta: of the report, in (0, 1).
         noise: ``"numpy"``, or ``"secure"`` (OpenDP; slow and unseeded).
         calibration: ``"correct"`` (analytic Gaussian at sensitivity 2) or ``"published"``
             (sigma = 6 sqrt(2 ln(2.5 / delta)) / epsilon on every packed coordinate: the entries of y x and those of
-            x x' off the diagonal have sigma, those on it sqrt(2) sigma). What it really spends is in the ledger.
+            x x' off the diagonal have sigma, those on it sqrt(2) sigma). The ledger says what it really spends.
         bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
         shift: ridge in units of the noise's spectral norm, >= 0.
         ridge: least ridge, > 0.
-        growth: the policy changes when the number of users has grown by this factor, > 1.
     """
 
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    noise: str = "numpy"
-    calibration: str = "correct"
-    bonus_scale: float = 0.1
-    shift: float = 1.0
-    ridge: float = 1.0
-    growth: float = 1.05
-
-    def __post_init__(self) -> None:
-        """Check the ranges; epsilon and delta are checked by the mechanism."""
-        one_of(("correct", "published"), calibration=self.calibration)
-        at_least(0, bonus_scale=self.bonus_scale)
-        at_least(0, shift=self.shift)
-        positive(ridge=self.ridge)
-        above(1, growth=self.growth)
+    delta: Open01 = 1e-5
+    noise: Literal["numpy", "secure"] = "numpy"
+    calibration: Calibration = "correct"
+    bonus_scale: NonNegative = 0.1
+    shift: NonNegative = 1.0
+    ridge: Positive = 1.0
 
 
 class LDPLinUCB(MomentAgent[Config]):
@@ -68,43 +56,32 @@ class LDPLinUCB(MomentAgent[Config]):
     """
 
     Config = Config
+    proof = "docs/privacy/regression-moments.md"
     gaussian = True
 
     def begin(self) -> None:
-        """Calibrate the devices."""
         super().begin()
-        config = self.config
-        correct = Gaussian.from_epsilon(config.epsilon, config.delta, SENSITIVITY, config.noise)
-        proven = config.calibration == "correct"
-        if not proven:
+        if self.config.calibration == "published":
             self.warn_unproven()
-        published = 6 * math.sqrt(2 * math.log(2.5 / config.delta)) / config.epsilon
-        self.mechanism = correct if proven else Gaussian(published, math.inf, config.noise)
-        self.sigma = self.mechanism.sigma
-        real = config.epsilon if proven else gaussian_epsilon(config.delta, SENSITIVITY / published)
-        self.cost = approximate(max(real, 1e-12), config.delta)
-        self.ledger = Ledger(epsilon=config.epsilon if proven else math.inf, delta=config.delta)
-        self.guarantee = Guarantee(
-            notion="local",
-            epsilon=config.epsilon,
-            delta=config.delta,
-            protects="context, action and reward of every user, from the server on",
-            proven=proven,
-            reference="docs/privacy/regression-moments.md",
-        )
+            self.ledger = Ledger(math.inf, self.config.delta)
+            self.guarantee = dataclasses.replace(self.guarantee, proven=False)
 
-    def report(self, packed: Array) -> Array:
-        """Add Gaussian noise."""
-        return self.mechanism.release(packed, self.rng)
+    def open_channel(self) -> GaussianChannel:
+        config, size = self.config, packed_size(self.dim)
+        if config.calibration == "correct":
+            mechanism = Gaussian.from_epsilon(config.epsilon, config.delta, SENSITIVITY, config.noise)
+            spent = config.epsilon
+        else:
+            sigma = 6 * math.sqrt(2 * math.log(2.5 / config.delta)) / config.epsilon
+            mechanism = Gaussian(sigma, math.inf, config.noise)
+            spent = gaussian_epsilon(config.delta, SENSITIVITY / sigma)
+        return GaussianChannel(mechanism, approximate(max(spent, 1e-12), config.delta), size)
 
-    @property
-    def by_counts(self) -> Literal["", "exact", "normal"]:
-        """A sum of Gaussians is one."""
-        return "exact" if self.config.noise == "numpy" else ""
-
-    def report_sum(self, packed: Array, counts: Array) -> Array:
-        """Add the noise of all users at once."""
-        return self.mechanism.release_sum(counts @ packed, int(counts.sum()), self.rng)
+    def learn(self) -> None:
+        """Solve the regression, and widen the estimates by the bonus."""
+        noise = self.sigma * math.sqrt(self.users)
+        a, theta, added = perturbed_ridge(self.total, self.dim, noise, self.config.ridge, self.config.shift)
+        self.scorer = optimistic_scorer(a, theta, self.bonus(self.users, added))
 
     def bonus(self, users: int, added: float) -> float:
         """Return c (|noise of the moment| / sqrt(lambda) + sqrt(lambda) + sqrt(d ln(1 + t)))."""

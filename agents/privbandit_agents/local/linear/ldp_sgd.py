@@ -5,45 +5,34 @@ NeurIPS 2021; the release is the l2-ball mechanism of Duchi, Jordan and Wainwrig
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
-from privbandit_agents.base.arms import played
-from privbandit_agents.local.linear.moments import PureMomentAgent
+from privbandit_agents.base.agent import Action, Array, Feedback
+from privbandit_agents.base.settings import Positive
+from privbandit_agents.local.linear.channels import RandomizerChannel
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.privacy.contributions.moments import sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
-from privbandit_envs.validate import above, one_of, positive
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings of private gradient descent.
+class Config(MomentSettings):
+    """Settings of private gradient descent, beside those in ``MomentSettings``; a batch ends when the policy changes.
 
     Attributes:
-        epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
         link: of the mean reward in [-1, 1]: ``"linear"``, x . theta, or ``"logistic"``, tanh(x . theta / 2).
         step: of the t-th user's gradient, times 1/t, > 0; about one over the least eigenvalue of E[x x'].
         radius: theta is projected on a ball of this radius, > 0.
-        growth: a batch ends when the number of users has grown by this factor, > 1.
     """
 
-    epsilon: float = 1.0
-    link: str = "linear"
-    step: float = 4.0
-    radius: float = 1.0
-    growth: float = 1.05
-
-    def __post_init__(self) -> None:
-        """Check the ranges; epsilon is checked by the randomizer."""
-        one_of(("linear", "logistic"), link=self.link)
-        positive(step=self.step)
-        positive(radius=self.radius)
-        above(1, growth=self.growth)
+    link: Literal["linear", "logistic"] = "linear"
+    step: Positive = 4.0
+    radius: Positive = 1.0
 
 
-class LDPSGD(PureMomentAgent[Config]):
+class LDPSGD(MomentAgent[Config]):
     """Every user reports the gradient of its own loss by one private direction; the server steps, and plays greedily.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
@@ -58,28 +47,28 @@ class LDPSGD(PureMomentAgent[Config]):
     """
 
     Config = Config
-    proof: ClassVar[str] = "docs/privacy/public-coordinates.md"
-
-    def device(self) -> Hemisphere:
-        """Return the randomizer of gradients over their largest length."""
-        return Hemisphere(self.config.epsilon, 1, self.dim, radius=1.0)
+    proof = "docs/privacy/public-coordinates.md"
 
     def begin(self) -> None:
-        """Start at theta = 0."""
         super().begin()
         self.stepped = 0
 
-    def encode(self, context: Array, action: Any, feedback: Any) -> Array:
+    def open_channel(self) -> RandomizerChannel:
+        """Return the randomizer of gradients over their largest length."""
+        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, self.dim, radius=1.0))
+
+    def encode(self, context: Array, action: Action, feedback: Feedback) -> Array:
         """Return the gradients (mean(x . theta) - y) x over their largest length, shape (n, d)."""
-        contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
-        x, y = sanitise(played(contexts, action), np.atleast_1d(feedback))
-        score = np.vecdot(x, self.scorer[:, -1])
-        mean = score if self.config.link == "linear" else np.tanh(score / 2)
-        return np.asarray(((mean - y) / self.longest)[:, None] * x)
+        x, y = sanitise(self.features(context, action), np.atleast_1d(feedback))
+        return np.asarray(((self.mean(np.vecdot(x, self.scorer[:, -1])) - y) / self.longest)[:, None] * x)
+
+    def mean(self, score: Array) -> Array:
+        """Return the mean rewards at x . theta."""
+        return score if self.config.link == "linear" else np.tanh(score / 2)
 
     @property
     def longest(self) -> float:
-        """Return 1 + |theta|, which no gradient exceeds."""
+        """1 + |theta|, which no gradient exceeds."""
         return 1.0 + float(np.linalg.norm(self.scorer[:, -1]))
 
     def learn(self) -> None:
@@ -92,5 +81,4 @@ class LDPSGD(PureMomentAgent[Config]):
 
     def predict(self, contexts: Array) -> Array:
         """Return the mean rewards, shape (m, K)."""
-        score = contexts @ self.scorer[:, -1]
-        return np.asarray(score if self.config.link == "linear" else np.tanh(score / 2))
+        return np.asarray(self.mean(contexts @ self.scorer[:, -1]))

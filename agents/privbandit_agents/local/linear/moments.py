@@ -1,158 +1,140 @@
-"""What locally private agents share that add up noisy moments of a linear regression."""
+"""What locally private agents for linear models share: one report a user, sums on the server, greedy play."""
 
-import math
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array, C, Guarantee, LocalAgent, arms_with_features
-from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
-from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, pure
-from privbandit_agents.privacy.contributions.moments import pack, packed_size, perturbed_ridge
+from privbandit_agents.base.agent import (
+    Action,
+    Array,
+    Feedback,
+    Guarantee,
+    LocalAgent,
+    arms_with_features,
+    next_change,
+)
+from privbandit_agents.base.arms import best_arm, played
+from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.settings import Budget, Growth, Settings
+from privbandit_agents.local.linear.channels import Channel, RandomizerChannel
+from privbandit_agents.privacy.accounting.ledger import Ledger
+from privbandit_agents.privacy.contributions.moments import pack
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
 
-class MomentAgent(LocalAgent[C, Array]):
-    """A server that adds up noisy (y x, w svec(x x')) and plays by the ridge regression they give.
+@dataclass(frozen=True)
+class MomentSettings(Settings):
+    """Settings of every agent here.
 
-    A subclass calibrates ``self.guarantee``, ``self.ledger``, ``self.cost`` and ``self.sigma`` (the noise of a packed
-    coordinate of one report), and implements ``report``.
+    Attributes:
+        epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
+        growth: the policy changes when the number of users has grown by this factor, > 1.
     """
 
-    fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"guarantee", "cost"}
-    cost: Cost
-    sigma: float
+    epsilon: Budget = 1.0
+    growth: Growth = 1.05
+
+
+M = TypeVar("M", bound=MomentSettings)
+
+
+class MomentAgent(LocalAgent[M, Array]):
+    """Users report vectors about their records; the server adds them up and plays by an estimate of theta.
+
+    A subclass says in ``open_channel`` how vectors leave the devices, and in ``learn`` what their sum tells. The vector
+    of a record is (y x, w svec(x x')), unless the subclass encodes it otherwise.
+
+    *Formal guarantees.* Those of the channel, under replacement of a user's whole record: one report a user, whatever
+    ``encode`` makes of the record, as long as no vector leaves the channel's ball and ``encode`` reads public state.
+
+    Attributes:
+        channel: how vectors leave the devices.
+        total: sum of the decoded reports.
+        scorer: [width A^(-1/2) | theta] of the policy, shape (d, d + 1).
+    """
+
+    fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"channel"}
+    proof: ClassVar[str] = "docs/privacy/local-randomizers.md"
     least_batch: ClassVar[int] = 1
     """Fewest users between two changes of the policy."""
 
-    def begin(self) -> None:
-        """Start with an empty sum."""
-        super().begin()
-        assert self.observation_space.shape is not None
-        self.dim = self.observation_space.shape[1]
-        self.total = np.zeros(packed_size(self.dim))
-        self.scorer = np.zeros((self.dim, self.dim + 1))
-        self.users, self.refit_at = 0, 1
-
     plays = staticmethod(arms_with_features)
 
-    def encode(self, context: Array, action: Any, feedback: Any) -> Array:
-        """Return what the devices of users randomize, shape (n, D): of a norm that no record exceeds."""
-        contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
-        return pack(played(contexts, action), np.atleast_1d(feedback))
+    def begin(self) -> None:
+        super().begin()
+        self.dim = self.context_shape[1]
+        self.scorer = np.zeros((self.dim, self.dim + 1))
+        self.users, self.refit_at = 0, 1
+        self.channel = self.open_channel()
+        self.total, self.sigma, self.cost = np.zeros(self.channel.size), self.channel.sigma, self.channel.cost
+        self.ledger = Ledger(self.config.epsilon, self.cost.delta)
+        self.guarantee = Guarantee.local(self.config.epsilon, self.cost.delta, self.proof)
+
+    @abstractmethod
+    def open_channel(self) -> Channel:
+        """Return how vectors leave users' devices."""
+
+    @property
+    def randomizer(self) -> LocalRandomizer | None:
+        """The randomizer on the devices; None if they add Gaussian noise."""
+        return self.channel.randomizer if isinstance(self.channel, RandomizerChannel) else None
+
+    def features(self, context: Array, action: Action) -> Array:
+        """Return the features of the played arms, shape (n, d), also for one user."""
+        return played(np.asarray(context).reshape(-1, *self.context_shape), action)
+
+    def encode(self, context: Array, action: Action, feedback: Feedback) -> Array:
+        """Return the vectors that users' devices randomize, shape (n, D)."""
+        return pack(self.features(context, action), np.atleast_1d(feedback))
 
     def far_apart(self) -> tuple[Array, Array]:
         """Return the features (2, d) and rewards (2,) of two records that a report tells apart best; for audits."""
         return np.tile(np.eye(self.dim)[0], (2, 1)), np.array([1.0, -1.0])
 
+    def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
+        """Return the reports of one user or of n users: one release each, whatever the record."""
+        return self.channel.report(self.encode(context, action, feedback), self.rng)
+
+    def absorb(self, report: Array) -> None:
+        """Add up reports in order; change the policy when it is time."""
+        for (part,) in blocks(self.frozen_rounds, self.channel.decode(report)):
+            self.add(np.add.reduce(np.concatenate([self.total[None], part]), axis=0), len(part))
+
+    @property
+    def by_counts(self) -> Literal["", "exact", "normal"]:
+        return self.channel.by_counts
+
+    def randomize_sum(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> Array:
+        """Return the sum of the users' decoded reports, shape (size,)."""
+        return self.channel.report_sum(self.encode(contexts, actions, feedback), counts, self.rng)
+
+    def absorb_sum(self, total: Array, users: int) -> None:
+        """Add the sum of reports of users who come before the policy changes."""
+        self.add(self.total + total, users)
+
+    def add(self, total: Array, users: int) -> None:
+        """Go on to a new sum after so many more users, and change the policy if it is time."""
+        self.ledger.spend(self.cost, group=self.users, groups=users)
+        self.total = total
+        self.users += users
+        if self.users == self.refit_at:
+            self.learn()
+            self.refit_at = next_change(self.users, self.config.growth, self.least_batch)
+
     @abstractmethod
-    def report(self, packed: Array) -> Array:
-        """Randomize packed records (n, D) with the devices' noise."""
+    def learn(self) -> None:
+        """Set ``scorer`` by the sum of all reports so far."""
 
-    def decode(self, report: Array) -> Array:
-        """Return unbiased estimates of the packed records, shape (n, D)."""
-        return report
+    def frozen_rounds(self) -> int:
+        return self.refit_at - self.users
 
-    def bonus(self, users: int, added: float) -> float:
-        """Return the width of the confidence bonus."""
-        return 0.0
-
-    def select_action(self, context: Array) -> Any:
-        """Return argmax of x . theta + bonus |x|_(A^-1)."""
-        return best_arm(context, self.scorer)
+    def select_action(self, context: Array) -> Action:
+        """Return argmax of x . theta + width |x|_(A^-1)."""
+        chosen: Action = best_arm(context, self.scorer)
+        return chosen
 
     def predict(self, contexts: Array) -> Array:
         """Return x . theta, clipped to [-1, 1] as rewards are, shape (m, K)."""
         return np.clip(contexts @ self.scorer[:, -1], -1.0, 1.0)
-
-    def randomize(self, context: Array, action: Any, feedback: Any) -> Array:
-        """Return the reports of one user or of n users, shape (n, D): one release each, whatever the record."""
-        return self.report(self.encode(context, action, feedback))
-
-    def absorb(self, report: Array) -> None:
-        """Add up reports in order; change the policy when it is time."""
-        decoded, done = self.decode(report), 0
-        while done < len(decoded):
-            part = decoded[done : done + self.frozen_rounds()]
-            self.ledger.spend(self.cost, group=self.users, groups=len(part))
-            self.total = np.add.reduce(np.concatenate([self.total[None], part]), axis=0)
-            self.users += len(part)
-            done += len(part)
-            if self.users == self.refit_at:
-                self.refit()
-
-    @abstractmethod
-    def report_sum(self, packed: Array, counts: Array) -> Array:
-        """Draw the sum of ``decode(report(packed))`` over ``counts[i]`` users of each record, shape (D,)."""
-
-    def randomize_sum(self, contexts: Array, actions: Any, feedback: Any, counts: Array) -> Array:
-        """Return the sum of the users' decoded reports, shape (D,)."""
-        return self.report_sum(self.encode(contexts, actions, feedback), counts)
-
-    def absorb_sum(self, total: Array, users: int) -> None:
-        """Add the sum of reports of users who come before the policy changes."""
-        self.ledger.spend(self.cost, group=self.users, groups=users)
-        self.total = self.total + total
-        self.users += users
-        if self.users == self.refit_at:
-            self.refit()
-
-    def frozen_rounds(self) -> int:
-        """Return the number of users before the policy changes."""
-        return self.refit_at - self.users
-
-    def refit(self) -> None:
-        """Change the policy, and say when it changes next."""
-        self.learn()
-        self.refit_at = max(self.users + self.least_batch, math.ceil(self.users * self.config.growth))
-
-    def learn(self) -> None:
-        """Solve the regression."""
-        sigma = self.sigma * math.sqrt(self.users)
-        a, theta, added = perturbed_ridge(self.total, self.dim, sigma, self.config.ridge, self.config.shift)
-        self.scorer = optimistic_scorer(a, theta, self.bonus(self.users, added))
-
-
-class PureMomentAgent(MomentAgent[C]):
-    """A MomentAgent whose devices use a LocalRandomizer with one cell.
-
-    *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
-    randomizer whose likelihood ratio is at most e^epsilon for any two inputs, whatever ``encode`` makes of the record.
-    """
-
-    fixed: ClassVar[frozenset[str]] = MomentAgent.fixed | {"randomizer"}
-    proof: ClassVar[str] = "docs/privacy/local-randomizers.md"
-
-    @abstractmethod
-    def device(self) -> LocalRandomizer:
-        """Return what randomizes a record on a user's device."""
-
-    def begin(self) -> None:
-        """Calibrate the devices."""
-        super().begin()
-        self.randomizer = self.device()
-        self.total = np.zeros(self.randomizer.dim)
-        self.sigma = self.randomizer.variance(own=True) ** 0.5
-        self.cost = pure(self.config.epsilon)
-        self.ledger = Ledger(epsilon=self.config.epsilon)
-        self.guarantee = Guarantee.local(self.config.epsilon, 0.0, self.proof)
-
-    def report(self, packed: Array) -> Array:
-        """Randomize on the device."""
-        return self.randomizer.randomize(np.zeros(len(packed), dtype=int), packed, self.rng)
-
-    def decode(self, report: Array) -> Array:
-        """Return unbiased estimates of the packed records."""
-        return self.randomizer.estimate(report)[:, 0]
-
-    @property
-    def by_counts(self) -> Literal["", "exact", "normal"]:
-        """Laplace noise has an exact sum."""
-        return "exact" if self.randomizer.exact_sum else "normal"
-
-    def report_sum(self, packed: Array, counts: Array) -> Array:
-        """Draw the sum of all users' reports at once."""
-        cells = np.zeros(len(packed), dtype=int)
-        total: Array = self.randomizer.approximate_sum(cells, packed, self.rng, counts)[0]
-        return total

@@ -6,106 +6,105 @@ Procedures for Locally Private Estimation", JASA 2018 (the l2-ball mechanism).
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
-from privbandit_agents.base.arms import played
-from privbandit_agents.local.linear.moments import PureMomentAgent
+from privbandit_agents.base.agent import Action, Array, Feedback
+from privbandit_agents.base.settings import Above, Fraction, NonNegative, Positive
+from privbandit_agents.local.linear.channels import RandomizerChannel
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.local.linear.preconditioning import KEPT, Generation, most_precise
 from privbandit_agents.privacy.contributions.moments import NORM, pack, packed_size, sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
-from privbandit_envs.validate import above, at_least, fraction, one_of, positive
 
 SHARE = 0.25
 """A generation is at least this share of all users so far."""
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings of adaptive preconditioning.
+class Config(MomentSettings):
+    """Settings of adaptive preconditioning, beside those in ``MomentSettings``.
 
     Attributes:
-        epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
-        policy: ``"thompson"``: the best arm for a draw from the posterior of theta, one draw for all users until the
-            policy changes next; ``"elimination"``: of the arms that may be best, the one that is largest in a random
-            direction, likewise drawn.
+        policy: ``"thompson"`` plays the best arm for a draw from the posterior of theta; ``"elimination"`` plays, among
+            the arms that may be best, the largest one along a random direction. A draw serves all users until the
+            policy changes next.
         width: how many posterior standard deviations are drawn, or make an arm that may be best, >= 0; None: 0.3 for
             ``"thompson"``, 1.5 for ``"elimination"``.
         target: mean of |P x|^2 to aim at, in (0, 1].
         stretch: P changes when a direction falls short of its share of the target by this factor, > 1.
         clear: a direction counts if its eigenvalue exceeds the spectral norm of the noise by this factor, > 0.
-        growth: the policy changes when the number of users has grown by this factor, > 1.
     """
 
-    epsilon: float = 1.0
-    policy: str = "thompson"
-    width: float | None = None
-    target: float = 0.8
-    stretch: float = 4.0
-    clear: float = 1.0
-    growth: float = 1.05
-
-    def __post_init__(self) -> None:
-        """Check the ranges; epsilon is checked by the randomizer."""
-        one_of(("thompson", "elimination"), policy=self.policy)
-        if self.width is not None:
-            at_least(0, width=self.width)
-        positive(target=fraction(target=self.target))
-        above(1, stretch=self.stretch)
-        positive(clear=self.clear)
-        above(1, growth=self.growth)
+    policy: Literal["thompson", "elimination"] = "thompson"
+    width: NonNegative | None = None
+    target: Annotated[Fraction, Above(0)] = 0.8
+    stretch: Annotated[float, Above(1)] = 4.0
+    clear: Positive = 1.0
 
 
-class PREC(PureMomentAgent[Config]):
+class PREC(MomentAgent[Config]):
     """Users report (y X, w svec(X X')) of X = P x for a public matrix P, which follows from earlier reports.
 
-    Noise is the same in all directions of a report; where features hardly vary it drowns them, unless P stretches
-    these directions first. How far is found in generations of users with the same P: the Gram matrix of one says how
-    P must change for the next, and a direction lost in the noise is stretched until it stands out. A record with
-    |X| > 1 is scaled into the unit ball together with its reward, which leaves the linear model exact, and says so in
-    a coordinate of its own: where too few users are inside the ball, P was too bold and shrinks.
+    A report's noise is the same in all directions, so it drowns those in which features hardly vary. P stretches them
+    before the noise is added.
 
-    The posterior of theta comes from the sum of the generations whose Gram matrix is known well, or from a single one
-    if that is more precise. Evidence of poorly known ones is not added up: each of them takes noise in its Gram matrix
-    for a little information about the weakest direction.
+        P = I, generation = no users, known = no evidence
+        for every batch of users:
+            each plays the arm that is best for a draw from N(theta, cov), and on its device
+                computes X = P x; if |X| > 1: (X, y) = (X, y) / |X|, kept = 0; else kept = 1
+                reports (y X, w svec(X X'), v kept) by one private direction
+            generation = generation + the batch
+            theta, cov = posterior by the sum of known generations, or by a single one that is more precise
+            if the generation has a quarter of all users:
+                if too few users were kept: P = P / 1.4
+                else if a direction is too short: P = P with all directions stretched to equal shares of the target
+                if P has changed: known = known + generation, if all its directions are clear; generation = no users
+
+    Scaling a record into the ball together with its reward leaves the linear model exact. A direction that is lost in
+    the noise is stretched, generation by generation, until it stands out. Poorly known generations are not added up:
+    each would bring the noise of its Gram matrix for a little information about the weakest direction.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
     randomizer whose likelihood ratio is at most e^epsilon for any two inputs. P, the policy, and the ends of
     generations are functions of earlier reports, of public constants, and of the agent's own draws. Records are clipped
     to |x| <= 1, |y| <= 1 on the device before P is applied; those that are not finite count as (0, 0). There is no
     proof of a rate of regret.
+
+    Attributes:
+        scale: P, shape (d, d).
+        born: number of users before the generation.
+        known: [J | h], precision and score of theta by the known generations, shape (d, d + 1).
+        best: the same with the prior, by the most precise evidence before the generation.
+        drawn: theta or direction that was drawn, shape (d,).
     """
 
     Config = Config
-    proof: ClassVar[str] = "docs/privacy/public-coordinates.md"
+    proof = "docs/privacy/public-coordinates.md"
     least_batch: ClassVar[int] = 32
 
-    def device(self) -> Hemisphere:
+    def open_channel(self) -> RandomizerChannel:
         """Return the randomizer of (y X, w svec(X X'), v kept)."""
-        return Hemisphere(self.config.epsilon, 1, packed_size(self.dim) + 1, radius=math.hypot(NORM, KEPT))
+        size, radius = packed_size(self.dim) + 1, math.hypot(NORM, KEPT)
+        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, size, radius=radius))
 
     def begin(self) -> None:
-        """Start with P = I and theta ~ N(0, I)."""
         super().begin()
-        d = self.dim
-        self.draws = self.rng.spawn(1)[0]
-        self.scale, self.born = np.eye(d), 0
-        self.known, self.best = np.zeros((d, d + 1)), np.eye(d, d + 1)
-        self.drawn = np.zeros(d)
-        self.choose()
+        self.rng_posterior = self.rng.spawn(1)[0]
+        self.scale, self.born = np.eye(self.dim), 0
+        self.known, self.best = np.zeros((self.dim, self.dim + 1)), np.eye(self.dim, self.dim + 1)
+        self.choose(self.best)
 
     @property
     def width(self) -> float:
-        """Return the width of the policy."""
+        """The setting, or what it is for the policy."""
         default = {"thompson": 0.3, "elimination": 1.5}[self.config.policy]
         return default if self.config.width is None else float(self.config.width)
 
-    def encode(self, context: Array, action: Any, feedback: Any) -> Array:
-        """Return (y X, w svec(X X'), v kept), of records that are not kept scaled into the ball."""
-        contexts = np.asarray(context).reshape(-1, *(self.observation_space.shape or ()))
-        x, y = sanitise(played(contexts, action), np.atleast_1d(feedback))
+    def encode(self, context: Array, action: Action, feedback: Feedback) -> Array:
+        """Return (y X, w svec(X X'), v kept) of records scaled into the ball, shape (n, D)."""
+        x, y = sanitise(self.features(context, action), np.atleast_1d(feedback))
         x = np.vecdot(x[:, None, :], self.scale)  # the same whoever else reports, as products of matrices are not
         length = np.linalg.norm(x, axis=1)
         outside = np.maximum(length, 1.0)
@@ -125,21 +124,21 @@ class PREC(PureMomentAgent[Config]):
             self.scale, self.born, self.total = scale, self.users, np.zeros_like(self.total)
             self.known, self.best = known, best
 
-    def choose(self, evidence: Array | None = None) -> None:
-        """Fix the policy until the next change: [root of the covariance | theta], and a draw."""
-        best = self.best if evidence is None else evidence
-        theta = np.linalg.solve(best[:, :-1], best[:, -1])
-        root = np.linalg.inv(np.linalg.cholesky(best[:, :-1])).T
+    def choose(self, evidence: Array) -> None:
+        """Fix the policy until the next change by [J | h]: [root of the covariance | theta], and a draw."""
+        theta = np.linalg.solve(evidence[:, :-1], evidence[:, -1])
+        root = np.linalg.inv(np.linalg.cholesky(evidence[:, :-1])).T
         self.scorer = np.column_stack([root, theta])
-        noise = root @ self.draws.standard_normal(self.dim)
+        noise = root @ self.rng_posterior.standard_normal(self.dim)
         self.drawn = theta + self.width * noise if self.config.policy == "thompson" else noise
 
-    def select_action(self, context: Array) -> Any:
+    def select_action(self, context: Array) -> Action:
         """Return the arm that is best for the draw, among all or among those that may be best."""
         value = np.asarray(context @ self.drawn)
         if self.config.policy == "elimination":
             value = np.where(self.plausible(context), value, -np.inf)
-        return value.argmax(axis=-1)
+        chosen: Action = value.argmax(axis=-1)
+        return chosen
 
     def plausible(self, context: Array) -> Array:
         """Return which arms may be best: within ``width`` standard deviations of the difference from the best one."""

@@ -1,4 +1,4 @@
-"""What the reports of one generation say: about the parameter, and about the coordinates they are made in."""
+"""What one generation of reports tells about theta, and about the coordinates in which the reports were made."""
 
 import math
 from dataclasses import dataclass
@@ -13,11 +13,12 @@ Floats = NDArray[np.float64]
 KEPT = 0.3
 """Weight of the coordinate that says whether a record lies inside the ball."""
 LEAST_KEPT = 0.5
+"""P shrinks if fewer users than this share lie inside the ball."""
 SHRINK = 1.4
 LARGEST = 8.0
 """No direction is stretched more than this at once."""
 RESOLVED = 4.0
-"""A Gram matrix whose least eigenvalue exceeds its noise by this factor is taken for known."""
+"""A Gram matrix counts as known if its least eigenvalue exceeds its noise by this factor."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,9 @@ class Generation:
     def evidence(self, clear: float) -> Floats:
         """Return [J | h], the precision and score of theta without a prior, shape (d, d + 1).
 
-        Along an eigenvector u whose value stands out, u . (mean of y X) = value u . P^-T theta + noise; the noise is
-        that of the moment, that of the Gram matrix times P^-T theta, and that of the rewards. The second needs theta:
-        it is found in three rounds.
+        Along an eigenvector u whose value stands out, u . (mean of y X) = value u . P^-T theta + noise. The noise comes
+        from the moment, from the Gram matrix times P^-T theta, and from the rewards. Its second part needs theta, which
+        three rounds find.
 
         Args:
             clear: eigenvalues count if they exceed the floor by this factor.
@@ -89,30 +90,32 @@ class Generation:
     def rescaled(self, target: float, stretch: float, largest: float) -> Floats | None:
         """Return a better P, or None if this one will do.
 
-        The guard comes first: if the share of users inside the ball is significantly too small, P shrinks. Else
-        directions are stretched or shrunk to equal shares of the target. A direction whose eigenvalue is lost in the
-        noise counts as large as the noise may be. One that may owe its eigenvalue to the few users outside the ball is
-        not stretched: it would push them further out and gain nothing.
+        P shrinks if the share of users inside the ball is significantly too small. Else directions are stretched or
+        shrunk to equal shares of the target. A direction whose eigenvalue is lost in the noise counts as large as the
+        noise may be. One that may owe its eigenvalue to the few users outside the ball is not stretched: that would
+        push them further out and gain nothing.
 
         Args:
             target: mean of |X|^2 to aim at.
             stretch: no change unless a direction falls short of its share by this factor.
             largest: bound on a row of U' P, so that directions that nobody has are not stretched for ever.
         """
+        # the guard: too few users inside the ball
         error = self.sigma / KEPT
         if self.kept + 2 * error < LEAST_KEPT:
             return self.scale / SHRINK
+        # how far each direction may be stretched
         size = np.maximum(self.values, self.floor)
         rows = self.vectors.T @ self.scale
         limit = np.minimum(LARGEST, largest / np.linalg.norm(rows, axis=1))
         limit = np.where(size / 2 > 1 - self.kept - error, limit, np.minimum(limit, 1.0))
+        # equal shares of the target
         factors = np.minimum(np.sqrt(target / len(size) / np.maximum(size, 1e-100)), limit)
         if factors.max() ** 2 < stretch:
             return None
         return np.asarray(self.vectors @ (factors[:, None] * rows))
 
 
-def most_precise(*candidates: Any) -> Floats:
+def most_precise(*candidates: Floats) -> Floats:
     """Return the [J | h] whose J has the largest determinant."""
-    best: Floats = max(candidates, key=lambda evidence: float(np.linalg.slogdet(evidence[:, :-1])[1]))
-    return best
+    return max(candidates, key=lambda evidence: float(np.linalg.slogdet(evidence[:, :-1])[1]))

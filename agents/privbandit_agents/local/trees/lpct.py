@@ -4,27 +4,19 @@ Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classificatio
 Algorithm 1 and the estimate (8)).
 """
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
-import numpy as np
-
-from privbandit_agents.base.agent import Array, C
-from privbandit_agents.local.label_agent import LocalLabelAgent, added
-from privbandit_agents.local.trees.partition import Cells, grow
-from privbandit_agents.local.trees.report import CHUNK, LeafReport, chosen_depth, least_depth
-from privbandit_agents.local.trees.settings import Settings
-from privbandit_agents.local.trees.weighted_tree import Floats, Labels, WeightedTree
-from privbandit_envs.validate import at_least, positive
-
-USERS = 10_000
-"""How many users are expected where no horizon is given."""
+from privbandit_agents.base.settings import NonNegative, Positive, PositiveOrInfinite
+from privbandit_agents.local.label_agent import LocalLabelAgent
+from privbandit_agents.local.trees.partition import Partition, grow
+from privbandit_agents.local.trees.report import chosen_depth, least_depth
+from privbandit_agents.local.trees.votes import LeafVotes, TreeSettings
+from privbandit_agents.local.trees.weighted_tree import WeightedTree
 
 
 @dataclass(frozen=True)
-class Config(Settings):
-    """Settings of LPCT; more of them in ``Settings``.
+class Config(TreeSettings):
+    """Settings of LPCT, beside those in ``TreeSettings``.
 
     Attributes:
         weight: lambda in (8), > 0; None: by the known variance of the noise.
@@ -34,26 +26,38 @@ class Config(Settings):
         tau: distance of a node's mean from its parent's, > 0; infinity: no shrinkage.
     """
 
-    weight: float | None = None
-    trust: float = 1.0
-    drift: float = 0.3
-    tau: float = 0.5
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        super().__post_init__()
-        if self.weight is not None:
-            positive(weight=self.weight)
-        at_least(0, trust=self.trust), at_least(0, drift=self.drift)
-        if self.tau != math.inf:
-            positive(tau=self.tau)
+    weight: Positive | None = None
+    trust: NonNegative = 1.0
+    drift: NonNegative = 0.3
+    tau: PositiveOrInfinite = 0.5
 
 
-class LPCT(LocalLabelAgent[C, Array]):
+class LPCTVotes(LeafVotes[Config]):
+    """The algorithm of ``LPCT``."""
+
+    def cut(self) -> Partition:
+        """Grow the tree on public rows; without any, the cells are halved in turn."""
+        config = self.config
+        least = least_depth(config.partition, self.labels)
+        depth = config.depth or chosen_depth(config.report, config.epsilon, self.labels, config.expected_users, least)
+        return grow(config.partition, *self.public_data, depth, self.cut_seed)
+
+    def weighed(self) -> WeightedTree:
+        settings = {name: getattr(self.config, name) for name in ("weight", "trust", "drift", "tau")}
+        return WeightedTree(self.partition, *self.public_data, self.labels, self.report.variance, **settings)
+
+
+class LPCT(LocalLabelAgent[Config, LPCTVotes]):
     """Every user reports leaf and label privately; the server plays the likeliest label of the leaf.
 
-    With more than two labels the server divides an entry's sum by the probability with which its label was given, which
-    it knows.
+    Algorithm 1 of the paper, and where its steps are:
+
+        1. grow a tree on the public rows by the max-edge rule         ``partition.max_edge``
+        2. every user sends U and V of its leaf and label, with noise  ``report.LeafReport``
+        3. the server adds them up                                     ``learner.Summing``, ``votes.LeafVotes``
+        4. and the public rows, in every leaf                          ``weighted_tree.WeightedTree``
+        5. estimate by the weighted sums, (8)                          ``weighted_tree.WeightedTree.predict``
+        6. answer with the likeliest label of the leaf                 ``votes.LeafVotes.answer``
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by
     ``LeafReport``. The partition, the randomizer and the times at which the policy changes depend on public data and
@@ -65,107 +69,6 @@ class LPCT(LocalLabelAgent[C, Array]):
         ``report="laplace"`` with ``weight`` and ``tau=inf`` is (8).
     """
 
-    Config: ClassVar[type[Any]] = Config
-    fixed: ClassVar[frozenset[str]] = LocalLabelAgent.fixed | {"partition", "report", "tree"}
-    postprocessing: ClassVar[frozenset[str]] = frozenset({"weight", "trust", "drift", "tau"})
-
-    def begin(self) -> None:
-        """Cut the cube and calibrate the devices."""
-        super().begin()
-        self.cut_seed = int(self.luck.integers(2**31))
-        self.partition = self.cut()
-        self.report = LeafReport(self.config.report, self.config.epsilon, self.partition.leaves, self.n_labels)
-        self.total = np.zeros((self.report.leaves, self.report.columns))
-        self.spread = np.zeros_like(self.total)
-        self.fitted = 0
-        self.tree = self.weighed()
-        self.predict_leaves()
-
-    def chosen_depth(self) -> int:
-        """Return the depth that the expected users can fill; the public data and the settings are all it knows."""
-        config = self.config
-        least = least_depth(config.partition, self.n_labels)
-        return chosen_depth(config.report, config.epsilon, self.n_labels, config.horizon or USERS, least)
-
-    def cut(self) -> Cells:
-        """Return the partition, from public rows; without any the cells are halved in turn."""
-        depth = self.config.depth or self.chosen_depth()
-        return grow(self.config.partition, *self.public_data, depth, self.cut_seed)
-
-    def weighed(self) -> WeightedTree:
-        """Count the public rows and weigh them."""
-        settings = {name: getattr(self.config, name) for name in ("weight", "trust", "drift", "tau")}
-        return WeightedTree(self.partition, *self.public_data, self.n_labels, self.report.variance, **settings)
-
-    def chances(self, contexts: Array) -> Floats:
-        """Return the probabilities of the labels in the leaves of contexts."""
-        return np.asarray(self.leaf_chances[self.partition.find(contexts)])
-
-    def answer(self, contexts: Floats) -> Labels:
-        """Return the answers of the contexts' leaves."""
-        return np.asarray(self.answers[self.partition.find(contexts)])
-
-    def encode(self, context: Array, action: Any, feedback: Any) -> tuple[Labels, Labels]:
-        """Return each user's leaf and label, -1 for a label that was not revealed."""
-        rows = self.rows(context)
-        return self.partition.find(rows), self.revealed(action, feedback, len(rows))
-
-    def privatise(self, contexts: Floats, labels: Labels) -> Array:
-        """Return the reports of leaves and labels."""
-        return self.report.randomize(self.partition.find(contexts), labels, self.rng)
-
-    def absorb(self, report: Array) -> None:
-        """Add up reports in order; change the policy when it is time."""
-        done = 0
-        while done < len(report):
-            part = self.report.estimate(report[done : done + self.frozen_rounds()]) * self.weights()
-            self.total = added(self.total, part)
-            self.pay(len(part))
-            done += len(part)
-            if self.users >= self.refit_at:
-                self.conclude()
-
-    def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
-        """Let users report whose labels are known."""
-        leaf, labels = self.partition.find(self.rows(contexts)), self.existing(labels)
-        draw = self.report.total if aggregate and self.report.randomizer.exact_sum else self.report.summed
-        self.total = self.total + draw(leaf, labels, self.rng)
-        self.spread = self.spread + len(labels)
-        self.fitted += len(labels)
-        self.pay(len(labels))
-
-    def frozen_rounds(self) -> int:
-        """Return the number of users before the policy changes, or fewer if their reports would fill the memory."""
-        return min(super().frozen_rounds(), max(CHUNK // self.total.size, 1))
-
-    def weights(self) -> Floats:
-        """Return one over the probability that a user of a leaf reveals a label, shape (m, columns)."""
-        if self.n_labels == 2:
-            return np.ones_like(self.total)
-        chosen = self.answers[:, None] == np.arange(self.n_labels)
-        return np.asarray(1 / np.maximum(self.propensities(chosen), 1e-6))
-
-    def conclude(self) -> None:
-        """Change the policy, and say when it changes next."""
-        self.spread = self.spread + (self.users - self.fitted) * self.weights() ** 2
-        self.fitted = self.users
-        self.predict_leaves()
-        self.schedule()
-
-    def predict_leaves(self) -> None:
-        """Look at the sums."""
-        spread = self.spread / self.users if self.users else None
-        self.leaf_chances = self.tree.predict(self.total, self.users, spread)
-        self.answers = self.leaf_chances.argmax(axis=1)
-
-    def reprocess(self, config: Any) -> None:
-        """Weigh the same sums otherwise."""
-        self.config = config
-        self.tree = self.weighed()
-        self.predict_leaves()
-
-    def restored(self) -> None:
-        """Cut as before the load."""
-        if self.config.partition == "random":
-            self.partition = self.cut()
-            self.tree = self.weighed()
+    Config = Config
+    learns_by = LPCTVotes
+    postprocessing = frozenset({"weight", "trust", "drift", "tau"})

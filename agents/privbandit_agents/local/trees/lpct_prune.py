@@ -6,86 +6,83 @@ with the closed form of appendix A.2.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array, Space, n_arms
-from privbandit_agents.local.trees.lpct import LPCT, USERS
-from privbandit_agents.local.trees.partition import Cells
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.settings import Positive
+from privbandit_agents.local.label_agent import LocalLabelAgent
+from privbandit_agents.local.trees.partition import Cells, Partition, grow
 from privbandit_agents.local.trees.report import DEEPEST, LeafReport
-from privbandit_agents.local.trees.settings import Settings
-from privbandit_agents.local.trees.weighted_tree import Floats, Labels, WeightedTree
-from privbandit_envs.validate import positive
+from privbandit_agents.local.trees.votes import LeafVotes, TreeSettings
+from privbandit_agents.local.trees.weighted_tree import WeightedTree
 
 PAPER = 160.0
 """Variance of 2 V - U times epsilon^2 in the paper's report, in whose epsilon its depths are written."""
 REFERENCE = 64
-"""Leaves for which the noise is looked up before their number is known."""
+"""The noise is looked up for so many leaves before their number is known."""
 
 
 @dataclass(frozen=True)
-class Config(Settings):
-    """Settings of pruned LPCT; more of them in ``Settings``: ``depth`` is that before pruning, None: the paper's.
+class Config(TreeSettings):
+    """Settings of pruned LPCT, beside those in ``TreeSettings``; ``depth`` is that before pruning, None: the paper's.
 
     Attributes:
         constant: C in the threshold sqrt(C log(n_P + n_Q)) of a clear label, in standard deviations, > 0.
     """
 
-    constant: float = 0.15
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        super().__post_init__()
-        positive(constant=self.constant)
+    constant: Positive = 0.15
 
 
-class LPCTPrune(LPCT):
-    """LPCT in which every leaf is answered for by the deepest ancestor whose label is clear.
+class PrunedVotes(LeafVotes[Config]):
+    """The algorithm of ``LPCTPrune``."""
 
-    *Formal guarantees.* Those of ``LPCT``: pruning is a function of the released sums and of public data.
+    def cut(self) -> Partition:
+        depth = self.config.depth or self.published_depth()
+        return grow(self.config.partition, *self.public_data, depth, self.cut_seed)
 
-    Deviations:
-        A sum of 2 V - U is clear beyond sqrt(C Var log(n_P + n_Q)), where Var is that of the sampling, at most the
-        number of rows, and of the known noise; in place of constants and of 32/epsilon^2, under which the noise of the
-        private sums counts less than the sampling of the public ones. Where the noise prevails, a private sum that is
-        not clear does not count: it may be nothing else. A node's private rows are n_P times its public
-        mass. As in the text, and unlike the printed Algorithm 2, a label that is clearer from private data ends the
-        search only if it is clear.
-    """
-
-    Config: ClassVar[type[Any]] = Config
-    postprocessing: ClassVar[frozenset[str]] = frozenset({"constant"})
-
-    @classmethod
-    def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Classification with two labels in the unit cube."""
-        needs = super().plays(observation_space, action_space)
-        return needs or ("" if n_arms(action_space) == 2 else "classification with two labels")
-
-    def chosen_depth(self) -> int:
+    def published_depth(self) -> int:
         """Return p_0 = floor(d/(2 + 2 d) log2(n_P epsilon^2 + n_Q^((2 + 2 d)/d))), in [1, 8]."""
         other, _ = LeafReport(self.config.report, self.config.epsilon, REFERENCE, 2).variance
-        private = (self.config.horizon or USERS) * PAPER / max(other, 1e-9)
+        private = self.config.expected_users * PAPER / max(other, 1e-9)
         x, y = self.public_data
         share = x.shape[1] / (2 + 2 * x.shape[1])
         depth: int = math.floor(share * math.log2(private + len(y) ** (1 / share)))
         return min(max(depth, 1), DEEPEST)
 
     def weighed(self) -> WeightedTree:
-        """Count the public rows for the statistics."""
         return PrunedTree(self.partition, *self.public_data, self.report.variance, self.config.constant)
 
 
-class PrunedTree(WeightedTree):
-    """Algorithm 2: the leaf's label is that of the deepest node on its path where the statistic reaches 1.
+class LPCTPrune(LocalLabelAgent[Config, PrunedVotes]):
+    """LPCT in which the deepest ancestor whose label is clear answers for a leaf.
 
-    Where none does it is that of the node with the largest statistic. The arguments are those of ``WeightedTree``
+    *Formal guarantees.* Those of ``LPCT``: pruning is a function of the released sums and of public data.
+
+    Deviations:
+        A sum of 2 V - U is clear beyond sqrt(C Var log(n_P + n_Q)). Var is the variance of the sampling, at most the
+        number of rows, and of the known noise; the paper has constants and 32/epsilon^2 in its place, with which the
+        noise of the private sums counts less than the sampling of the public ones. Where the noise prevails, a private
+        sum that is not clear does not count, since it may be all noise. A node's private rows are n_P times its public
+        mass. As in the text, and unlike the printed Algorithm 2, a label that is clearer from private data ends the
+        search only if it is clear.
+    """
+
+    Config = Config
+    learns_by = PrunedVotes
+    postprocessing = frozenset({"constant"})
+    binary = True
+
+
+class PrunedTree(WeightedTree):
+    """Algorithm 2: a leaf takes the label of the deepest node on its path whose statistic reaches 1.
+
+    If none does, it takes the label of the node with the largest statistic. The arguments are those of ``WeightedTree``
     and the constant of the settings.
     """
 
     def __init__(self, partition: Cells, x: Array, y: Labels, noise: tuple[float, float], constant: float) -> None:
-        """Count the public rows."""
         super().__init__(partition, x, y, 2, noise)
         self.constant = constant
         self.share = x.shape[1] / (2 + 2 * x.shape[1])
@@ -105,16 +102,19 @@ class PrunedTree(WeightedTree):
 
     def statistics(self, total: Floats, users: int) -> tuple[Labels, Floats, Array]:
         """Return every node's label, its |eta - 1/2| / r at the best lambda, and whether that ends the search."""
+        # how large the noise is beside the sampling
         private, public = self.partition.gather(total)[:, 0], self.public[:, 0]
         other, own = self.noise
         mass, width, rows = self.mass[:, 0], self.width[:, 0], self.rows[:, 0]
         noise = users * (other * width + max(own - other, 0.0) * mass)
         noisy = noise >= users * mass
+        # how clear the private and the public sum are
         log = self.constant * math.log(users + rows[0] + 2)
         by_private = np.abs(private) / np.sqrt(np.maximum((noise + users * mass) * log, 1e-12))
         by_public = np.abs(public) / np.sqrt(np.maximum(rows, 1) * log)
         heard = ~noisy | (by_private >= 1)  # otherwise the private sum may be all noise
         by_private = np.where(heard, by_private, 0.0)
+        # both together
         agree = ~noisy & (private * public > 0)
         value = np.where(agree, np.hypot(by_private, by_public), np.maximum(by_private, by_public))
         ruled = by_private > by_public

@@ -5,45 +5,18 @@ Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classificatio
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.random import Generator, default_rng
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from privbandit_agents.base.agent import Array
+from privbandit_agents.base.labels import Floats, Labels
 from privbandit_envs.validate import one_of
 
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
-RULES = ("max-edge", "occupied", "random", "cart")
+Rule = Literal["max-edge", "occupied", "random", "cart"]
 LEAF = -1
-
-
-class Cells(Protocol):
-    """Cells that cover [0, 1]^d, and the nodes above them."""
-
-    @property
-    def levels(self) -> tuple[Labels, ...]:
-        """The nodes of each depth, from the root on."""
-
-    @property
-    def parent(self) -> Labels:
-        """Of each node, -1 at the root, shape (V,)."""
-
-    @property
-    def leaves(self) -> int:
-        """The number of cells m."""
-
-    @property
-    def of_leaf(self) -> Labels:
-        """The node of each cell, shape (m,)."""
-
-    def find(self, contexts: Array) -> Labels:
-        """Return the cell of each context (n, d)."""
-
-    def gather(self, values: Floats) -> Floats:
-        """Return the sum of the cells' values (m, ...) below every node, shape (V, ...)."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +42,7 @@ class Partition:
     walk: tuple[Labels, Floats, Labels]
 
     @classmethod
-    def of(cls, feature: Any, threshold: Any, children: Any) -> "Partition":
-        """Number the leaves and find the levels."""
+    def of(cls, feature: ArrayLike, threshold: ArrayLike, children: ArrayLike) -> "Partition":
         feature, children = np.asarray(feature, np.int64), np.asarray(children, np.int64).reshape(-1, 2)
         threshold, at_end = np.asarray(threshold, np.float64), feature < 0
         parent, leaf = np.full(len(feature), LEAF), np.full(len(feature), LEAF)
@@ -86,7 +58,6 @@ class Partition:
 
     @property
     def leaves(self) -> int:
-        """The number of leaves m."""
         return int(self.leaf.max()) + 1
 
     @property
@@ -115,7 +86,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Grid:
-    """Cubic cells: every axis is cut into h equal parts. There is no node above the cells.
+    """Cubic cells: every axis is cut into h equal parts. No node is above the cells, which are one level.
 
     Attributes:
         splits: h.
@@ -127,36 +98,34 @@ class Grid:
 
     @property
     def leaves(self) -> int:
-        """The number of cells h^d."""
         return int(self.splits**self.dim)
 
     @property
     def of_leaf(self) -> Labels:
-        """The cells themselves."""
         return np.arange(self.leaves)
 
     @property
     def levels(self) -> tuple[Labels, ...]:
-        """One level with all cells."""
         return (self.of_leaf,)
 
     @property
     def parent(self) -> Labels:
-        """None has one."""
         return np.full(self.leaves, LEAF)
 
     def find(self, contexts: Array) -> Labels:
-        """Return the cell of each context (n, d)."""
         parts = np.minimum((contexts * self.splits).astype(np.int64), self.splits - 1)
         return np.asarray(parts @ self.splits ** np.arange(self.dim))
 
     def gather(self, values: Floats) -> Floats:
-        """Return the values."""
         return values
 
 
-def grow(rule: str, x: Array, y: Labels, depth: int, seed: int = 0) -> Partition:
-    """Return the partition of a rule in ``RULES``, grown from public rows x (n, d) and y (n,) alone.
+Cells: TypeAlias = Partition | Grid
+"""Cells that cover [0, 1]^d, and the nodes above them."""
+
+
+def grow(rule: Rule, x: Array, y: Labels, depth: int, seed: int = 0) -> Partition:
+    """Return the partition of a rule, grown from public rows x (n, d) and y (n,) alone.
 
     Args:
         rule: its name.
@@ -166,7 +135,7 @@ def grow(rule: str, x: Array, y: Labels, depth: int, seed: int = 0) -> Partition
         seed: of ``"random"``.
     """
     x, y = np.asarray(x, np.float64), np.asarray(y)
-    if one_of(RULES, partition=rule) == "cart":
+    if one_of(get_args(Rule), partition=rule) == "cart":
         return cart(x, y, depth)
     tree = max_edge(x, y, depth, default_rng(seed) if rule == "random" else None)
     return occupied(tree, x) if rule == "occupied" else tree
@@ -175,8 +144,8 @@ def grow(rule: str, x: Array, y: Labels, depth: int, seed: int = 0) -> Partition
 def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> Partition:
     """Halve every cell ``depth`` times at the midpoint of one of its longest edges.
 
-    Among these the one that leaves least Gini impurity in the public rows is taken, and the first one where they tie;
-    with ``rng`` any of them, whatever the public rows are.
+    Of the longest edges, take the one whose cut leaves least Gini impurity in the public rows, and the first one where
+    they tie; with ``rng``, take any of them at random.
 
     Deviations:
         A cell without public rows is halved on: the private data may still tell its halves apart, and the number of
@@ -189,7 +158,9 @@ def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> P
     low, halvings, cell = np.zeros((1, d)), np.zeros((1, d), np.int8), np.zeros(len(y), np.int64)
     for level in range(depth):
         longest = halvings == halvings.min(axis=1, keepdims=True)
+        # an axis for every cell of the level
         axis = best_axis(x, y, cell, low, halvings, longest) if rng is None else any_axis(longest, rng)
+        # the cuts
         cells = np.arange(len(axis))
         middle = low[cells, axis] + 0.5 ** (halvings[cells, axis] + 1)
         nodes = 2**level - 1 + cells
@@ -197,6 +168,7 @@ def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> P
         cell = 2 * cell + (x[np.arange(len(y)), axis[cell]] > middle[cell])
         if level == depth - 1:  # nobody reads the ends of the leaves
             break
+        # the cells of the next level
         low, halvings = np.repeat(low, 2, axis=0), np.repeat(halvings, 2, axis=0)
         low[2 * cells + 1, axis] = middle
         halvings[np.arange(2 * len(axis)), np.repeat(axis, 2)] += 1
@@ -204,7 +176,7 @@ def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> P
 
 
 def occupied(tree: Partition, x: Array) -> Partition:
-    """Return the tree without the cuts that leave a half without public rows, nor those below them."""
+    """Return the tree without cuts that leave a half without public rows, and without the cuts below them."""
     rows = tree.gather(np.bincount(tree.find(x), minlength=tree.leaves)[:, None].astype(np.float64))[:, 0]
     kept, cuts = np.zeros(len(tree.feature), bool), tree.feature >= 0
     kept[0], cuts[cuts] = True, (rows[tree.children[cuts]] > 0).all(axis=1)

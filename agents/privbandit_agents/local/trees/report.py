@@ -5,23 +5,23 @@ entry in place of two vectors is enough, at a thirtieth of the variance and less
 """
 
 import math
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Array
+from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.rows import blocks
 from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign
 from privbandit_envs.validate import one_of
 
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
-CHUNK = 2**22
+ENTRIES_A_BLOCK = 2**22
 """Entries of reports that are held at once."""
-REPORTS = ("laplace", "signed-subset", "ternary", "grr", "subset", "auto")
+Kind = Literal["laplace", "signed-subset", "ternary", "grr", "subset", "auto"]
 
 
 class LeafReport:
@@ -32,14 +32,14 @@ class LeafReport:
     with two labels and a categorical release nobody may be inactive.
 
     *Formal guarantees.* Pure epsilon-local DP of the whole report under replacement of the user's record, the leaf and
-    the label together: it is one draw of a randomizer from ``privacy.local`` or ``privacy.sphere`` on one cell and one
-    value, whatever the leaf and the label are. The leaves must be fixed before any private record is seen.
+    the label together: it is one draw of a randomizer of ``privacy.randomizers`` on one cell and one value, whatever
+    the leaf and the label are. The leaves must be fixed before any private record is seen.
 
     Args:
         kind: ``"laplace"`` (with two labels the paper's: U and V, scale 4/epsilon each), ``"signed-subset"``,
             ``"ternary"`` (independent entries in {-1, 0, 1}), ``"grr"`` (k-ary randomized response over leaf and
             label), ``"subset"`` (subset selection over leaf and label; for more than two labels), or ``"auto"``: the
-            one of least variance per entry where 1/m of the users are in each leaf.
+            one with the least variance of an entry if every leaf has 1/m of the users.
         epsilon: > 0, or infinity.
         leaves: m.
         labels: K >= 2.
@@ -49,11 +49,10 @@ class LeafReport:
     """
 
     def __init__(self, kind: str, epsilon: float, leaves: int, labels: int) -> None:
-        """Build the randomizer."""
         self.leaves, self.labels = leaves, labels
         self.signed = labels == 2
         self.columns = 1 if self.signed else labels
-        if one_of(REPORTS, report=kind) == "subset" and self.signed:
+        if one_of(get_args(Kind), report=kind) == "subset" and self.signed:
             raise ValueError("report='subset' is for more than two labels; use 'auto'.")
         kinds = ("grr", "signed-subset" if self.signed else "subset") if kind == "auto" else (kind,)
         built = [(kind, self.build(kind, epsilon)) for kind in kinds]
@@ -63,7 +62,6 @@ class LeafReport:
         self.variance = self.variances(self.kind, self.randomizer)
 
     def build(self, kind: str, epsilon: float) -> LocalRandomizer:
-        """Return the randomizer of a kind."""
         cells = self.leaves * self.columns
         if kind == "grr":
             return KaryRandomizedResponse(epsilon, self.leaves * self.labels, allow_inactive=not self.signed)
@@ -84,7 +82,7 @@ class LeafReport:
         return (5 * other, 5 * own) if kind == "laplace" else (other, own)
 
     def spread(self, kind: str, randomizer: LocalRandomizer) -> float:
-        """Return the variance of an entry where 1/m of the users are in each leaf."""
+        """Return the variance of an entry if every leaf has 1/m of the users."""
         other, own = self.variances(kind, randomizer)
         return other + (own - other) / (self.leaves * (1 if self.signed else self.labels))
 
@@ -99,7 +97,6 @@ class LeafReport:
         return np.where(label < 0, -1, leaf), value
 
     def randomize(self, leaf: Labels, label: Labels, rng: Generator) -> Array:
-        """Draw the reports of n users."""
         return self.randomizer.randomize(*self.encode(leaf, label), rng)
 
     def estimate(self, reports: Array) -> Floats:
@@ -108,9 +105,9 @@ class LeafReport:
 
     def summed(self, leaf: Labels, label: Labels, rng: Generator) -> Floats:
         """Draw the reports of n users, and return the sum of their estimates, shape (m, columns)."""
-        chunk = max(CHUNK // (self.leaves * self.columns), 1)
-        parts = [slice(start, start + chunk) for start in range(0, len(leaf), chunk)]
-        sums = [self.randomizer.estimate_sum(self.randomize(leaf[p], label[p], rng)) for p in parts]
+        users = max(ENTRIES_A_BLOCK // (self.leaves * self.columns), 1)
+        parts = blocks(lambda: users, leaf, label)
+        sums = [self.randomizer.estimate_sum(self.randomize(*part, rng)) for part in parts]
         return self.entries(np.sum(sums, axis=0)[None])[0] if sums else np.zeros((self.leaves, self.columns))
 
     def total(self, leaf: Labels, label: Labels, rng: Generator) -> Floats:
@@ -137,8 +134,8 @@ class LeafReport:
 def chosen_depth(kind: str, epsilon: float, labels: int, users: int, least: int) -> int:
     """Return the depth that so many users can fill, in [least, 8].
 
-    It is the largest of floor(log2(users / (a + variance)) / 2 - b) over the pairs (a, b) in ``FILLED``, which were
-    measured on the paper's synthetic law: leaves may be few users large where there is hardly any noise.
+    The depth is the largest of floor(log2(users / (a + variance)) / 2 - b) over the pairs (a, b) in ``FILLED``, which
+    were measured on the paper's synthetic law. Leaves may have few users if there is hardly any noise.
 
     Args:
         kind: of the report.
@@ -157,14 +154,13 @@ def chosen_depth(kind: str, epsilon: float, labels: int, users: int, least: int)
 
 
 def least_depth(partition: str, labels: int) -> int:
-    """Return the smallest depth that is chosen by itself: 4, or with ``"cart"`` 4 + log2(labels), at most 8.
+    """Return the smallest default depth: 4, or with ``"cart"`` 4 + log2(labels), at most 8.
 
-    Cuts that separate the public rows' labels are worth having however few users there are: the means below them are
-    shrunk.
+    Cuts that separate the public rows' labels are worth having however few users come, since means are shrunk.
     """
     return min(4 + math.ceil(math.log2(labels)), DEEPEST) if partition == "cart" else 4
 
 
 FILLED = ((1.0, 0.6), (0.02, 1.3))
 DEEPEST = 8
-"""Largest depth that is chosen by itself."""
+"""Largest default depth."""

@@ -6,13 +6,11 @@ Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classificatio
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Array
+from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.local.trees.partition import Cells
 
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
 PSEUDO = 1.0
 """Public rows added to every leaf, where masses are estimated (Laplace's rule)."""
 
@@ -20,12 +18,11 @@ PSEUDO = 1.0
 class WeightedTree:
     """The probabilities of the labels in every leaf, from sums of private estimates and from public counts.
 
-    A node's private sum S is weighed by c = n psi / Var S, where psi is the node's public mass and the variance is that
-    of the sampling and of the known noise, and its public sum by c lambda: that is (8) with a factor in front. Without
-    a given lambda it is trust / c, the inverse-variance weight, over 1 + drift^2 rows: the public mean has the variance
-    of its sampling and drift^2, that of its distance from the users' mean. A node's mean is then drawn towards its
-    parent's, which counts as much as 1 / tau^2 users without noise. Everything here is a function of released sums and
-    public data.
+    A node's private sum S has the weight c = n psi / Var S: psi is the node's public mass, and the variance comes from
+    the sampling and the known noise. Its public sum has the weight c lambda, which makes (8) with a factor in front.
+    If lambda is not given, the public weight is trust / (1 + drift^2 rows), by inverse variances: a public mean varies
+    by its sampling, and by drift^2 around the users' mean. A node's mean is then drawn towards its parent's, which
+    counts as much as 1 / tau^2 users without noise. Everything here is a function of released sums and public data.
 
     Args:
         partition: grown from the public data.
@@ -51,7 +48,6 @@ class WeightedTree:
         drift: float = 0.0,
         tau: float = 0.5,
     ) -> None:
-        """Count the public rows."""
         self.partition, self.labels, self.noise = partition, labels, noise
         self.weight, self.trust, self.drift, self.tau = weight, trust, drift, tau
         self.counts = np.zeros((partition.leaves, labels))

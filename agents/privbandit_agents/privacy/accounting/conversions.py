@@ -20,16 +20,14 @@ def pure_to_rho(epsilon: float) -> float:
     return budget(epsilon=epsilon) ** 2 / 2
 
 
-def bounded_range_to_rho(epsilon: float) -> float:
-    """Return rho = eps^2 / 8: the exponential mechanism (Gumbel noise) of range eps is rho-zCDP."""
-    return budget(epsilon=epsilon) ** 2 / 8
-
-
 @lru_cache(maxsize=4096)
 def rho_to_epsilon(rho: float, delta: float) -> float:
     """Return the smallest epsilon of the tight conversion: rho-zCDP implies (epsilon, delta)-DP.
 
     epsilon = inf over a > 1 of rho a + [log(1/(a delta)) + (a - 1) log(1 - 1/a)] / (a - 1).
+
+    >>> round(rho_to_epsilon(0.1, delta=1e-5), 3)
+    1.914
 
     Args:
         rho: >= 0; infinity gives infinity.
@@ -54,6 +52,9 @@ def rho_to_epsilon(rho: float, delta: float) -> float:
 @lru_cache(maxsize=1024)
 def epsilon_to_rho(epsilon: float, delta: float) -> float:
     """Return the largest rho whose tight conversion is at most epsilon.
+
+    >>> round(epsilon_to_rho(1.0, delta=0.01), 4)
+    0.1034
 
     Args:
         epsilon: > 0; infinity gives infinity.
@@ -89,7 +90,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """Return the epsilon at which mu-Gaussian DP has the given delta; 0 if it is below already at epsilon = 0."""
+    """Return the epsilon at which mu-Gaussian DP has the given delta; 0 if delta is reached at epsilon = 0 already."""
     failure(delta=delta)
     if gaussian_delta(0.0, mu) <= delta:
         return 0.0

@@ -1,4 +1,4 @@
-"""The ledger: what has been spent, and a refusal before a release that would overspend."""
+"""The ledger: it counts what has been spent, and refuses a release that would overspend."""
 
 import math
 import operator
@@ -19,6 +19,9 @@ class PrivacyBudgetExceeded(RuntimeError):  # noqa: N818 (the name says it)
 class Cost:
     """The privacy cost of one or more releases to one user; costs of releases about the same user add.
 
+    >>> (zcdp(0.25) + zcdp(0.5)).rho
+    0.75
+
     Attributes:
         pure: sum of epsilons of pure releases.
         pure_rho: the same releases in zCDP, sum of eps^2 / 2.
@@ -34,7 +37,6 @@ class Cost:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what would give budget back."""
         if not all(value >= 0 for value in vars_of(self)):
             raise ValueError(f"a cost must be >= 0 in every component; got {self}.")
 
@@ -43,16 +45,20 @@ class Cost:
         return Cost(*map(operator.add, vars_of(self), vars_of(other)))
 
     def __or__(self, other: "Cost") -> "Cost":
-        """Parallel composition: the releases are about different users; no user pays more than the larger of each."""
+        """Parallel composition: the releases are about different users, who pay at most the larger of each part."""
         return Cost(*map(max, vars_of(self), vars_of(other)))
 
     def at(self, delta: float) -> float:
         """Return the smallest epsilon of (epsilon, delta)-DP that the composition theorems give.
 
-        *Formal guarantees.* Two valid bounds, of which the smaller is returned: (a) basic composition of pure and
-        approximate releases with the converted zCDP part; (b) pure releases counted in zCDP, eps^2/2 each, with the
-        rest as in (a). The tight conversion gets what the approximate releases leave of delta. With nothing left of
-        delta only releases without a zCDP part have a finite epsilon.
+        *Formal guarantees.* The smaller of two valid bounds (docs/privacy/accounting.md): basic composition of the pure
+        and approximate releases with the converted zCDP part; or pure releases counted in zCDP, eps^2 / 2 each, and
+        converted with it. The conversion gets what the approximate releases leave of delta.
+
+        | delta | result |
+        |---|---|
+        | below the sum of deltas | infinity |
+        | equal to it | basic composition without a zCDP part, infinity with one |
         """
         left = delta - self.delta
         if left < 0 or (left == 0 and self.rho > 0):
@@ -68,27 +74,48 @@ class Cost:
 
 
 def pure(epsilon: float) -> Cost:
-    """Return the cost of an epsilon-DP release."""
+    """Return the cost of an epsilon-DP release.
+
+    >>> pure(0.5).at(delta=0.0)
+    0.5
+    """
     return Cost(pure=budget(epsilon=epsilon), pure_rho=pure_to_rho(epsilon))
 
 
 def zcdp(rho: float) -> Cost:
-    """Return the cost of a rho-zCDP release."""
+    """Return the cost of a rho-zCDP release.
+
+    >>> round(zcdp(0.1).at(delta=1e-5), 3)
+    1.914
+    """
     return Cost(rho=budget(rho=rho))
 
 
 def approximate(epsilon: float, delta: float) -> Cost:
-    """Return the cost of an (epsilon, delta)-DP release."""
+    """Return the cost of an (epsilon, delta)-DP release.
+
+    >>> (approximate(0.5, 1e-6) + pure(0.5)).at(delta=1e-6)
+    1.0
+    """
     return Cost(epsilon=budget(epsilon=epsilon), delta=failure(delta=delta))
 
 
 class Ledger:
-    """A declared budget per user and what has been spent of it.
+    """A declared budget per user, and what has been spent of it.
+
+    >>> ledger = Ledger(epsilon=1.0)
+    >>> ledger.spend(pure(0.6), group=0)
+    >>> ledger.spend(pure(0.6), group=1)  # other users: the larger of the two counts, not the sum
+    >>> ledger.spent_epsilon()
+    0.6
+    >>> ledger.spend(pure(0.6), group=1)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    PrivacyBudgetExceeded: (epsilon, delta) = (1.2, 0) would exceed the budget (epsilon, delta) = (1, 0)
 
     *Formal guarantees.* Neighbours replace one user's whole record. Releases of one ``group`` are about the same users
-    and add up; releases of different groups are about disjoint users and compose in parallel (the maximum), provided
-    that a user's membership depends on time and public constants alone; releases without a group may be about anyone
-    and add to all. Adaptive composition is covered: costs are fixed before each release, never chosen from its outcome.
+    and add up. Releases of different groups are about disjoint users and compose in parallel (the maximum), provided
+    that membership in a group depends on time and public constants alone. Releases without a group may be about anyone
+    and add to all. Adaptive composition is covered: a cost is fixed before its release, never chosen from the outcome.
 
     Args:
         epsilon: budget of (epsilon, delta)-DP; infinity is allowed.
@@ -100,7 +127,6 @@ class Ledger:
     """
 
     def __init__(self, epsilon: float | None = None, delta: float = 0.0, rho: float | None = None) -> None:
-        """Declare the budget."""
         if (epsilon is None) == (rho is None):
             raise ValueError(f"exactly one of epsilon and rho must be given; got epsilon={epsilon}, rho={rho}.")
         self.epsilon = None if epsilon is None else budget(epsilon=epsilon)
@@ -114,7 +140,7 @@ class Ledger:
 
         Args:
             cost: to every user that the release is about.
-            group: number of the group of disjoint users; groups come in increasing order and never come back.
+            group: number of the group of disjoint users; numbers rise, and a group that was left never comes back.
             groups: if more than 1, as many groups pay that cost at once: ``group``, ``group + 1``, ...
 
         Raises:
@@ -124,6 +150,7 @@ class Ledger:
         count(groups=groups)
         if group is None and groups != 1:
             raise ValueError(f"groups must be numbered; got groups={groups} without group.")
+        # where the cost goes: to everyone, to the open group, or to a new one that closes it
         everyone, opened, closed = self._costs()
         if group is None:
             everyone = everyone + cost
@@ -133,6 +160,7 @@ class Ledger:
             opened, closed = cost, closed | opened | (cost if groups > 1 else Cost())
         else:
             raise ValueError(f"group must be {self.group} or a later one; got {group}: its users were closed.")
+        # nothing is recorded unless the total is within the budget
         total = everyone + (opened | closed)
         if not self._within(total):
             raise PrivacyBudgetExceeded(
@@ -169,5 +197,5 @@ class Ledger:
 
 
 def vars_of(cost: Cost) -> tuple[float, ...]:
-    """Return the components of a cost."""
+    """Return the components of a cost, in the order of its attributes."""
     return cost.pure, cost.pure_rho, cost.rho, cost.epsilon, cost.delta

@@ -1,25 +1,29 @@
-"""Clipped derivatives of a choice's likelihood: what one user may contribute to a private Newton step."""
+"""Clipped derivatives of a choice's likelihood: what one user may contribute to a private Newton step.
+
+Proofs: docs/privacy/newton-steps.md.
+"""
 
 import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import positive
 
+Array = NDArray[Any]
 Floats = NDArray[np.float64]
 LIMIT = 1e6
 """Entries of raw features and of theta are clipped here before any product, so that nothing can overflow."""
-CHUNK = 512
+USERS_A_BLOCK = 512
 """Users whose derivatives are formed at once, so that they stay in cache."""
 
 
 def clipped_derivatives(
-    features: Any,
-    bought: Any,
-    theta: Any,
-    offered: Any = None,
+    features: ArrayLike,
+    bought: ArrayLike,
+    theta: ArrayLike,
+    offered: ArrayLike | None = None,
     *,
     radius: float,
     gradient_norm: float,
@@ -30,14 +34,17 @@ def clipped_derivatives(
     User i was offered up to K items with the given features and bought one of them, or nothing, under the
     multinomial-logit model with parameter theta; the utility of buying nothing is 0.
 
-    *Formal guarantees.* For any input whatever, every gradient has l2 norm at most ``gradient_norm``, and every
-    Hessian is positive semidefinite with trace, and hence Frobenius norm, at most ``trace``; inside the bounds they are
-    the derivatives, and where the gradient is clipped the Hessian is that of the clipped gradient. Replacing one user's
-    whole record therefore moves the sum of gradients by at most 2 gradient_norm, and the sum of Hessians by at most
-    sqrt(2) trace in Frobenius norm, since positive semidefinite matrices have non-negative inner products. Features
-    that are not finite make the whole record count as one of zeros; features are scaled into the ball of ``radius``
-    first; an item that does not exist, or is not on offer, counts as none, and what is not on offer has no influence
-    whatever. theta must be public: a release.
+    *Formal guarantees.* For any input whatever, a gradient has l2 norm at most ``gradient_norm``, and a Hessian is
+    positive semidefinite with trace, and hence Frobenius norm, at most ``trace``. Inside the bounds they are the
+    derivatives; where the gradient is clipped, the Hessian is that of the clipped gradient. Replacing one user's whole
+    record moves the two sums by at most ``sensitivities``. theta must be public: a release.
+
+    | record | counts as |
+    |---|---|
+    | a feature with NaN or infinity | items of zeros, nothing bought |
+    | features of norm above ``radius`` | scaled into the ball |
+    | a purchase of what is not there or not on offer | nothing bought |
+    | an item that is not on offer | no influence whatever |
 
     Args:
         features: shape (n, K, d).
@@ -53,10 +60,10 @@ def clipped_derivatives(
 
 
 def clipped_sums(
-    features: Any,
-    bought: Any,
-    theta: Any,
-    offered: Any = None,
+    features: Array,
+    bought: Array,
+    theta: ArrayLike,
+    offered: Array | None = None,
     *,
     radius: float,
     gradient_norm: float,
@@ -64,12 +71,12 @@ def clipped_sums(
 ) -> tuple[Floats, Floats]:
     """Return the sums over users, shapes (d,) and (d, d), of what ``clipped_derivatives`` gives; the same arguments.
 
-    *Formal guarantees.* Replacing one user's whole record moves them by at most ``sensitivities``, up to the rounding
-    of sums in float64. Users are added up in chunks of a fixed size.
+    *Formal guarantees.* Replacing one user's whole record moves them by at most ``sensitivities``, up to rounding of
+    sums in float64. Users are added up in blocks of a fixed size.
     """
     first, second = np.zeros(np.shape(features)[-1]), np.zeros(2 * np.shape(features)[-1:])
-    for start in range(0, len(features), CHUNK):
-        part = slice(start, start + CHUNK)
+    for start in range(0, len(features), USERS_A_BLOCK):
+        part = slice(start, start + USERS_A_BLOCK)
         shown = None if offered is None else offered[part]
         gradient, roots = clipped_factors(features[part], bought[part], theta, shown, radius, gradient_norm, trace)
         columns = roots.reshape(len(first), -1)
@@ -78,43 +85,51 @@ def clipped_sums(
 
 
 def clipped_factors(
-    features: Any, bought: Any, theta: Any, offered: Any, radius: float, gradient_norm: float, trace: float
+    features: ArrayLike,
+    bought: ArrayLike,
+    theta: ArrayLike,
+    offered: ArrayLike | None,
+    radius: float,
+    gradient_norm: float,
+    trace: float,
 ) -> tuple[Floats, Floats]:
     """Return clipped gradients (n, d), and numbers R (d, n, K + 1) such that sum_k R_ik R_jk are the clipped Hessians.
 
     The Hessian is the sum over k of p_k w_k (x_k - m)(x_k - m)', with the outside option x_0 = 0 among the k and m the
-    mean: centred, so that it is positive semidefinite by construction. The factor w_k <= 1 is the one that the gradient
-    would be clipped by had item k been bought, so that this is the derivative of the expected *clipped* gradient in the
-    true theta, at theta, and a Newton step has the right length. The choice probabilities p_k are computed with the
-    largest utility subtracted, the outside option's included, so that none overflows.
+    mean: centred, so that it is positive semidefinite by construction. The gradient would be clipped by the factor w_k
+    <= 1 had item k been bought, so this is the derivative of the expected *clipped* gradient, and a Newton step has the
+    right length.
     """
     positive(radius=radius), positive(gradient_norm=gradient_norm), positive(trace=trace)
     listed, item, there = sanitise_offer(features, bought, offered, radius)
     n, k, d = listed.shape
+    # choice probabilities, with the largest utility subtracted so that none overflows
     x = np.zeros((d, n, k + 1))  # the outside option first; d in front, since short inner loops are slow
     x[..., 1:] = np.moveaxis(listed, -1, 0)
     utilities = np.tensordot(bounded(theta), x, axes=1)
     utilities[:, 1:][~there] = -np.inf
     p = np.exp(utilities - utilities.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
+    # features about their mean, and the gradient of the purchased one, clipped
     x -= np.vecdot(x, p)[..., None]
     squared = (x * x).sum(axis=0)
     kept = 1 / np.maximum(np.sqrt(squared) / gradient_norm, 1.0)
     users = np.arange(n)
     gradient = -x[:, users, item + 1] * kept[users, item + 1]
+    # factors of the Hessian of the clipped gradient, with its trace clipped
     p *= kept
     p /= np.maximum((p * squared).sum(axis=1, keepdims=True) / trace, 1.0)
     x *= np.sqrt(p)
     return gradient.T, x
 
 
-def bounded(theta: Any) -> Floats:
+def bounded(theta: ArrayLike) -> Floats:
     """Return theta with entries in +-LIMIT, 0 for NaN."""
     return np.clip(np.nan_to_num(np.asarray(theta, dtype=np.float64)), -LIMIT, LIMIT)
 
 
 def sanitise_offer(
-    features: Any, bought: Any, offered: Any, radius: float
+    features: ArrayLike, bought: ArrayLike, offered: ArrayLike | None, radius: float
 ) -> tuple[Floats, NDArray[np.intp], NDArray[np.bool_]]:
     """Return what ``sanitise`` does, and which items are on offer, shape (n, K); the others count as zeros."""
     x = np.asarray(features, dtype=np.float64)
@@ -127,7 +142,7 @@ def sanitise_offer(
     return x, item, there  # to buy an item of zeros is to buy nothing: its gradient is that of the outside option
 
 
-def sanitise(features: Any, bought: Any, radius: float) -> tuple[Floats, NDArray[np.intp]]:
+def sanitise(features: ArrayLike, bought: ArrayLike, radius: float) -> tuple[Floats, NDArray[np.intp]]:
     """Return features (n, K, d) in the ball of the radius, and items in -1, ..., K - 1."""
     x, item = np.asarray(features, dtype=np.float64), np.asarray(bought, dtype=np.float64)
     bad = ~(np.isfinite(x).reshape(len(x), -1).all(axis=1) & np.isfinite(item))

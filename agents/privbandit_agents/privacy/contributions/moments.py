@@ -1,11 +1,11 @@
-"""The statistics of linear regression as one vector of bounded norm: clipped, packed, and how sensitive."""
+"""What one user contributes to a linear regression: its statistics as one vector of bounded norm."""
 
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
@@ -17,20 +17,16 @@ LIMIT = 1e6
 WEIGHT = math.sqrt(0.5)
 """Weight of the second moment beside the first; the largest for which the sensitivity is that of the first alone."""
 FARTHEST = 1e100
-"""``Moments`` clips entries here: the largest power of ten, or so, whose norms do not overflow."""
+"""``Moments`` clips entries here, so that no norm overflows."""
 SENSITIVITY = 2.0
 NORM = math.sqrt(1.5)
 
 
-def sanitise(features: Any, reward: Any) -> tuple[Floats, Floats]:
-    """Return features with norm at most 1 and rewards in [-1, 1], in float64.
+def sanitise(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
+    """Return features (n, d) with norm at most 1 and rewards (n,) in [-1, 1], in float64.
 
     Records with an entry that is not finite become (0, 0); entries are clipped to +-1e6 and the features then scaled
     into the unit ball.
-
-    Args:
-        features: shape (n, d).
-        reward: shape (n,).
     """
     x, y = np.asarray(features, dtype=np.float64), np.asarray(reward, dtype=np.float64)
     bad = ~(np.isfinite(x).all(axis=-1) & np.isfinite(y))
@@ -39,17 +35,11 @@ def sanitise(features: Any, reward: Any) -> tuple[Floats, Floats]:
     return x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1.0), y
 
 
-def pack(features: Any, reward: Any) -> Floats:
-    """Return z = (y x, w svec(x x')) for sanitised records, shape (n, d + d (d + 1) / 2).
+def pack(features: ArrayLike, reward: ArrayLike) -> Floats:
+    """Return z = (y x, w svec(x x')), shape (n, d + d (d + 1) / 2), for sanitised features x (n, d) and rewards y (n,).
 
-    *Formal guarantees.* |z| <= sqrt(1 + w^2) and, replacing the whole record, |z - z'| <= 2 for w^2 <= 1/2: with
-    a = x . x' and b = y y', |z - z'|^2 <= 2 (1 + w^2) - 2 (a b + w^2 a^2) <= 2 (1 + w^2) + 2 |a| - 2 w^2 a^2, which
-    grows in |a| on [0, 1] for w^2 <= 1/2 and is 4 at |a| = 1. Attained by (x, 1) against (x, -1) with |x| = 1. Records
-    that are not finite count as (0, 0), so the bound holds for any input whatever.
-
-    Args:
-        features: x, shape (n, d).
-        reward: y, shape (n,).
+    *Formal guarantees.* |z| <= sqrt(1 + w^2) and, replacing the whole record, |z - z'| <= 2, for any input whatever;
+    attained by (x, 1) against (x, -1) with |x| = 1. Proof: docs/privacy/regression-moments.md.
     """
     x, y = sanitise(features, reward)
     return np.concatenate([y[..., None] * x, WEIGHT * svec(x[..., :, None] * x[..., None, :])], axis=-1)
@@ -63,8 +53,8 @@ def unpack(packed: Floats, dim: int) -> tuple[Floats, Floats]:
 def noise_of_gram(sigma: float) -> float:
     """Return the standard deviation of an off-diagonal entry of the Gram matrix, given that of a packed coordinate.
 
-    A diagonal entry has sqrt(2) times that: the law of the Gaussian orthogonal ensemble, whose spectral norm is close
-    to 2 sqrt(d) times the value returned.
+    A diagonal entry has sqrt(2) times that: the Gaussian orthogonal ensemble, whose spectral norm is close to 2 sqrt(d)
+    times the value returned.
     """
     return sigma / (WEIGHT * math.sqrt(2))
 
@@ -77,9 +67,9 @@ def packed_size(dim: int) -> int:
 def perturbed_ridge(packed: Floats, dim: int, sigma: float, ridge: float, shift: float) -> tuple[Floats, Floats, float]:
     """Return (A, theta, lambda) with A = Gram + lambda I and theta = A^-1 moment, from a noisy sum of packed records.
 
-    lambda = ridge + shift 2 sqrt(d) s, where s is the noise of an off-diagonal Gram entry; 2 sqrt(d) s is close to the
-    spectral norm of the noise, so that shift = 1 covers it in about nine of ten cases. An eigenvalue that falls below
-    ridge all the same is raised to it. Post-processing: reads the noisy sum and public constants only.
+    lambda = ridge + shift 2 sqrt(d) s, where s is the noise of an off-diagonal Gram entry. As 2 sqrt(d) s is close to
+    the spectral norm of the noise, shift = 1 covers it in about nine of ten cases; an eigenvalue below ridge all the
+    same is raised to it. Post-processing: reads the noisy sum and public constants only.
 
     Args:
         packed: the noisy sum, shape (d + d (d + 1) / 2,).
@@ -99,12 +89,14 @@ def perturbed_ridge(packed: Floats, dim: int, sigma: float, ridge: float, shift:
 class Moments:
     """The statistics (1, y x, x x') of a regression as one vector of the unit ball, and back.
 
-    z = (w0, w1 y x / Y, w2 svec(x x')) with w0^2 + w1^2 + w2^2 = 1, where svec is the diagonal followed by
-    sqrt(2) times the upper triangle.
+    z = (w0, w1 y x / Y, w2 svec(x x')) with w0^2 + w1^2 + w2^2 = 1.
 
-    *Formal guarantees.* |z| <= 1 for every record: x is scaled down to the unit ball, so that |svec(x x')| =
-    |x|^2 <= 1, and y is clipped to [-Y, Y]; a record with NaN or infinity counts as x = 0, y = 0. ``unpack``
-    is post-processing.
+    >>> packed = Moments(features=2).pack([[0.6, 0.8]], [1.0])
+    >>> packed.shape, round(float(np.linalg.norm(packed)), 6)
+    ((1, 6), 1.0)
+
+    *Formal guarantees.* |z| <= 1 for every record: x is scaled down to the unit ball and y clipped to [-Y, Y]; a record
+    with NaN or infinity counts as x = 0, y = 0. ``unpack`` is post-processing.
 
     Attributes:
         features: d.
@@ -117,7 +109,6 @@ class Moments:
     weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
     def __post_init__(self) -> None:
-        """Check the ranges and normalise the weights."""
         positive(bound=self.bound)
         largest = max(positive(weight=weight) for weight in self.weights)
         norm = largest * math.hypot(*(weight / largest for weight in self.weights))

@@ -1,20 +1,26 @@
-"""Central mechanisms: noise for a trusted curator.
+"""Noise that a trusted curator adds to a sum.
 
 Cynthia Dwork and Aaron Roth, "The Algorithmic Foundations of Differential Privacy", 2014; Moritz Hardt and Kunal
-Talwar, "On the Geometry of Differential Privacy", STOC 2010 (K-norm).
+Talwar, "On the Geometry of Differential Privacy", STOC 2010 (K-norm). Proofs: docs/privacy/additive-noise.md and
+docs/privacy/wishart-difference.md.
 
-Every mechanism is a frozen value that knows its noise; ``release`` draws it from the generator passed in. A scale of 0
-(infinite budget) releases the exact value. Values are summed and noised in float64; a value that is not finite is
-refused, since no noise can hide it.
+Every mechanism is a frozen value that knows its noise: ``release`` returns the value with noise from the generator
+passed in, and ``cost`` is what one release costs. Sums and noise are in float64.
+
+| edge case | what happens |
+|---|---|
+| epsilon or rho infinite, scale 0 | the exact value is released |
+| epsilon or rho 0, negative or NaN | ValueError |
+| a value with NaN or infinity | ValueError, since no noise can hide it; the message does not show the value |
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
@@ -25,7 +31,7 @@ from privbandit_agents.privacy.mechanisms import secure
 Floats = NDArray[np.float64]
 
 
-def finite(value: Any) -> Floats:
+def finite(value: ArrayLike) -> Floats:
     """Return the value as a float64 array; raise ValueError if an entry is not finite."""
     array = np.asarray(value, dtype=np.float64)
     if not np.isfinite(array).all():
@@ -37,8 +43,14 @@ def finite(value: Any) -> Floats:
 class Laplace:
     """Independent Laplace noise of scale b on every coordinate.
 
-    *Formal guarantees.* Pure: epsilon = l1 sensitivity / b, tight, since the log density is b^-1-Lipschitz in the l1
-    norm. Neighbours: those over which the sensitivity is taken.
+    >>> mechanism = Laplace.calibrate(epsilon=0.5, l1_sensitivity=2.0)
+    >>> mechanism.scale
+    4.0
+    >>> mechanism.release([10.0, 20.0], np.random.default_rng(0)).round(1)
+    array([11.3, 17.5])
+
+    *Formal guarantees.* Pure and tight: epsilon = l1 sensitivity / b. Neighbours: those over which the sensitivity is
+    taken.
 
     Attributes:
         scale: b >= 0.
@@ -51,7 +63,6 @@ class Laplace:
     noise: str = "numpy"
 
     def __post_init__(self) -> None:
-        """Check the source of noise."""
         secure.check(self.noise)
 
     @classmethod
@@ -62,17 +73,15 @@ class Laplace:
 
     @property
     def cost(self) -> Cost:
-        """What one release costs."""
         return pure(self.epsilon)
 
-    def release(self, value: Any, rng: Generator) -> Floats:
-        """Return the value with noise."""
+    def release(self, value: ArrayLike, rng: Generator) -> Floats:
         exact = finite(value)
         if self.noise == "secure":
             return secure.laplace(exact, self.scale)
         return exact + self.scale * rng.laplace(size=exact.shape)
 
-    def log_density(self, outputs: Floats, value: Any) -> Floats:
+    def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
         """Return the log density of outputs (..., d) given the exact value (d,)."""
         distance: Floats = np.abs(outputs - finite(value)).sum(axis=-1)
         return np.asarray(-distance / self.scale - np.shape(value)[-1] * math.log(2 * self.scale))
@@ -81,6 +90,12 @@ class Laplace:
 @dataclass(frozen=True)
 class Gaussian:
     """Independent Gaussian noise on every coordinate.
+
+    >>> Gaussian.from_rho(0.5, l2_sensitivity=2.0).sigma
+    2.0
+    >>> mechanism = Gaussian.from_epsilon(1.0, delta=1e-5, l2_sensitivity=1.0)  # the analytic Gaussian
+    >>> round(mechanism.sigma, 2)
+    3.73
 
     *Formal guarantees.* With l2 sensitivity D it is exactly (D / sigma)-Gaussian DP, hence D^2/(2 sigma^2)-zCDP.
 
@@ -95,7 +110,6 @@ class Gaussian:
     noise: str = "numpy"
 
     def __post_init__(self) -> None:
-        """Check the source of noise."""
         secure.check(self.noise)
 
     @classmethod
@@ -112,22 +126,20 @@ class Gaussian:
 
     @property
     def cost(self) -> Cost:
-        """What one release costs."""
         return zcdp(self.rho)
 
-    def release(self, value: Any, rng: Generator) -> Floats:
-        """Return the value with noise."""
+    def release(self, value: ArrayLike, rng: Generator) -> Floats:
         exact = finite(value)
         if self.noise == "secure":
             return secure.gaussian(exact, self.sigma)
         return exact + self.sigma * rng.standard_normal(exact.shape)
 
-    def release_sum(self, total: Any, releases: int, rng: Generator) -> Floats:
-        """Return the sum of so many releases, given the sum of their exact values, by its exact law."""
+    def release_sum(self, total: ArrayLike, releases: int, rng: Generator) -> Floats:
+        """Draw the sum of so many releases by its exact law, given the sum of their exact values."""
         exact = finite(total)
         return exact + self.sigma * math.sqrt(releases) * rng.standard_normal(exact.shape)
 
-    def log_density(self, outputs: Floats, value: Any) -> Floats:
+    def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
         """Return the log density of outputs (..., d) given the exact value (d,)."""
         squared: Floats = ((outputs - finite(value)) ** 2).sum(axis=-1)
         normaliser = np.shape(value)[-1] * math.log(self.sigma * math.sqrt(2 * math.pi))
@@ -138,9 +150,8 @@ class Gaussian:
 class KNorm:
     """Noise of density proportional to exp(-|x|_2 / scale): a Gamma(d) radius in a uniform direction.
 
-    *Formal guarantees.* Pure: epsilon = l2 sensitivity / scale, since the log density is Lipschitz in the l2 norm. Per
-    coordinate the variance is (d + 1) scale^2; over several vectors the sensitivity is the sum of theirs; Laplace
-    noise for the same l2 bound needs 2 d scale^2.
+    *Formal guarantees.* Pure: epsilon = l2 sensitivity / scale; over several vectors the sensitivity is the sum of
+    theirs. A coordinate has variance (d + 1) scale^2; Laplace noise for the same l2 bound needs 2 d scale^2.
 
     Attributes:
         scale: >= 0.
@@ -157,10 +168,9 @@ class KNorm:
 
     @property
     def cost(self) -> Cost:
-        """What one release costs."""
         return pure(self.epsilon)
 
-    def release(self, value: Any, rng: Generator) -> Floats:
+    def release(self, value: ArrayLike, rng: Generator) -> Floats:
         """Return the value, shape (..., d), with noise on each vector."""
         exact = finite(value)
         direction = rng.standard_normal(exact.shape)
@@ -168,7 +178,7 @@ class KNorm:
         radius = rng.gamma(exact.shape[-1], size=(*exact.shape[:-1], 1))
         return exact + self.scale * radius * direction
 
-    def log_density(self, outputs: Floats, value: Any) -> Floats:
+    def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
         """Return the log density of outputs (..., d) given the exact value (d,)."""
         d = np.shape(value)[-1]
         log_sphere = math.log(2) + d / 2 * math.log(math.pi) - gammaln(d / 2)  # area of the unit sphere
@@ -179,15 +189,12 @@ class KNorm:
 
 @dataclass(frozen=True)
 class WishartDifference:
-    """Symmetric-matrix noise W - W' for independent Wishart matrices W, W' of d + 1 degrees of freedom.
+    """Symmetric-matrix noise W - W' for independent Wishart matrices W, W' of d + 1 degrees of freedom and scale v I.
 
-    *Formal guarantees.* Pure. Let g be the density of W - W' with scale matrix v I. For a positive semidefinite U,
-    exp(-tr U / (2v)) <= g(x + U) / g(x) <= exp(tr U / (2v)): g(x) is exp(tr x / (2v)) times the integral of
-    exp(-tr y / v) over y >= 0, y >= x; adding U to x shrinks the domain, and moving y by U maps the old domain into the
-    new one at a factor exp(-tr U / v). Replacing one summand A >= 0 by another A' costs (tr A + tr A') / (2v) <=
-    trace_bound / v. So v = trace_bound / epsilon gives epsilon-DP under replacement, also over many cells of which the
-    two records touch two. Degrees of freedom are exactly d + 1; a single Wishart matrix instead of the difference is
-    one-sided and not private at any epsilon. For d = 1 it is Laplace noise of scale 2 v.
+    *Formal guarantees.* Pure. Replacing one positive semidefinite summand A by another A' costs (tr A + tr A') / (2 v)
+    <= trace_bound / v, so v = trace_bound / epsilon gives epsilon-DP, also over many cells of which the two records
+    touch two. The degrees of freedom are exactly d + 1. A single Wishart matrix instead of the difference is one-sided
+    and not private at any epsilon. For d = 1 it is Laplace noise of scale 2 v.
 
     Attributes:
         dim: d.
@@ -206,7 +213,6 @@ class WishartDifference:
 
     @property
     def cost(self) -> Cost:
-        """What one release costs."""
         return pure(self.epsilon)
 
     def noise(self, rng: Generator, size: tuple[int, ...] = (), users: int = 1) -> Floats:
@@ -214,7 +220,7 @@ class WishartDifference:
         degrees = count(users=users) * (self.dim + 1)
         return wishart(rng, self.dim, degrees, self.v, size) - wishart(rng, self.dim, degrees, self.v, size)
 
-    def release(self, value: Any, rng: Generator) -> Floats:
+    def release(self, value: ArrayLike, rng: Generator) -> Floats:
         """Return symmetric matrices, shape (..., d, d), with noise on each."""
         exact = finite(value)
         if exact.shape[-2:] != (self.dim, self.dim):

@@ -1,31 +1,25 @@
 """Continual counters: private prefix sums of a stream of vectors.
 
-T.-H. Hubert Chan, Elaine Shi and Dawn Song, "Private and Continual Release of Statistics", ICALP 2010 (the
-binary tree); Hendrik Fichtenberger, Monika Henzinger and Jalaj Upadhyay, "Constant Matters: Fine-grained
-Error Bound on Differentially Private Continual Observation", ICML 2023 (the square root of the prefix-sum
-matrix); Krishnamurthy Dvijotham, Brendan McMahan, Krishna Pillutla, Thomas Steinke and Abhradeep Thakurta,
-"Efficient and Near-Optimal Noise Generation for Streaming Differential Privacy", FOCS 2024 (buffers); Sergey
-Denisov, Brendan McMahan, Keith Rush, Adam Smith and Abhradeep Thakurta, "Improved Differential Privacy for
-SGD via Optimal Private Linear Operators on Adaptive Streams", NeurIPS 2022 (Gaussian noise stays private when
-later users react to earlier releases).
+T.-H. Hubert Chan, Elaine Shi and Dawn Song, "Private and Continual Release of Statistics", ICALP 2010 (the binary
+tree); Hendrik Fichtenberger, Monika Henzinger and Jalaj Upadhyay, "Constant Matters: Fine-grained Error Bound on
+Differentially Private Continual Observation", ICML 2023 (the square root of the prefix-sum matrix); Krishnamurthy
+Dvijotham, Brendan McMahan, Krishna Pillutla, Thomas Steinke and Abhradeep Thakurta, "Efficient and Near-Optimal Noise
+Generation for Streaming Differential Privacy", FOCS 2024 (buffers); Sergey Denisov, Brendan McMahan, Keith Rush, Adam
+Smith and Abhradeep Thakurta, "Improved Differential Privacy for SGD via Optimal Private Linear Operators on Adaptive
+Streams", NeurIPS 2022 (Gaussian noise stays private when later users react to earlier releases). Proofs:
+docs/privacy/continual-counting.md.
 
-Every counter writes the lower-triangular matrix A of ones as R C and releases R (C x + Z) = A x + R Z, where
-the rows of Z are independent N(0, scale^2 I). Replacing user j moves C x by column j of C times a vector of
-norm at most the sensitivity, so that
-
-    rho = (largest column norm of C)^2 sensitivity^2 / (2 scale^2).
-
-A different R has a different C = R^-1 A: a truncated or approximated R is calibrated to its own C, never to
-the exact one.
+Every counter writes the lower-triangular matrix A of ones as R C and releases R (C x + Z) = A x + R Z, where the rows
+of Z are independent N(0, scale^2 I). So rho = (largest column norm of C)^2 sensitivity^2 / (2 scale^2). A different R
+has a different C = R^-1 A: a truncated or approximated R is calibrated to its own C, never to the exact one.
 """
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.signal import lfilter, oaconvolve
 
 from privbandit_agents.privacy._validate import budget, count, positive
@@ -33,7 +27,8 @@ from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
 from privbandit_agents.privacy.mechanisms.additive import finite
 
 Floats = NDArray[np.float64]
-CHUNK = 256  # noise of this many steps is prepared at once, at least
+STEPS_A_BLOCK = 256
+"""Noise of at least this many steps is prepared at once."""
 
 
 class Counter(ABC):
@@ -41,11 +36,23 @@ class Counter(ABC):
 
     The attributes are arrays, numbers and the generator, so that saving them saves the counter mid-stream.
 
-    *Formal guarantees.* All releases together are rho-zCDP, also for terms chosen in view of earlier
-    releases. Sensitivity in the l2 norm; neighbours: one user's term is replaced, the horizon is public.
-    Terms of norm at most K have sensitivity 2 K, and sqrt(2) K if their inner products are never negative, as
-    for positive semi-definite matrices through ``svec``. rho = 0 is refused, rho = infinity adds no noise; a
-    term with NaN or infinity is refused before anything is changed.
+    >>> counter = BinaryTree(horizon=4, dim=2, sensitivity=1.0, rho=math.inf, rng=np.random.default_rng(0))
+    >>> counter.add([1.0, 2.0])
+    array([1., 2.])
+    >>> counter.add([3.0, 4.0])
+    array([4., 6.])
+
+    *Formal guarantees.* All releases together are rho-zCDP, also for terms chosen in view of earlier releases.
+    Sensitivity in the l2 norm; neighbours: one user's term is replaced, the horizon is public. Terms of norm at most K
+    have sensitivity 2 K, and sqrt(2) K if their inner products are never negative, as for positive semi-definite
+    matrices through ``svec``.
+
+    | edge case | what happens |
+    |---|---|
+    | rho = infinity | no noise is added |
+    | rho 0, negative or NaN | ValueError |
+    | a term with NaN or infinity | ValueError; the counter stays as it was |
+    | more terms than the horizon | RuntimeError; the counter stays as it was |
 
     Args:
         horizon: number of terms T, fixed in advance; the counter stops there.
@@ -53,25 +60,18 @@ class Counter(ABC):
         sensitivity: l2 norm of the largest difference that replacing one user's term can make, > 0.
         rho: of the whole sequence of releases, > 0; infinity adds no noise.
         rng: of the noise; no other mechanism may share it.
-        bound: terms of a larger l2 norm are scaled down to it, in float64; by default they are taken as they are,
-            and ``sensitivity`` is the caller's promise.
+        bound: terms of a larger l2 norm are scaled down to it, in float64; by default they are taken as they are, and
+            ``sensitivity`` is the caller's promise.
 
     Raises:
         ValueError: an argument out of range.
     """
 
     def __init__(
-        self,
-        horizon: int,
-        dim: int,
-        sensitivity: float,
-        rho: float,
-        rng: Generator,
-        *,
-        bound: float | None = None,
+        self, horizon: int, dim: int, sensitivity: float, rho: float, rng: Generator, *, bound: float | None = None
     ) -> None:
-        """Start at zero."""
         self.horizon, self.dim = count(horizon=horizon), count(dim=dim)
+        self._set_up()
         self.bound = math.inf if bound is None else positive(bound=bound)
         self.rho = budget(rho=rho)
         self.scale = positive(sensitivity=sensitivity) * self.column_norm() / math.sqrt(2 * self.rho)
@@ -84,10 +84,8 @@ class Counter(ABC):
         """What all releases up to the horizon cost together."""
         return zcdp(self.rho)
 
-    def add(self, x: Any) -> Floats:
+    def add(self, x: ArrayLike) -> Floats:
         """Take the next term, shape (d,), and return the noisy sum of all terms so far, shape (d,).
-
-        *Formal guarantees.* Those of the class: they cover all releases up to the horizon, and none beyond.
 
         Raises:
             ValueError: the shape is wrong, or an entry is not finite.
@@ -99,12 +97,10 @@ class Counter(ABC):
         released: Floats = self.extend(term[None])[0]
         return released
 
-    def extend(self, terms: Any) -> Floats:
+    def extend(self, terms: ArrayLike) -> Floats:
         """Take the next n terms, shape (n, d), and return the n noisy sums after each of them, shape (n, d).
 
         Sums and noise are those of n calls of ``add``, bit for bit, so that terms may be grouped at will.
-
-        *Formal guarantees.* As ``add``.
 
         Raises:
             ValueError: the shape is wrong, or an entry is not finite; no term is taken in.
@@ -126,6 +122,10 @@ class Counter(ABC):
         return self.scale * self.row_norm(t)
 
     @abstractmethod
+    def _set_up(self) -> None:
+        """Prepare what ``column_norm`` and the noise need; ``horizon`` and ``dim`` are known."""
+
+    @abstractmethod
     def column_norm(self) -> float:
         """Return the largest l2 norm of a column of the encoder C."""
 
@@ -137,7 +137,7 @@ class Counter(ABC):
     def _noise(self, n: int) -> Floats:
         """Return the noise of the releases after t + 1, ..., t + n terms, shape (n, d); called in order."""
 
-    def _door(self, terms: Any) -> Floats:
+    def _door(self, terms: ArrayLike) -> Floats:
         rows = finite(terms)
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise ValueError(f"terms must have shape (n, {self.dim}); got {rows.shape}.")
@@ -147,19 +147,16 @@ class Counter(ABC):
 class BinaryTree(Counter):
     """Sums of dyadic blocks with noise of their own; a release adds one block for every binary one of t.
 
-    A user is in one block of every length 1, 2, 4, ..., so the column norm is the square root of the number
-    of levels m = floor(log2 T) + 1; the first user attains it. Memory: m d numbers.
+    A user is in one block of every length 1, 2, 4, ..., so the column norm is the square root of the number of levels m
+    = floor(log2 T) + 1; the first user attains it. Memory: m d numbers.
 
     *Formal guarantees.* As ``Counter``, with scale^2 = sensitivity^2 m / (2 rho) for every block.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Start with no block."""
-        super().__init__(*args, **kwargs)
+    def _set_up(self) -> None:
         self.blocks = np.zeros((self.horizon.bit_length(), self.dim))
 
     def column_norm(self) -> float:
-        """Return sqrt(m)."""
         return math.sqrt(self.horizon.bit_length())
 
     def row_norm(self, t: int) -> float:
@@ -179,25 +176,33 @@ class BinaryTree(Counter):
 class SquareRootToeplitz(Counter):
     """R = C = square root of A: the Toeplitz matrix with r_0 = 1, r_k = r_{k-1} (1 - 1/(2k)).
 
-    The noise after t terms is sum_k r_k Z_{t-k}, worked out for many steps at once by Fourier transforms, so
-    that a step costs O(d log T) on average. Memory: the past and prepared noise, at most 2 T d numbers. With a
-    bandwidth, r_k = 0 from k = bandwidth on, and the memory is at most 2 max(bandwidth, 256) d numbers; but the
-    encoder R^-1 A then grows like sqrt(T / bandwidth), so that a bandwidth of T / 100 is no better than the tree.
-    ``BufferedToeplitz`` bounds the memory at almost no loss.
+    The noise after t terms is sum_k r_k Z_{t-k}, worked out for many steps at once by Fourier transforms: O(d log T) a
+    step on average. Memory: the past and prepared noise, at most 2 T d numbers. A bandwidth sets r_k = 0 from k =
+    bandwidth on and bounds the memory by 2 max(bandwidth, 256) d numbers, but costs noise: at T / 100 it is no better
+    than the tree. ``BufferedToeplitz`` bounds the memory at almost no loss.
 
-    *Formal guarantees.* As ``Counter``. The column norm is that of the encoder R^-1 A of the R in use:
-    sqrt(sum r_k^2) without a bandwidth; with one, the norm of the solution c of R c = (1, ..., 1).
+    *Formal guarantees.* As ``Counter``. The column norm is that of the encoder R^-1 A of the R in use: sqrt(sum r_k^2)
+    without a bandwidth; with one, the norm of the solution c of R c = (1, ..., 1).
 
-    Args:
-        bandwidth: number of coefficients kept; all of them by default.
+    Args are those of ``Counter``, and ``bandwidth``: the number of coefficients kept; all of them by default.
     """
 
-    def __init__(self, horizon: int, *args: Any, bandwidth: int | None = None, **kwargs: Any) -> None:
-        """Work out the coefficients."""
-        horizon = count(horizon=horizon)
-        depth = horizon if bandwidth is None else min(count(bandwidth=bandwidth), horizon)
-        self.decoder = square_root_coefficients(depth)
-        super().__init__(horizon, *args, **kwargs)
+    def __init__(
+        self,
+        horizon: int,
+        dim: int,
+        sensitivity: float,
+        rho: float,
+        rng: Generator,
+        *,
+        bound: float | None = None,
+        bandwidth: int | None = None,
+    ) -> None:
+        kept = count(horizon=horizon) if bandwidth is None else min(count(bandwidth=bandwidth), count(horizon=horizon))
+        self.decoder = square_root_coefficients(kept)
+        super().__init__(horizon, dim, sensitivity, rho, rng, bound=bound)
+
+    def _set_up(self) -> None:
         self.past, self.prepared = np.zeros((0, self.dim)), np.zeros((0, self.dim))
         self.used = 0
 
@@ -224,8 +229,8 @@ class SquareRootToeplitz(Counter):
         return noise
 
     def _prepare(self, left: int) -> None:
-        """Draw as many steps as there are in the past; the sequence does not depend on how it is cut."""
-        steps = min(max(len(self.past), CHUNK), left)
+        """Draw as many steps as the past has; the sequence does not depend on how it is cut."""
+        steps = min(max(len(self.past), STEPS_A_BLOCK), left)
         fresh = self.scale * self.rng.standard_normal((steps, self.dim))
         drawn = np.concatenate([self.past, fresh])
         coefficients = self.decoder[: len(drawn), None]
@@ -237,34 +242,27 @@ class SquareRootToeplitz(Counter):
 class BufferedToeplitz(Counter):
     """The square-root Toeplitz counter with its coefficients written as a sum of a few decaying exponentials.
 
-    r_k is the k-th moment of the arcsine law on [0, 1]: r_k = integral of x^k / (pi sqrt(x (1 - x))) dx. In
-    the variable u = log(x / (1 - x)) the trapezoidal rule with a wide step h is enough:
+    r_k is approximated by sum_j w_j x_j^k with w_j = (h / pi) sqrt(x_j (1 - x_j)), where the log(x_j / (1 - x_j)) are h
+    = 2.5 apart. Each exponential needs one decaying sum of the past noise. Memory: (log(T) + 6) / 2.5 + 1 sums of d
+    numbers, half of the tree's; the variance is within 1 % of the exact square root's for T up to 10^6.
 
-        r~_k = sum_j w_j x_j^k,   w_j = (h / pi) sqrt(x_j (1 - x_j)).
-
-    Each exponential needs one decaying sum of the past noise. Memory: (log(T) + 6) / 2.5 + 1 sums of d
-    numbers, which is half of the tree's; the variance is within 1 % of the exact square root's for T up to
-    10^6.
-
-    *Formal guarantees.* As ``Counter``, whatever the quality of the approximation: the column norm is that of
-    the encoder R~^-1 A.
+    *Formal guarantees.* As ``Counter``, whatever the quality of the approximation: the column norm is that of the
+    encoder R~^-1 A.
     """
 
     spacing = 2.5
 
-    def __init__(self, horizon: int, *args: Any, **kwargs: Any) -> None:
-        """Place the exponentials."""
-        u = np.arange(-3.0, math.log(count(horizon=horizon)) + 3 + self.spacing / 2, self.spacing)
+    def _set_up(self) -> None:
+        u = np.arange(-3.0, math.log(self.horizon) + 3 + self.spacing / 2, self.spacing)
         self.decay = 1 / (1 + np.exp(-u))
         self.weights = self.spacing / math.pi * np.sqrt(self.decay * (1 - self.decay))
-        super().__init__(horizon, *args, **kwargs)
         self.sums = np.zeros((len(u), self.dim))
 
     def column_norm(self) -> float:
         """Return the norm of the first column of R~^-1 A, which the later ones repeat from a later start.
 
-        R~ is the filter sum_j w_j / (1 - x_j z^-1); its inverse has the x_j as zeros, and as poles the
-        eigenvalues of diag(x) - 1 (w x)' / sum(w), here in symmetric form.
+        R~ is the filter sum_j w_j / (1 - x_j z^-1): its inverse has the x_j as zeros and the eigenvalues below as
+        poles.
         """
         total = self.weights.sum()
         root = np.sqrt(self.weights * self.decay / total)

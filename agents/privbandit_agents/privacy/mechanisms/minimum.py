@@ -14,8 +14,7 @@ def stationary_point(
 ) -> Floats:
     """Return a point where the gradient of a strongly convex function has norm at most tau.
 
-    Damped Newton steps: the norm of the gradient falls along the Newton direction, at rate 1, and is at least
-    Delta times the distance to the minimiser: halving the step until it falls leads to the minimiser from
+    Damped Newton steps: each is halved until the norm of the gradient falls, which leads to the minimiser from
     anywhere.
 
     Args:
@@ -25,8 +24,7 @@ def stationary_point(
         steps: Newton steps at most.
 
     Raises:
-        RuntimeError: no such point was found, because the function is not what it should be, or tau is below
-        rounding.
+        RuntimeError: no such point was found: the function is not strongly convex, or tau is below rounding.
     """
     point = start
     gradient, hessian = derivatives(point)
@@ -34,6 +32,7 @@ def stationary_point(
     for _ in range(steps):
         if size <= tau:
             return point
+        # a Newton step, halved until the gradient falls
         step = newton_step(gradient, hessian)
         for fraction in 0.5 ** np.arange(30):
             moved = point - fraction * step
@@ -51,7 +50,7 @@ def stationary_point(
 
 
 def newton_step(gradient: Floats, hessian: Floats) -> Floats:
-    """Return hessian^-1 gradient, or NaN, so that no step is accepted, if there is none."""
+    """Return hessian^-1 gradient; where there is none, NaN, so that no step is accepted."""
     try:
         return np.linalg.solve(hessian, gradient).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:

@@ -1,13 +1,13 @@
 """Objective perturbation: the minimiser of a convex loss, made private by a random linear term.
 
-Kamalika Chaudhuri, Claire Monteleoni and Anand Sarwate, "Differentially Private Empirical Risk Minimization",
-JMLR 2011; Daniel Kifer, Adam Smith and Abhradeep Thakurta, "Private Convex Empirical Risk Minimization and
-High-dimensional Regression", COLT 2012; Roger Iyengar, Joseph Near, Dawn Song, Om Thakkar, Abhradeep Thakurta
-and Lun Wang, "Towards Practical Differentially Private Convex Optimization", S&P 2019 (approximate
-minimisers); Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection" (the published constants).
+Kamalika Chaudhuri, Claire Monteleoni and Anand Sarwate, "Differentially Private Empirical Risk Minimization", JMLR
+2011; Daniel Kifer, Adam Smith and Abhradeep Thakurta, "Private Convex Empirical Risk Minimization and High-dimensional
+Regression", COLT 2012; Roger Iyengar, Joseph Near, Dawn Song, Om Thakkar, Abhradeep Thakurta and Lun Wang, "Towards
+Practical Differentially Private Convex Optimization", S&P 2019 (approximate minimisers); Cho and Sun,
+"Privacy-Preserving Dynamic Assortment Selection" (the published constants). Proofs:
+docs/privacy/objective-perturbation.md.
 
-The release is a* = argmin over R^d of sum of the users' losses + (Delta / 2) |a|^2 + b . a, with b ~ N(0,
-sigma^2 I).
+The release is a* = argmin over R^d of sum of the users' losses + (Delta / 2) |a|^2 + b . a, with b ~ N(0, sigma^2 I).
 """
 
 import math
@@ -32,7 +32,7 @@ Method = Literal["dimension-free", "published"]
 
 @dataclass(frozen=True)
 class UserLoss:
-    """What holds everywhere for the loss of every user, which is convex and twice continuously differentiable.
+    """Bounds that hold everywhere on the loss of every user, which is convex and twice continuously differentiable.
 
     Attributes:
         dim: number of parameters d.
@@ -49,7 +49,6 @@ class UserLoss:
     rank: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the ranges."""
         count(dim=self.dim)
         positive(lipschitz=self.lipschitz)
         positive(curvature=self.curvature)
@@ -61,8 +60,8 @@ class UserLoss:
     def multinomial_logit(cls, dim: int, capacity: int, radius: float = 1.0) -> Self:
         """Return the bounds for the choice of one of ``capacity`` items or nothing; features of norm <= radius.
 
-        The gradient is mean feature - chosen feature, of norm at most 2 radius; the Hessian is the covariance
-        of the chosen feature, so that its trace is at most radius^2, and its rank at most min(dim, capacity).
+        The gradient is mean feature - chosen feature, of norm at most 2 radius; the Hessian is the covariance of the
+        chosen feature, so that its trace is at most radius^2, and its rank at most min(dim, capacity).
         """
         square = positive(radius=radius) ** 2
         return cls(dim, 2 * radius, square, square, min(dim, count(capacity=capacity)))
@@ -81,50 +80,15 @@ class UserLoss:
 def certified_rho(sigma: float, Delta: float, user: UserLoss) -> float:
     """Return a rho such that the exact minimiser is rho-zCDP.
 
-    *Formal guarantees.* rho-zCDP of a* under replacement of one user's whole record. What is bounded is the
-    l2 norm of a user's gradient (L) and the operator norm and trace of the Hessian; d and the rank enter only
-    through the bound for large orders. Needs minimisation over all of R^d (project afterwards) and convex C^2
-    losses. sigma = infinity leaves the cost of the curvature; sigma or Delta that is 0, negative or NaN is
-    refused.
+    *Formal guarantees.* rho-zCDP of a* under replacement of one user's whole record. Assumes minimisation over all of
+    R^d (project afterwards) and convex C^2 losses within ``user``: the l2 norm of a user's gradient, and the operator
+    norm, trace and rank of the Hessian, are bounded. The dimension and the rank enter only through the bound for large
+    orders. Statement and proof: docs/privacy/objective-perturbation.md.
 
-    *Proof.* Write f for the other users' losses plus (Delta / 2) |a|^2, h and h' for the two losses of the
-    user, F, H, H' for the Hessians, and s = alpha - 1. The minimiser determines the noise, b = -grad(f +
-    h)(a), and the other user would have needed b + g with g = grad h - grad h', |g| <= 2 L. As a function of
-    b, g has the Jacobian J = (H' - H)(F + H)^-1, since da/db = -(F + H)^-1. It is similar to a symmetric
-    matrix, and its norm is at most kappa = curvature / Delta, since -H <= H' - H <= H' and F >= Delta I. By
-    the change of variables a -> b the log ratio of the densities is
-
-        log p/p' = <b, g> / sigma^2 + |g|^2 / (2 sigma^2) - log det(I + J).
-
-    *The mean cancels the determinant.* If s kappa < 1, then b -> b - s g(b) is a diffeomorphism of R^d (the
-    identity minus a contraction), so that E exp(s <b, g> / sigma^2 - s^2 |g|^2 / (2 sigma^2)) det(I - s J) =
-    1. Insert this in E (p/p')^s and bound the remaining factors by their suprema: with l_i the eigenvalues of
-    J,
-
-        D_alpha <= alpha (2 L)^2 / (2 sigma^2) + sup sum_i psi(l_i),
-        psi(l) = -log(1 + l) - log(1 - s l) / s.
-
-    *The eigenvalues.* Let m and m' be those of F^-1/2 H F^-1/2 and of F^-1/2 H' F^-1/2: in [0, kappa], with
-    sums at most trace / Delta = w kappa, w the ``weight``. By the min-max principle the j-th positive l is at
-    most the j-th m', and the j-th negative one at least -m / (1 + m) of the j-th m. psi grows away from 0, so
-    that a positive l costs at most psi(m') and a negative one at most chi(m) = psi(-m / (1 + m)) = [alpha
-    log(1 + m) - log(1 + alpha m)] / s, which is less. psi is convex on [0, 1/s), and chi on [0, 1 /
-    sqrt(alpha)]; a convex function that vanishes at 0 has in total at most w times its value at kappa. Beyond
-    1 / sqrt(alpha), chi(m) <= alpha m^2 / 2 serves. The number of negative l is at most q = min(rank, d - w),
-    since it would cost more to make room for them. So the sum is at most w psi(kappa) + q chi(kappa) if q <=
-    w, else w psi(kappa) + w chi(kappa) or w psi(kappa) + w alpha kappa^2 / 2. Divided by alpha these grow
-    with alpha: as integrals from 0 to kappa, psi / alpha and chi / alpha have the integrands t / ((1 + t)(1 -
-    s t)) and t / ((1 + t)(1 + alpha t)), and the growth of the first outweighs the fall of the second. So the
-    value at a* bounds D_alpha / alpha - 2 L^2 / sigma^2 for all alpha <= a* < 1 + 1 / kappa.
-
-    *Large orders.* -log det(I + J) = log det(F + H) - log det(F + H') <= sum log(1 + m) <= r log(1 + w kappa
-    / r) for rank r, and |b| / sigma is 1-Lipschitz in a standard Gaussian vector, with mean at most sqrt(d).
-    With u = L / sigma the moment generating function of such a variable gives, for every alpha,
-
-        D_alpha <= r log(1 + w kappa / r) + 2 u sqrt(d) + 2 u^2 alpha.
-
-    Hence rho = 2 u^2 + max(first bound at a*, second bound / a*) for whichever a*; where the two meet it is
-    smallest.
+    | sigma, Delta | what happens |
+    |---|---|
+    | sigma = infinity | the cost of the curvature is left |
+    | 0, negative or NaN | ValueError |
     """
     u = user.lipschitz / budget(sigma=sigma)
     kappa = user.curvature / positive(Delta=Delta)
@@ -134,6 +98,7 @@ def certified_rho(sigma: float, Delta: float, user: UserLoss) -> float:
     def excess(order: float) -> float:
         return curvature_cost(order, kappa, user) - far / order
 
+    # the first bound grows with the order, the second falls: the larger of them is smallest where they meet
     low, high = 1 + 1e-9, 1 + (1 - 1e-9) / kappa
     if high <= low or excess(low) >= 0:
         return 2 * u**2 + far
@@ -144,8 +109,8 @@ def certified_rho(sigma: float, Delta: float, user: UserLoss) -> float:
 def curvature_cost(order: float, kappa: float, user: UserLoss) -> float:
     """Return what the curvature adds to D_alpha / alpha for all alpha <= order < 1 + 1 / kappa.
 
-    It is the second part of the proof of ``certified_rho``, about alpha kappa^2 / 2 for each of w positive
-    and of q negative eigenvalues.
+    About alpha kappa^2 / 2 for each of w positive and of q negative eigenvalues of a user's Hessian relative to the
+    others'.
     """
     s = order - 1
     psi = -math.log1p(kappa) - math.log1p(-s * kappa) / s
@@ -164,12 +129,15 @@ def calibrate(
 ) -> tuple[float, float]:
     """Return (sigma, Delta) for a rho-zCDP minimiser.
 
-    *Formal guarantees.* Those of ``certified_rho``, for replacement of one user's whole record:
-    ``"dimension-free"`` returns the pair of the smallest sqrt(sigma^2 d + Delta^2) that it certifies.
-    ``"published"`` is Theorem 1 of Cho and Sun: a share of rho pays for the noise, the rest for the
-    determinant. Its printed proof reverses an inequality, but its statement holds, by the bound for large
-    orders, for Hessians of norm at most ``eta`` and rank at most ``user.rank``. rho = infinity gives (0, 0),
-    no perturbation at all; rho = 0, negative or NaN is refused.
+    *Formal guarantees.* Those of ``certified_rho``, for replacement of one user's whole record: ``"dimension-free"``
+    returns the pair of the smallest sqrt(sigma^2 d + Delta^2) that it certifies. ``"published"`` is Theorem 1 of Cho
+    and Sun: a share of rho pays for the noise, the rest for the determinant. Its statement holds, though a step of its
+    printed proof does not, for Hessians of norm at most ``eta`` and rank at most ``user.rank``.
+
+    | rho | what happens |
+    |---|---|
+    | infinity | (0, 0): no perturbation at all |
+    | 0, negative or NaN | ValueError |
 
     Args:
         rho: > 0.
@@ -193,7 +161,7 @@ def calibrate(
 
 @lru_cache(maxsize=256)
 def smallest(rho: float, user: UserLoss) -> tuple[float, float]:
-    """Return the pair (sigma, Delta) of the smallest sqrt(sigma^2 d + Delta^2) of which ``certified_rho`` is rho."""
+    """Return the pair (sigma, Delta) with the smallest sqrt(sigma^2 d + Delta^2) among those that cost rho."""
     least = user.lipschitz * math.sqrt(2 / rho)  # 2 u^2 = rho: nothing is left for the curvature
 
     def pair(log_slack: float) -> tuple[float, float]:
@@ -209,7 +177,7 @@ def smallest(rho: float, user: UserLoss) -> tuple[float, float]:
 
 
 def least_Delta(rho: float, sigma: float, user: UserLoss) -> float:  # noqa: N802 (the paper's capital)
-    """Return the smallest Delta of which the minimiser is rho-zCDP, for a sigma whose 2 u^2 < rho."""
+    """Return the smallest Delta that makes the minimiser rho-zCDP, given a sigma with 2 u^2 < rho."""
 
     def excess(log_Delta: float) -> float:
         return certified_rho(sigma, math.exp(log_Delta), user) - rho
@@ -244,12 +212,11 @@ def tolerance(user: UserLoss, sigma: float) -> float:
 class ObjectivePerturbation:
     """The minimiser of a perturbed loss, found to a certified accuracy, with output noise for what is left.
 
-    *Formal guarantees.* ``cost`` under replacement of one user's whole record, if every user's loss keeps the
-    promises of its ``UserLoss``. The certificate |gradient| <= tau puts the result within tau / Delta of the exact
-    minimiser, which costs rho - rho_output; given that minimiser, two neighbours' results differ by at most
-    2 tau / Delta in the l2 norm, and the output noise N(0, output_sigma^2 I) makes that (2 tau / Delta)^2 /
-    (2 output_sigma^2) = rho_output. Projecting or rounding the result afterwards is free. An infinite rho adds no
-    noise of either kind and no Delta. ``objective_approximate`` builds the same for (epsilon, delta).
+    *Formal guarantees.* ``cost`` under replacement of one user's whole record, if every user's loss keeps the promises
+    of its ``UserLoss``. The certificate |gradient| <= tau puts the result within tau / Delta of the exact minimiser,
+    which costs rho - rho_output; the output noise N(0, output_sigma^2 I) covers the rest: (2 tau / Delta)^2 / (2
+    output_sigma^2) = rho_output. Projecting or rounding the result afterwards is free. An infinite rho adds no noise of
+    either kind and no Delta. ``objective_approximate`` builds the same for (epsilon, delta).
 
     Attributes:
         sigma: standard deviation of the linear term's coefficients.
@@ -281,13 +248,11 @@ class ObjectivePerturbation:
     ) -> Self:
         """Return the mechanism that costs rho in all, of which a small share for the output noise.
 
-        *Formal guarantees.* Those of the class; rho = 0, negative or NaN is refused, rho = infinity adds no noise.
-
         Args:
-            rho: > 0.
+            rho: > 0; infinity adds no noise.
             user: the bounds of one user's loss.
             method: as in the function ``calibrate``, like ``split`` and ``eta``.
-            split: share of rho for the noise, in (0, 1); of ``"published"`` only.
+            split: share of rho for the noise; of ``"published"`` only.
             eta: bound on the norm of the Hessian; of ``"published"`` only.
             tau: bound on the norm of the gradient at the result, > 0; by default ``tolerance``.
             output_share: rho_output / rho, in (0, 1).
@@ -301,12 +266,11 @@ class ObjectivePerturbation:
     def minimise(self, loss: Loss, rng: Generator, start: Floats | None = None) -> Floats:
         """Return the noisy minimiser, shape (d,).
 
-        *Formal guarantees.* Those of the class. Nothing is returned without the certificate, whatever the
-        loss.
+        *Formal guarantees.* Those of the class; nothing is returned without the certificate, whatever the loss.
 
         Args:
-            loss: takes a of shape (d,) to the value (not read), gradient (d,) and Hessian (d, d) of all users
-                together; public convex terms may be part of it.
+            loss: takes a of shape (d,) to the value (not read), gradient (d,) and Hessian (d, d) of all users together;
+                public convex terms may be part of it.
             rng: of both noises.
             start: where to start, shape (d,); by default 0.
 

@@ -2,7 +2,7 @@
 
 Daniel Kifer, Adam Smith and Abhradeep Thakurta, "Private Convex Empirical Risk Minimization and High-dimensional
 Regression", COLT 2012, Theorem 1; Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection", Theorem 5, which
-extends it to Hessians of any rank and to replaced users.
+extends it to Hessians of any rank and to replaced users. Proof: docs/privacy/objective-perturbation.md.
 """
 
 import math
@@ -22,30 +22,8 @@ def calibrate(epsilon: float, delta: float, user: UserLoss, split: float = 0.5) 
     """Return (sigma, Delta) such that the exact minimiser is (epsilon, delta)-DP.
 
     *Formal guarantees.* (epsilon, delta)-DP of a* under replacement of one user's whole record, for minimisation over
-    all of R^d and convex C^2 losses within ``user``. epsilon = infinity gives (0, 0), no perturbation at all.
-
-    *Proof* (that of Theorem 5, repaired). In the notation of ``objective.certified_rho``, the log ratio of the
-    densities of two neighbours' minimisers at a is
-
-        [<b, g> + |g|^2 / 2] / sigma^2 + log det(F + H) - log det(F + H'),    |g| <= 2 L,
-
-    with b the noise that leads to a. The determinants cost at most the sum of log(1 + m_i), where the m_i are the
-    positive eigenvalues of F^-1/2 H F^-1/2: at most r of them, with sum at most w kappa, so that by concavity the cost
-    is at most r log(1 + w kappa / r). With u = L / sigma the log ratio is at most
-
-        2 u |b| / sigma + 2 u^2 + r log(1 + w kappa / r),
-
-    and |b| / sigma has the chi law with d degrees of freedom under the first neighbour. If c is its (1 - delta)
-    quantile, 2 u c + 2 u^2 = q epsilon and r log(1 + w kappa / r) = (1 - q) epsilon, then the log ratio exceeds epsilon
-    with probability at most delta under the first neighbour. Splitting any event there gives (epsilon, delta)-DP, and
-    the neighbours may change places.
-
-    *What is printed.* Theorem 5 asks for Delta >= (1 - q) R eta / epsilon, its proof takes q R eta / epsilon; what the
-    determinant needs is R eta / ((1 - q) epsilon), since R log(1 + eta / Delta) <= R eta / Delta. At q = 1/2 the
-    printed Delta is four times too small, and the statement is false. Algorithm 4 survives: its eta = 4 is four times
-    a choice's curvature. Its sigma is the one here with the bound sqrt(d + 2 sqrt(d x) + 2 x), x = log(2 / delta),
-    in place of the quantile. The proof's "density given b in GOOD" is not bounded as stated, since that event is
-    another one for the neighbour; splitting the event of the ratio, as above, avoids it.
+    all of R^d and convex C^2 losses within ``user``. This is Theorem 5 with its Delta put right: the printed one, (1 -
+    q) R eta / epsilon, is too small, and the statement false. epsilon = infinity gives (0, 0), no perturbation at all.
 
     Args:
         epsilon: > 0.
@@ -66,8 +44,8 @@ def calibrate(epsilon: float, delta: float, user: UserLoss, split: float = 0.5) 
 def published(epsilon: float, delta: float, user: UserLoss, eta: float = 4.0) -> tuple[float, float]:
     """Return (sigma, Delta) of Algorithm 4, for q = 1/2, with R the rank and L the Lipschitz constant of ``user``.
 
-    *Formal guarantees.* None from the printed theorem; those of ``calibrate`` if eta R is at least 4 times the trace
-    of every user's Hessian.
+    *Formal guarantees.* None from the printed theorem; those of ``calibrate`` if eta R is at least 4 times the trace of
+    every user's Hessian.
     """
     x, R = math.log(2 / failure(delta=delta)), user.directions
     if budget(epsilon=epsilon) == math.inf:
@@ -88,8 +66,7 @@ def perturbation(
     """Return the mechanism that costs (epsilon, delta) in all, of which a small share of both for the output noise.
 
     *Formal guarantees.* (epsilon, delta)-DP by basic composition of the exact minimiser and, given it, the Gaussian
-    output noise, whose mean differs by at most 2 tau / Delta: see ``ObjectivePerturbation``. With ``as_printed``
-    those of ``published``.
+    output noise; see ``ObjectivePerturbation``. With ``as_printed`` those of ``published``.
 
     Args:
         epsilon: > 0; infinity adds no noise.

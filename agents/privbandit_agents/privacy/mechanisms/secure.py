@@ -1,11 +1,13 @@
 """Noise that is safe against attacks on floating point and on pseudo-random generators, by OpenDP (extra ``secure``).
 
 OpenDP draws exact discrete noise on a grid of powers of two, fed by the operating system. It is about a thousand times
-slower than numpy and unseeded by design: for deployment, never for studies. Ilya Mironov, "On Significance of the
-Least Significant Bits for Differential Privacy", CCS 2012, shows the attack on ordinary floating-point noise.
+slower than numpy and unseeded by design: for deployment, never for studies. Ilya Mironov, "On Significance of the Least
+Significant Bits for Differential Privacy", CCS 2012, shows the attack on ordinary floating-point noise.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,7 @@ def check(noise: str) -> str:
 def laplace(value: Floats, scale: float) -> Floats:
     """Return the value with Laplace noise of the given scale on every coordinate; scale 0 returns it as it is.
 
-    *Formal guarantees.* As ``Laplace``: scale = l1 sensitivity / epsilon; exact for the discrete law on a fine grid.
+    *Formal guarantees.* Those of ``Laplace``, exact for the discrete law on a fine grid.
     """
     return flat(value, lambda dp: dp.m.make_laplace(*vectors(dp, dp.l1_distance(T=float)), scale=scale), scale)
 
@@ -35,8 +37,7 @@ def laplace(value: Floats, scale: float) -> Floats:
 def gaussian(value: Floats, sigma: float) -> Floats:
     """Return the value with Gaussian noise of the given standard deviation; 0 returns it as it is.
 
-    *Formal guarantees.* As ``Gaussian``: D^2 / (2 sigma^2)-zCDP for l2 sensitivity D, for the discrete law on a fine
-    grid.
+    *Formal guarantees.* Those of ``Gaussian``, exact for the discrete law on a fine grid.
     """
     return flat(value, lambda dp: dp.m.make_gaussian(*vectors(dp, dp.l2_distance(T=float)), scale=sigma), sigma)
 
@@ -50,7 +51,7 @@ def randomized_response(categories: NDArray[np.intp], k: int, truthful: float) -
     return np.array([measurement(int(category)) for category in np.ravel(categories)], dtype=np.intp)
 
 
-def flat(value: Floats, build: Any, scale: float) -> Floats:
+def flat(value: Floats, build: Callable[[ModuleType], Any], scale: float) -> Floats:
     """Apply a measurement on vectors to an array of any shape."""
     if scale == 0:
         return value.copy()
@@ -58,8 +59,8 @@ def flat(value: Floats, build: Any, scale: float) -> Floats:
     return np.array(measurement(value.ravel().tolist()), dtype=np.float64).reshape(value.shape)
 
 
-def vectors(dp: Any, metric: Any) -> tuple[Any, Any]:
-    """Return the space of vectors of finite floats with a metric."""
+def vectors(dp: ModuleType, metric: object) -> tuple[Any, Any]:
+    """Return the domain of vectors of finite floats, with a metric."""
     return dp.vector_domain(dp.atom_domain(T=float, nan=False)), metric
 
 
@@ -69,7 +70,7 @@ def _randomized_response(k: int, truthful: float) -> Any:
 
 
 @lru_cache(maxsize=1)
-def opendp() -> Any:
+def opendp() -> ModuleType:
     """Import OpenDP, or say how to get it."""
     try:
         import opendp.prelude as dp

@@ -4,15 +4,16 @@ David Durfee and Ryan Rogers, "Practical Differentially Private Top-k Selection 
 NeurIPS 2019 (one-shot Gumbel selection); Cynthia Dwork, Weijie Su and Li Zhang, "Differentially Private False Discovery
 Rate Control", 2021 (peeling); Sunrit Chakraborty, Saptarshi Roy and Debabrota Basu, "FLIPHAT: Joint Differential
 Privacy for High Dimensional Sparse Linear Bandits", 2024, Algorithms 1 and 3 (noisy iterative hard thresholding).
+Proofs: docs/privacy/selection.md and docs/privacy/iterative-hard-thresholding.md.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
@@ -27,19 +28,22 @@ class GumbelTopK:
     Coordinates that are public already (the support of an earlier release) need no selection: up to ``kept`` of them
     are released beside the k new ones, at the price of their Gaussian noise alone.
 
-    *Formal guarantees.* zCDP. With sup-norm sensitivity D the top k of |v| + beta Gumbel is exactly k rounds of the
-    exponential mechanism, each of bounded range 2 D / beta, hence (2 D / beta)^2 / 8-zCDP; so it is among the
-    coordinates outside a public set. The released values carry fresh Gaussian noise on the signed originals:
-    (k + kept) D^2 / (2 sigma^2). Together rho = (D^2 / 2)(k / beta^2 + (k + kept) / sigma^2). The Gumbel scores
-    themselves are never released. k, kept, beta, sigma and the public coordinates must not depend on the data but
-    through earlier releases.
+    >>> mechanism = GumbelTopK.calibrate(rho=1e4, k=2, sup_sensitivity=1.0)
+    >>> chosen, values = mechanism.release([5.0, 0.0, -9.0, 1.0], np.random.default_rng(0))
+    >>> sorted(chosen.tolist()), sorted(values.round().tolist())
+    ([0, 2], [-9.0, 5.0])
+
+    *Formal guarantees.* zCDP. With sup-norm sensitivity D the top k of |v| + beta Gumbel costs k (2 D / beta)^2 / 8,
+    also among the coordinates outside a public set, and fresh Gaussian noise on the signed originals costs (k + kept)
+    D^2 / (2 sigma^2). Together rho = (D^2 / 2)(k / beta^2 + (k + kept) / sigma^2). The Gumbel scores are never
+    released. k, kept, beta, sigma and the public coordinates may depend on the data through earlier releases alone.
 
     Attributes:
         k: number of coordinates to select, >= 0.
         beta: scale of the Gumbel noise, >= 0.
         sigma: standard deviation of the Gaussian noise, >= 0.
         rho: what one release costs.
-        kept: number of coordinates released without selection, at most.
+        kept: largest number of coordinates released without selection.
     """
 
     k: int
@@ -60,11 +64,10 @@ class GumbelTopK:
 
     @property
     def cost(self) -> Cost:
-        """What one release costs."""
         return zcdp(self.rho)
 
     def release(
-        self, value: Any, rng: Generator, public: NDArray[np.intp] | None = None
+        self, value: ArrayLike, rng: Generator, public: NDArray[np.intp] | None = None
     ) -> tuple[NDArray[np.intp], Floats]:
         """Return (coordinates, their noisy values): the public ones in rising order, then the chosen in no order.
 
@@ -89,11 +92,9 @@ class GumbelTopK:
 class LaplacePeeling:
     """k rounds of report-noisy-max on the modulus, then Laplace noise on the k values, as published.
 
-    Dwork, Su and Zhang, "Differentially Private False Discovery Rate Control", 2021; the scale is the user's.
-
-    *Formal guarantees.* With sup-norm sensitivity D and x = D / scale: each round is 2x-DP and each released value
-    x-DP, so pure 3 k x and, counted in zCDP, 2.5 k x^2. Whether (epsilon, delta) follows is a matter of the scale that
-    the caller derives; ``published_scale`` is the published one, 2 D sqrt(3 k log(1/delta)) / epsilon.
+    *Formal guarantees.* With sup-norm sensitivity D and x = D / scale: pure 3 k x and, counted in zCDP, 2.5 k x^2.
+    Whether (epsilon, delta) follows depends on the scale that the caller derives; ``published_scale`` is the published
+    one, 2 D sqrt(3 k log(1/delta)) / epsilon.
 
     Attributes:
         k: number of coordinates.
@@ -113,10 +114,9 @@ class LaplacePeeling:
 
     @property
     def cost(self) -> Cost:
-        """What one release costs, in zCDP."""
         return zcdp(2.5 * self.k * (self.sup_sensitivity / self.scale) ** 2 if self.scale else math.inf)
 
-    def release(self, value: Any, rng: Generator) -> tuple[NDArray[np.intp], Floats]:
+    def release(self, value: ArrayLike, rng: Generator) -> tuple[NDArray[np.intp], Floats]:
         """Return (chosen coordinates in the order of choice, their noisy values)."""
         exact = finite(value)
         modulus, chosen = np.abs(exact), np.empty(min(self.k, len(exact)), dtype=np.intp)
@@ -130,10 +130,8 @@ class LaplacePeeling:
 def step_sensitivity(eta: float, x_max: float, R: float, C: float, n: int) -> float:
     """Return how far replacing one of n users moves a gradient step of the mean of (y - x . theta)^2, in sup norm.
 
-    *Formal guarantees.* 4 eta x_max (R + x_max C) / n for |x|_inf <= x_max, |y| <= R and |theta|_1 <= C: one user's
-    term is (2 eta / n) x (y - x . theta), at most (2 eta / n) x_max (R + x_max C), and replacing it moves the step by
-    at most twice that. Attained at theta = C e1 by y = R, x = x_max (-1, 1, ..., 1) against y = R, x = -x_max 1. The
-    number of users enters once.
+    *Formal guarantees.* 4 eta x_max (R + x_max C) / n for |x|_inf <= x_max, |y| <= R and |theta|_1 <= C; attained at
+    theta = C e1 by y = R, x = x_max (-1, 1, ..., 1) against y = R, x = -x_max 1. The number of users enters once.
 
     Args:
         eta: step size, > 0.
@@ -156,19 +154,16 @@ def published_bound(x_max: float, R: float, C: float) -> float:
 
 
 def concentrated(rho: float, iterations: int, s: int, sensitivity: float, selection: float = 0.5) -> GumbelTopK:
-    """Return the selection and release of one of M iterations that are rho-zCDP together.
-
-    *Formal guarantees.* zCDP adds up over adaptive iterations; each is ``GumbelTopK`` at rho / M.
-    """
+    """Return the selection and release of one of M iterations that are rho-zCDP together: rho / M each."""
     return GumbelTopK.calibrate(budget(rho=rho) / count(iterations=iterations), s, sensitivity, selection)
 
 
 def basic(epsilon: float, delta: float, iterations: int, s: int, sensitivity: float) -> LaplacePeeling:
     """Return the peeling of one of M iterations that are (epsilon, delta)-DP together by basic composition.
 
-    *Formal guarantees.* Each iteration is (epsilon / M, delta / M)-DP. With x = sensitivity / scale a peeling is
-    3 s x-DP and 2.5 s x^2-zCDP, so x may be the larger of epsilon / (3 M s) and sqrt(rho / (2.5 s)), rho that of
-    (epsilon / M, delta / M). The paper's scale is used where it is at least that, which is where its lemma is proved.
+    *Formal guarantees.* Each iteration is (epsilon / M, delta / M)-DP: its scale is the smallest that the pure bound or
+    the zCDP bound of ``LaplacePeeling`` proves, or the paper's where that is larger, which is where its lemma is
+    proved.
     """
     one, failing = budget(epsilon=epsilon) / count(iterations=iterations), failure(delta=delta) / iterations
     proved = max(one / (3 * s), math.sqrt(epsilon_to_rho(one, failing) / (2.5 * s)))
@@ -179,16 +174,16 @@ def basic(epsilon: float, delta: float, iterations: int, s: int, sensitivity: fl
 def published(
     epsilon: float, delta: float, iterations: int, s: int, sensitivity: float, stated: float
 ) -> LaplacePeeling:
-    """Return the paper's peeling of one of M iterations, whose noise covers the stated sensitivity, not the real one.
+    """Return the paper's peeling of one of M iterations: its noise covers the stated sensitivity, not the real one.
 
-    *Formal guarantees.* None at the claimed budget. What a release costs really is in its ``cost``.
+    *Formal guarantees.* None at the claimed budget; ``cost`` says what a release really costs.
     """
     one, failing = budget(epsilon=epsilon) / count(iterations=iterations), failure(delta=delta) / iterations
     return LaplacePeeling(s, LaplacePeeling.published_scale(one, failing, s, stated), sensitivity)
 
 
 def project_on_l1_ball(vector: Floats, radius: float) -> Floats:
-    """Return the nearest point of l1 norm at most the radius; entries beyond a million radii count as those."""
+    """Return the nearest point of l1 norm at most the radius; entries are first clipped to a million radii."""
     vector = np.clip(vector, -1e6 * radius, 1e6 * radius)
     modulus = np.abs(vector)
     if modulus.sum() <= radius:

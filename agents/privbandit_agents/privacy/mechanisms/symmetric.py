@@ -20,8 +20,11 @@ def above_diagonal(dim: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 def svec(matrix: NDArray[Any]) -> Floats:
     """Return the diagonal, then sqrt(2) times the upper triangle by rows: shape (..., d, d) to (..., d (d + 1) / 2).
 
-    The l2 norm of the result is the Frobenius norm of the symmetric matrix. Noise of variance v on it is
-    noise of variance v on the diagonal and v / 2 off it.
+    The l2 norm of the result is the Frobenius norm of the symmetric matrix. Noise of variance v on it is noise of
+    variance v on the diagonal and v / 2 off it.
+
+    >>> svec(np.array([[1.0, 2.0], [2.0, 5.0]])).round(2)
+    array([1.  , 5.  , 2.83])
     """
     rows, columns = above_diagonal(matrix.shape[-1])
     diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)
@@ -42,8 +45,8 @@ def smat(vector: NDArray[Any]) -> Floats:
 def repair(matrix: NDArray[Any], floor: float, shift: float = 0.0) -> Floats:
     """Return matrix + shift I with every eigenvalue raised to at least ``floor``: symmetric, positive definite.
 
-    *Formal guarantees.* Post-processing: it costs nothing, provided that ``matrix`` is a release and
-    ``floor`` and ``shift`` are public constants. A matrix with NaN or infinity is refused.
+    *Formal guarantees.* Post-processing: it costs nothing if ``matrix`` is a release, and ``floor`` and ``shift`` are
+    public constants. A matrix with NaN or infinity is refused.
 
     Args:
         matrix: symmetric, shape (d, d).
@@ -56,11 +59,10 @@ def repair(matrix: NDArray[Any], floor: float, shift: float = 0.0) -> Floats:
 
 
 def eigenvalue_bound(standard_deviation: float, dim: int, beta: float) -> float:
-    """Return what the largest eigenvalue of ``smat`` of Gaussian noise exceeds with probability at most beta.
+    """Return a bound that the largest eigenvalue of ``smat`` of Gaussian noise passes with probability at most beta.
 
-    standard_deviation (sqrt(2 d) + sqrt(2 log(1 / beta))): the mean is at most sqrt(2 d) standard deviations
-    (Gaussian comparison), and the largest eigenvalue is 1-Lipschitz in the ``svec``. The smallest eigenvalue
-    has the same law with the sign changed.
+    It is standard_deviation (sqrt(2 d) + sqrt(2 log(1 / beta))); see docs/privacy/continual-counting.md. The smallest
+    eigenvalue has the same law with the sign changed.
 
     Args:
         standard_deviation: of every coordinate of the ``svec``, >= 0.

@@ -65,12 +65,7 @@ def best_cap(
 ) -> tuple[float, float]:
     """Return the threshold and the activity of least variance in a cell that holds 1/m of the users.
 
-    Args:
-        epsilon: > 0, finite.
-        cells: m.
-        dim: D.
-        threshold: in [0, 1), if given.
-        activity: in (0, 1], if given.
+    A threshold in [0, 1) or an activity in (0, 1] that is given is taken; epsilon > 0 is finite.
     """
     half, highest = (dim - 1) / 2, HIGHEST
     if dim > 1:
@@ -95,15 +90,9 @@ def best_cap(
 def best_activity(epsilon: float, cells: int, cap: Cap, activity: float | None) -> tuple[float, float]:
     """Return the best activity for a cap and the log of the variance it leads to, up to a constant.
 
-    The variance is proportional to ((1 - 1/m) Z^2 + kappa Z / m) / (activity g^2), where kappa = 1 +
-    (e^epsilon - 1) mass and Z = 1 + activity (kappa - 1). It is least at activity = sqrt(1 + kappa / (m - 1))
-    / (kappa - 1), or at 1 if that is smaller.
-
-    Args:
-        epsilon: > 0, finite.
-        cells: m.
-        cap: of mass >= 1e-100.
-        activity: to be taken instead of the best, if given.
+    The variance is proportional to ((1 - 1/m) Z^2 + kappa Z / m) / (activity g^2), where kappa = 1 + (e^epsilon - 1)
+    mass and Z = 1 + activity (kappa - 1). It is least at activity = sqrt(1 + kappa / (m - 1)) / (kappa - 1), or at 1 if
+    that is smaller. An ``activity`` that is given is taken instead of the best; epsilon is finite.
     """
     gain = math.log(cap.mass) + epsilon + math.log(-math.expm1(-epsilon))  # log(kappa - 1)
     kappa = np.logaddexp(0.0, gain)  # this and all that follows in logs
@@ -123,7 +112,7 @@ def directions(normals: Floats) -> Floats:
 
 
 def around(pole: Floats, heights: Floats, u: Floats) -> Floats:
-    """Return unit vectors (n, D) at the given heights over the poles, on the meridians of the u (n, D)."""
+    """Return unit vectors (n, D) at the given heights over the poles, turned towards the u (n, D)."""
     side = u - (u * pole).sum(axis=1, keepdims=True) * pole
     side /= np.maximum(np.linalg.norm(side, axis=1, keepdims=True), LEAST)
     return np.asarray(heights[:, None] * pole + np.sqrt(1 - heights[:, None] ** 2) * side)

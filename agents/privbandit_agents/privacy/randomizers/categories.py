@@ -1,8 +1,8 @@
 """Local randomizers of a category: k-ary randomized response and subset selection.
 
-Peter Kairouz, Keith Bonawitz and Daniel Ramage, "Discrete Distribution Estimation under Local Privacy", ICML
-2016 (k-ary randomized response); Min Ye and Alexander Barg, "Optimal Schemes for Discrete Distribution
-Estimation under Locally Differential Privacy", IEEE Trans. Inf. Theory 64, 2018 (subset selection).
+Peter Kairouz, Keith Bonawitz and Daniel Ramage, "Discrete Distribution Estimation under Local Privacy", ICML 2016
+(k-ary randomized response); Min Ye and Alexander Barg, "Optimal Schemes for Discrete Distribution Estimation under
+Locally Differential Privacy", IEEE Trans. Inf. Theory 64, 2018 (subset selection).
 """
 
 import math
@@ -20,14 +20,12 @@ from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Float
 class Categories(LocalRandomizer):
     """A randomizer of k categories: the cells, and one for the inactive users if there may be any.
 
-    Without that category an estimate sums to 1 over the cells, and an inactive user would count as 1/m in
-    each.
+    Without that category an estimate sums to 1 over the cells, and an inactive user would count as 1/m in each.
     """
 
     categorical = True
 
     def __init__(self, epsilon: float, cells: int, allow_inactive: bool = True) -> None:
-        """Count the categories."""
         super().__init__(epsilon, cells)
         self.allow_inactive = allow_inactive
         self.categories = self.cells + allow_inactive
@@ -47,11 +45,15 @@ class KaryRandomizedResponse(Categories):
 
     It is the own category with probability p = e^epsilon / (e^epsilon + k - 1), else any other one.
 
-    *Formal guarantees.* Pure epsilon-local DP when a user's cell is replaced: the event "the report is the
-    own category" has probability 1/k under the uniform base measure and is favoured by e^epsilon, see
-    ``Tilt``; reached at a report of j under j and under j'. Inactive users have a category of their own, k =
-    m + 1; ``allow_inactive=False`` saves it, k = m, and refuses the cell -1. With q = (1 - p) / (k - 1) the
-    variance is q (1 - q) / (p - q)^2 in another cell, p (1 - p) / (p - q)^2 in the own one.
+    >>> randomizer = KaryRandomizedResponse(epsilon=1.0, cells=3)
+    >>> reports = randomizer.randomize(np.array([0, 1, 2, -1]), None, np.random.default_rng(0))
+    >>> reports.shape, randomizer.estimate(reports).shape
+    ((4,), (4, 3, 1))
+
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell is replaced: a ``Tilt`` of the uniform law on the
+    event "the report is the own category", f = 1/k; reached at a report of j under j and under j'. Inactive users have
+    a category of their own, k = m + 1; ``allow_inactive=False`` saves it, k = m, and refuses the cell -1. With q = (1 -
+    p) / (k - 1) the variance is q (1 - q) / (p - q)^2 in another cell, p (1 - p) / (p - q)^2 in the own one.
 
     Args:
         epsilon: > 0, or infinity.
@@ -61,7 +63,6 @@ class KaryRandomizedResponse(Categories):
     """
 
     def __init__(self, epsilon: float, cells: int, allow_inactive: bool = True, noise: str = "numpy") -> None:
-        """Work out the probabilities."""
         super().__init__(epsilon, cells, allow_inactive)
         self.noise = secure.check(noise)
         self.tilt = Tilt(self.epsilon, 1 / self.categories)
@@ -100,38 +101,34 @@ class KaryRandomizedResponse(Categories):
 class SubsetSelection(Categories):
     """Report w of k categories, the own one among them with odds raised by e^epsilon; a report is k bits.
 
-    *Formal guarantees.* Pure epsilon-local DP when a user's cell is replaced: the event "the subset holds the
-    own category" has probability f = w/k under the base measure, uniform over the subsets of size w, and is
-    favoured by e^epsilon, see ``Tilt``; reached at a subset that holds j but not j'. Inactive users have a
-    category of their own, k = m + 1; ``allow_inactive=False`` saves it and refuses the cell -1. With p the
-    probability of the own category and q = (w - p) / (k - 1) of another one the variances are p (1 - p) / (p
-    - q)^2 and q (1 - q) / (p - q)^2.
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell is replaced: a ``Tilt`` of the uniform law of subsets
+    on the event "the subset holds the own category", f = w/k; reached at a subset that holds j but not j'. Inactive
+    users as in ``KaryRandomizedResponse``. With p the probability of the own category and q = (w - p) / (k - 1) of
+    another one the variances are p (1 - p) / (p - q)^2 and q (1 - q) / (p - q)^2.
 
     Args:
         epsilon: > 0, or infinity.
         cells: m.
-        size: w in 1, ..., k - 1; None: the one of least variance in the other cells, about k / (e^epsilon +
-            1).
+        size: w in 1, ..., k - 1; None: the one of least variance in the other cells, about k / (e^epsilon + 1).
         allow_inactive: whether there may be users without a cell.
     """
 
-    together = 2**18
+    entries_a_block = 2**18
 
     def __init__(self, epsilon: float, cells: int, size: int | None = None, allow_inactive: bool = True) -> None:
-        """Choose the size."""
         super().__init__(epsilon, cells, allow_inactive)
         self.exact_sum = math.isinf(self.epsilon)
         self.size = chosen_size(size, self.categories - 1, lambda w: self._other_variance(w))
         self.tilt = Tilt(self.epsilon, self.size / self.categories)
         self.p, self.q, self.gap = (float(x) for x in self._probabilities(self.size))
 
-    def _probabilities(self, size: Any) -> tuple[Any, Any, Any]:
+    def _probabilities(self, size: int | Ints) -> tuple[Any, Any, Any]:
         k, f = self.categories, size / self.categories
         tilt = Tilt(self.epsilon, f)
         p, gap = tilt.agree, (1 - f) * f * tilt.contrast * k / (k - 1)
         return p, (size - p) / (k - 1), gap
 
-    def _other_variance(self, size: Any) -> Any:
+    def _other_variance(self, size: int | Ints) -> Any:
         _, q, gap = self._probabilities(size)
         return q * (1 - q) / gap**2
 
@@ -176,14 +173,8 @@ def subsets(size: int, k: int, uniforms: Floats, own: Ints, holds: Array) -> Arr
     """Return uniform subsets of ``size`` of k elements, given whether they hold the own one, Boolean (n, k).
 
     The others are drawn by Floyd's algorithm (Bentley and Floyd, "A Sample of Brilliance", CACM 1987): one uniform an
-    element. Of more than half of them those left out are drawn.
-
-    Args:
-        size: of a subset, in 1, ..., k - 1.
-        k: number of elements.
-        uniforms: shape (n, min(size, k - size)).
-        own: an element for each row, shape (n,).
-        holds: whether the subset has it, Boolean, shape (n,).
+    element, of shape (n, min(size, k - size)). If they are more than half, those left out are drawn. ``own`` is an
+    element for each row, and ``holds`` says whether the subset has it, both of shape (n,).
     """
     if 2 * size > k:
         return ~subsets(k - size, k, uniforms, own, ~holds)

@@ -1,12 +1,12 @@
 """Input perturbation: noisy records, and the sum of their outer products.
 
 John Duchi, Michael Jordan and Martin Wainwright, "Minimax Optimal Procedures for Locally Private Estimation", JASA
-2018, for the mechanism; the corrected second moment is that of errors-in-variables regression.
+2018, for the mechanism; the corrected second moment is that of errors-in-variables regression. Proof:
+docs/privacy/input-perturbation.md.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -18,10 +18,10 @@ from privbandit_agents.privacy.randomizers.randomizer import Array, Floats, gaus
 
 @dataclass(frozen=True)
 class NoisyProducts:
-    """Estimate svec(v v') from v + Laplace noise.
+    """Estimate svec(v v') from v + Laplace noise of scale b.
 
-    *Formal guarantees.* Post-processing of the report of ``randomizer``, which has one cell. The noise has mean 0,
-    variance 2 b^2, and independent coordinates, so (v + L)(v + L)' - 2 b^2 I is unbiased for v v'.
+    *Formal guarantees.* Post-processing of the report of ``randomizer``, which has one cell. (v + L)(v + L)' - 2 b^2 I
+    is unbiased for v v'.
 
     Attributes:
         randomizer: of vectors of dimension D.
@@ -31,7 +31,7 @@ class NoisyProducts:
 
     @property
     def variance(self) -> float:
-        """Return the variance of the noise in a coordinate, 2 b^2."""
+        """The variance of the noise in a coordinate, 2 b^2."""
         return 2 * self.randomizer.scale**2
 
     def estimate(self, reports: Array) -> Floats:
@@ -42,16 +42,14 @@ class NoisyProducts:
     def approximate_sum(self, values: Array, rng: Generator, counts: Array) -> Floats:
         """Draw the sum of ``estimate`` over ``counts[i]`` users of each value from its normal limit.
 
-        Mean and covariance are exact: v L' + L v' has covariance 2 b^2 G G', G the derivative of svec(v v') in v; L L'
-        has uncorrelated entries of variance 4 b^4 off the diagonal and 20 b^4 on it; the two are uncorrelated as L is
-        symmetric. For simulation with 500 users or more.
+        Mean and covariance are exact. For simulation with 500 users or more.
 
         Args:
             values: v, shape (m, D), within the randomizer's bounds.
             rng: the noise.
             counts: shape (m,).
         """
-        _, v = self.randomizer.sanitize(np.zeros(len(values), int), values)
+        _, v = self.randomizer.sanitise(np.zeros(len(values), int), values)
         dim = v.shape[1]
         basis = np.eye(dim)[None, :, :, None] * v[:, None, None, :]  # e_k v', shape (m, D, D, D)
         slopes = svec(basis + np.swapaxes(basis, -1, -2)) * np.sqrt(counts)[:, None, None]
@@ -67,6 +65,6 @@ def features_bound(dim: int) -> float:
     return math.sqrt(dim) + 1.0
 
 
-def inputs(epsilon: float, dim: int) -> Any:
-    """Return the products of records (x, y) with x in the unit ball of R^dim and y in [-1, 1]."""
+def inputs(epsilon: float, dim: int) -> NoisyProducts:
+    """Return the mechanism for records (x, y) with x in the unit ball of R^dim and y in [-1, 1]."""
     return NoisyProducts(LaplaceOneHot(epsilon, 1, dim + 1, bound=features_bound(dim)))

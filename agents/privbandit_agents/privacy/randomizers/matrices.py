@@ -1,7 +1,7 @@
 """A local randomizer of a vector and a matrix with noise of its own for each; the published noise of LPLR beside it.
 
 Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally Private Linear Contextual Bandit",
-2024, Algorithm 3 (the published noise).
+2024, Algorithm 3 (the published noise). Proof: docs/privacy/wishart-difference.md.
 """
 
 import math
@@ -20,12 +20,11 @@ class LaplaceWishart(LocalRandomizer):
 
     A value is (vector, svec(matrix)); a report is the noisy one-hot block, shape (m, D).
 
-    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: half of epsilon each. The
-    vector has l1 norm at most ``bound``, so that replacement moves the block by 2 bound in l1, whatever the cells, and
-    the scale is 4 bound / epsilon. The matrix is positive semidefinite of trace at most ``trace``, so that removing one
-    and adding another costs 2 trace / (2 v), see ``WishartDifference``; v = 2 trace / epsilon. Longer vectors are
-    scaled down, matrices projected on the cone and scaled down; NaN and infinity become zeros. Inactive users' blocks
-    are 0. The density has no closed form.
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced, half of epsilon each. The
+    vector has l1 norm at most ``bound`` and noise of scale 4 bound / epsilon. The matrix is positive semidefinite of
+    trace at most ``trace``, and its noise is that of ``WishartDifference`` with v = 2 trace / epsilon. Longer vectors
+    are scaled down, matrices projected on the cone and scaled down; NaN and infinity become zeros. Inactive users'
+    blocks are 0. The density has no closed form.
 
     Args:
         epsilon: > 0, or infinity.
@@ -37,7 +36,6 @@ class LaplaceWishart(LocalRandomizer):
     """
 
     def __init__(self, epsilon: float, cells: int, vector: int, features: int, bound: float, trace: float) -> None:
-        """Calibrate the scales."""
         self.vector, self.features = count(vector=vector), count(features=features)
         super().__init__(epsilon, cells, vector + features * (features + 1) // 2)
         self.bound, self.trace = positive(bound=bound), positive(trace=trace)
@@ -102,11 +100,11 @@ class LaplaceWishart(LocalRandomizer):
 class PublishedLayer(LaplaceWishart):
     """The noise of LPLR-UPDATE as published: not private, kept for comparison.
 
-    On (count, y v): 3 Lap(1/alpha) and 3 sqrt(d) Lap(1/alpha); on v v': 3 (W_d(d + 1, 1.5/alpha I) - mean). Nothing is
-    clipped: y_h is what it is.
+    On (count, y v): 3 Lap(1/alpha) and 3 sqrt(d) Lap(1/alpha); on v v': 3 (W_d(d + 1, 1.5/alpha I) - mean). y_h is not
+    clipped.
 
-    *Formal guarantees.* None: the matrix noise is positive semidefinite up to its public mean, and some results are
-    impossible without the user; see docs/privacy/wishart-difference.md.
+    *Formal guarantees.* None: the matrix noise is positive semidefinite up to its public mean, so some results are
+    impossible without the user.
 
     Args:
         epsilon: alpha.
@@ -116,7 +114,6 @@ class PublishedLayer(LaplaceWishart):
     """
 
     def __init__(self, epsilon: float, cells: int, features: int, weights: tuple[float, float, float]) -> None:
-        """Set the published scales."""
         super().__init__(epsilon, cells, 1 + features, features, 1.0, 1.0)
         self.radius = RANGE
         w0, w1, w2 = weights
@@ -125,7 +122,6 @@ class PublishedLayer(LaplaceWishart):
 
     @property
     def spread(self) -> tuple[Floats, float]:
-        """Standard deviations in one report: of the vector's coordinates, and of the matrix's diagonal."""
         return math.sqrt(2) * self.scales, math.sqrt(2 * (self.features + 1)) * self.v
 
     def _combine(self, first: Floats, second: Floats, degrees: int) -> Floats:

@@ -1,9 +1,9 @@
-"""Local randomizers of a cell: Laplace, unary encoding, signed subsets; those of a category come along.
+"""Local randomizers of a value in a cell: Laplace noise, unary encoding and signed subsets.
 
-Ulfar Erlingsson, Vasyl Pihur and Aleksandra Korolova, "RAPPOR: Randomized Aggregatable Privacy-Preserving
-Ordinal Response", CCS 2014, and Tianhao Wang, Jeremiah Blocki, Ninghui Li and Somesh Jha, "Locally
-Differentially Private Protocols for Frequency Estimation", USENIX Security 2017 (unary encoding). The signed
-subset is this project's own.
+Ulfar Erlingsson, Vasyl Pihur and Aleksandra Korolova, "RAPPOR: Randomized Aggregatable Privacy-Preserving Ordinal
+Response", CCS 2014, and Tianhao Wang, Jeremiah Blocki, Ninghui Li and Somesh Jha, "Locally Differentially Private
+Protocols for Frequency Estimation", USENIX Security 2017 (unary encoding). The signed subset is this project's own.
+Proofs: docs/privacy/local-randomizers.md.
 """
 
 import math
@@ -24,12 +24,10 @@ WORD = 32
 class LaplaceOneHot(LocalRandomizer):
     """Add Laplace noise to every coordinate of the one-hot block; a report is the noisy block, shape (m, D).
 
-    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced. Another cell moves
-    the block by |z|_1 + |z'|_1 <= 2 bound in l1, another value in the same cell by no more; the log density
-    is Lipschitz of constant 1/scale in l1, so the scale 2 bound / epsilon gives epsilon, reached where x_j >=
-    z and x_j' <= 0 and z, z' >= 0 have l1 norm ``bound``. An inactive user's block is 0, at distance bound
-    from any other. Values are scaled down to l1 norm ``bound`` (not to l2 norm 1); NaN and infinity become
-    the zero vector. The base measure is Lebesgue's.
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: the block moves by at most 2
+    bound in l1, whether the cell or the value is another, and the scale is 2 bound / epsilon. Reached where x_j >= z
+    and x_j' <= 0 for z, z' >= 0 of l1 norm ``bound``. An inactive user's block is 0. Values are scaled down to l1 norm
+    ``bound`` (not to l2 norm 1); NaN and infinity become the zero vector. The base measure is Lebesgue's.
 
     Args:
         epsilon: > 0, or infinity.
@@ -41,7 +39,6 @@ class LaplaceOneHot(LocalRandomizer):
     norm_order = 1
 
     def __init__(self, epsilon: float, cells: int, dim: int = 1, bound: float | None = None) -> None:
-        """Calibrate the scale."""
         super().__init__(epsilon, cells, dim)
         self.radius = math.sqrt(self.dim) if bound is None else positive(bound=bound)
         self.scale = 2 * self.radius / self.epsilon
@@ -69,11 +66,9 @@ class UnaryEncoding(LocalRandomizer):
 
     The own cell's bit is fair, every other bit is 1 with probability q = 1 / (e^epsilon + 1).
 
-    *Formal guarantees.* Pure epsilon-local DP when a user's cell is replaced: only the bits j and j' have
-    different laws, and the ratio is at most (1/2 : q) (1 - q : 1/2) = (1 - q) / q = e^epsilon, reached at
-    bits (1, 0). An inactive user's bits are all 1 with probability q; against an active one the ratio is
-    between 1 / (2 (1 - q)) >= e^-epsilon and 1 / (2 q) <= e^epsilon. The base measure is counting. The
-    variance of an estimate is 4 e^epsilon / (e^epsilon - 1)^2 in another cell and 1 more in the own one.
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell is replaced, reached at bits (1, 0) of the cells j and
+    j'. An inactive user's bits are all 1 with probability q. The base measure is counting. The variance of an estimate
+    is 4 e^epsilon / (e^epsilon - 1)^2 in another cell and 1 more in the own one.
 
     Args:
         epsilon: > 0, or infinity.
@@ -83,7 +78,6 @@ class UnaryEncoding(LocalRandomizer):
     categorical = True
 
     def __init__(self, epsilon: float, cells: int) -> None:
-        """Work out the probabilities."""
         super().__init__(epsilon, cells)
         self.flip = float(expit(-self.epsilon))
         self.gap = math.tanh(self.epsilon / 2) / 2  # 1/2 - q
@@ -116,44 +110,40 @@ class UnaryEncoding(LocalRandomizer):
 class SignedSubset(LocalRandomizer):
     """Report w of m cells with a sign each; a report is m entries in {-1, 0, 1}.
 
-    For values in [-1, 1], such as the signed one-hot (2 y - 1) e_j of a label in a leaf of a tree. The value
-    is rounded without bias to a sign s. The chosen cells and their signs are uniform, except that the odds of
-    the event "cell j is chosen with the sign s" are raised by e^epsilon.
+    For values in [-1, 1], such as the signed one-hot (2 y - 1) e_j of a label in a leaf of a tree. The value is rounded
+    without bias to a sign s. The chosen cells and their signs are uniform, except that the odds of the event "cell j is
+    chosen with the sign s" are raised by e^epsilon.
 
-    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: the event has
-    probability f = w / (2 m) under the base measure (uniform subset of size w, fair signs) whatever (j, s),
-    and is favoured by e^epsilon, see ``Tilt``; reached at a report that agrees with (j, s) and not with (j',
-    s'). Rounding mixes the two signs. Inactive users send a draw from the base measure. NaN and infinity
-    become the value 0, a fair sign.
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: a ``Tilt`` on that event, of
+    base probability f = w / (2 m) whatever (j, s); reached at a report that agrees with (j, s) and not with (j', s').
+    Inactive users send a draw from the base measure. NaN and infinity become the value 0, a fair sign.
 
-    With c = f (e^epsilon - 1) / Z the mean of the own entry and P = f (e^epsilon + 1) / Z the probability
-    that it is chosen, Z = f e^epsilon + 1 - f, the variances are P / c^2 - z^2 in the own cell and (w - P) /
-    ((m - 1) c^2) in another one, where entries are uncorrelated. For epsilon <= log 3 the best size is m, and
-    the signs are independent. With w = m the sum of the reports has an exact law.
+    With c = f (e^epsilon - 1) / Z the mean of the own entry and P = f (e^epsilon + 1) / Z the probability that it is
+    chosen, Z = f e^epsilon + 1 - f, the variances are P / c^2 - z^2 in the own cell and (w - P) / ((m - 1) c^2) in
+    another one, where entries are uncorrelated. For epsilon <= log 3 the best size is m, the signs are independent, and
+    the sum of the reports has an exact law.
 
     Args:
         epsilon: > 0, or infinity.
         cells: m.
-        size: w in 1, ..., m; None: the one of least variance in the other cells, w / (2 m) about 1 /
-            (e^epsilon - 1).
+        size: w in 1, ..., m; None: the one of least variance in the other cells, w / (2 m) about 1 / (e^epsilon - 1).
     """
 
-    together = 2**18
+    entries_a_block = 2**18
 
     def __init__(self, epsilon: float, cells: int, size: int | None = None) -> None:
-        """Choose the size."""
         super().__init__(epsilon, cells)
         self.size = chosen_size(size, self.cells, lambda w: self._other_variance(w))
         self.exact_sum = self.size == self.cells or math.isinf(self.epsilon)
         self.tilt = Tilt(self.epsilon, self.size / (2 * self.cells))
         self.mean, self.chosen = (float(x) for x in self._moments(self.size))
 
-    def _moments(self, size: Any) -> tuple[Any, Any]:
+    def _moments(self, size: int | Ints) -> tuple[Any, Any]:
         f = size / (2 * self.cells)
         tilt = Tilt(self.epsilon, f)
         return f * tilt.contrast, f * (tilt.contrast + 2 * tilt.low)
 
-    def _other_variance(self, size: Any) -> Any:
+    def _other_variance(self, size: int | Ints) -> Any:
         mean, chosen = self._moments(size)
         elsewhere = (size - chosen) / (self.cells - 1) if self.cells > 1 else size / self.cells
         return elsewhere / mean**2
@@ -162,6 +152,7 @@ class SignedSubset(LocalRandomizer):
         n, m, f = len(own), self.cells, self.tilt.chance
         words = -(-m // WORD)
         uniforms = rng.random((n, 3 + words + min(self.size, m - self.size)))
+        # every cell gets a fair sign, the own one that of the rounded value if the report agrees
         agree = uniforms[:, 1] < self.tilt.agree
         report = fair_signs(uniforms[:, 3 : 3 + words], m)
         active = np.flatnonzero(own >= 0)
@@ -169,6 +160,7 @@ class SignedSubset(LocalRandomizer):
         report[active, own[active]] = sign[active]
         if self.size == m:
             return report
+        # a subset of the cells is kept: with the own one for sure if the report agrees, else at the rate that is left
         holds = np.where(own < 0, uniforms[:, 2] < 2 * f, agree | (uniforms[:, 2] < f / (1 - f)))
         return report * subsets(self.size, m, uniforms[:, 3 + words :], np.maximum(own, 0), holds)
 
@@ -198,12 +190,7 @@ class SignedSubset(LocalRandomizer):
 
 
 def fair_signs(uniforms: Floats, m: int) -> Array:
-    """Return m independent fair signs for each row, int8 of shape (n, m): the first bits of its uniforms.
-
-    Args:
-        uniforms: in [0, 1), multiples of 2^-53, shape (n, ceil(m / 32)).
-        m: at most 32 for each uniform.
-    """
+    """Return m fair signs a row, int8 (n, m): the first bits of uniforms in [0, 1) of shape (n, ceil(m / 32))."""
     words = (uniforms * 2.0**WORD).astype("<u4")
     bits = np.unpackbits(words.view(np.uint8), axis=1, count=m).view(np.int8)
     return bits * np.int8(2) - np.int8(1)
@@ -212,14 +199,9 @@ def fair_signs(uniforms: Floats, m: int) -> Array:
 def signed_sum(crowd: Crowd, tilt: Tilt, activity: float, rng: Generator) -> Floats:
     """Draw the sum of n users' signs in every cell, shape (m,), where the signs of a user are independent.
 
-    Every cell has a fair sign with probability ``activity``, else 0. The own cell's sign agrees with the
-    rounded value with probability ``tilt.agree`` and is otherwise drawn given that it does not agree.
-
-    Args:
-        crowd: users with values in [-1, 1], of dimension 1.
-        tilt: with chance = activity / 2.
-        activity: in (0, 1].
-        rng: the noise.
+    Every cell has a fair sign with probability ``activity``, else 0. The own cell's sign agrees with the rounded value
+    with probability ``tilt.agree`` (its chance is activity / 2) and is otherwise drawn given that it does not agree.
+    Values have dimension 1 and lie in [-1, 1].
     """
     up = rng.binomial(crowd.number, np.clip((1 + crowd.z[:, 0]) / 2, 0, 1))
     disagree = (1 - tilt.agree) * tilt.chance / (1 - tilt.chance)

@@ -22,19 +22,21 @@ RANGE = 1e100
 class LocalRandomizer(ABC):
     """Release a user's cell j in 0, ..., m - 1 and value z in R^D: a private one-hot block, with z at j.
 
-    The value's l2 norm is clipped to ``radius``, 1 unless a subclass says otherwise; a categorical randomizer
-    has the value 1 for everybody and takes ``values=None``. The cell -1 stands for an inactive user, who
-    sends a report like everybody else, with an estimate of mean 0 in every cell. A user costs a fixed number
-    of variates: a report does not depend on how many users were drawn together. A subclass implements the
-    five methods with an underscore.
+    The l2 norm of a value is clipped to ``radius``, 1 unless a subclass says otherwise; a categorical randomizer has
+    the value 1 for everybody and takes ``values=None``. A user costs a fixed number of variates: a report does not
+    depend on how many users were drawn together. A subclass implements the five methods with an underscore.
 
-    *Formal guarantees.* Pure epsilon-local differential privacy of one report; any two inputs (cell, value)
-    are neighbours, the inactive one included. The subclass proves its bound on the likelihood ratio, and
-    ``log_likelihood`` is the exact density to check it with. Reports are independent: those of different
-    users are epsilon-private together, k reports about one user are k epsilon-private. A value with a NaN or
-    an infinite coordinate is replaced by the zero vector and a long one is scaled down, in float64, before
-    anything is drawn. ``epsilon=math.inf`` promises nothing: the report is the one-hot block itself, of shape
-    (m, D), whatever the randomizer.
+    *Formal guarantees.* Pure epsilon-local differential privacy of one report; any two inputs (cell, value) are
+    neighbours, the inactive one included. The subclass proves its bound on the likelihood ratio, and ``log_likelihood``
+    is the exact density to check it with. Reports are independent: those of different users are epsilon-private
+    together, k reports about one user are k epsilon-private.
+
+    | input | treated as |
+    |---|---|
+    | the cell -1 | an inactive user: a report like everybody else's, with an estimate of mean 0 in every cell |
+    | a value with NaN or infinity | the zero vector |
+    | a value of norm above ``radius`` | scaled down, in float64, before anything is drawn |
+    | ``epsilon=math.inf`` | no promise: the report is the one-hot block itself, shape (m, D) |
 
     Args:
         epsilon: > 0, or infinity.
@@ -49,11 +51,10 @@ class LocalRandomizer(ABC):
     categorical: ClassVar[bool] = False
     radius: float = 1.0
     allow_inactive: bool = True
-    together: ClassVar[int] = 2**15
+    entries_a_block: ClassVar[int] = 2**15
     """Entries of the reports that are drawn at once, so that they stay in cache."""
 
     def __init__(self, epsilon: float, cells: int, dim: int = 1) -> None:
-        """Check the ranges."""
         self.epsilon, self.cells, self.dim = budget(epsilon=epsilon), count(cells=cells), count(dim=dim)
         self.exact_sum = True
 
@@ -66,15 +67,15 @@ class LocalRandomizer(ABC):
             rng: the noise.
 
         Returns:
-            Array with n rows; what a row is, the class says.
+            Array with n rows; the class says what a row is.
         """
-        own, z = self.sanitize(cells, values)
+        own, z = self.sanitise(cells, values)
         if math.isinf(self.epsilon):
             return self._block(own, z)
-        chunk = max(64, self.together // (self.cells * self.dim))
-        if len(own) <= chunk:
+        block = max(64, self.entries_a_block // (self.cells * self.dim))
+        if len(own) <= block:
             return self._draw(own, z, rng)
-        parts = [slice(start, start + chunk) for start in range(0, len(own), chunk)]
+        parts = [slice(start, start + block) for start in range(0, len(own), block)]
         return np.concatenate([self._draw(own[part], z[part], rng) for part in parts])
 
     def estimate(self, reports: Array) -> Floats:
@@ -95,7 +96,7 @@ class LocalRandomizer(ABC):
             cell: -1 for an inactive user.
             value: shape (D,), or a number if D = 1; None for categorical randomizers.
         """
-        own, z = self.sanitize(np.array([cell]), None if value is None else np.reshape(value, (1, -1)))
+        own, z = self.sanitise(np.array([cell]), None if value is None else np.reshape(value, (1, -1)))
         if math.isinf(self.epsilon):
             return np.where((reports == self._block(own, z)).all(axis=(1, 2)), 0.0, -math.inf)
         return self._log_density(reports, int(own[0]), z[0])
@@ -103,8 +104,7 @@ class LocalRandomizer(ABC):
     def variance(self, own: bool) -> float:
         """Return the variance of an active user's estimate, by coordinate, in the own cell or in another one.
 
-        It is the mean over the D coordinates, in the own cell at a value of the largest norm (where that
-        variance is smallest, if it depends on the value).
+        It is the mean over the D coordinates; in the own cell at a value of the largest norm, where it is smallest.
         """
         return 0.0 if math.isinf(self.epsilon) else self._variance(own)
 
@@ -134,20 +134,19 @@ class LocalRandomizer(ABC):
     ) -> Floats:
         """Draw the sum of the estimates, shape (m, D), from the Gaussian with its exact mean and covariance.
 
-        For simulation with 500 users or more; where there is an exact law (``exact_sum``), it is drawn
-        instead.
+        For simulation with 500 users or more; an exact law (``exact_sum``) is drawn instead where there is one.
         """
         inputs = self._crowd(cells, values, counts)
         return inputs.sums() if math.isinf(self.epsilon) else self._draw_sum(inputs, rng)
 
     def _crowd(self, cells: Array, values: Array | None, counts: Array | None) -> "Crowd":
-        own, z = self.sanitize(cells, values)
+        own, z = self.sanitise(cells, values)
         number = np.ones(len(own), np.int64) if counts is None else np.asarray(counts)
         if number.shape != own.shape or number.dtype.kind not in "iu" or (number < 0).any():
             raise ValueError(f"counts must be {len(own)} integers >= 0; got shape {number.shape} of {number.dtype}.")
         return Crowd(own, z, number.astype(np.int64), self.cells)
 
-    def sanitize(self, cells: Array, values: Array | None) -> tuple[Ints, Floats]:
+    def sanitise(self, cells: Array, values: Array | None) -> tuple[Ints, Floats]:
         """Return cells (n,) and float64 values (n, D), every one of them within the bounds.
 
         Raises:
@@ -208,13 +207,12 @@ class LocalRandomizer(ABC):
 class Tilt:
     """A base measure whose density is raised by e^epsilon on an agree event of base probability ``chance``.
 
-    The density of a report is (e^epsilon 1_G + 1_{not G}) / Z with Z = e^epsilon f + 1 - f. The event G
-    depends on the input, its base probability f does not.
+    The density of a report is (e^epsilon 1_G + 1_{not G}) / Z with Z = e^epsilon f + 1 - f. The event G depends on the
+    input, its base probability f does not.
 
-    *Formal guarantees.* Every density lies in [1/Z, e^epsilon/Z], so any two inputs have likelihood ratios of at
-    most e^epsilon, and e^epsilon is reached where one agrees and the other does not. Randomising the input first
-    only mixes such densities, and a mixture stays in the interval. The base measure itself has density 1, and
-    1 <= Z <= e^epsilon puts it in the interval: a draw from it is safe to send for an inactive user.
+    *Formal guarantees.* Any two inputs have likelihood ratios of at most e^epsilon, reached where one agrees and the
+    other does not, also after the input is randomised first. A draw from the base measure is safe to send for an
+    inactive user. Proof: docs/privacy/local-randomizers.md.
 
     Attributes:
         epsilon: > 0.
@@ -231,7 +229,6 @@ class Tilt:
 
     @property
     def log_total(self) -> Any:
-        """Log Z."""
         return np.logaddexp(self.epsilon + np.log(self.chance), np.log1p(-self.chance))
 
     @property
@@ -271,10 +268,9 @@ class Crowd:
 
     @property
     def users(self) -> int:
-        """How many there are."""
         return int(self.number.sum())
 
-    def counts(self, of: Any = slice(None)) -> Ints:
+    def counts(self, of: NDArray[np.bool_] | slice = slice(None)) -> Ints:
         """Return the number of users in each cell, shape (m,); the cell -1 is left out."""
         return self.tally(self.number[of], self.own[of])
 
@@ -301,12 +297,7 @@ class Crowd:
 
 
 def signs(z: Floats, uniforms: Floats) -> Floats:
-    """Return z / |z| with probability (1 + |z|) / 2 and -z / |z| otherwise, as a sign (n,); its mean is |z|.
-
-    Args:
-        z: shape (n,), the norms in [0, 1], or signed numbers in [-1, 1].
-        uniforms: shape (n,), in [0, 1).
-    """
+    """Return signs of mean z, shape (n,): +1 with probability (1 + z) / 2, given z in [-1, 1], uniforms in [0, 1)."""
     return np.where(uniforms < (1 + z) / 2, 1.0, -1.0)
 
 

@@ -1,11 +1,9 @@
 """Local randomizers of a vector in a cell: signs over bins and caps of the sphere, and the hemisphere.
 
-John Duchi, Michael Jordan and Martin Wainwright, "Minimax Optimal Procedures for Locally Private Estimation",
-JASA 113, 2018 (the l2-ball mechanism, a hemisphere); Abhishek Bhowmick, John Duchi, Julien Freudiger, Gaurav
-Kapoor and Ryan Rogers, "Protection Against Reconstruction and Its Applications in Private Federated
-Learning", 2018 (caps).
-
-Caps over many bins, kept at random, are this project's own.
+John Duchi, Michael Jordan and Martin Wainwright, "Minimax Optimal Procedures for Locally Private Estimation", JASA 113,
+2018 (the l2-ball mechanism, a hemisphere); Abhishek Bhowmick, John Duchi, Julien Freudiger, Gaurav Kapoor and Ryan
+Rogers, "Protection Against Reconstruction and Its Applications in Private Federated Learning", 2018 (caps). Caps over
+many bins, kept at random, are this project's own. Proofs: docs/privacy/local-randomizers.md.
 """
 
 import math
@@ -30,40 +28,32 @@ from privbandit_agents.privacy.randomizers.randomizer import (
 
 
 class BinCapSign(LocalRandomizer):
-    """Report a direction in each of some cells; a report is a block of shape (m, D), a direction or 0 each.
+    """Report a direction in some of the cells; a report is a block (m, D), each cell a direction or 0.
 
-    The value z is rounded without bias to the sphere, s = +-z/|z| with mean z. Under the base measure every
-    cell independently holds a uniform direction with probability ``activity``, else 0; the odds of the agree
-    event "the own cell's u is not 0 and <u, s> >= threshold" are raised by e^epsilon.
+    The value z is rounded without bias to the sphere, s = +-z/|z| with mean z. Under the base measure every cell
+    independently holds a uniform direction with probability ``activity``, else 0; the odds of the agree event "the own
+    cell's u is not 0 and <u, s> >= threshold" are raised by e^epsilon.
 
-    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: the agree event has
-    base probability f = activity P(u_1 >= threshold) by symmetry, whatever the cell and s, and is favoured by
-    e^epsilon, see ``Tilt``; reached at a report that agrees in j and not in j'. Rounding mixes two such
-    densities. An inactive user sends a draw from the base measure. A value 0 (also in place of NaN, infinity, and
-    anything shorter than 1e-100, whose direction rounding would falsify) has a uniform s. The estimate is
-    unbiased as the base mean of a direction is 0 and that of u_j on the event is activity g s, g = E[u_1; u_1
-    >= threshold]: it is u / c with c = activity g (e^epsilon - 1) / Z and Z = f e^epsilon + 1 - f. The
-    variance by coordinate is activity / (D c^2) in another cell. In the own one it is (P / c^2 - |z|^2) / D
-    with P = (activity + (e^epsilon - 1) f) / Z the probability that the own cell is kept.
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: a ``Tilt`` on the agree event,
+    of base probability f = activity P(u_1 >= threshold) whatever the cell and s; reached at a report that agrees in j
+    and not in j'. An inactive user sends a draw from the base measure. A value 0 (also in place of NaN, infinity, and
+    anything shorter than 1e-100, whose direction rounding would falsify) has a uniform s.
+
+    The estimate u / c is unbiased with c = activity g (e^epsilon - 1) / Z, g = E[u_1; u_1 >= threshold] and Z = f
+    e^epsilon + 1 - f. The variance by coordinate is activity / (D c^2) in another cell; in the own one it is (P / c^2 -
+    |z|^2) / D with P = (activity + (e^epsilon - 1) f) / Z the probability that the own cell is kept.
 
     Args:
         epsilon: > 0, or infinity.
         cells: m.
         dim: D.
         threshold: in [0, 1); None: the best one.
-        activity: in (0, 1]; None: the best one. Best is the least variance in a cell that holds 1/m of the
-            users.
+        activity: in (0, 1]; None: the best one. Best is the least variance in a cell that holds 1/m of the users.
     """
 
     def __init__(
-        self,
-        epsilon: float,
-        cells: int,
-        dim: int,
-        threshold: float | None = None,
-        activity: float | None = None,
+        self, epsilon: float, cells: int, dim: int, threshold: float | None = None, activity: float | None = None
     ) -> None:
-        """Choose the cap and the activity."""
         super().__init__(epsilon, cells, dim)
         self.exact_sum = self.dim == 1 or math.isinf(self.epsilon)
         finite = min(self.epsilon, 1e4)  # the infinite one draws no report, but has settings like any other
@@ -83,11 +73,13 @@ class BinCapSign(LocalRandomizer):
         n, m, f = len(own), self.cells, self.tilt.chance
         normals = rng.standard_normal((n, 4 + m + m * self.dim))
         uniforms = ndtr(normals[:, : 4 + m])  # all from one draw: a user's report does not depend on the group
+        # which cells are kept: the own one for sure if the report agrees, else at the rate that is left
         agree = uniforms[:, 1] < self.tilt.agree
         stays = agree | (uniforms[:, 2] < (self.activity - f) / (1 - f))
         kept = uniforms[:, 4 : 4 + m] < self.activity
         active = np.flatnonzero(own >= 0)
         kept[active, own[active]] = stays[active]
+        # a uniform direction in each of them; the own one is moved to its height over the value
         report = np.zeros((n, m, self.dim))
         report[kept] = directions(normals[:, 4 + m :].reshape(n, m, self.dim)[kept])
         norms = np.linalg.norm(z, axis=1)
@@ -133,17 +125,22 @@ class BinCapSign(LocalRandomizer):
 class Hemisphere(LocalRandomizer):
     """Report a direction of the whole one-hot block; a report is a unit vector of R^(m D) as a block (m, D).
 
-    The block is divided by ``radius`` and rounded without bias to the sphere; with probability e^epsilon /
-    (e^epsilon + 1) the report is uniform on the hemisphere around it, else on the opposite one.
+    The block is divided by ``radius`` and rounded without bias to the sphere; with probability e^epsilon / (e^epsilon +
+    1) the report is uniform on the hemisphere around it, else on the opposite one.
 
-    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: both hemispheres
-    have base probability 1/2 whatever the input, and the near one is favoured by e^epsilon, see ``Tilt``;
-    reached where <u, s> >= 0 > <u, s'>. Rounding mixes two such densities. An inactive user has the block 0
-    and a uniform report, as has a NaN or infinite value. Values are scaled down to l2 norm ``radius``. The
-    base measure is the uniform law of the sphere. With M = m D the estimate is B u, B = radius (e^epsilon +
-    1) / (e^epsilon - 1) sqrt(pi) Gamma((M + 1) / 2) / Gamma(M / 2), and B^2 / M is its variance by coordinate
-    in another cell; in the own one it is less by |z|^2 / D. For large M this B^2 / M tends to (pi / 2)
-    ((e^epsilon + 1) / (e^epsilon - 1))^2 radius^2.
+    >>> randomizer = Hemisphere(epsilon=1.0, cells=2, dim=3)
+    >>> report = randomizer.randomize(np.array([1]), np.array([[0.0, 0.6, 0.8]]), np.random.default_rng(0))
+    >>> report.shape, round(float(np.linalg.norm(report)), 6)
+    ((1, 2, 3), 1.0)
+
+    *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: a ``Tilt`` on the near
+    hemisphere, f = 1/2; reached where <u, s> >= 0 > <u, s'>. An inactive user, and a NaN or infinite value, has the
+    block 0 and a uniform report. Values are scaled down to l2 norm ``radius``. The base measure is the uniform law of
+    the sphere.
+
+    With M = m D the estimate is B u, B = radius (e^epsilon + 1) / (e^epsilon - 1) sqrt(pi) Gamma((M + 1) / 2) / Gamma(M
+    / 2). Its variance by coordinate is B^2 / M in another cell, and less by |z|^2 / D in the own one; for large M it
+    tends to (pi / 2) ((e^epsilon + 1) / (e^epsilon - 1))^2 radius^2.
 
     Args:
         epsilon: > 0, or infinity.
@@ -153,7 +150,6 @@ class Hemisphere(LocalRandomizer):
     """
 
     def __init__(self, epsilon: float, cells: int, dim: int, radius: float = 1.0) -> None:
-        """Set up a single bin of dimension m D, with the cap at height 0."""
         super().__init__(epsilon, cells, dim)
         self.exact_sum = math.isinf(self.epsilon)
         self.radius = positive(radius=radius)

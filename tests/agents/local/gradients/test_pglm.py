@@ -1,9 +1,9 @@
 import math
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
+from given import classification
 from privbandit_agents import make
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
@@ -13,11 +13,9 @@ from privbandit_agents.privacy.accounting.conversions import gaussian_delta
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+USERS = 2000
+
 SLOPE = np.array([3.0, -2.0, 1.0, 0.0])
-
-
-def world(horizon: int = 2000, **kwargs: Any) -> Any:
-    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
 
 
 def normal(rows: int, seed: int) -> tuple[Any, Any]:
@@ -37,8 +35,8 @@ def test_without_noise_it_is_logistic_regression() -> None:
     """Direction and, by the scale equation, length, on normal features; no other formula was used to find them."""
     model, (x, y) = fitted(math.inf, 20_000, shift=0.0), normal(50_000, 1)
     agent = model.agent_
-    best = LogisticRegression(C=1e4, fit_intercept=False, max_iter=500).fit(agent.features(x), y).coef_[0]
-    w = agent.scale * agent.w
+    best = LogisticRegression(C=1e4, fit_intercept=False, max_iter=500).fit(agent.learner.features(x), y).coef_[0]
+    w = agent.learner.scale * agent.learner.w
     assert w @ best / np.linalg.norm(w) / np.linalg.norm(best) > 0.998
     assert np.linalg.norm(w) == pytest.approx(np.linalg.norm(best), rel=0.05)
 
@@ -76,9 +74,9 @@ def test_the_sum_drawn_at_once_has_the_same_law() -> None:
         agent = model.fit(x, y, *normal(20, 1)).agent_
         draws = []
         for _ in range(800):
-            agent.total = np.zeros_like(agent.total)
+            agent.learner.total = np.zeros_like(agent.learner.total)
             agent.learn_labels(x, y, aggregate)
-            draws.append(agent.total)
+            draws.append(agent.learner.total)
         sums.append(np.array(draws))
     error = sums[0].std(axis=0) / 800**0.5
     assert (np.abs(sums[0].mean(axis=0) - sums[1].mean(axis=0)) < 6 * error).all()
@@ -88,38 +86,38 @@ def test_the_sum_drawn_at_once_has_the_same_law() -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_the_noise_covers_the_worst_pair_of_records(epsilon: float) -> None:
     """Extreme, wild and random records: no two packed ones are more than 2 apart, and sigma is exact for 2."""
-    agent: Any = make("pglm", world(), seed=0, epsilon=epsilon)
+    agent: Any = make("pglm", classification(USERS), seed=0, epsilon=epsilon)
     x = np.concatenate([np.random.default_rng(0).random((20, 2)), [[0, 0], [1, 1], [1e30, 0], [math.nan, math.inf]]])
-    records = np.concatenate([agent.encode(agent.rows(x), np.full(24, label)) for label in (0, 1)])
+    records = np.concatenate([agent.learner.encode(agent.rows(x), np.full(24, label)) for label in (0, 1)])
     distances = np.linalg.norm(records[:, None] - records[None], axis=2)
     assert 1.5 < distances.max() <= 2 * (1 + 1e-12)
-    assert gaussian_delta(epsilon, 2 / agent.device.sigma) == pytest.approx(agent.guarantee.delta, rel=1e-4)
+    assert gaussian_delta(epsilon, 2 / agent.learner.device.sigma) == pytest.approx(agent.guarantee.delta, rel=1e-4)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_hemisphere_reports_have_a_ratio_of_at_most_epsilon(epsilon: float) -> None:
-    agent: Any = make("pglm", world(), seed=0, epsilon=epsilon, report="hemisphere")
+    agent: Any = make("pglm", classification(USERS), seed=0, epsilon=epsilon, report="hemisphere")
     corners = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
-    records = np.concatenate([agent.encode(corners, np.full(3, label)) for label in (0, 1)])
-    reports = agent.privatise(np.repeat(corners, 300, axis=0), np.ones(900, int))[:, None]
-    density = np.array([agent.device.log_likelihood(reports, 0, record) for record in records])
+    records = np.concatenate([agent.learner.encode(corners, np.full(3, label)) for label in (0, 1)])
+    reports = agent.learner.randomize(np.repeat(corners, 300, axis=0), np.ones(900, int), agent.rng)[:, None]
+    density = np.array([agent.learner.device.log_likelihood(reports, 0, record) for record in records])
     assert 0.8 * epsilon < (density.max(axis=0) - density.min(axis=0)).max() <= epsilon * (1 + 1e-9)
 
 
 def test_delta_is_one_over_the_users_squared() -> None:
-    assert make("pglm", world(2000)).guarantee.delta == pytest.approx(2000**-2)
-    assert make("pglm", world(), delta=1e-3).guarantee.delta == 1e-3
+    assert make("pglm", classification(2000)).guarantee.delta == pytest.approx(2000**-2)
+    assert make("pglm", classification(USERS), delta=1e-3).guarantee.delta == 1e-3
     with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\); got 0"):
-        make("pglm", world(), delta=0.0)
+        make("pglm", classification(USERS), delta=0.0)
     with pytest.raises(ValueError, match="report must be one of gaussian, hemisphere"):
-        make("pglm", world(), report="laplace")
+        make("pglm", classification(USERS), report="laplace")
     with pytest.raises(ValueError, match="shift must be >= 0; got -1"):
-        make("pglm", world(), shift=-1.0)
+        make("pglm", classification(USERS), shift=-1.0)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_it_keeps_its_claim(epsilon: float) -> None:
-    verdict = audit(game("pglm", epsilon), 20_000, np.random.default_rng(0), confidence=0.999)
+    verdict = audit(game("pglm", epsilon), 40_000, np.random.default_rng(0), confidence=0.999)
     assert not verdict.refuted and verdict.lower_bound > 0.5 * epsilon
 
 

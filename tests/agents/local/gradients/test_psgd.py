@@ -1,14 +1,12 @@
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
+from given import classification
 from privbandit_agents import make
 from privbandit_agents.classifiers import AgentClassifier
 
-
-def world(horizon: int = 2000, **kwargs: Any) -> Any:
-    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
+USERS = 2000
 
 
 def crossed(rows: int, seed: int) -> tuple[Any, Any]:
@@ -24,19 +22,20 @@ def tilted(rows: int, seed: int) -> tuple[Any, Any]:
 
 
 def test_the_gradient_of_the_network_is_that_of_its_loss() -> None:
-    agent: Any = make("psgd-network", world(), seed=0, hidden=4)
+    agent: Any = make("psgd-network", classification(USERS), seed=0, hidden=4)
     x, y = crossed(6, 0)
-    theta = agent.server.theta + 0.1 * np.random.default_rng(1).standard_normal(len(agent.server.theta))
+    model, start = agent.learner.model, agent.learner.server.theta
+    theta = start + 0.1 * np.random.default_rng(1).standard_normal(len(start))
 
     def loss(theta: Any) -> Any:
-        return np.logaddexp(0, np.where(y == 1, -1, 1) * agent.scores(x, theta))
+        return np.logaddexp(0, np.where(y == 1, -1, 1) * model.scores(x, theta))
 
     step = 1e-6 * np.eye(len(theta))
     numeric = np.stack([(loss(theta + s) - loss(theta - s)) / 2e-6 for s in step], axis=1)
     assert len(theta) == 4 * 3 + 4 + 1
-    assert agent.gradients(x, y, theta) == pytest.approx(numeric, abs=1e-5)
-    each = agent.backward(agent.features(x), y, theta)
-    assert agent.summed_gradient(agent.features(x), y, theta) == pytest.approx(each.sum(axis=0))
+    assert model.gradients(x, y, theta) == pytest.approx(numeric, abs=1e-5)
+    each = model.backward(model.features(x), y, theta)
+    assert model.summed_gradient(model.features(x), y, theta) == pytest.approx(each.sum(axis=0))
 
 
 def test_a_hidden_layer_tells_what_a_linear_score_cannot() -> None:
@@ -61,18 +60,18 @@ def test_users_improve_the_public_start(name: str) -> None:
 
 
 def test_one_user_a_step_and_seeded_starts() -> None:
-    agents: list[Any] = [make("psgd-network", world(), seed=seed) for seed in (0, 0, 1)]
-    assert agents[0].frozen_rounds() == 1 and agents[0].hidden == 2
-    assert np.array_equal(agents[0].server.theta, agents[1].server.theta)
-    assert not np.array_equal(agents[0].server.theta, agents[2].server.theta)
+    agents: list[Any] = [make("psgd-network", classification(USERS), seed=seed) for seed in (0, 0, 1)]
+    assert agents[0].frozen_rounds() == 1 and agents[0].learner.model.hidden == 2
+    assert np.array_equal(agents[0].learner.server.theta, agents[1].learner.server.theta)
+    assert not np.array_equal(agents[0].learner.server.theta, agents[2].learner.server.theta)
 
 
 def test_the_largest_report_is_one_step_of_the_learning_rate() -> None:
-    agent: Any = make("psgd-linear", world(), seed=0, step=0.01, epsilon=2.0)
-    before = agent.server.theta
+    agent: Any = make("psgd-linear", classification(USERS), seed=0, step=0.01, epsilon=2.0)
+    before = agent.learner.server.theta
     agent.update(np.array([0.2, 0.9]), 1, 1.0)
-    assert np.linalg.norm(agent.server.theta - before) == pytest.approx(0.01 / agent.device.mean)
-    assert type(agent.device).__name__ == "BinCapSign"
+    assert np.linalg.norm(agent.learner.server.theta - before) == pytest.approx(0.01 / agent.learner.device.mean)
+    assert type(agent.learner.device).__name__ == "BinCapSign"
 
 
 @pytest.mark.parametrize(
@@ -86,4 +85,4 @@ def test_the_largest_report_is_one_step_of_the_learning_rate() -> None:
 )
 def test_settings_are_checked(name: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        make(name, world(), **settings)
+        make(name, classification(USERS), **settings)

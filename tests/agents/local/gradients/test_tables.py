@@ -44,7 +44,8 @@ def accuracy(name: str, epsilon: float, seed: int, folder: Path) -> float:
     agent = make("warm-ldp-sgd", env, seed=seed, epsilon=epsilon)
     play(env, agent, seed=seed, checkpoints=[USERS])
     public = x[world][env.unwrapped.problem.population.public_rows]
-    return float((agent.select_action(min_max(x[test], public).astype(np.float32)) == y[test]).mean())
+    predicted = agent.select_action(min_max(x[test], public).astype(np.float32))
+    return float(np.mean(predicted == y[test]))
 
 
 @pytest.mark.slow

@@ -4,22 +4,20 @@ import copy
 import math
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
+from given import classification
 from privbandit_agents import load, make, play, save
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.classifiers import AgentClassifier
-from privbandit_agents.local.gradients.descent import Descent, Plan, gradient_device
+from privbandit_agents.local.gradients.descent import Descent, Schedule, gradient_device
 from privbandit_agents.local.gradients.features import PublicFeatures, logistic_fit
 from sklearn.linear_model import LogisticRegression
 
+USERS = 2000
+
 GRADIENTS = ("warm-ldp-sgd", "psgd-linear", "psgd-network")
-
-
-def world(horizon: int = 2000, **kwargs: Any) -> Any:
-    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
 
 
 def tilted(rows: int, seed: int, dim: int = 8) -> tuple[Any, Any]:
@@ -37,9 +35,9 @@ def gained(users: int, rows: int = 40, seeds: int = 6, **settings: Any) -> tuple
         known, people = tilted(rows, 200 + seed), tilted(users, 300 + seed)
         model = AgentClassifier("warm-ldp-sgd", settings, scale_by="range", random_state=seed).fit(*people, *known)
         end += model.score(*test) / seeds
-        u = model.agent_.features(known[0])
+        u = model.agent_.learner.model.features(known[0])
         theta = logistic_fit(u, known[1], model.agent_.config.ridge / u.shape[1])
-        start += ((model.agent_.features(test[0]) @ theta > 0) == test[1]).mean() / seeds
+        start += ((model.agent_.learner.model.features(test[0]) @ theta > 0) == test[1]).mean() / seeds
     return start, end
 
 
@@ -58,45 +56,48 @@ def test_without_public_rows_it_starts_at_zero_and_learns() -> None:
     model = AgentClassifier("warm-ldp-sgd", {"epsilon": 4.0}, classes=[0, 1], random_state=0).fit(*people)
     assert model.score(*test) > 0.75
     none = AgentClassifier("warm-ldp-sgd", classes=[0, 1], random_state=0).fit(people[0][:1], people[1][:1])
-    assert none.agent_.server.users == 1
+    assert none.agent_.learner.server.users == 1
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_the_worst_pair_of_records_has_a_ratio_of_epsilon(name: str, epsilon: float) -> None:
     """Exact densities over extreme, wild and random records at three public states; epsilon is never passed."""
-    agent: Any = make(name, world(), seed=0, epsilon=epsilon)
+    agent: Any = make(name, classification(USERS), seed=0, epsilon=epsilon)
     rng, worst = np.random.default_rng(1), []
     x = np.concatenate([rng.random((8, 2)), [[0, 0], [1, 1], [1e30, -math.inf], [math.nan, 0]]])
     for factor, offset in ((1, 0), (30, 0), (100, 1e3)):
-        theta = factor * agent.server.theta
+        theta = factor * agent.learner.server.theta
         theta[-1] += offset
-        records = np.concatenate([agent.encode(agent.rows(x), np.full(12, label), theta) for label in (0, 1)])
-        reports = agent.device.randomize(np.zeros(2400, int), np.repeat(records, 100, axis=0), rng)
-        density = np.array([agent.device.log_likelihood(reports, 0, record) for record in records])
+        records = np.concatenate([agent.learner.encode(agent.rows(x), np.full(12, label), theta) for label in (0, 1)])
+        reports = agent.learner.device.randomize(np.zeros(2400, int), np.repeat(records, 100, axis=0), rng)
+        density = np.array([agent.learner.device.log_likelihood(reports, 0, record) for record in records])
         worst.append((density.max(axis=0) - density.min(axis=0)).max())
     assert 0.8 * epsilon < max(worst) <= epsilon * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("clip", [0.25, 1.0])
 def test_gradients_are_those_of_the_logistic_loss(clip: float) -> None:
-    agent: Any = make("warm-ldp-sgd", world(), seed=0, clip=clip)
+    agent: Any = make("warm-ldp-sgd", classification(USERS), seed=0, clip=clip)
     x, y = tilted(50, 0, dim=2)
     theta = np.array([0.7, -1.2, 0.3])
-    u = agent.features(x)
+    u = agent.learner.model.features(x)
     assert np.linalg.norm(u, axis=1) == pytest.approx(1)
     step = 1e-6 * np.eye(3)
     sign = np.where(y == 1, -1.0, 1.0)[:, None]
     loss = [np.logaddexp(0, sign * (u @ (theta + s * step).T)) for s in (1, -1)]
-    assert agent.encode(x, y, theta) * clip == pytest.approx((loss[0] - loss[1]) / 2e-6, abs=1e-6)
+    assert agent.learner.encode(x, y, theta) * clip == pytest.approx((loss[0] - loss[1]) / 2e-6, abs=1e-6)
 
 
 def test_reports_estimate_the_clipped_gradients() -> None:
-    agent: Any = make("warm-ldp-sgd", world(), seed=0, epsilon=3.0, batch=40_000)
+    agent: Any = make("warm-ldp-sgd", classification(USERS), seed=0, epsilon=3.0, batch=40_000)
     x = np.tile([[0.9, 0.1]], (40_000, 1))
-    z = agent.clip * agent.device.sanitize(np.zeros(1, int), agent.encode(x[:1], np.ones(1)))[1][0]
-    mean = agent.estimate(agent.privatise(x, np.ones(40_000, int))).mean(axis=0)
-    error = agent.clip * (agent.device.variance(own=False) / 40_000) ** 0.5
+    z = (
+        agent.learner.clip
+        * agent.learner.device.sanitise(np.zeros(1, int), agent.learner.encode(x[:1], np.ones(1)))[1][0]
+    )
+    mean = agent.learner.estimate(agent.learner.randomize(x, np.ones(40_000, int), agent.rng)).mean(axis=0)
+    error = agent.learner.clip * (agent.learner.device.variance(own=False) / 40_000) ** 0.5
     assert mean == pytest.approx(z, abs=4 * error)
 
 
@@ -104,40 +105,41 @@ def test_reports_estimate_the_clipped_gradients() -> None:
 def test_a_group_larger_than_a_batch_is_the_same_as_one_by_one(name: str) -> None:
     """Every device sees the steps that the users before it caused."""
     config = {"batch": 7} if name == "warm-ldp-sgd" else {"step": 0.1}
-    together: Any = make(name, world(), seed=0, **config)
-    alone: Any = make(name, world(), seed=0, **config)
+    together: Any = make(name, classification(USERS), seed=0, **config)
+    alone: Any = make(name, classification(USERS), seed=0, **config)
     x, y = tilted(40, 3, dim=2)
     together.update(x, y, np.ones(40))
     for context, action in zip(x, y, strict=True):
         alone.update(context, action, 1.0)
-    assert np.array_equal(together.server.theta, alone.server.theta)
-    assert np.array_equal(together.server.average, alone.server.average)
-    assert together.ledger.spent() == alone.ledger.spent() and together.users == 40
+    assert np.array_equal(together.learner.server.theta, alone.learner.server.theta)
+    assert np.array_equal(together.learner.server.average, alone.learner.server.average)
+    assert together.ledger.spent() == alone.ledger.spent() and together.ledger.releases == 40
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_labels_that_are_known_teach_as_feedback_does(name: str) -> None:
-    bandit: Any = make(name, world(), seed=0)
-    offline: Any = make(name, world(), seed=0)
+    bandit: Any = make(name, classification(USERS), seed=0)
+    offline: Any = make(name, classification(USERS), seed=0)
     x, y = tilted(1200, 3, dim=2)
     bandit.update(x, 1 - y, np.zeros(1200))
     for part in (slice(0, 450), slice(450, 1200)):
         offline.learn_labels(x[part], y[part])
-    assert np.array_equal(bandit.server.theta, offline.server.theta)
+    assert np.array_equal(bandit.learner.server.theta, offline.learner.server.theta)
     offline.conclude()
     chances = offline.chances(x)
-    assert offline.server.users == 1200 and chances.min() >= 0 and chances.sum(axis=1) == pytest.approx(1)
+    assert offline.learner.server.users == 1200 and chances.min() >= 0 and chances.sum(axis=1) == pytest.approx(1)
 
 
 def test_randomize_moves_no_server() -> None:
-    agent: Any = make("psgd-linear", world(), seed=0, step=0.1)
-    before = copy.deepcopy(vars(agent.server))
+    agent: Any = make("psgd-linear", classification(USERS), seed=0, step=0.1)
+    server = agent.learner.server
+    before = copy.deepcopy(vars(server))
     agent.randomize(np.full((5, 2), 0.3), np.ones(5, int), np.ones(5))
-    assert all(np.array_equal(value, before[key]) for key, value in vars(agent.server).items() if key != "plan")
+    assert all(np.array_equal(value, before[key]) for key, value in vars(server).items() if key != "schedule")
 
 
 def test_the_average_weighs_iterates_by_a_power_of_the_users() -> None:
-    server = Descent(np.zeros(2), Plan(step=0.5, batch=2, decay=8, power=1.0))
+    server = Descent(np.zeros(2), Schedule(step=0.5, batch=2, decay=8, power=1.0))
     rng, theta, iterates = np.random.default_rng(0), np.zeros(2), []
     for batch in range(5):
         gradients = rng.standard_normal((2, 2))
@@ -185,7 +187,7 @@ def test_half_the_noise_is_caught() -> None:
 
 
 def test_a_saved_agent_goes_on(tmp_path: Any) -> None:
-    env = world()
+    env = classification(USERS)
     agent: Any = make("psgd-network", env, seed=0)
     play(env, agent, 300, seed=0)
     save(agent, tmp_path / "agent.npz")
@@ -207,15 +209,15 @@ def test_a_saved_agent_goes_on(tmp_path: Any) -> None:
 )
 def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        make("warm-ldp-sgd", world(), **settings)
+        make("warm-ldp-sgd", classification(USERS), **settings)
 
 
 @pytest.mark.parametrize("name", [*GRADIENTS, "pglm"])
 def test_it_is_for_two_labels(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} plays classification with two labels"):
-        make(name, world(source="wine"))
+        make(name, classification(USERS, source="wine"))
 
 
 def test_a_short_horizon_has_smaller_batches() -> None:
-    sizes = [make("warm-ldp-sgd", world(users), seed=0).frozen_rounds() for users in (240, 5000, 50_000)]
+    sizes = [make("warm-ldp-sgd", classification(users), seed=0).frozen_rounds() for users in (240, 5000, 50_000)]
     assert sizes == [4, 100, 500]

@@ -15,10 +15,10 @@ def regression(design: str, n: int, seed: int) -> list[float]:
     env: Any = gym.make("privbandit/Linear-v0", horizon=n, n_arms=1, dim=2, design=design, support="all")
     agent: Any = make("lplr", env, seed=seed, first=n, z=2.2)
     play(env, agent, n, seed=seed, checkpoints=[n])
-    kinds = env.unwrapped.kinds
-    means = env.unwrapped.problem.expected_reward(kinds.contexts, np.zeros(len(kinds.contexts), int))
-    width, error = agent.interval(kinds.contexts)[:, 0], np.abs(agent.predict(kinds.contexts)[:, 0] - means)
-    return [float(kinds.probabilities @ column) for column in (error, error <= width, width)]
+    support = env.unwrapped.support
+    means = env.unwrapped.problem.expected_reward(support.contexts, np.zeros(len(support.contexts), int))
+    width, error = agent.interval(support.contexts)[:, 0], np.abs(agent.predict(support.contexts)[:, 0] - means)
+    return [float(support.probabilities @ column) for column in (error, error <= width, width)]
 
 
 @pytest.mark.slow

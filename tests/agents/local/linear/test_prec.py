@@ -186,12 +186,12 @@ def test_more_noise_costs_regret(policy: str) -> None:
 def test_elimination_plays_arms_that_may_be_best() -> None:
     agent = agent_on(policy="elimination", width=1.0)
     agent.best = np.array([[100.0, 0.0, 50.0], [0.0, 1.0, 0.0]])
-    agent.choose()
+    agent.choose(agent.best)
     context = np.array([[0.9, 0.0], [0.5, 0.0], [0.85, 0.2]])
     assert agent.plausible(context).tolist() == [True, False, True]
     played = set()
     for _ in range(40):
-        agent.choose()
+        agent.choose(agent.best)
         played.add(int(agent.select_action(context)))
     assert played == {0, 2}
 

@@ -5,15 +5,18 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from given import classification, rng
 from privbandit_agents import make, play
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.local.trees.lpct import LPCT, Config
 from privbandit_agents.local.trees.partition import Partition, grow, max_edge
-from privbandit_agents.local.trees.report import LeafReport, chosen_depth
+from privbandit_agents.local.trees.report import Kind, LeafReport, chosen_depth
 from privbandit_agents.local.trees.weighted_tree import WeightedTree
 
 from privbandit_envs.families.classification import eta
+
+USERS = 10_000
 
 KINDS = ("laplace", "signed-subset", "ternary", "grr")
 TABLE: dict[tuple[str, float, int], float] = {  # variance of S = (2 y - 1) e_leaf / 2, user outside the leaf
@@ -43,16 +46,8 @@ OWN: dict[tuple[float, int], float] = {
 }
 
 
-def rng(seed: int = 0) -> np.random.Generator:
-    return np.random.default_rng(seed)
-
-
-def world(horizon: int = 10_000, **kwargs: Any) -> Any:
-    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
-
-
 def built(config: Config, x: Any, y: Any) -> LPCT:
-    env = world()
+    env = classification(USERS)
     return LPCT(env.observation_space, env.action_space, config, rng(), (x, y))
 
 
@@ -101,18 +96,21 @@ def test_sums_over_the_tree(rule: str) -> None:
 def test_partition_and_public_counts_know_nothing_of_the_users(rule: str) -> None:
     agents: list[Any] = []
     for users, seed in ((0, 0), (3000, 1), (3000, 2)):
-        env = world(3000)
+        env = classification(3000)
         agent: Any = make("lpct", env, seed=seed, partition=rule)
         if users:
             play(env, agent, users, seed=seed)
         agents.append(agent)
     for agent in agents[1:]:
-        assert np.array_equal(agent.partition.threshold, agents[0].partition.threshold)
-        assert np.array_equal(agent.partition.feature, agents[0].partition.feature)
-        assert np.array_equal(agent.tree.counts, agents[0].tree.counts)
-        assert np.array_equal(agent.tree.mass, agents[0].tree.mass)
-        assert agent.refit_at == agents[1].refit_at and agent.report.kind == agents[0].report.kind
-    assert not np.array_equal(agents[1].total, agents[2].total)
+        assert np.array_equal(agent.learner.partition.threshold, agents[0].learner.partition.threshold)
+        assert np.array_equal(agent.learner.partition.feature, agents[0].learner.partition.feature)
+        assert np.array_equal(agent.learner.tree.counts, agents[0].learner.tree.counts)
+        assert np.array_equal(agent.learner.tree.mass, agents[0].learner.tree.mass)
+        assert (
+            agent.learner.refit_at == agents[1].learner.refit_at
+            and agent.learner.report.kind == agents[0].learner.report.kind
+        )
+    assert not np.array_equal(agents[1].learner.total, agents[2].learner.total)
 
 
 @pytest.mark.parametrize(("kind", "epsilon", "leaves"), TABLE)
@@ -208,14 +206,14 @@ def test_the_paper_estimate_is_equation_8() -> None:
 @pytest.mark.parametrize("wild", [math.nan, math.inf, -math.inf, 1e38, -1e308])
 @pytest.mark.parametrize("source", ["lpct-synthetic", "wine"])
 def test_records_are_sanitised_first(wild: float, source: str) -> None:
-    env = world(source=source)
+    env = classification(USERS, source=source)
     agent: Any = make("lpct", env, seed=0, epsilon=math.inf)
     shape = env.observation_space.shape
     for context, feedback in ((np.full(shape, wild), 1.0), (np.full(shape, 0.5), wild)):
-        before = agent.total
+        before = agent.learner.total
         agent.update(context, 0, feedback)
-        largest = agent.weights().max()
-        assert np.isfinite(agent.total).all() and np.abs(agent.total - before).sum() <= largest
+        largest = agent.learner.weights().max()
+        assert np.isfinite(agent.learner.total).all() and np.abs(agent.learner.total - before).sum() <= largest
 
 
 def test_accuracy_grows_with_epsilon() -> None:
@@ -224,7 +222,7 @@ def test_accuracy_grows_with_epsilon() -> None:
     for epsilon in (1e-3, 1.0, 4.0):
         pairs = []
         for seed in range(8):
-            env = world(public_seed=seed)
+            env = classification(USERS, public_seed=seed)
             agent = make("lpct", env, seed=seed, epsilon=epsilon)
             first = accuracy(agent)
             play(env, agent, seed=seed)
@@ -236,8 +234,8 @@ def test_accuracy_grows_with_epsilon() -> None:
 
 
 @pytest.mark.parametrize("report", ["auto", "subset", "signed-subset", "ternary", "grr", "laplace"])
-def test_many_labels_are_learned_where_the_public_ones_are_wrong(report: str) -> None:
-    env = world(8000, source="wine", n_public=40)
+def test_many_labels_are_learned_where_the_public_ones_are_wrong(report: Kind) -> None:
+    env = classification(8000, source="wine", n_public=40)
     x, y = env.unwrapped.public_data
     config = Config(epsilon=8.0, report=report, partition="cart", depth=4, exploration=0.3)
     agent = LPCT(env.observation_space, env.action_space, config, rng(), (x, (y + 1) % 3))
@@ -250,7 +248,7 @@ def test_many_labels_are_learned_where_the_public_ones_are_wrong(report: str) ->
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0, 8.0])
 def test_the_audit_does_not_refute_and_comes_near(epsilon: float) -> None:
     """Refuted by chance once in a thousand."""
-    verdict = audit(game("lpct", epsilon), 100_000 if epsilon <= 1 else 20_000, rng(), confidence=0.999)
+    verdict = audit(game("lpct", epsilon), 100_000 if epsilon <= 1 else 40_000, rng(), confidence=0.999)
     assert not verdict.refuted and verdict.lower_bound >= 0.85 * epsilon
 
 
@@ -261,7 +259,7 @@ def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_errors_say_what_to_do() -> None:
-    env = world()
+    env = classification(USERS)
     with pytest.raises(ValueError, match="report='subset' is for more than two labels; use 'auto'"):
         make("lpct", env, report="subset")
     with pytest.raises(ValueError, match="depth must be at most 16; got 20"):
@@ -275,7 +273,7 @@ def test_errors_say_what_to_do() -> None:
 def test_one_public_class_and_empty_leaves_have_an_answer() -> None:
     x = np.full((3, 2), 0.2)
     agent = built(Config(depth=4), x, np.ones(3, np.int64))
-    chances = agent.tree.predict(np.zeros((agent.report.leaves, 1)), 0)
+    chances = agent.learner.tree.predict(np.zeros((agent.learner.report.leaves, 1)), 0)
     assert np.isfinite(chances).all() and (chances.argmax(axis=1) == 1).all()
     assert chances.sum(axis=1) == pytest.approx(1)
 
@@ -284,12 +282,12 @@ def test_one_public_class_and_empty_leaves_have_an_answer() -> None:
 @pytest.mark.parametrize("source", ["lpct-synthetic", "digits"])
 @pytest.mark.parametrize("action", [5, -1, 10**9, 0.5, math.nan, math.inf])
 def test_any_action_makes_one_report(report: str, source: str, action: float) -> None:
-    env: Any = world(source=source)
+    env: Any = classification(USERS, source=source)
     agent: Any = make("lpct", env, seed=0, report=report)
     context = env.reset(seed=0)[0]
     for feedback in (0.0, 1.0, math.nan, 1e308):
-        leaf, label = agent.encode(context, action, feedback)
-        assert 0 <= leaf[0] < agent.partition.leaves and -1 <= label[0] < agent.n_labels
+        label = agent.revealed(action, feedback, 1)
+        assert -1 <= label[0] < agent.n_labels
         assert len(agent.randomize(context, action, feedback)) == 1
 
 
@@ -299,25 +297,25 @@ def test_what_is_no_number_is_refused_without_showing_it(part: int, strange: Any
     record: list[Any] = [np.full(2, 0.5), 1, 1.0]
     record[part] = [strange, 0.5] if part == 0 else strange
     with pytest.raises(TypeError, match=r"^a record must consist of real numbers; got [<\w]+\.$"):
-        make("lpct", world(), seed=0).update(*record)
+        make("lpct", classification(USERS), seed=0).update(*record)
 
 
 @pytest.mark.parametrize("name", ["lpct", "warm-ldp-sgd", "pglm"])
 def test_users_play_after_others_were_known(name: str) -> None:
     """Nothing is concluded in between, and a group may be empty; everybody pays once."""
-    agent: Any = make(name, world(), seed=0)
+    agent: Any = make(name, classification(USERS), seed=0)
     x, y = rng().random((500, 2)), np.arange(500) % 2
     for n in (500, 0):
         agent.learn_labels(x[:n], y[:n])
         assert agent.frozen_rounds() >= 1
         agent.update(x[:n], y[:n], np.ones(n))
-    assert agent.users == agent.ledger.releases == 1000 and agent.ledger.spent_epsilon() <= 1 + 1e-9
+    assert agent.ledger.releases == 1000 and agent.ledger.spent_epsilon() <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("name", ["lpct", "lpct-p", "phist", "warm-ldp-sgd", "psgd-linear", "pglm"])
 def test_known_labels_that_do_not_exist_count_as_the_first(name: str) -> None:
     strange, told = np.array([-1, 7, math.nan, math.inf, 1]), np.array([0, 0, 0, 0, 1])
-    agents: list[Any] = [make(name, world(), seed=0, epsilon=8.0) for _ in range(2)]
+    agents: list[Any] = [make(name, classification(USERS), seed=0, epsilon=8.0) for _ in range(2)]
     for agent, labels in zip(agents, (strange, told), strict=True):
         agent.learn_labels(rng().random((5, 2)), labels)
         agent.conclude()
@@ -329,6 +327,6 @@ def test_known_labels_that_do_not_exist_count_as_the_first(name: str) -> None:
 def test_blocks_and_steps_are_the_same_run(source: str) -> None:
     runs = []
     for wrapped in (lambda env: env, gym.Wrapper):
-        env = wrapped(world(source=source).unwrapped)
+        env = wrapped(classification(USERS, source=source).unwrapped)
         runs.append(play(env, make("lpct", env, seed=1), 700, seed=1).regret)
     assert np.array_equal(runs[0], runs[1])

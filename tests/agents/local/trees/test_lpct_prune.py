@@ -1,9 +1,9 @@
 import math
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
+from given import classification
 from privbandit_agents import make, play
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
@@ -12,9 +12,7 @@ from privbandit_agents.local.trees.partition import max_edge
 
 from privbandit_envs.families.classification import eta
 
-
-def world(horizon: int = 5000, **kwargs: Any) -> Any:
-    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
+USERS = 5000
 
 
 def pruned(noise: float, rows: int = 200, depth: int = 4) -> tuple[PrunedTree, Any]:
@@ -64,7 +62,7 @@ def test_a_leaf_has_the_label_of_its_deepest_clear_ancestor() -> None:
 @pytest.mark.parametrize("depth", range(1, 9))
 @pytest.mark.parametrize("rule", ["max-edge", "cart"])
 def test_every_depth_plays(depth: int, rule: str) -> None:
-    env = world(300)
+    env = classification(300)
     agent = make("lpct-prune", env, seed=0, depth=depth, partition=rule, epsilon=2.0)
     play(env, agent, 300, seed=0)
     assert set(np.unique(agent.select_action(np.random.default_rng(0).random((500, 2))))) <= {0, 1}
@@ -75,7 +73,7 @@ def test_accuracy_without_much_noise() -> None:
     x = np.random.default_rng(1).random((20_000, 2))
     one, found = eta(x), []
     for seed in range(4):
-        env = world(10_000, public_seed=seed)
+        env = classification(10_000, public_seed=seed)
         agent = make("lpct-prune", env, seed=seed, epsilon=100.0)
         play(env, agent, seed=seed)
         found.append(np.where(agent.select_action(x) == 1, one, 1 - one).mean())
@@ -89,6 +87,6 @@ def test_it_keeps_its_claim() -> None:
 
 def test_it_is_for_two_labels() -> None:
     with pytest.raises(ValueError, match="lpct-prune plays classification with two labels"):
-        make("lpct-prune", world(source="wine"))
+        make("lpct-prune", classification(USERS, source="wine"))
     with pytest.raises(ValueError, match="constant must be > 0; got 0"):
-        make("lpct-prune", world(), constant=0.0)
+        make("lpct-prune", classification(USERS), constant=0.0)

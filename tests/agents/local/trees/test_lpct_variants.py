@@ -1,21 +1,19 @@
 import math
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
+from given import classification
 from privbandit_agents import make, play
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.local.trees.partition import Grid, grow, max_edge
-from privbandit_agents.local.trees.report import CHUNK
+from privbandit_agents.local.trees.report import ENTRIES_A_BLOCK
 from privbandit_agents.saving import load, save
 
 from privbandit_envs.families.classification import eta
 
-
-def world(horizon: int = 5000, **kwargs: Any) -> Any:
-    return gym.make("privbandit/Classification-v0", horizon=horizon, **kwargs)
+USERS = 5000
 
 
 def accuracy(agent: Any) -> float:
@@ -58,13 +56,14 @@ def test_occupied_cells_hold_public_rows(depth: int) -> None:
 
 
 def test_random_cuts_survive_a_load(tmp_path: Any) -> None:
-    env = world()
-    agent: Any = make("lpct-r", env, seed=3)
+    env = classification(USERS)
+    agent: Any = make("lpct-r", env, seed=3, depth=7)
     play(env, agent, 700, seed=0)
     save(agent, tmp_path / "agent.npz")
     copy: Any = load(tmp_path / "agent.npz", env)
-    assert np.array_equal(copy.partition.feature, agent.partition.feature)
-    assert not np.array_equal(agent.partition.feature, make("lpct-r", env, seed=4).partition.feature)  # type: ignore[attr-defined]
+    assert np.array_equal(copy.learner.partition.feature, agent.learner.partition.feature)
+    other: Any = make("lpct-r", env, seed=4, depth=7)
+    assert not np.array_equal(agent.learner.partition.feature, other.learner.partition.feature)
     x = np.random.default_rng(0).random((1000, 2))
     assert np.array_equal(copy.select_action(x), agent.select_action(x))
 
@@ -72,16 +71,16 @@ def test_random_cuts_survive_a_load(tmp_path: Any) -> None:
 @pytest.mark.parametrize("name", ["lpct-p", "lpdt", "phist"])
 def test_public_labels_do_not_vote(name: str) -> None:
     """The answers are those of the sums, whatever the public rows say."""
-    env = world()
+    env = classification(USERS)
     agent: Any = make(name, env, seed=0, epsilon=math.inf, **({"depth": 4} if name != "phist" else {"splits": 4}))
     play(env, agent, seed=0)
-    sums = agent.total[:, 0]
+    sums = agent.learner.total[:, 0]
     clear = np.abs(sums) > 25
-    assert clear.any() and np.array_equal(agent.answers[clear] == 1, sums[clear] > 0)
+    assert clear.any() and np.array_equal(agent.learner.answers[clear] == 1, sums[clear] > 0)
 
 
 def test_public_trees_learn_nothing_from_users() -> None:
-    env = world()
+    env = classification(USERS)
     agent = make("lpct-q", env, seed=0)
     before = accuracy(agent)
     play(env, agent, 2000, seed=0)
@@ -94,7 +93,7 @@ def test_private_data_alone_needs_users() -> None:
     for epsilon in (0.05, 8.0):
         runs = []
         for seed in range(3):
-            env = world(10_000)
+            env = classification(10_000)
             agent = make("lpct-p", env, seed=seed, epsilon=epsilon)
             play(env, agent, seed=seed)
             runs.append(accuracy(agent))
@@ -111,14 +110,14 @@ def test_audits_do_not_refute(name: str) -> None:
 
 def test_too_many_cells_are_refused() -> None:
     with pytest.raises(ValueError, match=r"splits=6 of 13 features are 6\^13 cells"):
-        make("phist", world(source="wine"), splits=6)
+        make("phist", classification(USERS, source="wine"), splits=6)
 
 
 @pytest.mark.parametrize(("name", "settings"), [("lpct", {"depth": 14}), ("phist", {"splits": 128})])
 def test_many_leaves_are_served_in_small_blocks(name: str, settings: dict[str, Any]) -> None:
     blocks, steps = in_blocks_and_in_steps(name, settings)
     assert np.array_equal(blocks.total, steps.total)
-    assert 1 < blocks.frozen_rounds() <= CHUNK // blocks.total.size < blocks.refit_at - blocks.users
+    assert 1 < blocks.left <= ENTRIES_A_BLOCK // blocks.total.size < blocks.refit_at - blocks.users
 
 
 def test_one_cell_sums_up_in_order() -> None:
@@ -127,8 +126,8 @@ def test_one_cell_sums_up_in_order() -> None:
 
 
 def in_blocks_and_in_steps(name: str, settings: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the same agent after 600 users in blocks, and one by one."""
-    env = world(600)
+    """Return the learners of the same agent after 600 users in blocks, and one by one."""
+    env = classification(600)
     agents: list[Any] = [make(name, env, seed=0, growth=30.0, **settings) for _ in range(2)]
     blocks, steps = agents
     play(env, blocks, seed=1)
@@ -138,4 +137,4 @@ def in_blocks_and_in_steps(name: str, settings: dict[str, Any]) -> tuple[Any, An
         following, _, _, _, info = env.step(action)
         steps.update(context, action, info["feedback"])
         context = following
-    return blocks, steps
+    return blocks.learner, steps.learner

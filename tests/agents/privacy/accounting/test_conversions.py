@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privbandit_agents.privacy.accounting.conversions import (
-    bounded_range_to_rho,
     epsilon_to_rho,
     gaussian_delta,
     gaussian_epsilon,
@@ -21,10 +20,7 @@ DELTAS = st.floats(1e-12, 0.5)
 
 @pytest.mark.parametrize(
     ("delta", "table"),
-    [
-        (0.01, {0.5: 0.0352, 1: 0.1034, 2: 0.3051, 5: 1.2363, 10: 3.3990}),
-        (1e-5, {0.5: 0.0085, 1: 0.0306, 2: 0.1083}),
-    ],
+    [(0.01, {0.5: 0.0352, 1: 0.1034, 2: 0.3051, 5: 1.2363, 10: 3.3990}), (1e-5, {0.5: 0.0085, 1: 0.0306, 2: 0.1083})],
 )
 def test_rho_of_epsilon_and_delta(delta: float, table: dict[float, float]) -> None:
     for epsilon, rho in table.items():
@@ -80,12 +76,12 @@ def test_infinite_and_large_budgets_are_valid() -> None:
     assert epsilon_to_rho(math.inf, 0.01) == gaussian_mu(math.inf, 0.01) == math.inf
     assert rho_to_epsilon(math.inf, 0.01) == math.inf and rho_to_epsilon(0, 0.01) == 0
     assert 700 < epsilon_to_rho(1000, 1e-6) < 1000
-    assert pure_to_rho(2) == 2 and bounded_range_to_rho(2) == 0.5
+    assert pure_to_rho(2) == 2
 
 
 @pytest.mark.parametrize("bad", [0, -1, math.nan, True, "1", None])
 def test_bad_parameters_are_named(bad: float) -> None:
-    for call in (pure_to_rho, bounded_range_to_rho, lambda e: epsilon_to_rho(e, 0.1), lambda e: gaussian_mu(e, 0.1)):
+    for call in (pure_to_rho, lambda e: epsilon_to_rho(e, 0.1), lambda e: gaussian_mu(e, 0.1)):
         with pytest.raises(ValueError, match=r"epsilon must be > 0; got"):
             call(bad)
     for delta in (bad, 1, 1.5):

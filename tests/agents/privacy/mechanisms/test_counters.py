@@ -29,12 +29,12 @@ COUNTERS: dict[str, Make] = {
     "buffered": BufferedToeplitz,
 }
 every_counter = pytest.mark.parametrize("make", COUNTERS.values(), ids=COUNTERS.keys())
-T = 45  # not a power of two; several chunks once CHUNK is small
+T = 45  # not a power of two; several chunks once STEPS_A_BLOCK is small
 
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counters, "CHUNK", 8)
+    monkeypatch.setattr(counters, "STEPS_A_BLOCK", 8)
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -173,7 +173,7 @@ def test_noise_is_added_to_the_sums_and_depends_on_no_term(make: Make) -> None:
 @pytest.mark.parametrize("bandwidth", [None, 1, 9, 1000])
 def test_any_chunking_gives_the_same_noise(bandwidth: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(chunk: int) -> list[np.ndarray]:
-        monkeypatch.setattr(counters, "CHUNK", chunk)
+        monkeypatch.setattr(counters, "STEPS_A_BLOCK", chunk)
         counter = SquareRootToeplitz(300, 2, 1.0, 0.5, rng(), bandwidth=bandwidth)
         return [counter.add(np.zeros(2)) for _ in range(300)]
 
@@ -244,10 +244,7 @@ def test_a_bad_term_is_refused_and_changes_nothing(make: Make, bad: Any) -> None
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    x=st.lists(st.floats(-1e308, 1e308), min_size=3, max_size=3),
-    bound=st.floats(1e-3, 1e3),
-)
+@given(x=st.lists(st.floats(-1e308, 1e308), min_size=3, max_size=3), bound=st.floats(1e-3, 1e3))
 def test_condition_1_terms_beyond_the_bound_are_clipped(x: list[float], bound: float) -> None:
     counter = BinaryTree(2, 3, 2 * bound, math.inf, rng(), bound=bound)
     term = counter.add(np.array(x))

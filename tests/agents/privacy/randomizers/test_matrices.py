@@ -78,7 +78,7 @@ def test_values_are_brought_within_the_bounds_whatever_they_are() -> None:
     mechanism, noise = correct(), rng(2)
     wild = np.concatenate([noise.standard_normal((50, 6)) * 10.0 ** noise.integers(-3, 30, (50, 1)), record()])
     wild[0, 0], wild[1, 5] = math.nan, math.inf
-    kept = mechanism.sanitize(np.zeros(51, int), wild)[1]
+    kept = mechanism.sanitise(np.zeros(51, int), wild)[1]
     spectra = np.linalg.eigvalsh(smat(kept[:, 3:]))
     assert (np.abs(kept[:, :3]).sum(axis=1) <= 1.5 * (1 + 1e-9)).all()
     assert (spectra >= -1e-9).all() and (spectra.sum(axis=1) <= 0.7 * (1 + 1e-9)).all()

@@ -109,7 +109,7 @@ def test_estimates_are_unbiased_in_every_cell_for_every_input(name: str, epsilon
     r = ALL[name](epsilon)
     for seed, (cell, value) in enumerate(inputs(r)):
         estimates = r.estimate(reports_of(r, [(cell, value)], 10_000, seed))
-        own, z = r.sanitize(np.array([cell]), None if value is None else np.reshape(value, (1, -1)))
+        own, z = r.sanitise(np.array([cell]), None if value is None else np.reshape(value, (1, -1)))
         expected = np.zeros((r.cells + 1, r.dim))
         expected[own] = z
         error = np.abs(estimates.mean(axis=0) - expected[:-1])
@@ -235,7 +235,7 @@ def test_infinite_epsilon_reports_exactly(name: str) -> None:
     r = ALL[name](math.inf)
     cells, values = crowd(r, 40)
     block = np.zeros((40, r.cells + 1, r.dim))
-    block[range(40), cells] = r.sanitize(cells, values)[1]
+    block[range(40), cells] = r.sanitise(cells, values)[1]
     reports = r.randomize(cells, values, rng())
     assert np.array_equal(r.estimate(reports), block[:, :-1])
     assert r.variance(True) == r.variance(False) == 0.0
@@ -285,7 +285,7 @@ def test_any_record_is_sanitised_before_use(name: str, data: st.DataObject) -> N
     assert np.isfinite(r.approximate_sum(cells, values, rng())).all()
     logs = r.log_likelihood(reports, int(cells[0]), None if values is None else values[0])
     assert np.abs(logs - r.log_likelihood(reports, 1, extreme(r))).max() <= 1.0 + 1e-9
-    _, z = r.sanitize(cells, values)
+    _, z = r.sanitise(cells, values)
     assert (np.linalg.norm(z, r.norm_order, axis=1) <= r.radius * (1 + 1e-12)).all()
 
 
@@ -297,7 +297,7 @@ def test_records_that_are_not_finite_count_as_zero_and_long_ones_keep_their_dire
             r.randomize(np.zeros(2, int), np.ones((2, 1)), rng())
         return
     z = np.stack([np.full(r.dim, np.nan), np.full(r.dim, np.inf), 1e38 * extreme(r), extreme(r) / 2])
-    assert r.sanitize(np.zeros(4, int), z)[1] == pytest.approx(
+    assert r.sanitise(np.zeros(4, int), z)[1] == pytest.approx(
         np.stack([0 * extreme(r), 0 * extreme(r), extreme(r), extreme(r) / 2])
     )
     assert z[3] == pytest.approx(extreme(r) / 2)

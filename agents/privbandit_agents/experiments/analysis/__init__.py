@@ -1,0 +1,1 @@
+"""What results show: readings, measures, verdicts and tables."""

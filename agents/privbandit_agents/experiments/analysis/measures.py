@@ -1,0 +1,188 @@
+"""Measures: numbers that a statement bounds, each a function of means over replications."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.experiments.analysis.cells import Cells, wanted_text
+from privbandit_agents.experiments.analysis.readings import (
+    Reading,
+    Results,
+    curve,
+    line_along,
+    reading_of,
+    users_of,
+)
+from privbandit_agents.experiments.analysis.statistics import (
+    FEWEST,
+    Floats,
+    Interval,
+    common_seeds,
+    expanded,
+    percentile_interval,
+    seed_weights,
+)
+from privbandit_agents.experiments.fields import real
+from privbandit_agents.experiments.spec.measures import Axes, Lead, Measure, Selection, Slope, Steps
+from privbandit_agents.experiments.usage import placed
+
+POINTS = 50
+"""Numbers of users that a slope is fitted to."""
+START = 0.1
+"""A slope against users starts at this fraction of the horizon."""
+
+Combine = Callable[[Floats], Floats]
+"""From the means at all places of all readings, shape (draws, places), to the measure, shape (draws,)."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A measure whose cells are found.
+
+    Attributes:
+        readings: what is read.
+        combine: from the means of what was read to the measure.
+    """
+
+    readings: Sequence[Reading]
+    combine: Combine
+
+
+def resolve(measure: Measure, cells: Cells) -> Resolved:
+    """Find the cells of a measure.
+
+    Raises:
+        ValueError: a selection matches none or several, they share no seed, or a line has one point.
+    """
+    kind = measure.given
+    resolved = RESOLVERS[kind](getattr(measure, kind), cells)
+    if not len(common_seeds(*(reading.replications for reading in resolved.readings))):
+        raise ValueError("the trials compared must have a seed in common; give their parts the same seeds.")
+    return resolved
+
+
+def resolve_mean(selection: Selection, cells: Cells) -> Resolved:
+    """Find the cell of a mean."""
+    return Resolved([reading_of(selection, cells)], lambda means: means[:, 0])
+
+
+def resolve_ratio(pair: Sequence[Selection], cells: Cells) -> Resolved:
+    """Find the cells of a ratio of two means."""
+    return Resolved([reading_of(one, cells) for one in pair], lambda means: means[:, 0] / means[:, 1])
+
+
+def resolve_difference(pair: Sequence[Selection], cells: Cells) -> Resolved:
+    """Find the cells of a difference of two means."""
+    return Resolved([reading_of(one, cells) for one in pair], lambda means: means[:, 0] - means[:, 1])
+
+
+def resolve_slope(slope: Slope, cells: Cells) -> Resolved:
+    """Find what a slope is fitted to."""
+    readings, x = (slope_along_users if slope.against == "users" else slope_along_setting)(slope, cells)
+    if len(x) < 2:
+        raise ValueError(f"a slope needs two points; {wanted_text(slope.of.settings)} has {len(x)} in its range.")
+    return Resolved(readings, partial(fitted_slope, x, axes=slope.axes))
+
+
+def slope_along_users(slope: Slope, cells: Cells) -> tuple[list[Reading], Floats]:
+    """Return one cell, read at evenly spaced users of the axis."""
+    cell = cells.one(slope.of.settings)
+    found = curve(cell, slope.of, cells)
+    start = users_of(START if slope.start is None else slope.start, cell)
+    end = users_of(1.0 if slope.end is None else slope.end, cell)
+    first = cell.job.spec["horizon"] / cell.job.spec["checkpoints"]
+    if not first <= start < end:
+        raise ValueError(f"from must be at least the first checkpoint, {first:g} users, and below to; got {start:g}.")
+    users = np.linspace(start, end, POINTS) if slope.axes == "linear" else np.geomspace(start, end, POINTS)
+    return [curve(found.cell, slope.of, cells, users)], users
+
+
+def slope_along_setting(slope: Slope, cells: Cells) -> tuple[list[Reading], Floats]:
+    """Return the cells of a line, one for each value of a setting."""
+    start = -math.inf if slope.start is None else slope.start
+    end = math.inf if slope.end is None else slope.end
+    line = {x: found for x, found in numbered(slope.of, slope.against, cells).items() if start <= x <= end}
+    return list(line.values()), np.array(list(line))
+
+
+def numbered(of: Selection, key: str, cells: Cells, every: Cells | None = None) -> Mapping[float, Reading]:
+    """Return the readings of a line, whose values must be numbers; see ``line_along``."""
+    line = line_along(of, key, cells, every)
+    with placed(key):
+        return {real(value): found for value, found in line.items()}
+
+
+def fitted_slope(x: Floats, y: Floats, axes: Axes) -> Floats:
+    """Return the least-squares slopes of rows of y, shape (draws, points), against x, shape (points,)."""
+    x = np.asarray(x, dtype=np.float64) if axes == "linear" else np.log(x)
+    centred = x - x.mean()
+    return np.asarray((np.log(y) if axes == "log" else y) @ centred / (centred @ centred))
+
+
+def resolve_lead(lead: Lead, cells: Cells) -> Resolved:
+    """Find the cells of one line and of the others; a cell without the key is the same at all of its values."""
+    first = line_along(lead.of, lead.along, cells)
+    if not first:
+        raise ValueError(f"{wanted_text(lead.of.settings)} has no {lead.along}.")
+    readings = list(first.values())
+    for selection in lead.over:
+        line = line_along(selection, lead.along, cells)
+        if missing := [value for value in first if line and value not in line]:
+            raise ValueError(f"nothing to compare with at {lead.along} {missing[0]}.")
+        readings += [line[value] for value in first] if line else [reading_of(selection, cells)] * len(first)
+
+    def least(means: Floats) -> Floats:
+        table = means.reshape(len(means), -1, len(first))
+        return np.asarray((table[:, 0] - table[:, 1:].max(axis=1)).min(axis=1))
+
+    return Resolved(readings, least)
+
+
+def resolve_line(steps: Steps, cells: Cells, combine: Callable[[Floats, Floats], Floats]) -> Resolved:
+    """Find the cells of a line; ``combine`` takes the values of its key and the means."""
+    line = numbered(steps.of, steps.along, cells)
+    if len(line) < 2:
+        raise ValueError(f"a line along {steps.along} needs two points; it has {len(line)}.")
+    return Resolved(list(line.values()), partial(combine, np.array(list(line), dtype=np.float64)))
+
+
+RESOLVERS: Mapping[str, Callable[[Any, Cells], Resolved]] = {
+    "mean": resolve_mean,
+    "ratio": resolve_ratio,
+    "difference": resolve_difference,
+    "slope": resolve_slope,
+    "lead": resolve_lead,
+    "least_step": partial(resolve_line, combine=lambda x, means: np.diff(means, axis=1).min(axis=1)),
+    "greatest_step": partial(resolve_line, combine=lambda x, means: np.diff(means, axis=1).max(axis=1)),
+    "peak": partial(resolve_line, combine=lambda x, means: x[means.argmax(axis=1)]),
+}
+"""How each kind of measure finds its cells."""
+
+
+def estimate(resolved: Resolved, results: Results, rng: Generator, confidence: float = 0.95) -> Interval:
+    """Return a measure and its bootstrap interval over the replications that all its cells have.
+
+    One bootstrap of the replications goes through all cells, so comparisons are paired; its percentiles are those at
+    which a mean gets Student's interval (``expanded``). What the grid picked stays picked.
+
+    Returns:
+        NaN where there is none: no ends below ``FEWEST`` replications, no value without replications.
+    """
+    read = [reading.read(results) for reading in resolved.readings]
+    kept = common_seeds(*(values.replications for values in read))
+    if not len(kept):
+        return Interval(math.nan)
+    above = np.concatenate([values.of(kept).above for values in read], axis=1)
+    below = np.concatenate([values.of(kept).below for values in read], axis=1)
+    with np.errstate(all="ignore"):
+        value = float(resolved.combine((above.mean(axis=0) / below.mean(axis=0))[None])[0])
+        if len(kept) < FEWEST:
+            return Interval(value)
+        weights = seed_weights(len(kept), rng)
+        drawn = resolved.combine((weights @ above) / (weights @ below))
+        return percentile_interval(value, drawn, expanded(confidence, len(kept)))

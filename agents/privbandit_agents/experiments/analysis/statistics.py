@@ -1,0 +1,83 @@
+"""Statistics over seeds: bootstrap intervals, Student's interval, Wilcoxon's test."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from privbandit_envs.validate import count
+
+Floats = NDArray[np.float64]
+DRAWS = 10_000
+FEWEST = 5
+"""With fewer seeds no bootstrap interval means anything."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and the ends of its interval; NaN where there is none."""
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+
+    @property
+    def known(self) -> bool:
+        """Whether all three are numbers."""
+        return not any(map(math.isnan, (self.value, self.low, self.high)))
+
+
+def percentile_interval(value: float, resampled: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Return the interval between the percentiles of bootstrap values; NaN if one of them is."""
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(np.asarray(resampled, dtype=np.float64), [tail, 1 - tail])
+    return Interval(value, float(low), float(high))
+
+
+def seed_weights(n: int, rng: Generator, draws: int = DRAWS) -> Floats:
+    """Return the weights that bootstrap samples give to n common seeds, shape (draws, n); rows sum to 1.
+
+    Every mean over seeds under one row is of the same sample, so differences and ratios of means are paired.
+    """
+    return np.asarray(rng.multinomial(n, np.full(count(n=n), 1 / n), size=count(draws=draws)) / n)
+
+
+def expanded(confidence: float, n: int) -> float:
+    """Return the level of percentiles at which the bootstrap of a mean over n values is as wide as Student's interval.
+
+    Tim Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69 (2015), section 4.1.
+    """
+    quantile = stats.t.ppf((1 + confidence) / 2, n - 1) * math.sqrt(n / (n - 1))
+    return float(1 - 2 * stats.norm.sf(quantile))
+
+
+def student_half_width(values: Floats, confidence: float = 0.95) -> Floats:
+    """Return the half-width of Student's interval of the mean over the first axis; NaN for one value."""
+    n = len(values)
+    if n < 2:
+        return np.full(values.shape[1:], np.nan)
+    return np.asarray(stats.t.ppf((1 + confidence) / 2, n - 1) / math.sqrt(n) * values.std(axis=0, ddof=1))
+
+
+def common_seeds(*seeds: ArrayLike) -> NDArray[np.int64]:
+    """Return the seeds that all have, increasing."""
+    kept = np.unique(np.asarray(seeds[0], dtype=np.int64))
+    for others in seeds[1:]:
+        kept = np.intersect1d(kept, np.asarray(others, dtype=np.int64))
+    return kept
+
+
+def signed_rank_p(differences: ArrayLike, alternative: str = "two-sided") -> float:
+    """Return the p-value of Wilcoxon's signed-rank test; 1 if all differences are 0.
+
+    Exact for up to 50 differences without ties and zeros (Wilcoxon 1945; zeros are left out).
+
+    Args:
+        differences: shape (n,).
+        alternative: ``"greater"`` tests against differences that are greater than 0.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    return float(stats.wilcoxon(values, alternative=alternative).pvalue) if values.any() else 1.0

@@ -1,0 +1,180 @@
+"""Summaries of results, one row per cell: on the screen, as CSV and as Markdown."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from privbandit_agents.experiments.analysis.cells import Cells, world
+from privbandit_agents.experiments.analysis.readings import FitReading, Results, runs_of
+from privbandit_agents.experiments.analysis.statistics import student_half_width
+from privbandit_agents.experiments.names import as_text, canonical, plain, short, with_settings
+from privbandit_agents.experiments.store.results import Finished
+from privbandit_envs.files import atomic
+
+LEFT = ("environment", "agent", "world", "method", "best point", "note")
+"""Columns of text, which are aligned to the left."""
+WIDTHS = {"final regret": 14, "rounds/s": 8}
+"""Smallest widths of columns, so that columns line up across tables."""
+
+
+def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
+    """Return one row per environment, horizon and agent.
+
+    Returns:
+        ``env``, ``horizon``, ``agent``, ``config`` (canonical JSON), ``seeds`` (how many), ``regret`` (mean of the
+        final regret), ``half_width`` (of its 95 % interval; null for one seed), ``ratio_to_uniform`` (of the mean
+        regrets; null without uniform), ``reward`` (mean per round), ``rounds_per_s``.
+    """
+    groups: dict[tuple[str, int, str, str], list[Finished]] = {}
+    for run in trials:
+        env = with_settings(run.job["env"], run.job["env_kwargs"])
+        groups.setdefault((env, run.job["horizon"], run.job["agent"], canonical(run.job["config"])), []).append(run)
+    rows = [trial_row(*key, runs) for key, runs in groups.items()]
+    uniform = {(row["env"], row["horizon"]): row["regret"] for row in rows if row["agent"] == "uniform"}
+    for row in rows:
+        beside = uniform.get((row["env"], row["horizon"]))
+        with np.errstate(all="ignore"):
+            row["ratio_to_uniform"] = None if beside is None else float(np.divide(row["regret"], beside))
+    numbers = dict.fromkeys(("half_width", "ratio_to_uniform"), pl.Float64)
+    return pl.DataFrame(rows, schema_overrides=numbers)
+
+
+def trial_row(env: str, horizon: int, agent: str, config: str, runs: Sequence[Finished]) -> dict[str, Any]:
+    """Return the summary of the trials of one cell."""
+    regret = np.array([run.arrays["regret"][-1] for run in runs])
+    return {
+        "env": env,
+        "horizon": horizon,
+        "agent": agent,
+        "config": config,
+        "seeds": len(runs),
+        "regret": float(regret.mean()),
+        "half_width": float(student_half_width(regret)) if len(runs) > 1 else None,
+        "ratio_to_uniform": None,
+        "reward": float(np.mean([run.arrays["reward"][-1] / horizon for run in runs])),
+        "rounds_per_s": horizon * len(runs) / sum(run.seconds for run in runs),
+    }
+
+
+def summarise_fits(cells: Cells, results: Results) -> pl.DataFrame:
+    """Return one row per cell.
+
+    Returns:
+        ``world``, ``method``, ``epsilon`` (null without one), ``replications``, ``best`` (mean accuracy of the point of
+        the grid that is best on the test sets), ``half_width`` (of its 95 % interval), ``best_point``, ``honest`` (mean
+        with the point chosen on other replications), ``seconds`` (of the best point's fit), ``note`` (why there is no
+        accuracy).
+    """
+    rows = []
+    for cell in cells:
+        best, honest = (FitReading(cell, pick=pick).read(results) for pick in ("best", "honest"))
+        seconds = FitReading(cell, "seconds").read(results)
+        n = len(best.replications)
+        rows.append(
+            {
+                "world": world(cell),
+                "method": cell.settings["method"],
+                "epsilon": cell.settings.get("epsilon"),
+                "replications": n,
+                "best": float(best.mean[0]) if n else None,
+                "half_width": float(student_half_width(best.above[:, 0])) if n > 1 else None,
+                "best_point": as_text(plain(best.point)) if best.point else "",
+                "honest": float(honest.mean[0]) if n else None,
+                "seconds": float(seconds.mean[0]) if n else None,
+                "note": best.why,
+            }
+        )
+    numbers = ("epsilon", "best", "half_width", "honest", "seconds")
+    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(numbers, pl.Float64))
+
+
+def summarise(cells: Cells, results: Results) -> pl.DataFrame:
+    """Return the summary of an experiment's results."""
+    if cells[0].job.kind == "fit":
+        return summarise_fits(cells, results)
+    return summarise_trials([run for cell in cells for run in runs_of(cell, results).values()])
+
+
+def as_words(summary: pl.DataFrame) -> pl.DataFrame:
+    """Return a summary as text, one column per column of the printed table."""
+    words = fit_words if "world" in summary.columns else trial_words
+    return pl.DataFrame([words(row) for row in summary.iter_rows(named=True)])
+
+
+def trial_words(row: dict[str, Any]) -> dict[str, str]:
+    """Return one row of trials as text."""
+    width, ratio = row["half_width"], row["ratio_to_uniform"]
+    return {
+        "environment": short(row["env"]),
+        "rounds": f"{row['horizon']:,}",
+        "agent": with_settings(row["agent"], json.loads(row["config"])),
+        "seeds": str(row["seeds"]),
+        "final regret": rounded(row["regret"]) + ("" if width is None else f" ± {rounded(width)}"),
+        "vs uniform": "" if ratio is None else f"{ratio:.3g}",
+        "mean reward": f"{row['reward']:.3f}",
+        "rounds/s": f"{row['rounds_per_s']:,.0f}",
+    }
+
+
+def fit_words(row: dict[str, Any]) -> dict[str, str]:
+    """Return one row of fits as text."""
+    width = "" if row["half_width"] is None else f" ± {row['half_width']:.4f}"
+    return {
+        "world": row["world"],
+        "method": row["method"],
+        "epsilon": "" if row["epsilon"] is None else f"{row['epsilon']:g}",
+        "replications": str(row["replications"]),
+        "best over the grid, chosen on the test sets": "-" if row["best"] is None else f"{row['best']:.4f}{width}",
+        "best point": row["best_point"],
+        "chosen on other replications": "-" if row["honest"] is None else f"{row['honest']:.4f}",
+        "seconds": "-" if row["seconds"] is None else f"{row['seconds']:.1e}",
+        "note": row["note"],
+    }
+
+
+def rounded(value: float) -> str:
+    """Return a number to three digits or to an integer, whichever says more."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def rich_table(title: str, **options: Any) -> Table:
+    """Return an empty table for the terminal."""
+    return Table(box=SIMPLE_HEAD, title=Text(title), title_justify="left", pad_edge=False, **options)
+
+
+def rich_tables(summary: pl.DataFrame) -> list[Table]:
+    """Return a summary of trials as tables for the terminal, one for each environment."""
+    words = as_words(summary)
+    width = max(len(agent) for agent in words["agent"])
+    tables = []
+    for (env, rounds), rows in words.group_by("environment", "rounds", maintain_order=True):
+        table = rich_table(f"{env}, {rounds} users", collapse_padding=True)
+        table.add_column("agent", min_width=min(width, 17), overflow="fold")
+        for column in words.columns[3:]:
+            table.add_column(column, justify="right", no_wrap=True, min_width=WIDTHS.get(column))
+        for row in rows.iter_rows():
+            table.add_row(*map(Text, row[2:]))
+        tables.append(table)
+    return tables
+
+
+def markdown_table(words: pl.DataFrame, left: Sequence[str] = LEFT) -> str:
+    """Return a table of text as Markdown; columns named in ``left`` are aligned to the left."""
+    rule = ["---" if column in left else "---:" for column in words.columns]
+    lines = [words.columns, rule, *(row for row in words.iter_rows())]
+    return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
+
+
+def write_table(summary: pl.DataFrame, folder: Path) -> None:
+    """Write ``table.csv``, with all digits, and ``table.md``."""
+    with atomic(folder / "table.csv") as file:
+        file.write(summary.write_csv())
+    with atomic(folder / "table.md") as file:
+        file.write(markdown_table(as_words(summary)))

@@ -1,0 +1,178 @@
+"""What is drawn where: the panels of a figure and the lines in them, found before anything runs."""
+
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from privbandit_agents.experiments.analysis.cells import VARIANT, Cell, Cells
+from privbandit_agents.experiments.analysis.measures import numbered
+from privbandit_agents.experiments.analysis.readings import Reading, TrialReading, curve, reading
+from privbandit_agents.experiments.names import as_text, bare
+from privbandit_agents.experiments.spec.figures import FigureSpec, Reference
+from privbandit_agents.experiments.spec.measures import Selection
+from privbandit_agents.experiments.usage import placed
+
+BARE = (VARIANT, "method", "source")
+"""Settings whose values speak for themselves."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line to be drawn.
+
+    Attributes:
+        label: its name.
+        agent: that plays or is fitted, or the label if the line is not an agent's.
+        readings: one along the users, one for each x, or one of a level.
+        x: values of the setting, increasing; empty against users and for a level.
+    """
+
+    label: str
+    agent: str
+    readings: list[Reading]
+    x: list[float] = field(default_factory=list)
+
+    @property
+    def level(self) -> bool:
+        """Whether the line has no x of its own."""
+        (first, *_) = self.readings
+        return not self.x and not (isinstance(first, TrialReading) and first.users is None)
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells that are read."""
+        return [reading.cell for reading in self.readings]
+
+
+@dataclass
+class Panel:
+    """A panel: its title, its lines, and the reference curves over them, each with the line that it is scaled to."""
+
+    title: str
+    series: list[Series]
+    references: list[tuple[Reference, Series | None]] = field(default_factory=list)
+
+
+def completed(spec: FigureSpec, cells: Cells) -> FigureSpec:
+    """Return a figure with the defaults of what it draws: trials or fits."""
+    fits = cells[0].job.kind == "fit"
+    defaults = {
+        "x": spec.x or ("epsilon" if fits else "users"),
+        "y": spec.y or cells[0].job.quantities[0],
+        "panels": ([] if fits else ["env"]) if spec.panels is None else spec.panels,
+        "lines": (["method"] if fits else ["agent"]) if spec.lines is None else spec.lines,
+    }
+    return spec.model_copy(update=defaults)
+
+
+def layout(spec: FigureSpec, cells: Cells) -> list[Panel]:
+    """Return the panels of a completed figure.
+
+    Raises:
+        ValueError: nothing to draw, two cells at one point, no uniform for a ratio, an unknown setting or function.
+    """
+    names = {cell.name for wanted in spec.select for cell in cells.select(wanted)}
+    drawn = Cells(cell for cell in cells if cell.name in names)
+    panels, lines = spec.panels or [], spec.lines or []
+    for key in [*panels, *lines]:
+        drawn.check_setting(key)
+    if spec.x != "users" and not any(spec.x in point for cell in drawn for point in cell.job.points):
+        drawn.check_setting(spec.x)
+    told = [spec.x, *panels, *lines]
+    found = []
+    for title, inside in panelled(drawn, panels, told).items():
+        groups = grouped(inside, lines, told, or_agent=True)
+        found.append(Panel(title, [series_of(spec, label, group, cells) for label, group in groups.items()]))
+    for reference in spec.curves:
+        place_reference(reference, found)
+    return found
+
+
+def panelled(cells: Sequence[Cell], keys: Sequence[str], told: Sequence[str]) -> dict[str, list[Cell]]:
+    """Return cells by the text of their keys; those that lack some are wherever the others are like them."""
+    have = {cell.name: [key for key in keys if key in cell.settings] for cell in cells}
+    most = max(map(len, have.values()))
+    panels = grouped([cell for cell in cells if len(have[cell.name]) == most], keys, told)
+    alone = []
+    for cell in (cell for cell in cells if len(have[cell.name]) < most):
+        fitting = [inside for inside in panels.values() if alike(cell, inside[0], have[cell.name], told)]
+        for inside in fitting:
+            inside.append(cell)
+        alone += [] if fitting else [cell]
+    return {**panels, **grouped(alone, keys, told)}
+
+
+def alike(cell: Cell, other: Cell, keys: Sequence[str], told: Sequence[str]) -> bool:
+    """Return whether two cells have the same text under all keys."""
+    return all(key_text(cell, key, told) == key_text(other, key, told) for key in keys)
+
+
+def grouped(
+    cells: Iterable[Cell], keys: Sequence[str], told: Sequence[str], or_agent: bool = False
+) -> dict[str, list[Cell]]:
+    """Return cells by the text of their keys; if asked for, by their agent where they have none of them."""
+    cells = list(cells)
+    horizons = {cell.settings.get("horizon") for cell in cells}
+    tell_horizon = "env" in keys and "horizon" not in told and len(horizons) > 1
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        parts = [key_text(cell, key, told) for key in keys]
+        if tell_horizon:
+            parts.append(f"{cell.settings['horizon']:,} users")
+        text = ", ".join(part for part in parts if part)
+        groups.setdefault(text or (key_text(cell, "agent", told) if or_agent else ""), []).append(cell)
+    return groups
+
+
+def key_text(cell: Cell, key: str, told: Sequence[str]) -> str:
+    """Return what a cell has under a key, without the settings that are told elsewhere in the figure."""
+    called = cell.job.called(key, told)
+    if called is not None or key not in cell.settings:
+        return called or ""
+    value = cell.settings[key]
+    return bare(value) if key in BARE else as_text({key.partition(".")[2] or key: value})
+
+
+def series_of(spec: FigureSpec, label: str, group: Sequence[Cell], cells: Cells) -> Series:
+    """Return the line of some cells; without the setting of x it is a level."""
+    inside = Cells(group)
+    agent = inside[0].settings["agent"] if spec.lines in (["agent"], ["method"]) else label
+    chosen = {key: getattr(spec, key) for key in ("y", "at", "pick") if key in spec.model_fields_set}
+    wanted = Selection(**chosen)
+    with placed(f"line {label!r}"):
+        if spec.x == "users":
+            return Series(label, agent, [curve(inside.one({}), wanted, cells)])
+        if spec.x in inside.keys or any(spec.x in point for cell in inside for point in cell.job.points):
+            line = numbered(wanted, spec.x, inside, cells)
+            return Series(label, agent, list(line.values()), list(line))
+        return Series(label, agent, [reading(inside.one({}), wanted, cells)])
+
+
+def place_reference(reference: Reference, panels: Sequence[Panel]) -> None:
+    """Put a reference curve into the panels that it belongs to, after checking that it can be called."""
+    check_call(reference)
+    if reference.through is None:
+        for panel in panels:
+            panel.references.append((reference, None))
+        return
+    every = Cells(cell for panel in panels for series in panel.series for cell in series.cells)
+    names = {cell.name for cell in every.select(reference.through.settings)}
+    lines = [
+        (panel, series) for panel in panels for series in panel.series if names & {cell.name for cell in series.cells}
+    ]
+    if len(lines) > 1:
+        several = " and ".join(repr(series.label) for _, series in lines)
+        raise ValueError(f"through must select one line; {as_text(reference.through.settings)} is on {several}.")
+    panel, series = lines[0]
+    panel.references.append((reference, series))
+
+
+def check_call(reference: Reference) -> None:
+    """Raise if a reference curve cannot be loaded or does not take its settings."""
+    function = reference.load()
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return
+    with placed(reference.function):
+        signature.bind(None, **reference.kwargs)

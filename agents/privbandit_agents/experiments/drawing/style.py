@@ -1,0 +1,168 @@
+"""What all figures share: colours, the empty picture, captions, and labels at the ends of lines."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from privbandit_agents.experiments.analysis.statistics import Floats
+from privbandit_agents.zoo import AGENTS
+from privbandit_envs.files import atomic
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")
+"""Okabe and Ito's colours, and two of Tol's: told apart with any kind of colour vision."""
+DASHES: tuple[Any, ...] = ("-", (0, (6, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
+UNIFORM: dict[str, Any] = {"color": "#777777", "linestyle": (0, (4, 3))}
+GAP = 0.062
+"""Smallest distance between two labels, as a fraction of a panel's height."""
+STYLE: Any = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#555555",
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.8,
+    "svg.fonttype": "none",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A measured line.
+
+    Attributes:
+        label: its name.
+        agent: that plays or is fitted, or the label.
+        x: shape (c,); both ends of the panel for a level.
+        mean: over replications, shape (c,).
+        half_width: of the 95 % interval of the mean, shape (c,); NaN for one replication.
+        replications: the fewest that a point has.
+        level: whether it has no x of its own.
+    """
+
+    label: str
+    agent: str
+    x: Floats
+    mean: Floats
+    half_width: Floats
+    replications: int
+    level: bool = False
+
+
+@contextmanager
+def picture(path: str | Path, panels: int) -> Iterator[tuple[Figure, list[Axes]]]:
+    """Yield an empty figure with this many panels, in two columns; write it as a PNG when all is drawn."""
+    columns = min(panels, 2)
+    rows = math.ceil(panels / columns)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5.6 * columns, 3.7 * rows), layout="constrained", dpi=160)
+        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for spare in axes[panels:]:
+            spare.remove()
+        yield figure, axes[:panels]
+        with atomic(Path(path), "wb") as file:
+            figure.savefig(file, format="png")
+
+
+def write_caption(figure: Figure, text: str) -> None:
+    """Write a line below the panels."""
+    figure.supxlabel(text, fontsize=9, color="#555555", x=0.99, ha="right")
+
+
+def styles_of(panels: Sequence[Sequence[Line]]) -> dict[str, dict[str, Any]]:
+    """Return the line style of every label: the same in all panels, and no colour twice in one if it can be helped.
+
+    The labels with the most neighbours choose first; the zoo's order breaks ties.
+    """
+    agents = {line.label: line.agent for lines in panels for line in lines}
+    neighbours = {
+        label: {other.label for lines in panels if label in {line.label for line in lines} for other in lines}
+        for label in agents
+    }
+    zoo = {name: place for place, name in enumerate(AGENTS)}
+    order = sorted(agents, key=lambda label: (-len(neighbours[label]), zoo.get(agents[label], len(zoo))))
+    chosen: dict[str, int] = {}
+    styles = {label: UNIFORM for label in agents}
+    for label in order:
+        if agents[label] == "uniform":
+            continue
+        uses = list(chosen.values())
+        beside = [chosen[other] for other in neighbours[label] if other in chosen]
+        chosen[label] = min(range(len(PALETTE)), key=lambda i: (beside.count(i), uses.count(i)))
+        dash = DASHES[uses.count(chosen[label]) % len(DASHES)]
+        styles[label] = {"color": PALETTE[chosen[label]], "linestyle": dash}
+    return styles
+
+
+def caption(panels: Iterable[Sequence[Line]], shown: str, unit: str) -> str:
+    """Return what lines and bands (or what else is shown) are.
+
+    Args:
+        panels: their lines.
+        shown: ``band`` or ``interval``.
+        unit: what a replication is called.
+    """
+    counts = sorted({line.replications for lines in panels for line in lines})
+    if counts == [1]:
+        return f"one {unit}"
+    return f"mean and 95 % {shown} over {span(counts)} {unit}s"
+
+
+def span(counts: Sequence[int]) -> str:
+    """Return ``"8"`` or ``"2-8"`` for increasing counts."""
+    return str(counts[0]) if counts[0] == counts[-1] else f"{counts[0]}-{counts[-1]}"
+
+
+class Label(NamedTuple):
+    """A text and the point (x, y) of a panel that it names."""
+
+    x: float
+    y: float
+    text: str
+    color: str
+
+
+def label_points(axis: Axes, labels: Sequence[Label]) -> None:
+    """Write labels to the right of a panel, tied to their points."""
+    to_axes = axis.transData + axis.transAxes.inverted()
+    points = to_axes.transform([(label.x, label.y) for label in labels])
+    order = points[:, 1].argsort(kind="stable")
+    heights = spread([float(points[i, 1]) for i in order], GAP)
+    for i, height in zip(order, heights, strict=True):
+        color = labels[i].color
+        axis.annotate(
+            labels[i].text,
+            xy=points[i],
+            xytext=(1.04, height),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            color=color,
+            va="center",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": color, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)},
+        )
+
+
+def spread(positions: Sequence[float], gap: float) -> list[float]:
+    """Return increasing positions moved as little as needed to be ``gap`` apart (least squares).
+
+    Subtracting i gap turns it into isotonic regression, solved by pooling neighbours out of order.
+    """
+    pools: list[list[float]] = []
+    for i, position in enumerate(positions):
+        pools.append([position - i * gap])
+        while len(pools) > 1 and np.mean(pools[-2]) > np.mean(pools[-1]):
+            last = pools.pop()
+            pools[-1] += last
+    levels = [float(np.mean(pool)) for pool in pools for _ in pool]
+    return [level + i * gap for i, level in enumerate(levels)]

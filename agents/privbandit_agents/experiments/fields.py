@@ -1,0 +1,105 @@
+"""Kinds of fields in experiment files."""
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StrictInt,
+    model_validator,
+)
+
+from privbandit_envs.validate import number
+
+
+def as_list(value: object) -> Any:
+    """Wrap a single value in a list."""
+    return value if isinstance(value, list) else [value]
+
+
+def seed_list(value: object) -> Any:
+    """Return 0, ..., N - 1 for a number N."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if value < 1:
+        raise ValueError(f"must be an integer >= 1 or a list of seeds; got {value}")
+    return list(range(value))
+
+
+def distinct_seeds(seeds: list[int]) -> list[int]:
+    """Return the seeds if no two are the same."""
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"each seed must be given once; got {seeds}")
+    return seeds
+
+
+def users_or_fraction(value: Any) -> float:
+    """Return a number of users, or a fraction of the horizon (a number with a decimal point)."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if not (whole or (isinstance(value, float) and 0 < value <= 1)):
+        raise ValueError(f"must be users, an integer >= 1, or a fraction of the horizon in (0, 1]; got {value!r}")
+    return float(value) if isinstance(value, float) else value
+
+
+def real(value: float) -> float:
+    """Return a finite number."""
+    return number(value=value)
+
+
+AS_IT_IS: Any = PlainValidator(lambda value: value)
+Positive = Annotated[StrictInt, Field(ge=1, le=10**15)]
+Points = Annotated[StrictInt, Field(ge=1, le=10**6)]
+Seed = Annotated[StrictInt, Field(ge=0, lt=2**63)]
+Seeds = Annotated[list[Seed], Field(min_length=1), BeforeValidator(seed_list), AfterValidator(distinct_seeds)]
+Users = Annotated[float, PlainValidator(users_or_fraction)]
+Real = Annotated[float, PlainValidator(real)]
+FileName = Annotated[str, Field(pattern=r"^[\w.-]+$")]
+Keys = Annotated[list[str], BeforeValidator(as_list)]
+Grid = dict[str, Annotated[list[Any], Field(min_length=1)]]
+"""Settings to lists of values; all combinations are run."""
+
+
+class Model(BaseModel):
+    """A part of a file; unknown keys are mistakes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class OneOf(Model):
+    """Just one of the fields is given."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(given) != 1:
+            known = ", ".join(type(self).model_fields)
+            raise ValueError(f"needs one of {known}; got {' and '.join(given) or 'none'}")
+        return self
+
+    @property
+    def given(self) -> str:
+        """The name of the field that is given."""
+        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+
+def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return all combinations of the values of a grid; one without settings if the grid is empty."""
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+
+
+def given_once(grid: Mapping[str, Any], beside: Mapping[str, Any], where: str = "beside it") -> None:
+    """Raise if a setting is both in the grid and beside it."""
+    if twice := sorted(grid.keys() & beside.keys()):
+        raise ValueError(f"{twice[0]} must be given once; got it in the grid and {where}")
+
+
+def distinct(what: str, names: Sequence[str]) -> None:
+    """Raise ValueError if a name occurs twice."""
+    if twice := [name for place, name in enumerate(names) if name in names[:place]]:
+        raise ValueError(f"{what} must differ; {twice[0]!r} is taken twice")

@@ -1,0 +1,1 @@
+"""What is run: trials that play and fits that are scored."""

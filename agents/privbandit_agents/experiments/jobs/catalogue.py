@@ -1,0 +1,88 @@
+"""What can be run: environments and agents, their summaries and their settings."""
+
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Callable
+from functools import cache
+from pkgutil import resolve_name
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec, load_env_creator
+
+import privbandit_envs  # noqa: F401 (registers the environments)
+from privbandit_agents.registry import find
+from privbandit_envs.registration import ENV_IDS
+from privbandit_envs.validate import did_you_mean
+
+DEFAULT_HORIZON = 10_000
+
+
+@cache
+def env_spec(id: str) -> EnvSpec:
+    """Return the registered environment; ``"package:namespace/Name-v0"`` imports the package first.
+
+    Raises:
+        ValueError: there is none of this id.
+    """
+    package, colon, bare = id.rpartition(":")
+    if colon:
+        importlib.import_module(package)
+    if bare not in gym.registry:
+        raise ValueError(
+            f"no environment {bare!r}{did_you_mean(bare, ENV_IDS)}; `privbandit list envs` shows all, "
+            "and 'package:namespace/Name-v0' finds those of other packages."
+        )
+    return gym.spec(bare)
+
+
+@cache
+def env_defaults(id: str) -> dict[str, Any]:
+    """Return the keyword arguments of an environment and their defaults."""
+    spec = env_spec(id)
+    if "problem" in spec.kwargs:
+        own = keywords(named_problem(spec).__init__)
+        defaults = {**own, "horizon": own.get("horizon", DEFAULT_HORIZON), "instance_seed": None}
+    else:
+        assert spec.entry_point is not None
+        creator = spec.entry_point if callable(spec.entry_point) else load_env_creator(spec.entry_point)
+        defaults = keywords(creator)
+    return {**defaults, **{key: value for key, value in spec.kwargs.items() if key != "problem"}}
+
+
+def named_problem(spec: EnvSpec) -> Any:
+    """Return the class of the problem that an environment serves, given by itself or as ``"module:Class"``."""
+    problem = spec.kwargs["problem"]
+    return resolve_name(problem) if isinstance(problem, str) else problem
+
+
+def keywords(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the arguments that have a default."""
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty and p.name != "render_mode"}
+
+
+def env_summary(id: str) -> str:
+    """Return the first line of the family's manual."""
+    spec = env_spec(id)
+    return first_line(named_problem(spec) if "problem" in spec.kwargs else spec.entry_point)
+
+
+def first_line(described: object) -> str:
+    """Return the first line of a docstring, or nothing."""
+    return (inspect.getdoc(described) or "").partition("\n")[0]
+
+
+def agent_defaults(name: str) -> dict[str, Any]:
+    """Return the settings of an agent and their defaults."""
+    entry = find(name)
+    fields = dataclasses.fields(entry.load().Config)
+    return {f.name: default_of(f) for f in fields} | dict(entry.defaults)
+
+
+def default_of(field: "dataclasses.Field[Any]") -> Any:
+    """Return the default of a dataclass field, or None if it has none."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return None if field.default is dataclasses.MISSING else field.default

@@ -1,0 +1,128 @@
+"""A fit: one classifier, with all points of its grid, fitted to the rows of one replication and scored."""
+
+import warnings
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator, SeedSequence, default_rng
+
+from privbandit_agents.experiments.jobs.catalogue import agent_defaults
+from privbandit_agents.experiments.jobs.job import JSON, UNPROVEN, Desk, Ran, one_thread
+from privbandit_agents.experiments.jobs.method import Method
+from privbandit_agents.experiments.jobs.rows import Sample, World, draw
+from privbandit_agents.experiments.names import as_text, described, name_of, plain
+from privbandit_agents.experiments.usage import sentence
+
+NOISE_STREAM = 68002
+"""Keeps the noise apart from the draws of the rows."""
+REFUSALS = (ValueError, MemoryError, OverflowError)
+"""What a method raises that cannot run on a world, such as a histogram with more cells than memory."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Everything that the scores of a method depend on but the code.
+
+    Attributes:
+        world: where the rows come from.
+        method: with its grid.
+        epsilon: budget of every private row; None for methods that have none.
+        replication: the seed of the rows; the noise has a seed from all attributes.
+        shrink: private and test rows are divided by it.
+    """
+
+    kind: ClassVar[str] = "fit"
+    unit: ClassVar[str] = "replication"
+    quantities: ClassVar[tuple[str, ...]] = ("accuracy", "seconds")
+
+    world: World
+    method: Method
+    epsilon: float | None
+    replication: int
+    shrink: int = 1
+
+    @cached_property
+    def spec(self) -> JSON:
+        """The fit as JSON values."""
+        return {
+            "world": plain(self.world.settings),
+            "method": self.method.spec,
+            "epsilon": plain(self.epsilon),
+            "replication": self.replication,
+            "shrink": self.shrink,
+        }
+
+    @cached_property
+    def name(self) -> str:
+        """The hash of the spec, 16 hex digits."""
+        return name_of(self.spec)
+
+    @cached_property
+    def cell(self) -> str:
+        """The hash of what fits of other replications share with this one, the method's name included."""
+        shared = {key: value for key, value in self.spec.items() if key != "replication"}
+        return name_of({**shared, "name": self.method.name})
+
+    @cached_property
+    def settings(self) -> JSON:
+        """The agent's settings with today's defaults."""
+        return {"env": {}, "agent": described({**agent_defaults(self.method.agent), **self.method.settings})}
+
+    @cached_property
+    def traits(self) -> Mapping[str, Any]:
+        """``method``, ``agent``, ``epsilon`` if there is one, and the settings of the world."""
+        budget = {} if self.epsilon is None else {"epsilon": plain(self.epsilon)}
+        return {"method": self.method.name, "agent": self.method.agent, **budget, **plain(self.world.settings)}
+
+    @property
+    def points(self) -> list[dict[str, Any]]:
+        """The points of the method's grid."""
+        return self.method.points
+
+    @property
+    def label(self) -> str:
+        """The method, its budget and the world."""
+        budget = "" if self.epsilon is None else f" at epsilon {self.epsilon:g}"
+        return f"{self.method.name}{budget} on {as_text(self.world.settings)}"
+
+    def called(self, key: str, told: Collection[str]) -> str | None:
+        """Return the method where a figure asks for the agent."""
+        return self.method.name if key == "agent" else None
+
+    def run(self, desk: Desk) -> Ran:
+        """Fit the method at every point of its grid and count the right predictions of the test set."""
+        count = len(self.points)
+        accuracy, seconds = np.full(count, np.nan), np.full(count, np.nan)
+        reasons: list[str | None] = [None] * count
+        sample = draw(self.world, self.replication, self.shrink)
+        noise = default_rng(SeedSequence([NOISE_STREAM, int(self.name, 16)])).spawn(len(self.method.fits))
+        with one_thread(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", UNPROVEN)
+            for places, rng in zip(self.method.fits, noise, strict=True):
+                try:
+                    accuracy[places], seconds[places] = self.fitted(places, sample, rng)
+                except REFUSALS as error:
+                    for place in places:
+                        reasons[place] = sentence(error)
+        return Ran({"accuracy": accuracy, "seconds": seconds}, {"reasons": reasons})
+
+    def fitted(self, places: list[int], sample: Sample, rng: Generator) -> tuple[list[float], float]:
+        """Return the accuracy at points that share a fit, and the seconds of the fit."""
+        first, *others = [self.points[place] for place in places]
+        estimator = self.method.build(first, self.epsilon, sample.n_labels, rng)
+        start = perf_counter()
+        estimator.fit(*sample.private, *sample.public)
+        seconds = perf_counter() - start
+        changes = [{key: value for key, value in point.items() if value != first[key]} for point in others]
+        x, y = sample.test
+        fitted = [estimator, *(estimator.reprocessed(**change) for change in changes)]
+        return [float(np.mean(one.predict(x) == y)) for one in fitted], seconds
+
+    def refused(self, why: str) -> Ran:
+        """Return no numbers, and the reason for every point."""
+        nothing = np.full(len(self.points), np.nan)
+        return Ran({"accuracy": nothing, "seconds": nothing}, {"reasons": [why] * len(nothing)})

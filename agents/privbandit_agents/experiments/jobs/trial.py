@@ -1,0 +1,239 @@
+"""A trial: one agent plays one environment with one seed."""
+
+import dataclasses
+import warnings
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+
+from privbandit_agents import registry
+from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults
+from privbandit_agents.experiments.jobs.job import JSON, UNPROVEN, Desk, Ran, one_thread
+from privbandit_agents.experiments.names import (
+    as_text,
+    canonical,
+    described,
+    folder_name,
+    name_of,
+    plain,
+    short,
+    unfinished,
+    with_settings,
+)
+from privbandit_agents.experiments.store.provenance import code
+from privbandit_agents.experiments.store.results import Finished
+from privbandit_agents.play import Result, play
+from privbandit_agents.snapshots import Snapshots
+from privbandit_envs.validate import count
+from privbandit_envs.validate import seed as checked_seed
+from privbandit_envs.wrappers import RegretCurve, even_checkpoints
+
+ERRORS = ("mad", "mse")
+"""Arrays that only some results have."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Everything that the result of a play depends on but the code.
+
+    Attributes:
+        env: id of the environment, ``"namespace/Name-v0"`` or ``"package:namespace/Name-v0"``.
+        agent: a name in ``AGENTS``, or ``"package:name"`` if importing the package registers it.
+        horizon: number of users.
+        seed: of the environment; the agent's own seed is derived from it.
+        env_kwargs: keyword arguments of the environment.
+        config: settings of the agent.
+        checkpoints: how many there are, evenly spaced; ``Result.checkpoints`` has the numbers of users they stand for.
+    """
+
+    kind: ClassVar[str] = "trial"
+    unit: ClassVar[str] = "seed"
+    quantities: ClassVar[tuple[str, ...]] = ("regret", "ratio", "regret_per_round", "reward", *ERRORS)
+
+    env: str
+    agent: str
+    horizon: int
+    seed: int = 0
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    checkpoints: int = 200
+
+    def __post_init__(self) -> None:
+        """Check the ranges, and bring the settings into plain JSON."""
+        seed = checked_seed(seed=self.seed)
+        if seed is None:
+            raise ValueError("seed must be an integer >= 0; got None.")
+        keep = partial(object.__setattr__, self)
+        keep("horizon", count(horizon=self.horizon))
+        keep("seed", seed)
+        keep("env_kwargs", plain(self.env_kwargs))
+        keep("config", plain(self.config))
+        keep("checkpoints", count(checkpoints=self.checkpoints))
+
+    @property
+    def replication(self) -> int:
+        """The seed."""
+        return self.seed
+
+    @property
+    def spec(self) -> JSON:
+        """The trial as JSON values."""
+        return dataclasses.asdict(self)
+
+    @cached_property
+    def name(self) -> str:
+        """The hash of the spec, 16 hex digits."""
+        return name_of(self.spec)
+
+    @cached_property
+    def cell(self) -> str:
+        """The hash of what trials of other seeds share with this one."""
+        return name_of({key: value for key, value in self.spec.items() if key not in ("seed", "checkpoints")})
+
+    @cached_property
+    def settings(self) -> JSON:
+        """All settings with today's defaults, as JSON values."""
+        env, agent = env_defaults(self.env), agent_defaults(self.agent)
+        if "horizon" in env:
+            env = {**env, "horizon": self.horizon}
+        return {"env": described({**env, **self.env_kwargs}), "agent": described({**agent, **self.config})}
+
+    @cached_property
+    def traits(self) -> Mapping[str, Any]:
+        """``env``, ``agent``, ``horizon``, and every setting, given or by default, as ``env.KEY`` or ``agent.KEY``."""
+        env = {key: value for key, value in env_defaults(self.env).items() if key != "horizon"} | dict(self.env_kwargs)
+        agent = agent_defaults(self.agent) | dict(self.config)
+        return {
+            "env": short(self.env),
+            "agent": self.agent.rpartition(":")[2],
+            "horizon": self.horizon,
+            **{f"env.{key}": plain(value) for key, value in env.items()},
+            **{f"agent.{key}": plain(value) for key, value in agent.items()},
+        }
+
+    @property
+    def points(self) -> list[dict[str, Any]]:
+        """None: a trial has no grid."""
+        return []
+
+    @property
+    def env_label(self) -> str:
+        """The environment's id with its keyword arguments."""
+        return with_settings(self.env, self.env_kwargs)
+
+    @property
+    def agent_label(self) -> str:
+        """The agent's name with its settings."""
+        return with_settings(self.agent, self.config)
+
+    @property
+    def label(self) -> str:
+        """The agent and the environment, with their settings."""
+        return f"{self.agent_label} on {self.env_label}"
+
+    @property
+    def run_name(self) -> str:
+        """The run in TensorBoard: ``Linear-v0-dim=30/linucb-alpha=0.5/seed-3-59c1a0f7``, with the name's start."""
+        env_settings = dict(self.env_kwargs)
+        if env_defaults(self.env).get("horizon") != self.horizon:
+            env_settings["horizon"] = self.horizon
+        parts = f"{short(self.env)}-{as_text(env_settings)}", f"{self.agent}-{as_text(self.config)}"
+        return "/".join([*map(folder_name, parts), f"seed-{self.seed}-{self.name[:8]}"])
+
+    @property
+    def snapshot_label(self) -> str:
+        """What a snapshot must have been written by: the same trial, settings and code."""
+        return canonical({"trial": self.name, "settings": self.settings, "code": code()})
+
+    def called(self, key: str, told: Collection[str]) -> str | None:
+        """Return the environment or the agent, with the given settings that are not told elsewhere."""
+        if key == "env":
+            kept = {name: value for name, value in self.env_kwargs.items() if f"env.{name}" not in told}
+            return short(with_settings(self.env, kept)).replace("(", " (", 1)
+        if key == "agent":
+            kept = {name: value for name, value in self.config.items() if f"agent.{name}" not in told}
+            return f"{self.agent.rpartition(':')[2]} {as_text(kept)}".strip()
+        return None
+
+    def make_env(self) -> gym.Env[Any, Any]:
+        """Build the environment; its horizon is the trial's unless ``env_kwargs`` says otherwise.
+
+        Where a setting such as ``public_seed`` has the word "seed" for its value, it gets the trial's seed.
+        """
+        own = {key: self.seed for key, value in self.env_kwargs.items() if key.endswith("seed") and value == "seed"}
+        kwargs = {**self.env_kwargs, **own}
+        if "horizon" in env_defaults(self.env):
+            kwargs.setdefault("horizon", self.horizon)
+        return gym.make(self.env, **kwargs)
+
+    def make_agent(self, env: gym.Env[Any, Any]) -> AnyAgent:
+        """Build the agent for its environment; the result's settings say if its calibration is a published one."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", UNPROVEN)
+            return registry.make(self.agent, env, seed=self.seed, **self.config)
+
+    def run(self, desk: Desk) -> Ran:
+        """Play, with events for TensorBoard and snapshots; go on where a killed process left it."""
+        from privbandit_agents.experiments.store.board import Board  # a third of a second
+
+        env = self.make_env()
+        agent = self.make_agent(env)
+        with one_thread(), Board(desk.folder / "tensorboard" / self.run_name, agent) as board:
+
+            def watch(curve: RegretCurve) -> None:
+                board.write(curve)
+                if desk.on_checkpoint is not None:
+                    desk.on_checkpoint(curve)
+
+            snapshot = unfinished(desk.folder, self.name, "npz")
+            result = play(
+                env,
+                agent,
+                self.horizon,
+                self.seed,
+                checkpoints=even_checkpoints(self.horizon, self.checkpoints),
+                on_checkpoint=watch,
+                snapshots=Snapshots(snapshot, self.snapshot_label, desk.save_every, board),
+            )
+            board.finish(self.spec, self.settings, float(result.regret[-1]))
+        env.close()
+        return as_ran(result)
+
+    def refused(self, why: str) -> Ran | None:
+        """None: a trial that cannot run fails."""
+        return None
+
+
+def as_ran(result: Result) -> Ran:
+    """Return the arrays of a play."""
+    errors = {name: getattr(result, name) for name in ERRORS if getattr(result, name) is not None}
+    arrays = {"checkpoints": result.checkpoints.astype(np.float64), "regret": result.regret, "reward": result.reward}
+    return Ran({**arrays, **errors, "seconds": np.array([result.seconds])}, {"simulation": result.simulation})
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished trial.
+
+    Attributes:
+        trial: what was run.
+        result: what it gave.
+        provenance: versions, commit, host and date.
+    """
+
+    trial: Trial
+    result: Result
+    provenance: Mapping[str, str | None]
+
+    @classmethod
+    def of(cls, finished: Finished) -> "Outcome":
+        """Return a trial's result as ``play`` gave it."""
+        arrays = finished.arrays
+        series = arrays["checkpoints"].astype(np.int64), arrays["regret"], arrays["reward"]
+        result = Result(*series, finished.seconds, finished.notes["simulation"], *map(arrays.get, ERRORS))
+        return cls(Trial(**finished.job), result, finished.provenance)

@@ -1,0 +1,88 @@
+"""Names: hashes of jobs, the files of their results, and readable labels of settings."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LONGEST = 100
+"""Characters of a folder's name; a longer one is cut and ends in a hash."""
+CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+def canonical(value: object) -> str:
+    """Return the one JSON text of a value: keys sorted, no spaces."""
+    return CANONICAL.encode(value)
+
+
+def name_of(spec: Mapping[str, Any]) -> str:
+    """Return the name of a job: the first 16 hex digits of the SHA-256 of its spec's canonical JSON."""
+    return hashlib.sha256(canonical(spec).encode()).hexdigest()[:16]
+
+
+def result_path(folder: str | Path, name: str) -> Path:
+    """Return where the result of a job is kept."""
+    return Path(folder) / "trials" / f"{name}.json"
+
+
+def unfinished(folder: str | Path, name: str, suffix: str) -> Path:
+    """Return where a running job keeps its lock (``lock``) or its snapshot (``npz``)."""
+    return Path(folder) / "unfinished" / f"{name}.{suffix}"
+
+
+def plain(value: object) -> Any:
+    """Return a canonical JSON value: sorted keys, 1.0 written as 1, so that equal jobs hash alike."""
+    if isinstance(value, Mapping):
+        return {key: plain(value[key]) for key in sorted(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
+def is_plain(value: object) -> bool:
+    """Return whether ``plain`` turns a value into JSON."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and is_plain(inner) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str | np.ndarray | np.generic)
+
+
+def described(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Make settings JSON-serialisable; unknown values become their type's name."""
+    return {key: plain(value) if is_plain(value) else f"<{type(value).__name__}>" for key, value in settings.items()}
+
+
+def with_settings(name: str, settings: Mapping[str, Any]) -> str:
+    """Return ``"name"`` or ``"name(key=value, ...)"``; an agent loses its module."""
+    name = name if "/" in name else name.rpartition(":")[2]
+    return f"{name}({as_text(settings)})" if settings else name
+
+
+def as_text(settings: Mapping[str, Any]) -> str:
+    """Return ``"key=value, ..."``."""
+    return ", ".join(f"{key}={bare(value)}" for key, value in settings.items())
+
+
+def bare(value: object) -> str:
+    """Return a value as JSON, strings without quotes."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def short(env: str) -> str:
+    """Return an environment's label without its namespace."""
+    return re.sub(r"^[^(]*[/:]", "", env)
+
+
+def folder_name(label: str) -> str:
+    """Return a label as the name of one folder on any file system."""
+    text = re.sub(r"[^\w.=+-]+", "-", label).strip("-.")
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST - 9]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"

@@ -1,0 +1,1 @@
+"""Where jobs run: the cores of this machine, or a cluster."""

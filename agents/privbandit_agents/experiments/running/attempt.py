@@ -1,0 +1,126 @@
+"""One job: locked, run, stored; and how it ended."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from privbandit_agents.experiments.jobs.job import SAVE_EVERY, Desk, Job, Ran, told
+from privbandit_agents.experiments.jobs.trial import Outcome, Trial
+from privbandit_agents.experiments.names import result_path, unfinished
+from privbandit_agents.experiments.store.locks import BusyError, lock, started
+from privbandit_agents.experiments.store.provenance import provenance
+from privbandit_agents.experiments.store.results import Finished, known_result, write_result
+from privbandit_agents.experiments.usage import missing_module, sentence
+from privbandit_envs.files import remove_leftovers
+from privbandit_envs.wrappers import RegretCurve
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A job that raised.
+
+    Attributes:
+        job: what was run.
+        error: what went wrong, on one line.
+    """
+
+    job: Job
+    error: str
+
+    def __str__(self) -> str:
+        """Return one sentence."""
+        return f"{told(self.job)}, failed: {self.error}"
+
+
+@dataclass(frozen=True)
+class Busy:
+    """A job that another process is running."""
+
+    job: Job
+
+
+End = Finished | Failure | Busy
+
+
+def run_trial(
+    trial: Trial,
+    folder: str | Path,
+    on_checkpoint: Callable[[RegretCurve], None] | None = None,
+    *,
+    save_every: float = SAVE_EVERY,
+    wait: bool = True,
+) -> Outcome:
+    """Run a trial, or read its result back if the folder has it, or go on where a killed process left it.
+
+    Args:
+        trial: what to run.
+        folder: gets ``trials/<name>.json`` and ``tensorboard/<run name>/``; while the trial runs,
+            ``unfinished/<name>.npz`` has its last snapshot.
+        on_checkpoint: called with the curve so far at every checkpoint.
+        save_every: seconds between two snapshots.
+        wait: for another process that is running the same trial, and take its result.
+
+    Raises:
+        BusyError: another process is running the trial and ``wait`` is False.
+    """
+    return Outcome.of(run_job(trial, Desk(Path(folder), save_every, on_checkpoint), wait))
+
+
+def run_job(job: Job, desk: Desk, wait: bool = True) -> Finished:
+    """Run a job, or read its result back if the folder has it.
+
+    Raises:
+        BusyError: another process is running the job and ``wait`` is False.
+    """
+    folder = desk.folder
+    known = known_result(folder, job.name, job.settings)
+    if known is not None:
+        return known
+    again = started(folder, job.name)
+    with lock(folder, job.name, wait):
+        known = known_result(folder, job.name, job.settings)  # another process may have held the lock
+        if known is not None:
+            return known
+        snapshot = unfinished(folder, job.name, "npz")
+        if again:
+            for path in (snapshot, result_path(folder, job.name)):
+                remove_leftovers(path)
+        done = work(job, desk)
+        if done.keep:
+            write_result(folder, done)
+        snapshot.unlink(missing_ok=True)
+        return done
+
+
+def work(job: Job, desk: Desk) -> Finished:
+    """Do the work; a fit for which a package is missing gives the reason, which is not kept."""
+    try:
+        return finished(job, job.run(desk))
+    except ImportError as error:
+        refused = job.refused(missing_module(error))
+        if refused is None:
+            raise
+        return finished(job, refused, keep=False)
+
+
+def finished(job: Job, ran: Ran, keep: bool = True) -> Finished:
+    """Return what a job gave, with all that its result file holds."""
+    return Finished(job.kind, job.spec, job.settings, ran.arrays, ran.notes, provenance(), keep)
+
+
+def attempt(job: Job, folder: Path, parent: int | None, save_every: float, wait: bool) -> End:
+    """Run a job in a worker; leave at the next checkpoint if the parent process is gone."""
+    leave_if_orphaned(parent)
+    try:
+        return run_job(job, Desk(folder, save_every, lambda _: leave_if_orphaned(parent)), wait)
+    except BusyError:
+        return Busy(job)
+    except Exception as error:
+        return Failure(job, sentence(error))
+
+
+def leave_if_orphaned(parent: int | None) -> None:
+    """End this process at once if it is a worker whose parent was killed: nobody waits for what it computes."""
+    if parent is not None and parent not in (os.getpid(), os.getppid()):
+        os._exit(1)

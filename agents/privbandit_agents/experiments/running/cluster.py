@@ -1,0 +1,102 @@
+"""Workers of a Dask cluster, here or elsewhere."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from joblib import cpu_count, parallel_config
+
+from privbandit_agents.experiments.usage import UsageError, missing_module
+
+KEEP_MEMORY = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
+"""Workers of Dask give freed memory back at once unless told otherwise; numpy is two to three times slower then."""
+AHEAD = 500
+"""Tasks that a cluster elsewhere holds at a time."""
+WAIT = 60
+"""Seconds to wait for the first worker."""
+TIMEOUT = "20s"
+"""How long a scheduler may take to answer."""
+
+
+@contextmanager
+def dask_cluster(address: str | None, jobs: int | None) -> Iterator[int]:
+    """Connect to a Dask cluster, or start one on this machine; joblib uses it meanwhile.
+
+    Args:
+        address: of the scheduler; None starts a cluster here.
+        jobs: workers of a cluster started here; default: one per core.
+
+    Yields:
+        How many jobs to hand out ahead: more than there are workers, since a cluster may grow.
+
+    Raises:
+        UsageError: Dask is not installed, nobody answers, or the workers are not fit for jobs.
+    """
+    try:
+        import dask
+        from distributed import Client, LocalCluster
+    except ImportError as error:
+        raise UsageError(f"--engine dask: {missing_module(error)}") from error
+    if address is None:
+        n = jobs or cpu_count()
+        with (
+            dask.config.set(KEEP_MEMORY),
+            LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+            parallel_config(reporting(client)),
+        ):
+            yield 2 * n
+    else:
+        with connected(Client, address) as client:
+            check_workers(client, address)
+            with parallel_config(reporting(client)):
+                yield AHEAD
+
+
+def reporting(client: Any) -> Any:
+    """Return joblib's backend for Dask, with the death of a worker reported instead of waited for without end."""
+    from joblib._dask import DaskDistributedBackend
+
+    class Reporting(DaskDistributedBackend):  # type: ignore[misc]
+        async def _collect(self) -> None:
+            while self._continue:
+                async for future, result in self.waiting_futures:
+                    outcome, callback = self._results.pop(future), self._callbacks.pop(future)
+                    if future.status == "error":
+                        result = result[1]
+                        outcome.set_exception(result)
+                    else:
+                        outcome.set_result(result)
+                    callback(result)
+                await asyncio.sleep(0.01)
+
+    return Reporting(client=client)
+
+
+def connected(client: Any, address: str) -> Any:
+    """Return a client of the scheduler at an address."""
+    try:
+        return client(address, timeout=TIMEOUT)
+    except (OSError, TypeError, ValueError) as error:
+        raise UsageError(f"--address: no Dask scheduler answers at {address}: {error}") from error
+
+
+def check_workers(client: Any, address: str) -> None:
+    """Wait for the first worker of a cluster.
+
+    Raises:
+        UsageError: none comes, or there are workers that would run several jobs in one process.
+    """
+    try:
+        client.wait_for_workers(1, timeout=WAIT)
+    except TimeoutError:
+        why = f"the cluster at {address} has had no workers for {WAIT} seconds; start some: dask worker {address}."
+        raise UsageError(f"--address: {why}") from None
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    threads = max(worker["nthreads"] for worker in workers.values())
+    if threads > 1:
+        raise UsageError(
+            f"--address: a worker at {address} has {threads} threads; trials need processes of their own, so start "
+            "workers with --nthreads 1 --nworkers N."
+        )

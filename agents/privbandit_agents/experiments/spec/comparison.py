@@ -1,0 +1,148 @@
+"""Comparisons of classifiers on rows at rest: worlds x methods x budgets x replications."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from privbandit_agents.experiments.fields import Grid, Model, Positive, combinations, distinct, given_once
+from privbandit_agents.experiments.jobs.fit import Fit
+from privbandit_agents.experiments.jobs.method import Method
+from privbandit_agents.experiments.jobs.rows import World, draw
+from privbandit_agents.experiments.usage import UsageError, explained, usage_errors
+from privbandit_envs.datasets import bundled, load
+from privbandit_envs.datasets.tables import state
+from privbandit_envs.datasets.tables.sources import SOURCES
+
+SMALLEST = 10**9
+"""A divisor that leaves the fewest rows."""
+
+
+class Worlds(BaseModel):
+    """Settings of a world, lists of values under ``grid``; or all data sets that are there, with ``sources: present``.
+
+    Attributes:
+        sources: ``present``: those that come with scikit-learn, with ``n_public`` public rows but at most a quarter,
+            and those of the paper's Table 1 that are on this machine, with its own numbers.
+        grid: settings to lists of values; all combinations are worlds.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    sources: Literal["present"] | None = None
+    grid: Grid = Field(default={})
+
+    def worlds(self) -> list[World]:
+        """Return the worlds, whether or not their data are there."""
+        given = self.model_extra or {}
+        given_once(self.grid, given, "beside it.")
+        if self.sources is None:
+            return [world_of({**given, **point}) for point in combinations(self.grid)]
+        common = world_of({"source": bundled.NAMES[0], **given})
+        small = [(name, at_most(common.n_public, len(load(name).y) // 4)) for name in bundled.NAMES]
+        paper = [(name, source.n_public) for name, source in SOURCES.items()]
+        return [World(source=name, n_public=n) for name, n in (*small, *paper)]
+
+
+def world_of(settings: Mapping[str, Any]) -> World:
+    """Return a world, or say in a sentence which setting is wrong."""
+    try:
+        return World.model_validate(settings)
+    except ValidationError as error:
+        raise ValueError(f"{explained(error, World)}.") from None
+
+
+def at_most(asked: int | None, bound: int) -> int:
+    """Return the number asked for, at most the bound."""
+    return bound if asked is None else min(asked, bound)
+
+
+def absent(source: str) -> str:
+    """Return how to get a data set that is not on this machine, or nothing; nothing is downloaded."""
+    if source in bundled.NAMES or source not in SOURCES:
+        return ""
+    found = state(source)
+    return "" if "is there" in found else f"{found['to get it']}."
+
+
+class ComparisonBlock(Model):
+    """Worlds x methods x budgets x replications; methods without a budget run once."""
+
+    worlds: Annotated[list[Worlds], Field(min_length=1)]
+    methods: Annotated[list[Method], Field(min_length=1)]
+    epsilons: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
+    replications: Positive
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        distinct("method names", [method.name for method in self.methods])
+        return self
+
+
+class Comparison(Model):
+    """Blocks, run together."""
+
+    parts: Annotated[list[ComparisonBlock], Field(min_length=1)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _blocks(cls, content: object) -> Any:
+        """Take a single block as one part."""
+        return {"parts": [content]} if isinstance(content, dict) and "parts" not in content else content
+
+    def fits(self, source: str, replications: int | None = None, shrink: int = 1) -> tuple[list[Fit], list[str]]:
+        """Return the fits, after checking that all can be run, and a sentence for every data set that is not here.
+
+        Args:
+            source: the file, for error messages.
+            replications: in place of those of every block.
+            shrink: private and test rows are divided by it.
+
+        Raises:
+            UsageError: an unknown agent or setting, or no data set is here.
+        """
+        missing: dict[str, str] = {}
+        fits = {}
+        for i, block in enumerate(self.parts):
+            place = f"{source}.parts[{i}]"
+            for j, method in enumerate(block.methods):
+                with usage_errors(f"{place}.methods[{j}]"):
+                    method.check()
+            for fit in block_fits(block, place, replications or block.replications, shrink, missing):
+                fits[fit.name, fit.method.name] = fit
+        if not fits:
+            raise UsageError(f"{source}: none of its data sets is here. {' '.join(missing.values())}")
+        return list(fits.values()), list(missing.values())
+
+
+def block_fits(
+    block: ComparisonBlock, place: str, replications: int, shrink: int, missing: dict[str, str]
+) -> Iterator[Fit]:
+    """Yield the fits of a block; note the data sets that are not here."""
+    worlds: list[World] = []
+    for i, entry in enumerate(block.worlds):
+        with usage_errors(f"{place}.worlds[{i}]"):
+            worlds += [world for world in entry.worlds() if is_here(world, missing, entry.sources is None)]
+    for replication in range(replications):
+        for world in worlds:
+            for method in block.methods:
+                for epsilon in block.epsilons if method.private else [None]:
+                    yield Fit(world, method, epsilon, replication, shrink)
+
+
+def is_here(world: World, missing: dict[str, str], fetch: bool) -> bool:
+    """Return whether the data of a world can be drawn; if not, note why.
+
+    Args:
+        world: that is asked for.
+        missing: gets a sentence for a data set that is not here.
+        fetch: whether its loader may download it.
+    """
+    why = "" if fetch else absent(world.source)
+    if not why:
+        try:
+            draw(world, 0, shrink=SMALLEST)
+        except FileNotFoundError as error:
+            why = str(error)
+    if why:
+        missing[world.source] = f"{world.source} is left out: {why}"
+    return not why

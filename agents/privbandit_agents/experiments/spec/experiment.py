@@ -1,0 +1,157 @@
+"""Experiments as files: a source of jobs, the figures made of them, and the statements to check."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from privbandit_agents.experiments.fields import AS_IT_IS, Model, Positive, distinct
+from privbandit_agents.experiments.jobs.job import Job
+from privbandit_agents.experiments.spec.comparison import Comparison
+from privbandit_agents.experiments.spec.figures import FigureSpec, TableSpec
+from privbandit_agents.experiments.spec.statements import Statement, spelled_out
+from privbandit_agents.experiments.spec.sweep import Sweep, override, parse_sweep, shrunk
+from privbandit_agents.experiments.spec.yaml_text import content_of
+from privbandit_agents.experiments.usage import Place, UsageError, place_of, placed, usage_errors, validated
+from privbandit_envs.validate import one_of
+
+SCALES = ("smoke", "paper")
+DECIDING = "paper"
+
+
+class Scale(Model):
+    """What a scale changes in every part of a sweep or a comparison.
+
+    Attributes:
+        seeds: of a sweep: how many, or a list.
+        horizon: of a sweep: users of every trial.
+        checkpoints: of a sweep: points of a regret curve.
+        set: of a sweep: assignments as of ``--set``.
+        replications: of a comparison: how many.
+        shrink: the horizons of a sweep, or the private and test rows of a comparison, are divided by it.
+    """
+
+    seeds: Annotated[int | list[int] | None, AS_IT_IS] = None
+    horizon: Positive | None = None
+    checkpoints: Positive | None = None
+    set: list[str] = Field(default=[])
+    replications: Positive | None = None
+    shrink: Positive = 1
+
+
+class Scales(Model):
+    """``smoke`` shows that all of it runs; ``paper`` decides the statements."""
+
+    smoke: Scale
+    paper: Scale = Scale()
+
+
+class Experiment(Model):
+    """An experiment file.
+
+    Attributes:
+        title: one line.
+        about: citation, and what it shows.
+        sweep: trials: one block, or ``parts``.
+        offline: fits, in place of trials: one block, or ``parts``.
+        variants: names for selections of cells, which have them as the setting ``variant`` then.
+        scales: what they change in the jobs.
+        figures: what is drawn.
+        tables: what is tabulated; of fits.
+        statements: what is checked.
+    """
+
+    title: str
+    about: str
+    sweep: Annotated[Any, AS_IT_IS] = None
+    offline: Comparison | None = None
+    variants: dict[str, dict[str, Any]] = Field(default={})
+    scales: Scales
+    figures: list[FigureSpec] = Field(default=[])
+    tables: list[TableSpec] = Field(default=[])
+    statements: list[Statement] = Field(default=[])
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.sweep is None) == (self.offline is None):
+            raise ValueError(f"needs either sweep or offline; got {'none' if self.sweep is None else 'both'}")
+        if self.tables and self.offline is None:
+            raise ValueError("tables are of fits; a sweep has none")
+        distinct("names of figures", [figure.name for figure in self.figures])
+        distinct("names of tables", ["table", "verdicts", *(table.name for table in self.tables)])
+        foreign = {"replications"} if self.offline is None else {"seeds", "horizon", "checkpoints", "set"}
+        for name, scale in zip(SCALES, (self.scales.smoke, self.scales.paper), strict=True):
+            if given := sorted(foreign & scale.model_fields_set):
+                raise ValueError(f"scales.{name}.{given[0]} is for {'offline' if self.offline is None else 'a sweep'}")
+        return self
+
+    def scaled(self, scale: str) -> Scale:
+        """Return what a scale changes."""
+        with usage_errors("--scale"):
+            chosen: Scale = getattr(self.scales, one_of(SCALES, scale=scale))
+        return chosen
+
+    def jobs(self, scale: str, assignments: Sequence[str] = (), source: str = "") -> tuple[Sequence[Job], list[str]]:
+        """Return the jobs at a scale, and a sentence for every data set that is not here.
+
+        Args:
+            scale: ``smoke`` or ``paper``.
+            assignments: changes of a sweep's settings, as of ``--set``.
+            source: the file, for error messages.
+
+        Raises:
+            UsageError: the jobs or the scale are wrong.
+        """
+        chosen = self.scaled(scale)
+        if self.offline is None:
+            sweep = self.sweep_at(scale, source)
+            changed = override(sweep, list(assignments)) if assignments else sweep
+            return changed.trials(f"{source}: sweep"), []
+        if assignments:
+            raise UsageError(f"--set is for sweeps; {source} compares offline: change a copy of the file.")
+        return self.offline.fits(f"{source}: offline", chosen.replications, chosen.shrink)
+
+    def sweep_at(self, scale: str, source: str = "") -> Sweep:
+        """Return the sweep at a scale."""
+        chosen = self.scaled(scale)
+        sweep = parse_sweep(self.sweep, f"{source}: sweep" if source else "sweep")
+        with usage_errors(source or "the experiment"), placed(f"scales.{scale}"):
+            given = {"horizon": chosen.horizon, "seeds": chosen.seeds, "checkpoints": chosen.checkpoints}
+            return override(shrunk(sweep, chosen.shrink), chosen.set, **given)
+
+
+def library() -> dict[str, Path]:
+    """Return the experiments that come with the package: name to file."""
+    return {path.stem: path for path in sorted((Path(__file__).parents[1] / "library").glob("*.yaml"))}
+
+
+def find_experiment(name: str) -> Path:
+    """Return the file of a shipped experiment, or of one's own if the name ends in ``.yaml``."""
+    if name.endswith((".yaml", ".yml")):
+        return Path(name)
+    with usage_errors("reproduce"):
+        return library()[one_of(library(), experiment=name)]
+
+
+def read_experiment(path: str | Path) -> Experiment:
+    """Read an experiment file.
+
+    Raises:
+        UsageError: it cannot be read, or is not an experiment; the message names the place and the nearest valid key.
+    """
+    path = Path(path)
+    return parse_experiment(content_of(path), path.name)
+
+
+def parse_experiment(content: Any, source: str) -> Experiment:
+    """Check what an experiment file says."""
+    if isinstance(content, dict) and "statements" in content:
+        content = {**content, "statements": spelled_out(content["statements"], source)}
+
+    def named(place: Place) -> str:
+        if place[:1] != ("statements",) or len(place) == 1:
+            return place_of(place)
+        return f"{content['statements'][place[1]]['place']}.{place_of(place[2:])}".removesuffix(".the file")
+
+    return validated(Experiment, content, source, named)

@@ -1,0 +1,101 @@
+"""Measures as a file says them: numbers that a statement bounds, each a function of means over replications."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from privbandit_agents.experiments.fields import Model, OneOf, Real, Users
+
+Quantity = Literal["regret", "ratio", "regret_per_round", "reward", "mad", "mse", "accuracy", "seconds"]
+"""Of trials: cumulative regret; that over uniform's in the same environment; regret per user; reward per user; mean
+absolute and mean squared error of the predicted mean rewards. Of fits: accuracy; seconds of one fit."""
+Pick = Literal["best", "honest"]
+"""The point of a fit's grid: the one of the best mean; or chosen on one half of the replications and scored on the
+other, both ways."""
+Axes = Literal["log", "semilog", "linear"]
+"""``log``: log y against log x; ``semilog``: y against log x; ``linear``: y against x."""
+
+
+class Selection(BaseModel):
+    """A cell by its settings, and what is read of it.
+
+    Trials have ``agent``, ``env``, ``horizon``, ``agent.KEY`` and ``env.KEY``; fits ``method``, ``agent``, ``epsilon``
+    and the settings of the world.
+
+    Attributes:
+        y: the quantity; default: regret of a trial, accuracy of a fit.
+        at: users, or a fraction of the horizon, when a trial is read; default: the horizon.
+        pick: the point of a fit's grid; default: ``best``.
+        fixed: values of the grid; the pick is among the points that have them.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    y: Quantity | None = None
+    at: Users = 1.0
+    pick: Pick = "best"
+    fixed: dict[str, Any] = Field(default={})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the cell must have."""
+        return self.model_extra or {}
+
+
+class Slope(Model):
+    """A least-squares slope along the users of one cell, or along the cells that differ in one setting.
+
+    Attributes:
+        of: one cell, or all those of a line.
+        against: ``users``, or a setting by which cells are selected.
+        start: ``from`` in a file; users or a fraction of the horizon (default: a tenth), or a value of the setting.
+        end: ``to`` in a file; default: the last.
+        axes: which axes are logarithmic.
+    """
+
+    of: Selection
+    against: str = "users"
+    start: Annotated[Real | None, Field(alias="from")] = None
+    end: Annotated[Real | None, Field(alias="to")] = None
+    axes: Axes = "log"
+
+
+class Lead(Model):
+    """The least lead of one line over the best of others along a key: the statement holds at every value."""
+
+    of: Selection
+    over: Annotated[list[Selection], Field(min_length=1)]
+    along: str
+
+
+class Steps(Model):
+    """A line: the cells of a selection along a key, which is a setting of cells or one of a fit's grid."""
+
+    of: Selection
+    along: str
+
+
+Pair = Annotated[list[Selection], Field(min_length=2, max_length=2)]
+
+
+class Measure(OneOf):
+    """One number.
+
+    Attributes:
+        mean: of a cell, over replications.
+        ratio: of two means.
+        difference: of two means.
+        slope: of a line.
+        lead: the least over the values of a key.
+        least_step: of the means of a line from one value to the next; at least 0 if it never falls.
+        greatest_step: likewise; at most 0 if it never rises.
+        peak: the value of the key at which the line is highest.
+    """
+
+    mean: Selection | None = None
+    ratio: Pair | None = None
+    difference: Pair | None = None
+    slope: Slope | None = None
+    lead: Lead | None = None
+    least_step: Steps | None = None
+    greatest_step: Steps | None = None
+    peak: Steps | None = None

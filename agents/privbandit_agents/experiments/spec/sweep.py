@@ -1,0 +1,280 @@
+"""From a YAML file or a command line to trials, with every mistake named in one sentence."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import gymnasium as gym
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from privbandit_agents import registry
+from privbandit_agents.experiments.fields import Grid, Model, Points, Positive, Seeds, combinations, given_once
+from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults
+from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.spec.yaml_text import content_of, filled, from_yaml
+from privbandit_agents.experiments.usage import Place, UsageError, place_of, usage_errors, validated
+from privbandit_envs import BanditEnv
+from privbandit_envs.validate import did_you_mean, one_of
+
+
+class Entry(BaseModel):
+    """Something with settings beside its name; ``grid`` maps settings to lists, all combinations are run."""
+
+    model_config = ConfigDict(extra="allow")
+    grid: Grid = Field(default={})
+
+    @model_validator(mode="after")
+    def _given_once(self) -> Self:
+        given_once(self.grid, self.model_extra or {})
+        return self
+
+    @property
+    def points(self) -> list[dict[str, Any]]:
+        """The settings, one dict for each combination of the grid."""
+        return [{**(self.model_extra or {}), **point} for point in combinations(self.grid)]
+
+
+class EnvEntry(Entry):
+    """An environment: its id, and keyword arguments beside it; ``horizon`` in the grid is the trials'."""
+
+    id: str
+
+
+class AgentEntry(Entry):
+    """An agent: its name, and settings beside it; ``$horizon`` for a value stands for the trial's horizon."""
+
+    name: str
+
+
+class Block(Model):
+    """Environments x agents x seeds; ``checkpoints`` is how many points the regret curve of a trial has."""
+
+    envs: Annotated[list[EnvEntry], Field(min_length=1)]
+    agents: Annotated[list[AgentEntry], Field(min_length=1)]
+    seeds: Seeds = Field(default=[0])
+    horizon: Positive | None = None
+    checkpoints: Points = 200
+
+
+class Sweep(Model):
+    """Blocks, run together."""
+
+    parts: Annotated[list[Block], Field(min_length=1)]
+
+    def trials(self, source: str = "") -> list[Trial]:
+        """Return the trials, each once, after checking that all can be run.
+
+        Args:
+            source: the file, for error messages.
+
+        Raises:
+            UsageError: an unknown name, a value out of range, or an agent that cannot play an environment.
+        """
+        found = {trial.name: trial for i, block in enumerate(self.parts) for trial in block_trials(block, i, source)}
+        return list(found.values())
+
+
+def bundled() -> dict[str, Path]:
+    """Return the sweeps that come with the package: name to file."""
+    return {path.stem: path for path in sorted(Path(__file__).parents[1].glob("*.yaml"))}
+
+
+def named_sweep(name: str) -> Sweep:
+    """Return a bundled sweep."""
+    with usage_errors("run"):
+        path = bundled()[one_of(bundled(), experiment=name)]
+    return read_sweep(path)
+
+
+def pairs_sweep(envs: list[str], agents: list[str]) -> Sweep:
+    """Return the sweep of every agent in every environment."""
+    if not (envs and agents):
+        raise UsageError("run needs --env and --agent, or an experiment such as demo; `privbandit list` shows all.")
+    return parse_sweep({"envs": [{"id": id} for id in envs], "agents": [{"name": name} for name in agents]})
+
+
+def read_sweep(path: str | Path) -> Sweep:
+    """Read a YAML file: one block, or a list of blocks under ``parts``.
+
+    A block ``include: other.yaml`` stands for the blocks of that file, which lies beside this one; the other keys of
+    the block replace theirs.
+
+    Raises:
+        UsageError: it cannot be read, or is not a sweep; the message names the place and the nearest valid key.
+    """
+    return parse_sweep(included(Path(path)), Path(path).name)
+
+
+def included(path: Path, within: tuple[Path, ...] = ()) -> Any:
+    """Return what a YAML file says, with its includes in place.
+
+    Args:
+        path: of the file.
+        within: the files that include it, the outermost first.
+    """
+    path = path.resolve()
+    if path in within:
+        raise UsageError(f"{path.name} includes itself: {' -> '.join(file.name for file in (*within, path))}.")
+    content = content_of(path)
+    blocks = content.get("parts", [content]) if isinstance(content, dict) else None
+    if not isinstance(blocks, list) or not any(isinstance(block, dict) and "include" in block for block in blocks):
+        return content
+    return {**content, "parts": list(chain.from_iterable(resolved(block, path, within) for block in blocks))}
+
+
+def resolved(block: object, path: Path, within: tuple[Path, ...]) -> list[Any]:
+    """Return the blocks that a block stands for."""
+    if not isinstance(block, dict) or "include" not in block:
+        return [block]
+    other = block["include"]
+    if not isinstance(other, str):
+        raise UsageError(f"{path.name}: include: the name of a YAML file is needed; got {other!r}.")
+    content = included(path.parent / other, (*within, path))
+    inner = content["parts"] if isinstance(content, dict) and "parts" in content else [content]
+    if not isinstance(inner, list):
+        raise UsageError(f"{other}: parts must be a list of blocks; got {inner!r}.")
+    changes = {key: value for key, value in block.items() if key != "include"}
+    return [{**one, **changes} if isinstance(one, dict) else one for one in inner]
+
+
+def parse_sweep(content: object, source: str = "") -> Sweep:
+    """Check what a YAML file or the command line says."""
+    single = isinstance(content, dict) and "parts" not in content
+    hidden = 2 if single or not source else 0  # parts[0] is not what the file says
+
+    def named(place: Place) -> str:
+        return place_of(place[hidden:])
+
+    return validated(Sweep, {"parts": [content]} if single else content, source, named)
+
+
+def block_trials(block: Block, part: int, source: str) -> Iterator[Trial]:
+    """Yield the trials of a block, checked: environments x agents x seeds."""
+    envs = [
+        (i, entry.id, given, "horizon" in entry.grid) for i, entry in enumerate(block.envs) for given in entry.points
+    ]
+    agents = [(j, entry.name, given) for j, entry in enumerate(block.agents) for given in entry.points]
+    for i, env_id, given, own_horizon in envs:
+        with usage_errors(f"{source}: parts[{part}].envs[{i}]" if source else env_id):
+            asked = given.pop("horizon") if own_horizon else block.horizon
+            kwargs = changed(given, env_defaults(env_id))
+            horizon = horizon_of(env_id, kwargs, asked)
+            env = Trial(env_id, "uniform", horizon, env_kwargs=kwargs).make_env()
+            check_bandit(env)
+        for j, name, settings in agents:
+            with usage_errors(f"{source}: parts[{part}].agents[{j}]" if source else name):
+                config = checked_config(name, filled(settings, {"horizon": horizon}), env_id, env)
+                trial = Trial(env_id, name, horizon, 0, kwargs, config, block.checkpoints)
+                trial.make_agent(env)
+                assert trial.name  # the settings are JSON
+            yield from (replace(trial, seed=seed) for seed in block.seeds)
+        env.close()
+
+
+def check_bandit(env: gym.Env[Any, Any]) -> None:
+    """Raise if an environment that is not a BanditEnv does not report what agents and curves need."""
+    if isinstance(env.unwrapped, BanditEnv):
+        return
+    env.reset(seed=0)
+    info = env.step(env.action_space.sample())[4]
+    missing = [repr(key) for key in ("feedback", "regret") if key not in info]
+    if missing:
+        raise ValueError(f"not a bandit: the info of a step has no {' and no '.join(missing)}.")
+
+
+def horizon_of(id: str, kwargs: dict[str, Any], asked: int | None) -> int:
+    """Return the number of users: what was asked for, or the environment's own horizon."""
+    horizon = asked or kwargs.get("horizon", env_defaults(id).get("horizon"))
+    if horizon is None:
+        raise ValueError("the environment has no horizon of its own; give one.")
+    if "horizon" in kwargs and horizon > kwargs["horizon"]:
+        raise ValueError(f"horizon must be at most the environment's {kwargs['horizon']}; got {horizon}.")
+    return int(horizon)
+
+
+def checked_config(name: str, given: dict[str, Any], env_id: str, env: gym.Env[Any, Any]) -> dict[str, Any]:
+    """Return the settings that are not defaults, or raise if they are wrong or the agent cannot play."""
+    if "seed" in given:
+        raise ValueError("an agent's seed is derived from the trial's; give seeds instead.")
+    defaults = agent_defaults(name)
+    registry.settings_of(name, given)
+    if not registry.can_play(name, env):
+        needs = registry.find(name).load().plays(*registry.spaces_of(env)) or "environments with public data"
+        raise ValueError(f"cannot play {env_id}; it plays {needs}.")
+    return changed(given, defaults)
+
+
+def changed(given: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that differ from their defaults, so that saying a default changes nothing."""
+    return {key: value for key, value in given.items() if key not in defaults or value != defaults[key]}
+
+
+def override(sweep: Sweep, assignments: list[str], **given: Any) -> Sweep:
+    """Return the sweep with ``--set`` assignments and with values that replace those of every block.
+
+    Args:
+        sweep: left as it is.
+        assignments: ``"env.key=value"``, ``"agent.key=value"`` (every agent that has the setting) or
+            ``"linucb.key=value"``.
+        **given: fields of Block; None leaves them.
+    """
+    content = sweep.model_dump()
+    for block in content["parts"]:
+        block.update({key: value for key, value in given.items() if value is not None})
+        if given.get("horizon") is not None:
+            for env in block["envs"]:
+                env["grid"].pop("horizon", None)
+    for assignment in assignments:
+        assign(content["parts"], assignment)
+    return parse_sweep(content)
+
+
+def shrunk(sweep: Sweep, divisor: int) -> Sweep:
+    """Return a sweep whose blocks have a fraction of their horizons."""
+    if divisor == 1:
+        return sweep
+    content = sweep.model_dump()
+    for i, block in enumerate(content["parts"]):
+        grids = [env["grid"] for env in block["envs"] if "horizon" in env["grid"]]
+        if block["horizon"] is None and len(grids) < len(block["envs"]):
+            raise ValueError(f"shrink needs the horizon of every part; parts[{i}] has none.")
+        if block["horizon"] is not None:
+            block["horizon"] = max(1, block["horizon"] // divisor)
+        for grid in grids:
+            grid["horizon"] = [max(1, horizon // divisor) for horizon in grid["horizon"]]
+    return parse_sweep(content)
+
+
+def assign(blocks: list[dict[str, Any]], assignment: str) -> None:
+    """Carry out one ``--set``."""
+    name, equals, text = assignment.partition("=")
+    target, dot, key = name.strip().rpartition(".")
+    if not (equals and dot and target and key):
+        raise UsageError(f"--set takes env.key=value, agent.key=value or <agent>.key=value; got {assignment!r}.")
+    with usage_errors(f"--set {name}"):
+        value = from_yaml(text)
+        kind, identity = ("env", "id") if target == "env" else ("agent", "name")
+        if key == identity:
+            raise ValueError(f"{key!r} says which {kind} it is and is no setting; choose with --{kind}.")
+        entries = [entry for block in blocks for entry in block[f"{kind}s"]]
+        if target not in ("env", "agent"):
+            one_of(dict.fromkeys(entry["name"] for entry in entries), agent=target)
+            chosen = [entry for entry in entries if entry["name"] == target]
+        else:
+            chosen = having(entries, key, target)
+        for entry in chosen:
+            entry[key] = value
+            entry["grid"] = {name: values for name, values in entry["grid"].items() if name != key}
+
+
+def having(entries: list[dict[str, Any]], key: str, kind: str) -> list[dict[str, Any]]:
+    """Return the environments or agents that have a setting; raise if none has."""
+    defaults_of: Callable[[str], dict[str, Any]] = env_defaults if kind == "env" else agent_defaults
+    known = [(entry, defaults_of(entry["id" if kind == "env" else "name"])) for entry in entries]
+    chosen = [entry for entry, defaults in known if key in defaults]
+    if not chosen:
+        near = did_you_mean(key, {name for _, defaults in known for name in defaults})
+        raise ValueError(f"no {kind} here has a setting {key!r}{near}.")
+    return chosen

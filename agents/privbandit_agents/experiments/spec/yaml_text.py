@@ -1,0 +1,82 @@
+"""YAML 1.2 as people write it: ``1e-3`` is a number, ``1:30`` and dates are text, a repeated key is a mistake."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import DuplicateKeyError, SafeConstructor
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from privbandit_agents.experiments.names import bare
+from privbandit_agents.experiments.usage import UsageError
+from privbandit_envs.validate import did_you_mean
+
+
+class Constructor(SafeConstructor):
+    """Leaves dates as they are written."""
+
+
+Constructor.add_constructor("tag:yaml.org,2002:timestamp", SafeConstructor.construct_yaml_str)
+
+
+def from_yaml(text: str) -> Any:
+    """Parse a YAML text: a scalar, a list or a whole file.
+
+    Raises:
+        ValueError: it is not YAML; the message is one sentence with the line.
+    """
+    reader = YAML(typ="safe", pure=True)
+    reader.Constructor = Constructor
+    try:
+        return reader.load(text)
+    except MarkedYAMLError as error:
+        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ValueError(f"{problem_of(error)}{line}.") from None
+    except RecursionError:
+        raise ValueError("it is nested too deep, or in itself.") from None
+    except YAMLError as error:
+        raise ValueError(f"not YAML: {' '.join(str(error).split())}.") from None
+
+
+def problem_of(error: MarkedYAMLError) -> str:
+    """Return what is wrong, without the place."""
+    if isinstance(error, DuplicateKeyError):
+        key = str(error.problem).partition('"')[2].partition('"')[0]
+        return f"key {key!r} is given twice"
+    return str(error.problem)
+
+
+def content_of(path: Path) -> Any:
+    """Return what a YAML file says.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        return from_yaml(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path.name} cannot be read: {error}") from None
+
+
+def filled(content: object, values: Mapping[str, Any]) -> Any:
+    """Return content with values in place of ``$name``: a text that is one name becomes the value itself.
+
+    Raises:
+        ValueError: an unknown name; the message has the nearest one.
+    """
+    if isinstance(content, Mapping):
+        return {key: filled(inner, values) for key, inner in content.items()}
+    if isinstance(content, list):
+        return [filled(inner, values) for inner in content]
+    if not isinstance(content, str) or "$" not in content:
+        return content
+    try:
+        if content[1:] in values and content[0] == "$":
+            return values[content[1:]]
+        return Template(content).substitute({key: bare(value) for key, value in values.items()})
+    except KeyError as error:
+        name = str(error.args[0])
+        known = ", ".join(f"${key}" for key in values)
+        raise ValueError(f"there is no value for ${name}{did_you_mean(name, values)}; there is {known}.") from None

@@ -1,0 +1,1 @@
+"""What is kept of a job: its result, its events, its lock, and where it comes from."""

@@ -1,0 +1,244 @@
+"""TensorBoard events of trials, and the overview of a board: never an event per round."""
+
+import json
+import os
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from crc32c import crc32c
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.plugins.custom_scalar import layout_pb2
+from tensorboard.plugins.custom_scalar import metadata as custom_scalars
+from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
+from tensorboard.plugins.hparams import metadata as hparams
+
+from privbandit_agents.base.agent import AnyAgent
+from privbandit_envs.wrappers import RegretCurve
+
+FINAL_REGRET = "final/regret"
+EVENTS = "events.out.tfevents.*"
+CHARTS = {
+    "regret": "regret/cumulative",
+    "regret per round": "regret/per_round",
+    "mean reward": "reward/mean",
+    "epsilon spent": "privacy/epsilon_spent",
+    "rounds per second": "speed/rounds_per_s",
+}
+LIVE = 2.0
+"""Seconds that events may wait in memory."""
+
+
+class EventFile:
+    """The one event file of a run; an earlier one is replaced.
+
+    Events are written in the calling thread, so that a full disk is an error there.
+
+    Args:
+        folder: of this run alone.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Remove old events and open the file."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob(EVENTS):
+            old.unlink(missing_ok=True)
+        self._file = (folder / f"{EVENTS[:-1]}{time.time():.0f}.{os.getpid()}").open("wb")
+        self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
+
+    def __enter__(self) -> Self:
+        """Return the file itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Write out what is waiting, and close the file."""
+        self._file.close()
+
+    def add(self, summary: Summary, step: int = 0, at: float | None = None) -> None:
+        """Add one event.
+
+        Args:
+            summary: what happened.
+            step: number of users served.
+            at: seconds since the epoch; default: now.
+        """
+        self._write(Event(wall_time=time.time() if at is None else at, step=step, summary=summary))
+
+    def scalars(self, values: Mapping[str, float], step: int, at: float | None = None) -> None:
+        """Add numbers under their tags."""
+        pairs = [Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
+        self.add(Summary(value=pairs), step, at)
+
+    def _write(self, event: Any) -> None:
+        data = event.SerializeToString()
+        length = struct.pack("<Q", len(data))
+        self._file.write(length + checked(length) + data + checked(data))
+
+    def flush(self) -> None:
+        """Let readers see what was added."""
+        self._file.flush()
+
+
+def checked(data: bytes) -> bytes:
+    """Return the checksum that follows data in a file of records, as TensorFlow's format has it."""
+    crc = crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+class Board:
+    """Writes the events of one trial.
+
+    Tags, with the number of users served as step:
+        ``regret/cumulative``: pseudo-regret so far.
+        ``regret/per_round``: pseudo-regret per user since the last checkpoint.
+        ``reward/mean``: reward per user so far.
+        ``privacy/epsilon_spent``: by the agent's ledger; 0 for agents without one.
+        ``speed/rounds_per_s``: users per second so far.
+        ``final/regret``: once, at the end; the metric of the hparams tab.
+
+    Args:
+        folder: of this trial alone.
+        agent: the one that plays.
+    """
+
+    def __init__(self, folder: Path, agent: AnyAgent) -> None:
+        """Open the file; nothing is written yet."""
+        self._file = EventFile(folder)
+        self._ledger = getattr(agent, "ledger", None)
+        self._rows: list[tuple[float, int, float, float, float, float]] = []
+        self._written = 0
+        self._started = self._flushed = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        """Return the board itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Write out what is waiting, and close the file."""
+        with self._file:
+            self.flush()
+
+    def write(self, curve: RegretCurve) -> None:
+        """Note the checkpoint that the curve has just passed; what was noted is written out now and then."""
+        now, clock = curve.passed - 1, time.perf_counter()
+        users, regret, reward = int(curve.checkpoints[now]), float(curve.regret[now]), float(curve.reward[now])
+        spent = 0.0 if self._ledger is None else self._ledger.spent_epsilon()
+        self._rows.append((time.time(), users, regret, reward, spent, clock - self._started))
+        if clock - self._flushed > LIVE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write out the checkpoints that are waiting."""
+        for place in range(self._written, len(self._rows)):
+            at, users, regret, reward, spent, seconds = self._rows[place]
+            _, users_before, regret_before, *_ = self._rows[place - 1] if place else (0.0, 0, 0.0)
+            values = {
+                "regret/cumulative": regret,
+                "regret/per_round": (regret - regret_before) / (users - users_before),
+                "reward/mean": reward / users,
+                "privacy/epsilon_spent": spent,
+                "speed/rounds_per_s": users / seconds,
+            }
+            self._file.scalars(values, users, at)
+        self._written, self._flushed = len(self._rows), time.perf_counter()
+        self._file.flush()
+
+    def state(self) -> list[Any]:
+        """Return the checkpoints noted so far, as JSON values."""
+        return list(self._rows)
+
+    def restore(self, rows: list[Any]) -> None:
+        """Take over the checkpoints of the process that began the trial, and its clock."""
+        self._rows = [tuple(row) for row in rows]
+        self._started -= self._rows[-1][-1] if self._rows else 0.0
+
+    def finish(self, spec: Mapping[str, Any], settings: Mapping[str, Any], regret: float) -> None:
+        """Write the hparams entry of the finished trial, with the settings that are defaults."""
+        self.flush()
+        self._file.add(session_start(flat({**spec, "env_kwargs": settings["env"], "config": settings["agent"]})))
+        self._file.add(session_end())
+        self._file.scalars({FINAL_REGRET: regret}, spec["horizon"])
+
+
+def flat(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a trial's settings as one flat table: numbers and booleans as they are, the rest as text."""
+    settings = {f"env.{key}": value for key, value in spec["env_kwargs"].items()}
+    settings |= {f"agent.{key}": value for key, value in spec["config"].items()}
+    settings |= {key: spec[key] for key in ("env", "agent", "horizon", "seed")}
+    plain = (bool, int, float, str)
+    said = {key: value for key, value in settings.items() if value is not None}
+    return {key: value if isinstance(value, plain) else json.dumps(value) for key, value in said.items()}
+
+
+def session_start(settings: Mapping[str, Any]) -> Summary:
+    """Return the hparams entry of a trial: its settings."""
+    info = plugin_data_pb2.SessionStartInfo()
+    for key, value in settings.items():
+        setattr(info.hparams[key], f"{kind_of(value)}_value", value)
+    return hparams_summary(hparams.SESSION_START_INFO_TAG, session_start_info=info)
+
+
+def session_end() -> Summary:
+    """Return the entry that says that a trial is finished."""
+    info = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS)
+    return hparams_summary(hparams.SESSION_END_INFO_TAG, session_end_info=info)
+
+
+def kind_of(value: object) -> str:
+    """Return what TensorBoard calls the type of a setting."""
+    return "bool" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
+
+
+def columns(settings: list[dict[str, Any]]) -> Summary:
+    """Return the hparams entry that names the columns, what any trial sets, and the metric."""
+    kinds: dict[str, set[str]] = {}
+    for one in settings:
+        for key, value in one.items():
+            kinds.setdefault(key, set()).add(kind_of(value))
+    types = {"bool": api_pb2.DATA_TYPE_BOOL, "number": api_pb2.DATA_TYPE_FLOAT64, "string": api_pb2.DATA_TYPE_STRING}
+    known = {key: types[min(kind)] if len(kind) == 1 else api_pb2.DATA_TYPE_UNSET for key, kind in kinds.items()}
+    infos = [api_pb2.HParamInfo(name=key, type=kind) for key, kind in known.items()]
+    metric = api_pb2.MetricInfo(name=api_pb2.MetricName(tag=FINAL_REGRET), display_name="final regret")
+    experiment = api_pb2.Experiment(hparam_infos=infos, metric_infos=[metric])
+    return hparams_summary(hparams.EXPERIMENT_TAG, experiment=experiment)
+
+
+def hparams_summary(tag: str, **content: Any) -> Summary:
+    """Return a message to TensorBoard's hparams plugin."""
+    metadata = hparams.create_summary_metadata(plugin_data_pb2.HParamsPluginData(**content))
+    return Summary(value=[Summary.Value(tag=tag, metadata=metadata, tensor=hparams.NULL_TENSOR)])
+
+
+def layout() -> Summary:
+    """Return the layout of the custom scalars tab: a chart for each tag, with all trials in it."""
+    charts = [
+        layout_pb2.Chart(title=title, multiline=layout_pb2.MultilineChartContent(tag=[f"^{tag}$"]))
+        for title, tag in CHARTS.items()
+    ]
+    content = layout_pb2.Layout(category=[layout_pb2.Category(title="trials", chart=charts)]).SerializeToString()
+    value = Summary.Value(
+        tag=custom_scalars.CONFIG_SUMMARY_TAG,
+        metadata=custom_scalars.create_summary_metadata(),
+        tensor=TensorProto(dtype="DT_STRING", string_val=[content]),
+    )
+    return Summary(value=[value])
+
+
+def write_overview(folder: Path, specs: Sequence[Mapping[str, Any]], pictures: Sequence[Path]) -> None:
+    """Write the run ``overview`` of a board: how its charts are laid out, the columns of hparams, and the figures.
+
+    Args:
+        folder: of the whole board.
+        specs: of its trials.
+        pictures: PNG files, shown as images under their names.
+    """
+    with EventFile(folder / "overview") as file:
+        file.add(layout())
+        file.add(columns([flat(spec) for spec in specs]))
+        for path in pictures:
+            image = Summary.Image(encoded_image_string=path.read_bytes())
+            file.add(Summary(value=[Summary.Value(tag=f"figures/{path.stem}", image=image)]))

@@ -1,0 +1,41 @@
+"""One process at a time works on a job, whoever started it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from privbandit_agents.experiments.names import result_path, unfinished
+
+WITHOUT_END, AT_ONCE = -1.0, 0.0
+
+
+class BusyError(RuntimeError):
+    """Another process is running the job."""
+
+
+@contextmanager
+def lock(folder: str | Path, name: str, wait: bool = True) -> Iterator[None]:
+    """Hold a job; the system releases the lock when the process ends, however it ends.
+
+    The lock file is removed once the result is there: whoever gets the lock afterwards finds the result.
+
+    Raises:
+        BusyError: another process holds it and ``wait`` is False.
+    """
+    path = unfinished(folder, name, "lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(path, timeout=WITHOUT_END if wait else AT_ONCE):
+            yield
+    except Timeout:
+        raise BusyError(f"another process is running job {name}.") from None
+    if result_path(folder, name).exists():
+        with suppress(OSError):
+            path.unlink()
+
+
+def started(folder: str | Path, name: str) -> bool:
+    """Return whether a process began the job and did not finish it."""
+    return unfinished(folder, name, "lock").exists()

@@ -1,0 +1,105 @@
+"""Settings of LPLR, and its two presets."""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from privbandit_agents.base.settings import (
+    Above,
+    Budget,
+    Calibration,
+    Count,
+    Growth,
+    NonNegative,
+    Open01,
+    Positive,
+    Settings,
+)
+from privbandit_agents.local.layered.report import Release
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "practical": {
+        "oracle": "shared", "width": "difference", "confidence": "analytic", "gamma": math.sqrt(2), "carry": True,
+    },
+    "published": {
+        "oracle": "per-arm", "width": "sum", "confidence": "published", "gamma": math.e, "carry": False,
+    },
+}  # fmt: skip
+FROM_PRESET: Any = None
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Settings of LPLR; None is what the preset says.
+
+    Attributes:
+        epsilon: privacy budget alpha of every user's report, > 0; infinity adds no noise.
+        preset: ``"practical"`` has one theta for all arms and epochs, and widths of differences; ``"published"`` has
+            the structure of the paper and the constants of its theorems.
+        calibration: ``"correct"``, or ``"published"`` for the paper's noise, which is not private.
+        release: ``"hemisphere"``, ``"bin-cap"``, ``"laplace"``, or ``"wishart-difference"`` (Laplace noise on the
+            moment, a difference of Wishart matrices on the matrix; half of epsilon each).
+        oracle: ``"shared"`` by all arms, or one ``"per-arm"``.
+        width: an arm is eliminated by the width of the ``"difference"`` to another one, or by the ``"sum"`` of both
+            widths.
+        confidence: ``"analytic"`` widths, from the variance of the release; or ``"published"`` ones (Algorithm 5), for
+            which half of the users are set aside.
+        carry: whether to keep the evidence of earlier epochs and eliminate by the latest estimate. Without it every
+            epoch begins anew, and all epochs' estimates eliminate, as in Algorithm 1. Needs analytic widths.
+        gamma: ratio of the norms of neighbouring bins, > 1; M = ceil(ln T / (2 ln gamma)) bins a layer. The paper's
+            beta is ln gamma / ln T.
+        z: analytic widths in standard deviations, > 0; 1.5 covers about 87 % of the design offline, 2 covers 95 %.
+        kappa: a direction is regressed on if its eigenvalue exceeds the largest one of noise alone by so many standard
+            deviations, >= 0.
+        bins: at most so many bins of a layer are active, >= 1; the paper's M^h are too many to report on.
+        kappas: kappa_1, kappa_1', kappa_2, kappa_3 of published widths; None: what the lemmas ask for.
+        first: users of the first epoch, >= 1; the horizon makes it the whole run.
+        growth: of the epochs, > 1.
+        share: share of an epoch's users that report on layer 1, in (0, 1); the other layers share the rest evenly.
+        weight: of v v' beside y v in a report on layer 1, > 0.
+        deep_weight: the same on the deeper layers.
+        cross: of v q' beside y v in a report on the deeper layers, > 0.
+        horizon: number of users T.
+    """
+
+    epsilon: Budget = 1.0
+    preset: Literal["practical", "published"] = "practical"
+    calibration: Calibration = "correct"
+    release: Release = "hemisphere"
+    oracle: Literal["shared", "per-arm"] = FROM_PRESET
+    width: Literal["sum", "difference"] = FROM_PRESET
+    confidence: Literal["analytic", "published"] = FROM_PRESET
+    carry: bool = FROM_PRESET
+    gamma: Annotated[float, Above(1)] = FROM_PRESET
+    z: Positive = 1.5
+    kappa: NonNegative = 3.0
+    bins: Count = 32
+    kappas: tuple[float, float, float, float] | None = None
+    first: Count = 500
+    growth: Growth = 2.0
+    share: Open01 = 0.3
+    weight: Positive = 0.6
+    deep_weight: Positive = 0.4
+    cross: Positive = 0.3
+    horizon: Count = 10_000
+
+    def __post_init__(self) -> None:
+        """Fill in the preset, and check the ranges and the combinations."""
+        for name, value in PRESETS.get(self.preset, {}).items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+        super().__post_init__()
+        if self.kappas is not None and (np.shape(self.kappas) != (4,) or not (np.asarray(self.kappas) >= 0).all()):
+            raise ValueError(f"kappas must be four numbers >= 0, or None for those of the lemmas; got {self.kappas!r}.")
+        if not isinstance(self.carry, bool):
+            raise ValueError(f"carry must be True or False; got {self.carry!r}.")
+        if self.width == "difference" and (self.oracle, self.confidence) != ("shared", "analytic"):
+            raise ValueError("width difference needs oracle shared and confidence analytic; take width sum instead.")
+        if self.carry and self.confidence == "published":
+            raise ValueError("carry needs confidence analytic; published widths are for one epoch alone.")
+        if self.calibration == "published" and self.confidence == "analytic":
+            raise ValueError(
+                "calibration published needs confidence published: the paper's noise is on its statistics."
+            )

@@ -1,0 +1,69 @@
+"""The result table against cases worked out by hand."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from privbandit_agents.experiments import Trial
+from privbandit_agents.experiments.analysis.tables import as_words, markdown_table, rich_tables, write_table
+from privbandit_agents.experiments.analysis.tables import summarise_trials as summarise
+from privbandit_agents.experiments.store.results import Finished
+
+
+def outcome(agent: str, seed: int, regret: Sequence[float], seconds: float = 2.0, **env_kwargs: object) -> Finished:
+    checkpoints = np.arange(1, len(regret) + 1) * 100.0
+    config = {"alpha": 0.5} if agent == "linucb" else {}
+    trial = Trial("privbandit/Linear-v0", agent, int(checkpoints[-1]), seed, env_kwargs, config, len(regret))
+    arrays = {"checkpoints": checkpoints, "regret": np.array(regret, float), "reward": checkpoints * 0.5}
+    return Finished("trial", trial.spec, trial.settings, {**arrays, "seconds": np.array([seconds])})
+
+
+HAND = [
+    outcome("uniform", 0, [10, 20]),
+    outcome("uniform", 1, [20, 40]),
+    outcome("linucb", 0, [4, 4]),
+    outcome("linucb", 1, [5, 6], 3.0),
+    outcome("linucb", 2, [6, 8], 5.0),
+]
+
+
+def test_the_table_against_a_case_by_hand() -> None:
+    uniform, linucb = summarise(HAND).iter_rows(named=True)
+    assert (uniform["seeds"], linucb["seeds"]) == (2, 3)
+    assert uniform["regret"] == 30 and linucb["regret"] == 6
+    # standard deviations sqrt(200) and 2; t quantiles 12.706 (1 degree of freedom) and 4.303 (2)
+    assert uniform["half_width"] == pytest.approx(12.7062 * 10, rel=1e-5)
+    assert linucb["half_width"] == pytest.approx(4.302653 * 2 / math.sqrt(3), rel=1e-5)
+    assert uniform["ratio_to_uniform"] == 1 and linucb["ratio_to_uniform"] == pytest.approx(0.2)
+    assert linucb["reward"] == 0.5 and linucb["rounds_per_s"] == pytest.approx(600 / 10)
+    assert linucb["config"] == '{"alpha":0.5}' and linucb["horizon"] == 200
+
+
+def test_one_seed_has_no_interval_and_no_uniform_no_ratio() -> None:
+    (row,) = summarise([outcome("linucb", 0, [4, 4])]).iter_rows(named=True)
+    assert row["half_width"] is None and row["ratio_to_uniform"] is None
+    assert "±" not in markdown_table(as_words(summarise([outcome("linucb", 0, [4, 4])])))
+
+
+def test_horizons_and_settings_are_not_mixed() -> None:
+    mixed = [outcome("uniform", 0, [1, 2]), outcome("uniform", 0, [1, 2, 3]), outcome("uniform", 0, [1, 9], dim=5)]
+    assert summarise(mixed)["regret"].to_list() == [2, 3, 9]
+
+
+def test_the_files_hold_the_table(tmp_path: Path) -> None:
+    summary = summarise(HAND)
+    write_table(summary, tmp_path)
+    assert pl.read_csv(tmp_path / "table.csv").equals(summary)
+    heading, rule, *rows = (tmp_path / "table.md").read_text().splitlines()
+    assert heading.startswith("| environment | rounds | agent | seeds | final regret |")
+    assert heading.count("|") == rule.count("|") == rows[0].count("|") and len(rows) == 2
+    assert "| Linear-v0 | 200 | linucb(alpha=0.5) | 3 | 6 ± 4.97 | 0.2 | 0.500 | 60 |" in rows
+
+
+def test_the_terminal_has_one_table_per_environment() -> None:
+    tables = rich_tables(summarise([*HAND, outcome("uniform", 0, [1, 2], dim=5)]))
+    assert [str(table.title) for table in tables] == ["Linear-v0, 200 users", "Linear-v0(dim=5), 200 users"]
+    assert [table.row_count for table in tables] == [2, 1]

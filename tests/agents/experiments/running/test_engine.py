@@ -1,0 +1,296 @@
+"""Sweeps that are killed, shared, sharded, run on a cluster, or run out of disk: the results are the same."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from joblib.externals.loky import get_reusable_executor
+from privbandit_agents.experiments import Trial, load_results, run_trial
+from privbandit_agents.experiments.jobs.job import Desk
+from privbandit_agents.experiments.names import result_path
+from privbandit_agents.experiments.running.attempt import run_job
+from privbandit_agents.experiments.running.engine import BUNDLE, Bundles, Engine, kept, run_jobs
+from privbandit_agents.experiments.store.locks import BusyError, lock
+from privbandit_agents.experiments.store.results import encode, read_result
+from privbandit_agents.experiments.usage import UsageError
+from privbandit_agents.zoo import AGENTS
+
+fcntl = pytest.importorskip("fcntl")
+
+SLOW = """
+import fcntl, os, pathlib, resource, time
+from privbandit_agents.baselines.linucb import LinUCB
+from privbandit_agents.registry import register_agent
+
+here = pathlib.Path(__file__).parent
+lock = os.open(here / f"{os.getpid()}.lock", os.O_CREAT | os.O_WRONLY)  # held until the process is gone
+fcntl.flock(lock, fcntl.LOCK_EX)
+
+class Slow(LinUCB):
+    def __init__(self, *args):
+        super().__init__(*args)
+        if (here / "count").exists():
+            with (here / "count").open("a") as file: file.write(f"{os.getpid()}\\n")
+    def select_action(self, context):
+        if (here / "slow").exists(): time.sleep(0.002)
+        return super().select_action(context)
+
+class Fat(LinUCB):
+    def __init__(self, *args):
+        super().__init__(*args)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+    def select_action(self, context):
+        return super().select_action(context)
+
+register_agent("slow", "slow_agents:Slow")
+register_agent("fat", "slow_agents:Fat")
+"""
+RUN = """
+from privbandit_agents.experiments import Trial
+from privbandit_agents.experiments.running.engine import Engine, run_jobs
+run_jobs([Trial(*spec) for spec in SPECS], "FOLDER", Engine(jobs=2, save_every=0.05))
+"""
+LINEAR = "privbandit/Linear-v0"
+RL: dict[str, Any] = {"n_envs": 4, "net_arch": [8], "n_steps": 8, "batch_size": 16, "n_epochs": 2}
+SPECS: list[Any] = [(LINEAR, "slow_agents:slow", 300, seed) for seed in range(6)]
+SPECS += [(LINEAR, "jdp-linucb", 3000, 0, {"dim": 5}), (LINEAR, "ppo", 2000, 0, {"dim": 5}, RL)]
+
+
+@pytest.fixture
+def slow_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A module with slow agents; they are slow while the file ``slow`` is there."""
+    (tmp_path / "slow_agents.py").write_text(SLOW)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    get_reusable_executor().shutdown(wait=True)  # workers of an earlier test do not know this folder
+    yield tmp_path
+    get_reusable_executor().shutdown(wait=True)
+    for name in ("slow", "fat"):
+        AGENTS.pop(name, None)
+    sys.modules.pop("slow_agents", None)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Return whether the condition came true in time."""
+    deadline = time.monotonic() + seconds
+    while not (met := condition()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return met
+
+
+def gone(path: Path) -> bool:
+    """Return whether the process that held the lock has ended."""
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def start(folder: Path, out: str = "killed") -> "subprocess.Popen[bytes]":
+    code = RUN.replace("SPECS", str(SPECS)).replace("FOLDER", out)
+    return subprocess.Popen([sys.executable, "-c", code], cwd=folder)
+
+
+def table(folder: Path) -> pl.DataFrame:
+    return load_results(folder).drop("seconds")
+
+
+def test_a_sweep_killed_five_times_gives_what_an_undisturbed_one_gives(slow_agents: Path) -> None:
+    (slow_agents / "slow").touch()
+    rng = np.random.default_rng(0)
+    for kill in range(5):
+        before = len(list(slow_agents.glob("*.lock")))
+        process = start(slow_agents)
+        try:
+            assert wait_until(lambda: len(list(slow_agents.glob("*.lock"))) >= before + 2, 60), "two workers play"  # noqa: B023
+            time.sleep(rng.uniform(0, 1.0))
+            assert kill or process.poll() is None, "the sweep was over before the first kill"
+        finally:
+            process.kill()
+            process.wait()
+        locks = list(slow_agents.glob("*.lock"))
+        assert wait_until(lambda: all(map(gone, locks)), 5), "a worker plays on"  # noqa: B023
+        done = len(list(slow_agents.glob("killed/trials/*.json")))
+        if kill == 0:
+            assert done < len(SPECS)
+    (slow_agents / "slow").unlink()
+    trials = [Trial(*spec) for spec in SPECS]
+    for out in ("killed", "whole"):
+        results, failures = run_jobs(trials, slow_agents / out, Engine(jobs=1))
+        assert len(results) == len(SPECS) and not failures
+    assert table(slow_agents / "killed").equals(table(slow_agents / "whole"))
+    assert not (slow_agents / "killed" / "unfinished").exists()
+
+
+def test_two_sweeps_in_one_folder_share_the_work(slow_agents: Path) -> None:
+    (slow_agents / "slow").touch()
+    (slow_agents / "count").touch()
+    sweeps = [start(slow_agents, "both") for _ in range(2)]
+    assert [sweep.wait(120) for sweep in sweeps] == [0, 0]
+    begun = (slow_agents / "count").read_text().split()
+    slow = [spec for spec in SPECS if spec[1] == "slow_agents:slow"]
+    assert len(begun) == len(slow), "a trial was run twice"
+    (slow_agents / "slow").unlink()
+    run_jobs([Trial(*spec) for spec in SPECS], slow_agents / "whole", Engine(jobs=1))
+    assert table(slow_agents / "both").equals(table(slow_agents / "whole"))
+
+
+def test_a_trial_that_another_process_runs_is_busy(tmp_path: Path) -> None:
+    trial = Trial(LINEAR, "uniform", 20)
+    code = "import sys, time; from privbandit_agents.experiments.store.locks import lock; "
+    code += f"c = lock({str(tmp_path)!r}, {trial.name!r}); c.__enter__(); print('held', flush=True); time.sleep(60)"
+    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        with pytest.raises(BusyError, match=f"another process is running job {trial.name}"):
+            run_trial(trial, tmp_path, wait=False)
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert run_trial(trial, tmp_path, wait=False).result.checkpoints[-1] == 20
+    with lock(tmp_path, trial.name):  # a lock whose trial has its result is free, and leaves no file
+        pass
+    assert not list((tmp_path / "unfinished").iterdir())
+
+
+def test_a_full_disk_fails_its_trials_and_no_other(slow_agents: Path) -> None:
+    bad = [Trial(LINEAR, "slow_agents:fat", 300, seed) for seed in range(2)]
+    good = [Trial(LINEAR, "linucb", 100, seed) for seed in range(2)]
+    specs = [(trial.env, trial.agent, trial.horizon, trial.seed) for trial in bad]
+    run = f"run_jobs([Trial(*spec) for spec in {specs}], 'out', Engine(jobs=1))"
+    code = f"{RUN.split('run_jobs([')[0]}\nfor failure in {run}[1]: print(failure)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=slow_agents, capture_output=True, text=True)
+    assert done.stdout.count("failed: OSError: [Errno 27] File too large") == 2, done.stderr
+    assert not list((slow_agents / "out" / "trials").glob("*"))
+    assert len(run_jobs(good, slow_agents / "out", Engine(jobs=2))[0]) == 2
+
+
+def test_ctrl_c_stops_at_once_and_loses_only_running_trials(slow_agents: Path) -> None:
+    (slow_agents / "slow").touch()
+    text = f"envs: [{{id: {LINEAR}}}]\nagents: [{{name: 'slow_agents:slow'}}]\nhorizon: 500\nseeds: 20\n"
+    (slow_agents / "sweep.yaml").write_text(text)
+    command = [
+        sys.executable,
+        "-m",
+        "privbandit_agents.cli",
+        "sweep",
+        "sweep.yaml",
+        "--out",
+        "stopped",
+        "--jobs",
+        "2",
+    ]
+    process = subprocess.Popen(command, cwd=slow_agents, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert wait_until(lambda: len(list(slow_agents.glob("stopped/trials/*.json"))) >= 2, 60)
+    os.killpg(process.pid, signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    done = len(list(slow_agents.glob("stopped/trials/*.json")))
+    assert process.returncode == 130 and 2 <= done < 20
+    assert f"stopped with {done} of 20 trials done; the same command goes on." in stderr and "Traceback" not in stderr
+    assert wait_until(lambda: all(map(gone, slow_agents.glob("*.lock"))), 5), "a worker plays on"
+    (slow_agents / "slow").unlink()
+    assert subprocess.run(command, cwd=slow_agents, capture_output=True).returncode == 0
+    assert table(slow_agents / "stopped")["seed"].n_unique() == 20
+
+
+MIXED = [Trial(LINEAR, name, 400, seed, {"dim": 4}) for name in ("linucb", "lints", "jdp-linucb") for seed in range(3)]
+
+
+def test_any_engine_any_number_of_workers_and_any_order_give_the_same_table(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    run_jobs(MIXED, tmp_path / "one", Engine(jobs=1))
+    expected = table(tmp_path / "one")
+    run_jobs(MIXED[::-1], tmp_path / "two", Engine(jobs=2))
+    run_jobs(MIXED, tmp_path / "dask", Engine("dask", 2))
+    for shard in range(3):
+        run_jobs(MIXED[shard::3], tmp_path / "shards", Engine(jobs=2))
+    for out in ("two", "dask", "shards"):
+        assert table(tmp_path / out).equals(expected), out
+    files = [sorted(path.name for path in (tmp_path / out / "trials").iterdir()) for out in ("one", "dask")]
+    assert files[0] == files[1]
+
+
+def test_a_running_cluster_is_used_by_its_address(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address
+        assert len(run_jobs(MIXED[:2], tmp_path, Engine("dask", address=address))[0]) == 2
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
+        engine = Engine("dask", address=cluster.scheduler_address)
+        with pytest.raises(UsageError, match=r"has 2 threads; .* --nthreads 1"):
+            run_jobs(MIXED[2:3], tmp_path, engine)
+
+
+DEADLY = """
+import os, signal
+from privbandit_agents.baselines.uniform import Uniform
+from privbandit_agents.registry import register_agent
+
+class Deadly(Uniform):
+    def select_action(self, context): os.kill(os.getpid(), signal.SIGKILL)
+
+register_agent("deadly", "deadly_agents:Deadly")
+"""
+
+
+@pytest.mark.parametrize("engine", [Engine("loky", 1), Engine("loky", 2), Engine("dask", 2)], ids=str)
+def test_a_trial_that_kills_its_worker_fails_and_the_others_do_not(engine: Engine, slow_agents: Path) -> None:
+    if engine.kind == "dask":
+        pytest.importorskip("distributed")
+    (slow_agents / "deadly_agents.py").write_text(DEADLY)
+    trials = [Trial(LINEAR, "deadly_agents:deadly", 40, 1), *MIXED[:4]]
+    for _ in range(2):
+        results, failures = run_jobs(trials, slow_agents / "out", engine)
+        assert list(results) == [trial.name for trial in MIXED[:4]]
+        assert [failure.job for failure in failures] == trials[:1] and "a worker process died" in failures[0].error
+    AGENTS.pop("deadly", None)
+    sys.modules.pop("deadly_agents", None)
+
+
+def test_a_bad_engine_is_named() -> None:
+    with pytest.raises(ValueError, match=r"engine must be one of loky, dask; got 'daks' \(did you mean 'dask'"):
+        Engine("daks")
+    with pytest.raises(ValueError, match="--address is for --engine dask"):
+        Engine(address="tcp://here:1")
+
+
+def groups(bundles: Bundles, seconds: Mapping[str, float]) -> list[int]:
+    """Return the sizes of the groups when trials take so long, and are noted as soon as they are handed out."""
+    sizes = []
+    for bundle in bundles:
+        sizes.append(len(bundle))
+        for trial in bundle:
+            bundles.note(trial.name, seconds[trial.spec["agent"]])
+    return sizes
+
+
+def test_short_trials_travel_together_and_long_ones_alone() -> None:
+    trials = [Trial(LINEAR, "uniform", 100, seed) for seed in range(40)]
+    assert groups(Bundles(trials), {"uniform": BUNDLE / 10}) == [1, 1, 10, 10, 10, 8]
+    assert groups(Bundles(trials), {"uniform": 2 * BUNDLE}) == [1] * 40
+    mixed = [trial for seed in range(3) for trial in (Trial(LINEAR, "uniform", 9, seed), Trial(LINEAR, "ppo", 9, seed))]
+    assert groups(Bundles(mixed), {"uniform": 0.0, "ppo": 9.0}) == [1, 1, 1, 1, 1, 1]
+    grown = [Trial(LINEAR, "uniform", 9, 0, {"dim": dim}) for dim in (3, 300, 301)]
+    assert groups(Bundles(grown), {"uniform": 0.0}) == [1, 1, 1]
+
+
+def test_results_that_came_from_another_disk_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = Trial(LINEAR, "uniform", 20)
+    with monkeypatch.context() as patched:
+        patched.setattr("privbandit_agents.experiments.running.attempt.write_result", lambda folder, finished: None)
+        done = run_job(trial, Desk(tmp_path))
+    path = result_path(tmp_path, trial.name)
+    assert not path.exists() and kept(trial, done, tmp_path) is done
+    assert encode(read_result(path)) == encode(done)
+    path.unlink()
+    assert kept(trial, replace(done, keep=False), tmp_path) is not None and not path.exists()

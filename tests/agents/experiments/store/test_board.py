@@ -1,0 +1,107 @@
+"""TensorBoard events: the documented tags, few points, and no doubling."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from privbandit_agents.experiments import Trial, run_trial
+from privbandit_agents.experiments.store.board import Board, write_overview
+
+from privbandit_envs.wrappers import RegretCurve
+
+TAGS = {"regret/cumulative", "regret/per_round", "reward/mean", "privacy/epsilon_spent", "speed/rounds_per_s"}
+
+
+def read_events(folder: Path) -> Any:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+    events.Reload()
+    return events
+
+
+def test_the_documented_tags_at_the_checkpoints(tmp_path: Path) -> None:
+    trial = Trial("privbandit/Linear-v0", "linucb", 3000, 1, {"dim": 4})
+    result = run_trial(trial, tmp_path).result
+    events = read_events(tmp_path / "tensorboard" / trial.run_name)
+    assert set(events.Tags()["scalars"]) == TAGS | {"final/regret"}
+    for tag in TAGS:
+        assert [event.step for event in events.Scalars(tag)] == result.checkpoints.tolist()
+        assert len(events.Scalars(tag)) == 200
+    regret = [event.value for event in events.Scalars("regret/cumulative")]
+    np.testing.assert_allclose(regret, result.regret, rtol=1e-6)
+    per_round = [event.value for event in events.Scalars("regret/per_round")]
+    np.testing.assert_allclose(per_round, np.diff(result.regret, prepend=0) / 15, rtol=1e-5, atol=1e-9)
+    reward = [event.value for event in events.Scalars("reward/mean")]
+    np.testing.assert_allclose(reward, result.reward / result.checkpoints, rtol=1e-5)
+    assert {event.value for event in events.Scalars("privacy/epsilon_spent")} == {0.0}
+    assert all(event.value > 0 for event in events.Scalars("speed/rounds_per_s"))
+
+
+def test_hparams_has_the_settings_and_the_final_regret(tmp_path: Path) -> None:
+    from tensorboard.plugins.hparams.metadata import SESSION_START_INFO_TAG, parse_session_start_info_plugin_data
+
+    trial = Trial("privbandit/Linear-v0", "linucb", 100, 1, {"dim": 4, "design": "ill"}, {"alpha": 0.5})
+    result = run_trial(trial, tmp_path).result
+    events = read_events(tmp_path / "tensorboard" / trial.run_name)
+    (final,) = events.Scalars("final/regret")
+    assert final.step == 100 and final.value == pytest.approx(result.regret[-1])
+    content = events.SummaryMetadata(SESSION_START_INFO_TAG).plugin_data.content
+    hparams = parse_session_start_info_plugin_data(content).hparams
+    assert hparams["agent.alpha"].number_value == 0.5 and hparams["env.dim"].number_value == 4
+    assert hparams["env.design"].string_value == "ill" and hparams["agent"].string_value == "linucb"
+
+
+def test_a_rerun_replaces_the_events(tmp_path: Path) -> None:
+    trial = Trial("privbandit/Linear-v0", "uniform", 50, checkpoints=10)
+    for _ in range(2):
+        run_trial(trial, tmp_path)
+        for file in (tmp_path / "trials").iterdir():
+            file.unlink()
+    folder = tmp_path / "tensorboard" / trial.run_name
+    assert len(list(folder.iterdir())) == 1
+    assert len(read_events(folder).Scalars("regret/cumulative")) == 10
+
+
+def test_trials_that_look_alike_have_events_of_their_own(tmp_path: Path) -> None:
+    twins = [Trial("privbandit/Linear-v0", "uniform", 50, checkpoints=points) for points in (5, 10)]
+    for trial in twins:
+        run_trial(trial, tmp_path)
+    points = [len(read_events(tmp_path / "tensorboard" / trial.run_name).Scalars("reward/mean")) for trial in twins]
+    assert points == [5, 10]
+
+
+def test_the_ledger_says_what_was_spent(tmp_path: Path) -> None:
+    spent = iter([0.25, 0.5])
+    agent: Any = SimpleNamespace(ledger=SimpleNamespace(spent_epsilon=lambda: next(spent)))
+    with Board(tmp_path, agent) as board:
+        RegretCurve([1, 2], board.write).extend(np.ones(2), np.ones(2))
+    assert [event.value for event in read_events(tmp_path).Scalars("privacy/epsilon_spent")] == [0.25, 0.5]
+
+
+def test_the_overview_lays_the_board_out(tmp_path: Path) -> None:
+    from tensorboard.plugins.custom_scalar import layout_pb2
+    from tensorboard.plugins.hparams import plugin_data_pb2
+
+    picture = tmp_path / "regret.png"
+    Figure().savefig(picture)
+    trials = [Trial("privbandit/Linear-v0", "linucb", 50, 1, {"dim": 4}, {"alpha": 0.5})]
+    trials += [Trial("privbandit/Linear-v0", "jdp-linucb", 50, 1, {"theta": [0.5]}, {"counter": "tree"})]
+    for _ in range(2):
+        write_overview(tmp_path, [trial.spec for trial in trials], [picture])
+    assert len(list((tmp_path / "overview").iterdir())) == 1
+    events = read_events(tmp_path / "overview")
+    assert events.Images("figures/regret")[0].encoded_image_string == picture.read_bytes()
+    (config,) = events.Tensors("custom_scalars__config__")
+    layout = layout_pb2.Layout.FromString(config.tensor_proto.string_val[0])
+    charts = {chart.title: list(chart.multiline.tag) for chart in layout.category[0].chart}
+    assert charts["epsilon spent"] == ["^privacy/epsilon_spent$"]
+    assert {tag[1:-1] for (tag,) in charts.values()} == TAGS
+    content = events.SummaryMetadata("_hparams_/experiment").plugin_data.content
+    experiment = plugin_data_pb2.HParamsPluginData.FromString(content).experiment
+    types = {info.name: info.type for info in experiment.hparam_infos}
+    assert types["env.dim"] == types["agent.alpha"] == 3 and types["agent.counter"] == types["env.theta"] == 1
+    assert [metric.name.tag for metric in experiment.metric_infos] == ["final/regret"]

@@ -9,7 +9,7 @@ from gymnasium.error import ResetNeeded
 
 from privbandit_envs.population import Counts, Population, Tally
 from privbandit_envs.problem import Array, Problem, Served, Support
-from privbandit_envs.stream import Bookmark, UserStream, World
+from privbandit_envs.stream import JSON, Bookmark, UserStream, World
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
 
@@ -21,9 +21,7 @@ class Place:
     _stream: UserStream | None = None
     _seed = _left = 0
 
-    def _plan(
-        self, problem: type[Problem] | str, horizon: int | None, pin: int | None, config: dict[str, Any]
-    ) -> World:
+    def _plan(self, problem: type[Problem] | str, horizon: int | None, pin: int | None, config: JSON) -> World:
         """Check the arguments; the world itself is drawn by the first ``reset``."""
         self._world = World(problem, horizon, pin, config)
         self.horizon = self._world.horizon

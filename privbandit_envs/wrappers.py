@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from privbandit_envs.problem import Array, Floats
 from privbandit_envs.spaces import Assortments, top_k
+from privbandit_envs.stream import JSON
 from privbandit_envs.validate import count
 
 Checkpoints = Sequence[int] | NDArray[np.int64]
@@ -110,7 +111,7 @@ class RegretCurve:
         places = {"users": self.users, "passed": self.passed, "counted": self.counted}
         return {**sums, **kept, **places, "notes": notes}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: JSON) -> None:
         """Go on from the state of a curve with the same checkpoints."""
         self.total_regret, self.total_reward = state["total_regret"], state["total_reward"]
         self.users, self.passed, self.counted = state["users"], state["passed"], state["counted"]

@@ -36,7 +36,7 @@ def test_an_outsider_s_agent_is_audited_by_its_own_game(folder: Path, privbandit
     options = ("--epsilon", "1", "--runs", "400", "--out", "audit")
     done = privbandit(folder, "audit", "first_moment_game:watched-moment", *options)
     assert done.returncode == 0, done.stderr
-    assert "reward 1 or -1 at x = e1" in done.stdout
+    assert "reward 1 or -1 at x = (1, 1)" in done.stdout
 
 
 def test_the_experiment_runs(folder: Path, privbandit: Run) -> None:

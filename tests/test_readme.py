@@ -66,7 +66,7 @@ def test_the_examples_play_from_the_command_line(modules: Path) -> None:
 
 
 def test_the_examples_of_sweeps_can_be_run(tmp_path: Path) -> None:
-    plan, including, experiment, _, offline = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)
+    plan, including, experiment, _, _, offline = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)
     for name, text in {"linear": plan, "more": including, "mine": experiment, "offline": offline}.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     assert len(read_sweep(tmp_path / "linear.yaml").trials("linear.yaml")) == 7 * 20
@@ -76,9 +76,17 @@ def test_the_examples_of_sweeps_can_be_run(tmp_path: Path) -> None:
     assert len(study.jobs) == 6 * 30 and len(study.measures) == 1 and len(study.figures) == 2
 
 
+CASES = (
+    (4000, "as published, epsilon = 1."),
+    (4000, "as published, epsilon = 2."),
+    (8000, "correct, epsilon = 2."),
+)
+
+
 @pytest.mark.filterwarnings("ignore:fliphat")
 def test_the_example_of_variants_can_be_drawn() -> None:
-    content = from_yaml(re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)[-2])
+    variants, statements = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)[-3:-1]
+    content = from_yaml(variants) | from_yaml(statements)
     fliphat = {"name": "fliphat", "grid": {"calibration": ["published", "correct"], "epsilon": [1, 2]}}
     sweep = {"envs": [{"id": "privbandit/SparseLinear-v0"}], "agents": [{"name": "uniform"}, fliphat]}
     content |= {"title": "t", "about": "a", "sweep": sweep, "scales": {"smoke": {}}}
@@ -86,3 +94,5 @@ def test_the_example_of_variants_can_be_drawn() -> None:
     panels = study.figures[0][1]
     assert [panel.title for panel in panels] == ["as published", "correct"]
     assert all(len(panel.series) == 3 for panel in panels) and len(panels[1].references) == 1
+    told = [statement.says for statement in study.experiment.statements]
+    assert told == [f"The regret is at most {most}. ({who})" for most, who in CASES]

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Mapping
 from itertools import accumulate
 from operator import mul
 from typing import Any
@@ -9,43 +10,42 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box
 from numpy.random import Generator
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from privbandit_envs.families.gaussians import gaussians
+from privbandit_envs.families.gaussians import BOUND, Precision, directions, gaussians
 from privbandit_envs.families.hotel_users import SYNTHETIC, HotelUsers, load
 from privbandit_envs.families.mnl import NO_PURCHASE, attraction, best_assortment, offer, purchase, revenue_of
 from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served
 from privbandit_envs.spaces import Assortments, top_k
 from privbandit_envs.validate import count, numbers, one_of
 
-BOUND = 8.0  # contexts are clipped here: beyond it a standard Gaussian has probability 1.2e-15
-
 
 class AssortmentProblem(Problem):
     """Offer at most K of N items; the user buys one of them, or nothing.
 
-    The context has shape (N, d + 1): the d features x_i of every item, and its revenue r_i in the last column, which
-    is public. From the offered set S the user buys item i with probability exp(x_i . theta) / (1 + sum over S of
-    exp(x_j . theta)) and nothing with the rest. The action is a 0/1 vector of length N; the feedback is the purchased
+    The context has shape (N, d + 1): the d features x_i of every item and, in the last column, its public revenue r_i.
+    From the offered set S the user buys item i with probability exp(x_i . theta) / (1 + sum over S of exp(x_j . theta))
+    and nothing with the remaining probability. The action is a 0/1 vector of length N; the feedback is the purchased
     item, or -1; the reward is its revenue, or 0.
 
-    Setting of Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection", section 5.1; hotels: section 5.2.
+    This is the setting of Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection", section 5.1; hotels: section
+    5.2.
 
-    Hotels: the items are the hotels of the top destination of Kaggle's Expedia file, prepared once by ``privbandit
-    data expedia`` (``datasets.hotels`` says how), or of ``"expedia-sample"``, a small generated sample with the same
-    columns that is not real data. A user is one of the searches, drawn with replacement. Hotel i has p = 10 features
-    h_i, user t has q = 18 features u_t (fewer where a column is mostly missing), each of mean 0 and variance 1. A
-    hotel's price and promotion, which change from search to search, are means over the searches, as in the paper, so
-    that every hotel can be offered to every user. theta is fitted to the bookings by maximum likelihood: choices are
-    drawn from the fitted model, no recorded choice is replayed, and ``n_items``, ``dim``, ``features`` and ``theta``
-    are the data's. ``join`` makes the features x_ti: ``"outer"``, all products of an entry of h_i and one of u_t,
-    d = 180; ``"concatenated"``, (u_t, h_i), d = 28; ``"full"``, the products of (1, h_i) and (1, u_t), d = 209.
+    Hotels: the items are the hotels of the top destination in Kaggle's Expedia file, prepared once by ``privbandit
+    data expedia`` (``datasets.hotels.prepare`` says how). ``"expedia-sample"`` is a small generated sample with the
+    same columns, no real data. A user is one of the searches, drawn with replacement. Hotel i has p = 10 features h_i,
+    user t has q = 18 features u_t (fewer where a column is mostly missing), each of mean 0 and variance 1. A hotel's
+    price and promotion change from search to search; as in the paper they are averaged, so that every hotel can be
+    offered to every user. theta is fitted to the bookings by maximum likelihood. Choices are drawn from the fitted
+    model; no recorded choice is replayed. The data decide ``n_items``, ``dim``, ``features`` and ``theta``. ``join``
+    makes the features x_ti: ``"outer"``, all products of an entry of h_i and one of u_t, d = 180; ``"concatenated"``,
+    (u_t, h_i), d = 28; ``"full"``, the products of (1, h_i) and (1, u_t), d = 209.
 
     Deviations:
-        Hotels: the paper does not say how x_ti joins hotel and user features, nor the revenues. The default follows the
-        bilinear utility of the paper whose preprocessing it takes over (Lee, Sun, Liu 2024). With ``"concatenated"``
-        users differ only in how likely they buy anything, so that with equal revenues one assortment is best for all.
-        The features' norms exceed 1, as those of the paper's standardised features do.
+        Hotels: the paper does not say how x_ti joins hotel and user features, nor what the revenues are. The default
+        is the bilinear utility of Lee, Sun and Liu (2024), whose preprocessing the paper takes over. With
+        ``"concatenated"`` users differ only in how likely they buy anything, so with equal revenues one assortment is
+        best for all. The features' norms exceed 1, as those of the paper's standardised features do.
 
     Args:
         n_items: number of items N.
@@ -63,6 +63,16 @@ class AssortmentProblem(Problem):
     Raises:
         ValueError: an argument out of range, or data that cannot be read.
         ImportError: ``"expedia-sample"`` needs scikit-learn and it is missing.
+
+    Example:
+        >>> import gymnasium as gym
+        >>> env = gym.make("privbandit/Assortment-v0", n_items=4, capacity=2, dim=3)
+        >>> context, _ = env.reset(seed=0)
+        >>> context.shape
+        (4, 4)
+        >>> context, reward, *_, info = env.step(np.array([1, 0, 0, 1], np.int8))
+        >>> info["feedback"] in (-1, 0, 3), int(info["optimal_action"].sum())
+        (True, 2)
     """
 
     def __init__(
@@ -73,14 +83,13 @@ class AssortmentProblem(Problem):
         capacity: int = 10,
         dim: int = 5,
         features: str = "gaussian",
-        revenues: Any = "ones",
-        theta: Any = None,
+        revenues: ArrayLike = "ones",
+        theta: ArrayLike | None = None,
         source: str = SYNTHETIC,
         join: str = "outer",
         horizon: int = 10_000,
         dtype: str = "float32",
     ) -> None:
-        """Draw theta, or take it from the data."""
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
         self.features = one_of(("gaussian", "unit"), features=features)
         self.hotels: HotelUsers | None = None
@@ -104,7 +113,6 @@ class AssortmentProblem(Problem):
         self.observation_space: Box = Box(low, high, dtype=self.dtype.type)
 
     def contexts(self, n: int, rng: Generator) -> Array:
-        """Draw features and revenues, shape (n, N, d + 1)."""
         n_items, columns = self.observation_space.shape
         contexts = np.empty((n, n_items, columns), self.dtype)
         if self.hotels is None:
@@ -116,10 +124,10 @@ class AssortmentProblem(Problem):
 
     def _fill(self, features: Array, rng: Generator) -> None:
         """Draw synthetic features, shape (n, N, d)."""
-        x = gaussians(rng, features.shape, self.dtype)
         if self.features == "unit":
-            x *= ((1 - 2**-20) / np.maximum(np.sqrt(np.vecdot(x, x)), np.finfo(x.dtype).tiny))[..., None]
+            x = directions(rng, features.shape, self.dtype)
         else:
+            x = gaussians(rng, features.shape, self.dtype)
             np.clip(x, -BOUND, BOUND, out=x)
         for feature in range(features.shape[-1]):  # twice as fast as one copy, whose inner loop would be d long
             features[..., feature] = x[..., feature]
@@ -131,15 +139,12 @@ class AssortmentProblem(Problem):
         return attraction(contexts.reshape(-1, columns) @ theta).reshape(-1, n_items)
 
     def best_action(self, contexts: Array) -> Array:
-        """Return the assortment of the largest expected revenue, shape (n, N)."""
         return self.best_sets(self.weights(contexts), contexts[..., -1])
 
     def expected_reward(self, contexts: Array, actions: Array) -> Floats:
-        """Return the expected revenue of each user's assortment, shape (n,)."""
         return offer(self.weights(contexts), contexts[..., -1], actions).expected_revenue
 
     def outcome(self, contexts: Array, actions: Array, rng: Generator) -> tuple[Array, Floats]:
-        """Draw the purchased items (or -1) and their revenues."""
         revenues = contexts[..., -1]
         bought = purchase(offer(self.weights(contexts), revenues, actions), rng.random(len(contexts)))
         return bought, revenue_of(bought, revenues)
@@ -149,15 +154,13 @@ class AssortmentProblem(Problem):
         return best_assortment(weights, revenues, self.action_space.capacity)
 
     def rounds(self, users: Array, rng: Generator) -> Rounds:
-        """Prepare a block of users, with weights and the oracle's sets worked out together."""
         return AssortmentRounds(self, users, rng)
 
 
 class AssortmentRounds(Rounds):
-    """A block of users whose weights and best sets are known and whose uniforms (one each) are drawn."""
+    """A block of users whose weights, best sets and uniforms (one each, for the purchase) are known in advance."""
 
     def __init__(self, problem: AssortmentProblem, users: Array, rng: Generator) -> None:
-        """Work out the block."""
         self.contexts = users
         self.space = problem.action_space
         self.weights = problem.weights(users)
@@ -172,7 +175,6 @@ class AssortmentRounds(Rounds):
         self._lists: tuple[list[float], list[float]] | None = None
 
     def serve(self, rows: slice, actions: Array) -> Served:
-        """Realise the assortments of the users in ``rows``."""
         weights, revenues = self.weights[rows], self.revenues[rows]
         offered = offer(weights, revenues, actions)
         bought = purchase(offered, self.uniforms[rows])
@@ -181,7 +183,6 @@ class AssortmentRounds(Rounds):
         return Served(bought, revenue_of(bought, revenues), expected, regret, self.best[rows])
 
     def check(self, actions: Array) -> Array:
-        """Return n assortments, shape (n, N), or raise."""
         sets = np.asarray(actions)
         if sets.shape != (len(sets), self.space.n_items) or not ((sets == 0) | (sets == 1)).all():
             raise ValueError(f"actions must be 0/1 vectors of length {self.space.n_items}; got shape {sets.shape}.")
@@ -190,8 +191,8 @@ class AssortmentRounds(Rounds):
             raise ValueError(f"an assortment has at most {self.space.capacity} items; got {largest}.")
         return sets
 
-    def serve_one(self, row: int, action: Any) -> tuple[float, dict[str, Any]]:
-        """Realise one user's assortment: the sums of ``serve`` in the same order, over the few offered items."""
+    def serve_one(self, row: int, action: object) -> tuple[float, dict[str, Any]]:
+        """Realise one user's assortment; the sums are those of ``serve``, in the same order, over the offered items."""
         if self._lists is None:
             self._lists = self.uniforms.tolist(), self.best_reward.tolist()
         items = self._items(action)
@@ -214,8 +215,7 @@ class AssortmentRounds(Rounds):
             "optimal_action": self.best[row].copy(),
         }
 
-    def _items(self, action: Any) -> NDArray[np.intp]:
-        """Return the offered items, or raise."""
+    def _items(self, action: object) -> NDArray[np.intp]:
         if not (isinstance(action, np.ndarray) and action.dtype == np.int8):
             action = self._as_int8(action)
         items: NDArray[np.intp] = action.nonzero()[0]
@@ -226,15 +226,15 @@ class AssortmentRounds(Rounds):
             raise ValueError(f"an assortment has at most {self.space.capacity} items; got {n}.")
         return items
 
-    def _as_int8(self, action: Any) -> NDArray[np.int8]:
+    def _as_int8(self, action: object) -> NDArray[np.int8]:
         vector = np.asarray(action)
         if vector.dtype.kind not in "biuf" or not ((vector == 0) | (vector == 1)).all() or vector.ndim != 1:
             raise ValueError(f"action must be a 0/1 vector of length {self.space.n_items}; got {action!r}.")
         return vector.astype(np.int8)
 
 
-def fixed_revenues(revenues: Any, n_items: int, dtype: np.dtype[Any], prices: Floats | None = None) -> Array | None:
-    """Return the revenue of every item, or None if each user has revenues of their own."""
+def fixed_revenues(revenues: ArrayLike, n_items: int, dtype: Precision, prices: Floats | None = None) -> Array | None:
+    """Return the revenue of every item, or None if revenues are drawn for each user."""
     if isinstance(revenues, str):
         named = {"ones": np.ones(n_items, dtype), "random": None}
         if prices is not None:
@@ -246,8 +246,8 @@ def fixed_revenues(revenues: Any, n_items: int, dtype: np.dtype[Any], prices: Fl
     return fixed.astype(dtype)
 
 
-def refuse(source: str, given: dict[str, Any], defaults: dict[str, Any]) -> None:
-    """Raise if an argument that the source decides is not left at its default."""
+def refuse(source: str, given: Mapping[str, object], defaults: Mapping[str, object]) -> None:
+    """Raise ValueError if an argument is given that the source decides."""
     for name, value in given.items():
         if not (type(value) is type(defaults[name]) and value == defaults[name]):
             raise ValueError(f"{name} cannot be combined with source {source!r}; leave it out, got {value!r}.")

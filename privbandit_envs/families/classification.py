@@ -1,7 +1,8 @@
-"""Classification as a bandit: predict a label, learn only whether it was right; public data help."""
+"""Classification as a bandit: predict a label and learn only whether it was right."""
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -10,13 +11,14 @@ from numpy.typing import NDArray
 
 from privbandit_envs.datasets import Dataset, load
 from privbandit_envs.datasets.dataset import row_blocks
+from privbandit_envs.families.gaussians import Precision
 from privbandit_envs.problem import ArmProblem, Array, Floats
 from privbandit_envs.validate import count, one_of, positive
 from privbandit_envs.validate import seed as checked_seed
 
 SYNTHETIC = "lpct-synthetic"
-PUBLIC_STREAM = 20231025  # keeps public draws apart from any other generator of the same seed
-ORDER = 1_000_003  # spawn key of the users' order, beyond any child a stream spawns
+PUBLIC_STREAM = 20231025  # part of the seed of public draws: no other generator has it
+ORDER = 1_000_003  # spawn key of the users' order: no stream spawns that many children
 
 
 class ClassificationProblem(ArmProblem):
@@ -24,29 +26,30 @@ class ClassificationProblem(ArmProblem):
 
     The context is x in [0, 1]^d, shape (d,); the action is one of K labels; the feedback is the reward. Besides the
     private users (P) there are labelled public data (Q): ``public_data`` = (X_Q, y_Q) of shapes (n_public, d) and
-    (n_public,). They depend on ``public_seed`` alone, never on the world's seed: the same in every world and known
-    before the first ``reset``. Public data of different ``n_public`` are nested.
+    (n_public,). They depend on ``public_seed`` alone, so they are the same in every world and known before the first
+    ``reset``. Public data of different ``n_public`` are nested.
 
-    Setting of Ma and Yang, "Optimal Locally Private Nonparametric Classification with Public Data", sections 6 and 7.
+    This is the setting of Ma and Yang, "Optimal Locally Private Nonparametric Classification with Public Data",
+    sections 6 and 7.
 
     Synthetic source: x is uniform on [0, 1]^2 and label 1 has probability eta_P(x) = 1/2 + 0.4 s g^0.1 for a user,
     eta_Q(x) = 1/2 + 0.4 s g^(0.1 gamma) for a public row, with s = sign(x_1 - 1/3) sign(x_2 - 1/3) and
     g = |1.5 x_1 - 0.5| |1.5 x_2 - 0.5| max(0, 1 - |2 x_2 - 1|). The Bayes classifier is right with probability 0.786;
     regret is relative to it.
 
-    Data sets: the public rows are drawn without replacement; the users are the other rows in a random order (the
-    seed's), and when all have come, independent draws of them with replacement. Where a data set has a rule that makes
-    rows public (``Dataset.public``), public rows are drawn from those, all of them if ``n_public`` is None, and the
-    users are the rows that are not public by the rule; public rows that are not drawn are left out. Features are scaled
-    by the minimum and maximum of the public rows (from private rows the scale would leak) and clipped to [0, 1]; where
-    the public rows all agree a feature is 0, 0.5 or 1 as it lies below, at or above their value. The oracle knows the
-    labels, so regret is 1 for a wrong prediction.
+    Data sets: the public rows are drawn without replacement. The users are the other rows, first each once in a random
+    order that the seed decides, then independent draws with replacement. Some data sets have a rule that makes rows
+    public (``Dataset.public``): then public rows are drawn from those, all of them if ``n_public`` is None; public
+    rows that are not drawn are left out, and the users are the rows that are not public by the rule. Features are
+    scaled by the minimum and maximum of the public rows (the range of private rows would leak) and clipped to [0, 1].
+    Where all public rows agree, a feature is 0, 0.5 or 1 as it lies below, at or above their value. The oracle knows
+    the labels, so regret is 1 for a wrong prediction.
 
     Deviations:
         Synthetic source: the printed eta_P = 1/2 + s (|(3 x_1 - 1)(3 x_2 - 1)| max(0, 1 - |2 x_2 - 1|) / 10)^0.1
         leaves [0, 1] on most of the square. With the factor 0.4 and 1/4 in place of 1/10, as here, it is a probability
         and the printed relation eta_Q - 1/2 = 0.4 ((eta_P - 1/2) / 0.4)^gamma (up to the sign) holds.
-        Data sets: those that are not the paper's are split at random, so that P = Q.
+        Data sets: those outside the paper are split at random, so that P = Q.
 
     Args:
         source: ``"lpct-synthetic"``; or a data set: ``"breast_cancer"``, ``"digits"`` (10 labels),
@@ -54,7 +57,7 @@ class ClassificationProblem(ArmProblem):
             ``"email"``, ``"employ"``, ``"rice"``, ``"census"``, ``"election"``, ``"employee"``, ``"jobs"``,
             ``"landcover"``, ``"taxi"`` (``privbandit data`` tells how to get them); ``"openml:<id or name>"``; or the
             path of a CSV file.
-        gamma: relative signal of the synthetic public data, > 0; below 1 they are cleaner than the users.
+        gamma: relative signal of the synthetic public data, > 0; below 1 their labels are less noisy than the users'.
         n_public: number of public rows; None: all that the data set's own rule makes public.
         public_seed: seed of the public data.
         label: the column to predict, for CSV files (default: the last) and OpenML (default: its target).
@@ -64,6 +67,13 @@ class ClassificationProblem(ArmProblem):
     Raises:
         ValueError: an argument out of range or data that cannot be read.
         ImportError: the source needs scikit-learn and it is missing.
+
+    Example:
+        >>> import gymnasium as gym
+        >>> env = gym.make("privbandit/Classification-v0", source="wine", n_public=20)
+        >>> features, labels = env.unwrapped.public_data
+        >>> features.shape, labels.shape, int(env.action_space.n)
+        ((20, 13), (20,), 3)
     """
 
     def __init__(
@@ -78,39 +88,36 @@ class ClassificationProblem(ArmProblem):
         horizon: int = 10_000,
         dtype: str = "float32",
     ) -> None:
-        """Draw the public data from their own seed; nothing else is hidden, so ``rng`` is not used."""
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
         positive(gamma=gamma)
         if n_public is not None:
             count(n_public=n_public)
-        seed = checked_seed(public_seed=public_seed) or 0
-        self.population: Population
+        seed = checked_seed(public_seed=public_seed) or 0  # of the public data; no parameter is drawn from `rng`
+        self.data: Rows
         if source == SYNTHETIC:
             if n_public is None:
                 raise ValueError(f"n_public must be a number for {SYNTHETIC}, which has no rows of its own; got None.")
-            self.population = PosteriorDrift(gamma, n_public, public_stream(seed), self.dtype)
+            self.data = PosteriorDrift(gamma, n_public, public_stream(seed), self.dtype)
         else:
-            self.population = split_of(load(source, label), n_public, seed, self.dtype)
-        self.public_data: tuple[Array, NDArray[np.int64]] = self.population.public_data
+            self.data = split_of(load(source, label), n_public, seed, self.dtype)
+        self.public_data: tuple[Array, NDArray[np.int64]] = self.data.public_data
         self.dim = self.public_data[0].shape[1]
         self.observation_space = Box(0, 1, (self.dim,), self.dtype)
-        self.action_space = Discrete(self.population.n_labels)
+        self.action_space = Discrete(self.data.n_labels)
 
     def contexts(self, n: int, rng: Generator) -> Array:
-        """Draw features, shape (n, d)."""
         return self.observe(self.users(0, n, rng))
 
     def users(self, start: int, n: int, rng: Generator) -> Array:
         """Return records: the features and, for data sets, the label in a last column."""
-        return self.population.users(start, n, rng)
+        return self.data.users(start, n, rng)
 
     def observe(self, users: Array) -> Array:
-        """Return the features alone."""
         return users[:, : self.dim]
 
     def means(self, contexts: Array) -> Floats:
         """Return the probability of every label given the users' records, shape (n, K)."""
-        return self.population.probabilities(contexts)
+        return self.data.probabilities(contexts)
 
     def rewards(self, means: Floats, rng: Generator) -> Floats:
         """Draw every user's label by one uniform; return 1 for it and 0 for the others."""
@@ -119,8 +126,8 @@ class ClassificationProblem(ArmProblem):
         return one_hot(labels, means.shape[1])
 
 
-class Population(Protocol):
-    """Where public rows and private users come from."""
+class Rows(Protocol):
+    """The rows of a world: public ones, and those of its users."""
 
     public_data: tuple[Array, NDArray[np.int64]]
     n_labels: int
@@ -133,29 +140,31 @@ class Population(Protocol):
 
 
 class PosteriorDrift:
-    """The paper's synthetic pair: P and Q share the law of x and the Bayes classifier, not the probabilities."""
+    """The paper's synthetic pair: P and Q share the law of x and the Bayes classifier but not the labels' noise."""
 
     n_labels = 2
 
-    def __init__(self, gamma: float, n_public: int, public: Generator, dtype: np.dtype[np.floating]) -> None:
-        """Draw the public data from Q."""
+    def __init__(self, gamma: float, n_public: int, public: Generator, dtype: Precision) -> None:
         self.dtype = dtype
         draws = public.random((n_public, 3))
         x = draws[:, :2].astype(dtype)
         self.public_data = x, (draws[:, 2] < eta(x, gamma)).astype(np.int64)
 
     def users(self, start: int, n: int, rng: Generator) -> Array:
-        """Draw x uniformly from the unit square."""
         return rng.random((n, 2), dtype=self.dtype.type)
 
     def probabilities(self, users: Array) -> Floats:
-        """Return (1 - eta_P, eta_P)."""
         one = eta(users)
         return np.stack([1 - one, one], axis=1)
 
 
 def eta(x: Array, gamma: float = 1.0) -> Floats:
-    """Return the probability of label 1: eta_P for gamma = 1, else eta_Q; x of shape (n, 2)."""
+    """Return the probability of label 1, for x of shape (n, 2): eta_P if gamma is 1, else eta_Q.
+
+    Example:
+        >>> eta(np.array([[0.5, 0.5], [0.0, 0.5]])).round(2)
+        array([0.8 , 0.18])
+    """
     first, second = np.moveaxis(x.astype(np.float64), -1, 0)
     sign = np.sign(3 * first - 1) * np.sign(3 * second - 1)
     size = np.abs(1.5 * first - 0.5) * np.abs(1.5 * second - 0.5) * np.maximum(0, 1 - np.abs(2 * second - 1))
@@ -164,10 +173,9 @@ def eta(x: Array, gamma: float = 1.0) -> Floats:
 
 
 class Split:
-    """A data set cut in two: the public rows, and those that users are drawn from."""
+    """A data set cut in two: public rows, and private rows that become users."""
 
-    def __init__(self, data: Dataset, n_public: int | None, public: Generator, dtype: np.dtype[np.floating]) -> None:
-        """Draw the public rows and scale by them."""
+    def __init__(self, data: Dataset, n_public: int | None, public: Generator, dtype: Precision) -> None:
         self.public_rows, self.private_rows = split(data, n_public, public)
         self.n_labels = len(data.label_names)
         reference = data.X[self.public_rows]
@@ -179,7 +187,7 @@ class Split:
             self.records[block, -1] = data.y[rows]
 
     def users(self, start: int, n: int, rng: Generator) -> Array:
-        """Return the private rows in the stream's random order, then draws with replacement."""
+        """Return the private rows once each, in the stream's random order, then draws with replacement."""
         rows = (rng.random(n) * len(self.records)).astype(np.int64)
         fresh = min(max(len(self.records) - start, 0), n)
         if fresh:
@@ -188,34 +196,33 @@ class Split:
         return records
 
     def order(self, rng: Generator) -> NDArray[np.int64]:
-        """Return the order of a stream: a function of its generator's seed, so that it need not be kept as a state."""
+        """Return the order of a stream; its generator's seed decides it, so it is no state that must be saved."""
         seed = cast(SeedSequence, rng.bit_generator.seed_seq)
         return permutation(len(self.records), seed.entropy, seed.spawn_key)
 
     def probabilities(self, users: Array) -> Floats:
-        """Return 1 for the label in the record."""
         return one_hot(users[:, -1].astype(np.int64), self.n_labels)
 
 
 @lru_cache(maxsize=8)
-def permutation(n: int, entropy: Any, spawn_key: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the random order of n rows that belongs to a seed sequence."""
+def permutation(n: int, entropy: int | Sequence[int] | None, spawn_key: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the random order of n rows for a seed sequence."""
     return default_rng(SeedSequence(entropy, spawn_key=(*spawn_key, ORDER))).permutation(n)
 
 
 def public_stream(seed: int) -> Generator:
-    """Return the generator of the public data."""
+    """Return the generator that draws public data."""
     return default_rng([PUBLIC_STREAM, seed])
 
 
 @lru_cache(maxsize=2)
-def split_of(data: Dataset, n_public: int | None, seed: int, dtype: np.dtype[np.floating]) -> Split:
-    """Return a split; worlds that differ in their own seed alone share it."""
+def split_of(data: Dataset, n_public: int | None, seed: int, dtype: Precision) -> Split:
+    """Return a split; worlds that differ only in their own seed share it."""
     return Split(data, n_public, public_stream(seed), dtype)
 
 
 def split(data: Dataset, n_public: int | None, rng: Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the public rows, in the order in which they were drawn, and the private ones."""
+    """Return the numbers of the public rows, in the order in which they are drawn, and of the private rows."""
     if data.public is None:
         if n_public is None:
             raise ValueError("n_public must be a number for a data set without a rule of its own; got None.")
@@ -229,8 +236,13 @@ def split(data: Dataset, n_public: int | None, rng: Generator) -> tuple[NDArray[
     return rng.permutation(public)[:n_public], np.flatnonzero(~data.public)
 
 
-def min_max(x: NDArray[np.floating[Any]], reference: NDArray[np.floating[Any]]) -> Floats:
-    """Scale columns so that the reference's span is [0, 1], and clip; a constant reference sits at 0.5."""
+def min_max(x: NDArray[np.floating], reference: NDArray[np.floating]) -> Floats:
+    """Scale columns so that the reference spans [0, 1], and clip; a constant reference column sits at 0.5.
+
+    Example:
+        >>> min_max(np.array([[0.0], [3.0], [9.0]]), reference=np.array([[2.0], [4.0]])).ravel()
+        array([0. , 0.5, 1. ])
+    """
     low = reference.min(axis=0).astype(np.float64)
     span = reference.max(axis=0).astype(np.float64) - low
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -1,20 +1,23 @@
-"""Standard Gaussians for contexts, faster than they can be had one by one."""
-
-from typing import Any
+"""Standard Gaussians and uniform directions for contexts, drawn by whole arrays."""
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
+
+from privbandit_envs.problem import Array
+
+Precision = np.dtype[np.floating]
+BOUND = 8.0  # contexts are clipped here: beyond it a standard Gaussian has probability 1.2e-15
+INSIDE = 1 - 2**-20  # keeps a normalised float32 vector inside the unit ball
 
 
-def gaussians(rng: Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+def gaussians(rng: Generator, shape: tuple[int, ...], dtype: Precision) -> Array:
     """Draw independent standard Gaussians.
 
-    float32 comes from the Box-Muller transform in whole-array operations, three times as fast as the ziggurat of
+    float32 uses the Box-Muller transform in whole-array operations, three times as fast as the ziggurat of
     ``rng.standard_normal``, whose branches cannot be vectorised. A uniform is (k + 1/2) / 2^32 rounded to 24 bits, so
     no value is 0 or exceeds sqrt(66 ln 2) = 6.76 (which has probability 1.4e-11). The last bit may differ between
-    kinds of processors, as in any vectorised elementary function. For simulation only: privacy noise is never drawn
-    here.
+    types of processors, as in any vectorised elementary function. This is for simulation only: privacy noise is never
+    drawn here.
 
     Args:
         rng: source of randomness.
@@ -39,3 +42,10 @@ def gaussians(rng: Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> N
     angle *= radius
     radius *= cosine
     return numbers[:size].reshape(shape)
+
+
+def directions(rng: Generator, shape: tuple[int, ...], dtype: Precision) -> Array:
+    """Draw vectors uniformly from the unit sphere, shape (..., d); rounding leaves none outside the unit ball."""
+    x = gaussians(rng, shape, dtype)
+    x *= (INSIDE / np.maximum(np.sqrt(np.vecdot(x, x)), np.finfo(x.dtype).tiny))[..., None]
+    return x

@@ -1,17 +1,16 @@
 """Users drawn from prepared hotel searches, for assortment problems."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from privbandit_envs.datasets.hotels import data as hotels
 from privbandit_envs.datasets.hotels.data import JOINS, SAMPLE, HotelData
+from privbandit_envs.families.gaussians import Precision
+from privbandit_envs.problem import Array
 from privbandit_envs.validate import did_you_mean, one_of
 
-Array = NDArray[Any]
 SYNTHETIC = "synthetic"
 
 
@@ -24,8 +23,7 @@ class HotelUsers:
         dtype: of the features.
     """
 
-    def __init__(self, data: HotelData, join: str, dtype: np.dtype[Any]) -> None:
-        """Lay out both factors of every feature."""
+    def __init__(self, data: HotelData, join: str, dtype: Precision) -> None:
         self.data = data
         p, q = data.hotels.shape[1], data.users.shape[1]
         hotel, user = hotels.free(one_of(JOINS, join=join), p, q).nonzero()

@@ -1,20 +1,19 @@
 """Linear contextual bandits: benign, rare-direction and ill-conditioned designs."""
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
+from numpy.typing import ArrayLike
 
-from privbandit_envs.families.gaussians import gaussians
+from privbandit_envs.families.gaussians import INSIDE, directions
 from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
 from privbandit_envs.validate import count, fraction, numbers, one_of, positive
 
 DESIGNS = ("sphere", "case1", "case2", "ill", "mixed")
 NOISES = ("rademacher", "uniform")
 MOST_CONTEXTS = 4096
-INSIDE = 1 - 2**-20  # keeps a normalised float32 vector inside the unit ball
 
 
 class LinearProblem(ArmProblem):
@@ -23,7 +22,8 @@ class LinearProblem(ArmProblem):
     The context is phi(x, a) for every arm a: shape (K, d), each row in the unit ball. The mean reward of arm a is
     phi(x, a) . theta with a hidden theta of norm ``theta_norm``.
 
-    Setting of Li, Simchi-Levi and Wang, "On the Optimal Regret of Locally Private Linear Contextual Bandit".
+    This is the setting of Li, Simchi-Levi and Wang, "On the Optimal Regret of Locally Private Linear Contextual
+    Bandit".
 
     Args:
         n_arms: number of arms K.
@@ -32,16 +32,16 @@ class LinearProblem(ArmProblem):
             ``"sphere"``: uniform on the unit sphere.
             ``"case1"``: the paper's Case I, e1 with probability 1 - delta, e2 with probability delta.
             ``"case2"``: the paper's Case II, (1, +-sqrt(delta)) scaled to norm 1; the sign is fair.
-            ``"ill"``: Case II in all d directions: (1, +-s_1, ..., +-s_(d-1)) scaled to norm 1, the scales
-            s_j = delta^(j / (2(d-1))) falling to sqrt(delta). All arms agree in the strong direction, so the weak
-            ones decide which is best.
+            ``"ill"``: Case II in all d directions: (1, +-s_1, ..., +-s_(d-1)) scaled to norm 1, with scales
+            s_j = delta^(j / (2(d-1))) that fall to sqrt(delta). All arms agree in the strong direction, so the weak
+            directions decide which arm is best.
             ``"mixed"``: ``"ill"``, but an arm has features uniform on the sphere with probability 5 delta (at most 1).
         delta: in (0, 1]; default 1/sqrt(horizon).
         theta_norm: norm of theta, in [0, 1].
         noise: ``"rademacher"``: the reward is +1 or -1; ``"uniform"``: uniform around the mean, within [-1, 1].
-        support: if a number, only that many contexts exist (drawn once, then uniformly likely). ``"all"``: the contexts
-            of a discrete design, listed with their probabilities; the law is the design's. With a finite support and
-            Rademacher rewards an agent can be served users by counts, a billion of them in seconds.
+        support: a number: only that many contexts exist, drawn once and equally likely. ``"all"``: the contexts of a
+            discrete design are listed with their probabilities; the law stays the design's. With a finite support and
+            Rademacher rewards users can be served by counts, a billion of them in seconds.
         theta: the parameter itself, shape (d,); by default drawn: uniform on the sphere for ``"sphere"``, random
             signs (of the directions in use) for the other designs.
         horizon: rounds an episode; sets the default of delta.
@@ -49,6 +49,13 @@ class LinearProblem(ArmProblem):
 
     Raises:
         ValueError: an argument out of range.
+
+    Example:
+        >>> import gymnasium as gym
+        >>> env = gym.make("privbandit/Linear-v0", n_arms=2, dim=3, design="ill", support="all")
+        >>> context, _ = env.reset(seed=0)
+        >>> context.shape, len(env.unwrapped.support.contexts)
+        ((2, 3), 16)
     """
 
     def __init__(
@@ -62,11 +69,10 @@ class LinearProblem(ArmProblem):
         theta_norm: float = 0.8,
         noise: str = "rademacher",
         support: int | str | None = None,
-        theta: Any = None,
+        theta: ArrayLike | None = None,
         horizon: int = 10_000,
         dtype: str = "float32",
     ) -> None:
-        """Draw theta and, if the support is finite, the contexts."""
         shape = (count(n_arms=n_arms), count(dim=dim))
         self.design = one_of(DESIGNS, design=design)
         self.noise = one_of(NOISES, noise=noise)
@@ -80,7 +86,6 @@ class LinearProblem(ArmProblem):
         self._support = None if support is None else self._supported(support, rng)
 
     def contexts(self, n: int, rng: Generator) -> Array:
-        """Draw features, shape (n, K, d)."""
         if self._support is None:
             return self._features(n, rng)
         cumulative = np.cumsum(self._support.probabilities)
@@ -89,7 +94,6 @@ class LinearProblem(ArmProblem):
         return rows
 
     def means(self, contexts: Array) -> Floats:
-        """Return phi . theta for every arm, shape (n, K)."""
         n_arms, dim = contexts.shape[1:]
         flat: Floats = contexts.reshape(-1, dim).astype(np.float64) @ self.theta
         return flat.reshape(-1, n_arms)
@@ -103,7 +107,7 @@ class LinearProblem(ArmProblem):
         return noisy
 
     def support(self) -> Support | None:
-        """Return the support, if it is finite and a reward takes finitely many values."""
+        """Return the contexts that exist, if they are finitely many and so are the values of a reward."""
         return self._support if self.noise == "rademacher" else None
 
     def outcome_law(self, contexts: Array, actions: Array) -> tuple[Array, Floats]:
@@ -111,7 +115,7 @@ class LinearProblem(ArmProblem):
         up = np.clip((1 + pick(self.means(contexts), actions)) / 2, 0, 1)
         return np.tile([1.0, -1.0], (len(up), 1)), np.stack([up, 1 - up], axis=1)
 
-    def _theta(self, norm: float, given: Any, rng: Generator) -> Floats:
+    def _theta(self, norm: float, given: ArrayLike | None, rng: Generator) -> Floats:
         dim = self.observation_space.shape[1]  # type: ignore[index]
         if given is not None:
             theta = numbers(dim, theta=given)
@@ -126,7 +130,6 @@ class LinearProblem(ArmProblem):
         return norm * direction / np.linalg.norm(direction)
 
     def _supported(self, support: int | str, rng: Generator) -> Support:
-        """Return the contexts that exist."""
         if support != "all":
             if isinstance(support, str):
                 raise ValueError(f"support must be a number of contexts or 'all'; got {support!r}.")
@@ -142,7 +145,7 @@ class LinearProblem(ArmProblem):
         return Support(atoms[places], chances[places].prod(axis=1))
 
     def _atoms(self) -> tuple[Array, Floats]:
-        """Return the features that one arm of a discrete design may have, and their probabilities."""
+        """Return the features that an arm of a discrete design may have, and their probabilities."""
         dim = self.observation_space.shape[1]  # type: ignore[index]
         if self.design in ("sphere", "mixed"):
             raise ValueError(
@@ -165,7 +168,7 @@ class LinearProblem(ArmProblem):
     def _features(self, n: int, rng: Generator) -> Array:
         shape = (n, *self.observation_space.shape)  # type: ignore[misc]
         if self.design == "sphere":
-            return self._sphere(shape, rng)
+            return directions(rng, shape, self.dtype)
         if self.design == "case1":
             rare = rng.random(shape[:2]) < self.delta
             x = np.zeros(shape, self.dtype)
@@ -174,17 +177,11 @@ class LinearProblem(ArmProblem):
         x = self._ladder(shape, rng)
         if self.design == "mixed":
             large = rng.random(shape[:2]) < 5 * self.delta
-            x[large] = self._sphere((int(large.sum()), shape[2]), rng)
-        return x
-
-    def _sphere(self, shape: tuple[int, ...], rng: Generator) -> Array:
-        """Return uniform directions, shape (..., d)."""
-        x = gaussians(rng, shape, self.dtype)
-        x *= (INSIDE / np.maximum(np.sqrt(np.vecdot(x, x)), np.finfo(x.dtype).tiny))[..., None]
+            x[large] = directions(rng, (int(large.sum()), shape[2]), self.dtype)
         return x
 
     def _ladder(self, shape: tuple[int, int, int], rng: Generator) -> Array:
-        """Return the scales with fair signs from the second on."""
+        """Draw a fair sign for every scale but the first."""
         scales = self._scales()
         x = np.zeros(shape, self.dtype)
         signs = np.where(rng.random((*shape[:2], len(scales) - 1)) < 0.5, -1.0, 1.0)

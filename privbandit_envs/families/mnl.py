@@ -1,25 +1,35 @@
 """The multinomial-logit (MNL) choice model: what is bought, what it earns, and the best assortment."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privbandit_envs.problem import Array, Floats
 from privbandit_envs.spaces import top_k
 
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 NO_PURCHASE = -1
 MAX_UTILITY = 600.0  # exp(600) is finite, and so are sums and products with revenues
 
 
 def attraction(utilities: Array) -> Floats:
-    """Return exp(utility), finite for every input but NaN."""
+    """Return exp(utility), finite for every input but NaN.
+
+    Example:
+        >>> attraction(np.array([0.0, 1e9])) < np.inf
+        array([ True,  True])
+    """
     return np.exp(np.clip(utilities.astype(np.float64), -MAX_UTILITY, MAX_UTILITY))
 
 
 class Offer(NamedTuple):
-    """What n users are offered, item by item: arrays of shape (n, m), m the size of the largest set."""
+    """The sets that n users are offered; m is the size of the largest one.
+
+    Attributes:
+        items: numbers of the items in increasing order, shape (n, m).
+        cumulative_weight: running sums of the items' weights, shape (n, m).
+        expected_revenue: shape (n,).
+    """
 
     items: NDArray[np.intp]
     cumulative_weight: Floats
@@ -35,6 +45,11 @@ def offer(weights: Floats, revenues: Array, sets: Array) -> Offer:
         weights: exp(utility) of every item, shape (n, N).
         revenues: shape (n, N).
         sets: 0/1, shape (n, N).
+
+    Example:
+        >>> offered = offer(np.array([[1.0, 2.0, 1.0]]), np.ones((1, 3)), np.array([[1, 0, 1]]))
+        >>> offered.items, offered.expected_revenue
+        (array([[0, 2]]), array([0.66666667]))
     """
     n, n_items = weights.shape
     flat = np.flatnonzero(sets != 0)
@@ -54,7 +69,13 @@ def offer(weights: Floats, revenues: Array, sets: Array) -> Offer:
 
 
 def purchase(offered: Offer, uniforms: Floats) -> NDArray[np.intp]:
-    """Return what each of n users buys: an item, or -1; ``uniforms`` are draws on [0, 1)."""
+    """Return what each of n users buys, given a uniform on [0, 1) for each: an item, or -1.
+
+    Example:
+        >>> offered = offer(np.array([[1.0, 2.0, 1.0]] * 3), np.ones((3, 3)), np.array([[1, 0, 1]] * 3))
+        >>> purchase(offered, np.array([0.2, 0.5, 0.9]))
+        array([-1,  0,  2])
+    """
     target = uniforms * (1.0 + offered.cumulative_weight[:, -1]) - 1.0
     position = (offered.cumulative_weight <= target[:, None]).sum(axis=1)
     nothing = (target < 0) | (position == offered.items.shape[1])
@@ -62,12 +83,12 @@ def purchase(offered: Offer, uniforms: Floats) -> NDArray[np.intp]:
 
 
 def revenue_of(bought: NDArray[np.intp], revenues: Array) -> Floats:
-    """Return the revenue of the purchased items; 0 for no purchase."""
+    """Return the revenue of each user's purchase, 0 for none; ``revenues`` has shape (n, N)."""
     return np.where(bought == NO_PURCHASE, 0.0, revenues[np.arange(len(bought)), bought])
 
 
 def best_assortment(weights: Floats, revenues: Array, capacity: int) -> NDArray[np.int8]:
-    """Return the sets of at most ``capacity`` items with the largest expected revenue: exact, shape (n, N).
+    """Return the sets of at most ``capacity`` items that have the largest expected revenue, exactly, shape (n, N).
 
     Dinkelbach's iteration for the ratio sum w r / (1 + sum w): a set is optimal if and only if it maximises
     sum w (r - z) at z = its own ratio, and the maximiser for a given z is the top ``capacity`` of the positive
@@ -78,6 +99,10 @@ def best_assortment(weights: Floats, revenues: Array, capacity: int) -> NDArray[
         weights: exp(utility) of every item, shape (n, N).
         revenues: shape (n, N) or (N,), >= 0.
         capacity: largest size of a set.
+
+    Example:
+        >>> best_assortment(np.array([[1.0, 5.0, 1.0]]), np.array([1.0, 0.2, 0.9]), capacity=2)
+        array([[1, 0, 1]], dtype=int8)
     """
     revenues = np.broadcast_to(np.asarray(revenues, dtype=np.float64), weights.shape)
     equal = (revenues == revenues[:, :1]).all(axis=1)

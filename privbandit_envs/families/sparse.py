@@ -1,17 +1,15 @@
 """Sparse high-dimensional linear bandits with correlated Gaussian contexts."""
 
 import math
-from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
+from numpy.typing import ArrayLike
 
-from privbandit_envs.families.gaussians import gaussians
+from privbandit_envs.families.gaussians import BOUND, gaussians
 from privbandit_envs.problem import ArmProblem, Array, Floats
 from privbandit_envs.validate import at_least, count, number, numbers, one_of
-
-BOUND = 8.0  # contexts are clipped here: beyond it a standard Gaussian has probability 1.2e-15
 
 
 class SparseLinearProblem(ArmProblem):
@@ -21,8 +19,8 @@ class SparseLinearProblem(ArmProblem):
     clipped to [-8, 8]. The mean reward of arm a is x_a . beta for a hidden beta with s* nonzero entries at random
     positions.
 
-    Setting of Chakraborty, Roy and Basu, "FLIPHAT: Joint Differential Privacy for High Dimensional Sparse Linear
-    Bandits", section 6; the paper leaves beta open.
+    This is the setting of Chakraborty, Roy and Basu, "FLIPHAT: Joint Differential Privacy for High Dimensional Sparse
+    Linear Bandits", section 6; the paper leaves beta open.
 
     Args:
         n_arms: number of arms K.
@@ -38,6 +36,13 @@ class SparseLinearProblem(ArmProblem):
 
     Raises:
         ValueError: an argument out of range.
+
+    Example:
+        >>> import gymnasium as gym
+        >>> env = gym.make("privbandit/SparseLinear-v0", n_arms=3, dim=50, sparsity=2)
+        >>> context, _ = env.reset(seed=0)
+        >>> context.shape, int((env.unwrapped.problem.beta != 0).sum())
+        ((3, 50), 2)
     """
 
     def __init__(
@@ -51,11 +56,10 @@ class SparseLinearProblem(ArmProblem):
         correlation: float = 0.1,
         noise: str = "gaussian",
         noise_scale: float = 0.1,
-        beta: Any = None,
+        beta: ArrayLike | None = None,
         horizon: int = 20_000,
         dtype: str = "float32",
     ) -> None:
-        """Draw beta."""
         shape = (count(n_arms=n_arms), count(dim=dim))
         if count(sparsity=sparsity) > dim:
             raise ValueError(f"sparsity must be at most dim = {dim}; got {sparsity}.")
@@ -71,19 +75,16 @@ class SparseLinearProblem(ArmProblem):
         self._nonzero = np.flatnonzero(self.beta)
 
     def contexts(self, n: int, rng: Generator) -> Array:
-        """Draw features, shape (n, K, d)."""
         shape = (n, *self.observation_space.shape)  # type: ignore[misc]
         x: Array = gaussians(rng, shape, self.dtype)
         correlate(x, self.correlation)
         return np.clip(x, -BOUND, BOUND, out=x)
 
     def means(self, contexts: Array) -> Floats:
-        """Return x . beta for every arm, shape (n, K); only nonzero entries of beta are read."""
         means: Floats = contexts[..., self._nonzero].astype(np.float64) @ self.beta[self._nonzero]
         return means
 
     def rewards(self, means: Floats, rng: Generator) -> Floats:
-        """Add one user's noise to the means of all arms."""
         if self.noise == "uniform":
             return means + self.noise_scale * (2 * rng.random((len(means), 1)) - 1)
         return super().rewards(means, rng)

@@ -9,7 +9,7 @@ from privbandit_agents.base.agent import NEVER
 LINEAR = "privbandit/Linear-v0"
 
 
-class Scripted(Agent):
+class Scripted(Agent[dict[str, Any]]):
     """Plays arm 0 and freezes for a scripted number of rounds; it counts what it is asked."""
 
     Config = dict

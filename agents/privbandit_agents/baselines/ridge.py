@@ -12,7 +12,7 @@ from scipy.linalg.blas import dger, sger
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_or_context, n_arms
 from privbandit_agents.base.settings import Positive, Settings
 
-NOTHING: tuple[Array | None, Array, Array] = (None, np.empty(0), np.empty(0))
+NOTHING = (None, np.empty(0), np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Ridge:
         scored: Array = features @ self.matrix.T
         return scored
 
-    def learn(self, x: Array, scored: Array, reward: float) -> None:
+    def learn(self, x: Array, scored: Array, reward: Feedback) -> None:
         """Add one observation, given its ``score``; ``scored`` is overwritten."""
         if not math.isfinite(reward):
             raise ValueError(f"feedback must be finite; got {reward!r}.")
@@ -79,7 +79,7 @@ class RidgeAgent(Agent[R]):
         self.shared_context = len(shape) == 1
         dim = (shape[0] + 1) * self.n_arms if self.shared_context else shape[1]
         self.regression = Ridge(dim, self.config.ridge, self.observation_space.dtype)
-        self.forget()
+        self.last: tuple[Array | None, Array, Array] = NOTHING
 
     @abstractmethod
     def choose(self, features: Array, scored: Array) -> Array:

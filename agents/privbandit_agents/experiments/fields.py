@@ -48,7 +48,6 @@ def users_or_fraction(value: Any) -> float:
 
 
 def real(value: float) -> float:
-    """Return a finite number."""
     return number(value=value)
 
 
@@ -84,7 +83,6 @@ class OneOf(Model):
 
     @property
     def given(self) -> str:
-        """The name of the field that is given."""
         return next(name for name in type(self).model_fields if getattr(self, name) is not None)
 
 

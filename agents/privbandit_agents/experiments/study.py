@@ -60,7 +60,6 @@ class Study:
 
     @property
     def folder(self) -> Path:
-        """Where results go by default."""
         return Path("runs") / (self.name if self.decides else f"{self.name}-{self.scale}")
 
     @property
@@ -105,18 +104,6 @@ def prepared(experiment: Experiment, name: str, scale: str, assignments: Sequenc
         with usage_errors(f"{source}: tables[{i}]"):
             check_columns(table, cells)
     return Study(name, scale, experiment, jobs, cells, measures, pictures, missing)
-
-
-def reproduce(
-    name: str,
-    scale: str = DECIDING,
-    folder: Path | None = None,
-    engine: Engine | None = None,
-    out: Console | None = None,
-    err: Console | None = None,
-) -> int:
-    """Run an experiment, draw its figures and check its statements; see ``prepare`` and ``carry_out``."""
-    return carry_out(prepare(name, scale), folder, engine, out, err)
 
 
 def carry_out(

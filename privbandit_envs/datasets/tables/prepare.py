@@ -108,13 +108,13 @@ def public_rows(source: Source, found: Table, rows: Mask, path: Path) -> Mask | 
     """Return which of the rows are public by the rule; None without a rule."""
     if source.rule is None:
         return None
-    column, text, values = source.rule
-    names = found.names[column]
-    codes = found.codes[column][rows]
+    rule = source.rule
+    names = found.names[rule.column]
+    codes = found.codes[rule.column][rows]
     counts = dict(zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True))
-    chosen = values({name: count for name, count in counts.items() if count})
+    chosen = rule.values({name: count for name, count in counts.items() if count})
     public: Mask = np.isin(codes, [names.index(name) for name in chosen])
     if public.all() or not public.any():
         which = "all rows are" if public.any() else "no row is"
-        raise ValueError(f"{path}: {which} public by the rule ({text}); both public and private rows are needed.")
+        raise ValueError(f"{path}: {which} public by the rule ({rule.text}); both public and private rows are needed.")
     return public

@@ -61,7 +61,7 @@ def test_greedy_refits_at_doubling_times_and_offers_the_best_estimate() -> None:
     assert times == [50, 100, 200, 400]
     x = contexts(30)
     best = np.sort(np.argsort(-(x[..., :-1] @ theta), axis=1)[:, :4], axis=1)
-    assert np.array_equal(np.nonzero(agent.select_action(x))[1].reshape(30, 4), best)
+    assert np.array_equal(np.nonzero(np.asarray(agent.select_action(x)))[1].reshape(30, 4), best)
 
 
 def test_thompson_samples_are_gaussian_around_theta_with_the_width_of_v() -> None:

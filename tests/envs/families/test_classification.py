@@ -90,7 +90,7 @@ def test_public_data_of_different_sizes_are_nested(source: str) -> None:
 @pytest.mark.parametrize("source", DATA)
 def test_no_user_is_a_public_row(source: str) -> None:
     problem = world(make(source=source, n_public=60))
-    split = problem.population
+    split = problem.data
     assert isinstance(split, Split)
     rows = np.concatenate([split.public_rows, split.private_rows])
     assert np.array_equal(np.sort(rows), np.arange(len(load(source).y)))
@@ -100,10 +100,10 @@ def test_no_user_is_a_public_row(source: str) -> None:
 def test_users_are_private_rows_and_public_rows_never_appear() -> None:
     env = make(source="breast_cancer", dtype="float64", n_public=100, horizon=20_000)
     problem = world(env)
-    assert isinstance(problem.population, Split)
+    assert isinstance(problem.data, Split)
     seen = {row.tobytes() for row in env.upcoming(20_000)}
     public = {row.tobytes() for row in problem.public_data[0]}
-    private = {row[:-1].tobytes() for row in problem.population.records}
+    private = {row[:-1].tobytes() for row in problem.data.records}
     assert seen == private and not seen & public
 
 
@@ -123,8 +123,8 @@ def test_the_label_is_hidden_from_the_agent_and_known_to_the_oracle(source: str)
 def test_labels_belong_to_their_rows() -> None:
     env = make(source="digits", dtype="float64", n_public=300, horizon=200)
     problem, data = world(env), load("digits")
-    assert isinstance(problem.population, Split)
-    scaled = min_max(data.X, data.X[problem.population.public_rows])
+    assert isinstance(problem.data, Split)
+    scaled = min_max(data.X, data.X[problem.data.public_rows])
     label_of = {row.tobytes(): label for row, label in zip(scaled, data.y, strict=True)}
     contexts = env.upcoming(200)
     labels = env.serve(np.zeros(200, int)).optimal_action
@@ -168,14 +168,14 @@ def test_bad_arguments_are_named(kwargs: dict[str, Any], message: str) -> None:
 
 
 def indices_of(contexts: np.ndarray, problem: ClassificationProblem) -> list[int]:
-    rows = {row.tobytes(): number for number, row in enumerate(problem.observe(problem.population.records))}  # type: ignore[attr-defined]
+    rows = {row.tobytes(): number for number, row in enumerate(problem.observe(problem.data.records))}  # type: ignore[attr-defined]
     return [rows[np.ascontiguousarray(context).tobytes()] for context in contexts]
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_users_are_a_random_order_of_the_private_rows_and_then_resampled(size: int) -> None:
     problem = ClassificationProblem(np.random.default_rng(0), source="wine", n_public=50)
-    n = len(problem.population.records)  # type: ignore[attr-defined]
+    n = len(problem.data.records)  # type: ignore[attr-defined]
     rng = np.random.default_rng(5)
     users = np.concatenate([problem.users(start, size, rng) for start in range(0, 1000, size)])[:1000]
     order = indices_of(problem.observe(users), problem)
@@ -188,7 +188,7 @@ def test_users_are_a_random_order_of_the_private_rows_and_then_resampled(size: i
 
 def test_worlds_that_differ_in_their_own_seed_alone_share_a_split() -> None:
     first, second, other = (
-        ClassificationProblem(np.random.default_rng(seed), source="wine", n_public=n).population
+        ClassificationProblem(np.random.default_rng(seed), source="wine", n_public=n).data
         for seed, n in [(0, 50), (1, 50), (0, 51)]
     )
     assert first is second and other is not first

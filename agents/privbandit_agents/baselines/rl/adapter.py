@@ -1,16 +1,40 @@
-"""Gymnasium's vector environments behind the interface of stable-baselines3's."""
+"""What stable-baselines3 plays: Gymnasium's vector environments behind its own interface."""
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.agent import Array, Space
+from privbandit_agents.base.learning import AnyEnv
+from privbandit_envs import BanditEnv
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.wrappers import flat_space, score_space, top_scores
 
+Face = VectorEnv[Array, Array, Array]
 
-def to_sb3(env: VectorEnv[Any, Any, Any], seed: int | None) -> Any:
+
+def vector_face(env: AnyEnv, n_envs: int) -> Face:
+    """Return a vector environment of the same world; of one slot if the environment is wrapped or not ours."""
+    if isinstance(env, VectorEnv):
+        mode = env.metadata.get("autoreset_mode")
+        if mode is not AutoresetMode.SAME_STEP:
+            raise ValueError(f"a vector environment must have autoreset_mode=AutoresetMode.SAME_STEP; got {mode}.")
+        return env
+    if isinstance(env, BanditEnv) and env.spec is not None:
+        return gym.make_vec(env.spec, num_envs=n_envs)
+    return SyncVectorEnv([lambda: env], autoreset_mode=AutoresetMode.SAME_STEP)
+
+
+def stand_in(observation_space: Space, action_space: Space, n: int) -> Face:
+    """Return a vector environment that has the spaces and serves nobody."""
+    env: Face = VectorEnv()
+    env.num_envs, env.single_observation_space, env.single_action_space = n, observation_space, action_space
+    return env
+
+
+def to_sb3(env: Face, seed: int | None) -> Any:
     """Return a vector environment as stable-baselines3's VecEnv: flat contexts, and scores for assortments.
 
     Args:

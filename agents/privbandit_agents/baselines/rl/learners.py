@@ -6,112 +6,26 @@ Nature 2015 (DQN). Raffin et al., "Stable-Baselines3: Reliable Reinforcement Lea
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib import resources
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from privbandit_agents.base.agent import Array, Space, assortments
-from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.base.agent import Action, Array, Space, assortments
+from privbandit_agents.base.learning import AnyEnv, LearningAgent, Saves
 from privbandit_agents.base.state import inside
-from privbandit_agents.baselines.rl.adapter import to_sb3
-from privbandit_agents.baselines.rl.state import Arrays, Luck, give, give_state, model_state, parameters_of
-from privbandit_envs import BanditEnv
+from privbandit_agents.baselines.rl.adapter import Face, stand_in, to_sb3, vector_face
+from privbandit_agents.baselines.rl.generators import OwnGenerators, one_torch_thread
+from privbandit_agents.baselines.rl.settings import A2CSettings, DQNSettings, PPOSettings, RLSettings, hyperparameters
+from privbandit_agents.baselines.rl.state import Arrays, give, give_state, model_state, parameters_of
 from privbandit_envs.spaces import Assortments
-from privbandit_envs.validate import count, positive
 from privbandit_envs.wrappers import RecordVectorRegret, RegretCurve, top_scores
 
-if TYPE_CHECKING:
-    from privbandit_agents.snapshots import Snapshots
-
-COUNTS = {"n_envs", "n_steps", "batch_size", "n_epochs", "buffer_size", "train_freq", "gradient_steps"}
 PER_SLOT = {"n_steps", "train_freq"}
-Face = VectorEnv[Array, Array, Array]
+"""Hyperparameters that count steps, each of as many users as there are slots."""
 
 
-@dataclass(frozen=True)
-class Config:
-    """Settings that all algorithms have; None stands for the value in ``rl.yaml``.
-
-    Attributes:
-        n_envs: users a step.
-        learning_rate: of Adam or RMSProp, > 0.
-        net_arch: widths of the hidden layers; ``()`` is a linear policy.
-    """
-
-    n_envs: int | None = None
-    learning_rate: float | None = None
-    net_arch: Sequence[int] | None = None
-
-    def __post_init__(self) -> None:
-        """Check the ranges; the rest is checked by stable-baselines3."""
-        for name in COUNTS & {field.name for field in dataclasses.fields(self)}:
-            if getattr(self, name) is not None:
-                count(**{name: getattr(self, name)})
-        if self.learning_rate is not None:
-            positive(learning_rate=self.learning_rate)
-        if not isinstance(self.net_arch, list | tuple | None):
-            raise ValueError(f"net_arch must be a list of widths; got {self.net_arch!r}.")
-        for width in self.net_arch or ():
-            count(net_arch=width)
-
-
-@dataclass(frozen=True)
-class OnPolicyConfig(Config):
-    """Settings of A2C.
-
-    Attributes:
-        n_steps: steps between two updates; each has ``n_envs`` users.
-        ent_coef: weight of the entropy bonus.
-    """
-
-    n_steps: int | None = None
-    ent_coef: float | None = None
-
-
-@dataclass(frozen=True)
-class PPOConfig(OnPolicyConfig):
-    """Settings of PPO.
-
-    Attributes:
-        batch_size: users a gradient step.
-        n_epochs: passes over the users of an update.
-    """
-
-    batch_size: int | None = None
-    n_epochs: int | None = None
-
-
-@dataclass(frozen=True)
-class DQNConfig(Config):
-    """Settings of DQN.
-
-    Attributes:
-        batch_size: users a gradient step.
-        buffer_size: users to remember.
-        learning_starts: users before the first gradient step.
-        train_freq: steps between two updates.
-        gradient_steps: gradient steps an update.
-        exploration_fraction: part of the run over which exploration falls to its final value.
-        exploration_final_eps: final probability of a random action.
-    """
-
-    batch_size: int | None = None
-    buffer_size: int | None = None
-    learning_starts: int | None = None
-    train_freq: int | None = None
-    gradient_steps: int | None = None
-    exploration_fraction: float | None = None
-    exploration_final_eps: float | None = None
-
-
-class StableBaseline(LearningAgent[Config]):
+class StableBaseline(LearningAgent[RLSettings]):
     """An algorithm of stable-baselines3 with an MLP policy on the CPU; contexts of any shape are flattened.
 
     Assortments are played by one score in [-1, 1] for every item: the K largest are offered. ``model`` is the
@@ -122,31 +36,30 @@ class StableBaseline(LearningAgent[Config]):
     from its ``rng``, and puts back what was there.
     """
 
-    Config: ClassVar[type[Any]] = Config
+    Config: ClassVar[type[RLSettings]] = RLSettings
 
     def begin(self) -> None:
         """Read the hyperparameters; the networks are built by ``learn``."""
-        super().begin()
         stable_baselines3(self.name)
-        self.settings = hyperparameters(type(self).__name__, dataclasses.asdict(self.config))
+        self.hyperparameters = hyperparameters(type(self).__name__, dataclasses.asdict(self.config))
         self.model: Any = None
-        self.luck = Luck()
-        self.played: tuple[Any, Face | None] = None, None
+        self.generators = OwnGenerators()
+        self.played: tuple[AnyEnv | None, Face | None] = None, None
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Real contexts; arms or assortments."""
+        """Return "" for real contexts and arms or assortments."""
         arms = isinstance(action_space, Discrete) and action_space.start == 0
         playable = arms or not assortments(observation_space, action_space)
         return "" if playable and isinstance(observation_space, Box) else "arms or assortments with real contexts"
 
     def learn(
         self,
-        env: Any,
+        env: AnyEnv,
         steps: int,
         curve: RegretCurve | None = None,
         seed: int | None = None,
-        snapshots: "Snapshots | None" = None,
+        snapshots: Saves | None = None,
     ) -> None:
         """Play and learn for ``steps`` users, rounded up to whole updates; again, to go on learning.
 
@@ -167,17 +80,17 @@ class StableBaseline(LearningAgent[Config]):
         resumed = snapshots is not None and snapshots.resume(users, self, counted) is not None
         self.played = env, users
         recorded = users if curve is None else RecordVectorRegret(users, curve)
-        with one_torch_thread(), self.luck.mine():
+        with one_torch_thread(), self.generators.in_use():
             self.attach(to_sb3(recorded, None if resumed else seed), resumed)
             between = None if snapshots is None else self.between_updates(snapshots, users, counted)
             self.model.learn(steps - counted.users, callback=between, reset_num_timesteps=False)
 
-    def users_of(self, env: Any, seed: int | None) -> tuple[Face, int | None]:
+    def users_of(self, env: AnyEnv, seed: int | None) -> tuple[Face, int | None]:
         """Return the vector environment that is played, and the seed of its next reset."""
         last, users = self.played
         if users is not None and last is env:
             return users, seed
-        return vector_face(env, self.settings["n_envs"]), env.np_random_seed if seed is None else seed
+        return vector_face(env, self.hyperparameters["n_envs"]), env.np_random_seed if seed is None else seed
 
     def attach(self, learning_env: Any, resumed: bool) -> None:
         """Let the model play an environment; build it first if there is none for so many slots."""
@@ -189,7 +102,7 @@ class StableBaseline(LearningAgent[Config]):
             users, parameters = self.model.num_timesteps, parameters_of(self.model.policy)
         self.model = self.build(learning_env, parameters, users)
 
-    def between_updates(self, snapshots: "Snapshots", users: Face, curve: RegretCurve) -> Any:
+    def between_updates(self, snapshots: Saves, users: Face, curve: RegretCurve) -> Any:
         """Return a callback of stable-baselines3 that offers the state to ``snapshots`` between two updates."""
         from stable_baselines3.common.callbacks import BaseCallback
 
@@ -197,7 +110,7 @@ class StableBaseline(LearningAgent[Config]):
 
         class Offer(BaseCallback):
             def _on_rollout_start(self) -> None:
-                agent.luck.keep()
+                agent.generators.keep()
                 snapshots.offer(users, agent, curve)
 
             def _on_step(self) -> bool:
@@ -213,9 +126,10 @@ class StableBaseline(LearningAgent[Config]):
             parameters: of its policy; none: an untrained one.
             users: how many the policy has learned from.
         """
-        settings = {name: value for name, value in self.settings.items() if name not in ("n_envs", "net_arch")}
-        for name in PER_SLOT & settings.keys():
-            settings[name] = max(1, settings[name] * self.settings["n_envs"] // env.num_envs)
+        given = dict(self.hyperparameters)
+        slots, widths = given.pop("n_envs"), list(given.pop("net_arch"))
+        for name in PER_SLOT & given.keys():
+            given[name] = max(1, given[name] * slots // env.num_envs)
         algorithm = getattr(stable_baselines3(self.name), type(self).__name__)
         model = algorithm(
             "MlpPolicy",
@@ -223,25 +137,25 @@ class StableBaseline(LearningAgent[Config]):
             gamma=0.0,
             seed=int(self.rng.integers(2**31)),
             device="cpu",
-            policy_kwargs={"net_arch": list(self.settings["net_arch"])},
-            **settings,
+            policy_kwargs={"net_arch": widths},
+            **given,
         )
         if parameters:
             give(model.policy, parameters)
         model.num_timesteps = users
         return model
 
-    def select_action(self, context: Array) -> Any:
+    def select_action(self, context: Array) -> Action:
         """Return the greedy action of the learnt policy."""
         if self.model is None:
             raise RuntimeError(f"{self.name} has no policy yet; call learn(env, steps) first.")
-        shape = self.observation_space.shape or ()
-        single = context.ndim == len(shape)
-        actions, _ = self.model.predict(context.reshape(-1, int(np.prod(shape))), deterministic=True)
+        shape = self.context_shape
+        actions: Array = self.model.predict(context.reshape(-1, int(np.prod(shape))), deterministic=True)[0]
         if isinstance(self.action_space, Assortments):
             actions = top_scores(actions, self.action_space)
-            return actions[0] if single else actions
-        return int(actions[0]) if single else actions
+        if context.ndim > len(shape):
+            return actions
+        return actions[0] if actions.ndim > 1 else int(actions[0])
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the state of the model, none before the first ``learn``, and of the generators."""
@@ -250,55 +164,46 @@ class StableBaseline(LearningAgent[Config]):
             return {}, values
         arrays, values["model"] = model_state(self.model)
         values["slots"] = self.model.n_envs
-        if self.luck.kept is not None:
-            words, values["luck"] = self.luck.kept
-            arrays |= {f"luck.{name}": array for name, array in words.items()}
+        if self.generators.kept is not None:
+            words, values["generators"] = self.generators.kept
+            arrays |= {f"generators.{name}": array for name, array in words.items()}
         return arrays, values
 
     def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
         """Build a model and bring it to a saved place."""
-        self.played, self.model, self.luck = (None, None), None, Luck()
+        self.played, self.model, self.generators = (None, None), None, OwnGenerators()
         if arrays:
             world = stand_in(self.observation_space, self.action_space, values["slots"])
-            with self.luck.mine():
+            with self.generators.in_use():
                 self.model = self.build(to_sb3(world, None), {}, 0)
             give_state(self.model, arrays, values["model"])
-            self.luck.kept = (inside("luck", arrays), values["luck"]) if "luck" in values else None
+            if "generators" in values:
+                self.generators.kept = inside("generators", arrays), values["generators"]
         self.rng.bit_generator.state = values["rng"]
 
 
 class PPO(StableBaseline):
     """Proximal policy optimisation."""
 
-    Config = PPOConfig
+    Config = PPOSettings
 
 
 class A2C(StableBaseline):
     """Advantage actor-critic."""
 
-    Config = OnPolicyConfig
+    Config = A2CSettings
 
 
 class DQN(StableBaseline):
     """Deep Q-network; for arms only."""
 
-    Config = DQNConfig
+    Config = DQNSettings
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Arms with real contexts."""
+        """Return "" for arms with real contexts."""
         arms = not super().plays(observation_space, action_space) and isinstance(action_space, Discrete)
         return "" if arms else "arms with real contexts"
-
-
-def hyperparameters(algorithm: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the algorithm's block of ``rl.yaml``, with the overrides that are not None."""
-    try:
-        import yaml
-    except ImportError as error:
-        raise ImportError("hyperparameters are read with pyyaml; run pip install 'privbandit[rl]'.") from error
-    blocks = yaml.safe_load(resources.files(__package__).joinpath("rl.yaml").read_text(encoding="utf-8"))
-    return {**blocks[algorithm], **{name: value for name, value in overrides.items() if value is not None}}
 
 
 def stable_baselines3(agent: str) -> Any:
@@ -308,35 +213,3 @@ def stable_baselines3(agent: str) -> Any:
     except ImportError as error:
         raise ImportError(f"{agent} needs stable-baselines3; run pip install 'privbandit[rl]'.") from error
     return stable_baselines3
-
-
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """Let torch use one thread: small networks gain nothing from more, and sums stay in one order."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def stand_in(observation_space: Space, action_space: Space, n: int) -> Face:
-    """Return a vector environment that has the spaces and serves nobody."""
-    env: Face = VectorEnv()
-    env.num_envs, env.single_observation_space, env.single_action_space = n, observation_space, action_space
-    return env
-
-
-def vector_face(env: Any, n_envs: int) -> Face:
-    """Return a vector environment of the same world; of one slot if the environment is wrapped or not ours."""
-    if isinstance(env, VectorEnv):
-        mode = env.metadata.get("autoreset_mode")
-        if mode is not AutoresetMode.SAME_STEP:
-            raise ValueError(f"a vector environment must have autoreset_mode=AutoresetMode.SAME_STEP; got {mode}.")
-        return env
-    if isinstance(env, BanditEnv) and env.spec is not None:
-        return gym.make_vec(env.spec, num_envs=n_envs)
-    return SyncVectorEnv([lambda: env], autoreset_mode=AutoresetMode.SAME_STEP)

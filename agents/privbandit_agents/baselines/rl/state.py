@@ -1,10 +1,6 @@
-"""All that a model of stable-baselines3 goes on from: networks, optimiser, replay buffer and global generators."""
+"""All that a model of stable-baselines3 goes on from: networks, optimiser and replay buffer."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
-
-import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.state import inside
@@ -89,46 +85,3 @@ def give_buffer(buffer: Any, arrays: Arrays, values: Values) -> None:
     for name, array in arrays.items():
         getattr(buffer, name)[: len(array)] = array
     buffer.pos, buffer.full = values["pos"], values["full"]
-
-
-class Luck:
-    """The global generators of numpy and torch as one agent has them; others' are put back after each use.
-
-    stable-baselines3 draws from the global generators, so an agent brings its own and takes them away again.
-    """
-
-    def __init__(self) -> None:
-        """The agent has drawn nothing yet."""
-        self.kept: tuple[Arrays, Values] | None = None
-
-    @contextmanager
-    def mine(self) -> Iterator[None]:
-        """Make the agent's generators the global ones, if it has any yet; keep them at the end."""
-        others = generators()
-        if self.kept is not None:
-            give_generators(*self.kept)
-        try:
-            yield
-            self.keep()
-        finally:
-            give_generators(*others)
-
-    def keep(self) -> None:
-        """Take the global generators for the agent's, in the middle of using them."""
-        self.kept = generators()
-
-
-def generators() -> tuple[Arrays, Values]:
-    """Return the states of the global generators."""
-    import torch
-
-    _, key, pos, has_gauss, cached = np.random.get_state()  # noqa: NPY002 (stable-baselines3 draws from it)
-    return {"torch": torch.get_rng_state().numpy().copy(), "numpy": key}, {"rest": [pos, has_gauss, cached]}  # type: ignore[dict-item]
-
-
-def give_generators(arrays: Arrays, values: Values) -> None:
-    """Set the global generators."""
-    import torch
-
-    torch.set_rng_state(torch.from_numpy(arrays["torch"].copy()))
-    np.random.set_state(("MT19937", arrays["numpy"], *values["rest"]))  # noqa: NPY002

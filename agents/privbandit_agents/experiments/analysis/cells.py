@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 from privbandit_agents.experiments.jobs.job import Job
@@ -29,7 +30,6 @@ class Cell:
 
     @property
     def job(self) -> Job:
-        """One of the jobs."""
         return self.jobs[0]
 
     @property
@@ -50,20 +50,14 @@ def bare_name(key: str, value: object) -> Any:
     return short(value) if key == "env" else value.rpartition(":")[2]
 
 
-def traits_of(job: Job) -> Mapping[str, Any]:
-    """Return the settings by which a job is found."""
-    return job.traits
-
-
 class Cells(Sequence[Cell]):
     """Cells, in the order of their first jobs, with four doors: ``one``, ``select``, ``along`` and ``beside``."""
 
     def __init__(self, cells: Iterable[Cell]) -> None:
-        """Keep the cells."""
         self._cells = tuple(cells)
 
     @classmethod
-    def of(cls, jobs: Iterable[Job], traits: Callable[[Job], Mapping[str, Any]] = traits_of) -> "Cells":
+    def of(cls, jobs: Iterable[Job], traits: Callable[[Job], Mapping[str, Any]] = attrgetter("traits")) -> "Cells":
         """Return the cells of jobs.
 
         Args:
@@ -77,15 +71,12 @@ class Cells(Sequence[Cell]):
         return cls(Cell(name, tuple(group), traits(group[0])) for name, group in ordered.items())
 
     def __len__(self) -> int:
-        """Return the number of cells."""
         return len(self._cells)
 
     def __iter__(self) -> Iterator[Cell]:
-        """Yield the cells."""
         return iter(self._cells)
 
     def __getitem__(self, place: Any) -> Any:
-        """Return the cell at a place, or the cells of a slice."""
         return self._cells[place]
 
     @property
@@ -165,7 +156,6 @@ class Cells(Sequence[Cell]):
         return list({bare(cell.settings[key]): cell.settings[key] for cell in self if key in cell.settings}.values())
 
     def values_text(self, key: str) -> str:
-        """Return the values of a setting as text."""
         return ", ".join(map(bare, self.values(key)))
 
     def check_setting(self, key: str) -> None:
@@ -180,7 +170,6 @@ class Cells(Sequence[Cell]):
         return [key for key in found if key in ("env", "agent")] or found
 
     def _why_none(self, wanted: Mapping[str, Any]) -> str:
-        """Return why nothing has the wanted settings."""
         for key, value in wanted.items():
             self.check_setting(key)
             if not any(cell.has(key, value) for cell in self):

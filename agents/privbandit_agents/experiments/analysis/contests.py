@@ -230,7 +230,6 @@ def write_contests(tables: Sequence[Contest], folder: Path, name: str, missing: 
 
 
 def contest_table(table: Contest) -> Table:
-    """Return a table for the terminal."""
     shown = rich_table(table.title, caption=Text(MARKS) if table.marked else None, caption_justify="left")
     words = as_words(table)
     for column in words.columns:

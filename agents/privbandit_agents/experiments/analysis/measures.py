@@ -27,7 +27,7 @@ from privbandit_agents.experiments.analysis.statistics import (
     percentile_interval,
     seed_weights,
 )
-from privbandit_agents.experiments.fields import real
+from privbandit_agents.experiments.fields import as_list, real
 from privbandit_agents.experiments.spec.measures import Axes, Lead, Measure, Selection, Slope, Steps
 from privbandit_agents.experiments.usage import placed
 
@@ -66,19 +66,9 @@ def resolve(measure: Measure, cells: Cells) -> Resolved:
     return resolved
 
 
-def resolve_mean(selection: Selection, cells: Cells) -> Resolved:
-    """Find the cell of a mean."""
-    return Resolved([reading_of(selection, cells)], lambda means: means[:, 0])
-
-
-def resolve_ratio(pair: Sequence[Selection], cells: Cells) -> Resolved:
-    """Find the cells of a ratio of two means."""
-    return Resolved([reading_of(one, cells) for one in pair], lambda means: means[:, 0] / means[:, 1])
-
-
-def resolve_difference(pair: Sequence[Selection], cells: Cells) -> Resolved:
-    """Find the cells of a difference of two means."""
-    return Resolved([reading_of(one, cells) for one in pair], lambda means: means[:, 0] - means[:, 1])
+def resolve_cells(selections: Selection | list[Selection], cells: Cells, combine: Combine) -> Resolved:
+    """Find the cells of one mean or two."""
+    return Resolved([reading_of(one, cells) for one in as_list(selections)], combine)
 
 
 def resolve_slope(slope: Slope, cells: Cells) -> Resolved:
@@ -152,9 +142,9 @@ def resolve_line(steps: Steps, cells: Cells, combine: Callable[[Floats, Floats],
 
 
 RESOLVERS: Mapping[str, Callable[[Any, Cells], Resolved]] = {
-    "mean": resolve_mean,
-    "ratio": resolve_ratio,
-    "difference": resolve_difference,
+    "mean": partial(resolve_cells, combine=lambda means: means[:, 0]),
+    "ratio": partial(resolve_cells, combine=lambda means: means[:, 0] / means[:, 1]),
+    "difference": partial(resolve_cells, combine=lambda means: means[:, 0] - means[:, 1]),
     "slope": resolve_slope,
     "lead": resolve_lead,
     "least_step": partial(resolve_line, combine=lambda x, means: np.diff(means, axis=1).min(axis=1)),

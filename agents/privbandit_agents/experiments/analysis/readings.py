@@ -45,7 +45,6 @@ class Values:
 
     @classmethod
     def nothing(cls, why: str = "") -> "Values":
-        """Return that nothing was measured."""
         return cls(np.empty(0, np.int64), np.empty((0, 1)), np.empty((0, 1)), why=why)
 
     @property

@@ -109,7 +109,6 @@ def as_words(summary: pl.DataFrame) -> pl.DataFrame:
 
 
 def trial_words(row: dict[str, Any]) -> dict[str, str]:
-    """Return one row of trials as text."""
     width, ratio = row["half_width"], row["ratio_to_uniform"]
     return {
         "environment": short(row["env"]),
@@ -124,7 +123,6 @@ def trial_words(row: dict[str, Any]) -> dict[str, str]:
 
 
 def fit_words(row: dict[str, Any]) -> dict[str, str]:
-    """Return one row of fits as text."""
     width = "" if row["half_width"] is None else f" ± {row['half_width']:.4f}"
     return {
         "world": row["world"],
@@ -145,7 +143,6 @@ def rounded(value: float) -> str:
 
 
 def rich_table(title: str, **options: Any) -> Table:
-    """Return an empty table for the terminal."""
     return Table(box=SIMPLE_HEAD, title=Text(title), title_justify="left", pad_edge=False, **options)
 
 

@@ -43,7 +43,6 @@ class Verdict:
 
     @classmethod
     def on(cls, statement: Statement, measured: Interval) -> "Verdict":
-        """Return the verdict on a statement of an experiment file."""
         bounds = statement.at_least, statement.at_most
         return cls(statement.says, statement.where, measured, *bounds, statement.expected)
 
@@ -72,7 +71,6 @@ class Verdict:
 
 
 def measured_words(measured: Interval) -> str:
-    """Return an estimate and its interval as text."""
     if math.isnan(measured.value):
         return "-"
     ends = f" ({rounded(measured.low)} to {rounded(measured.high)})" if measured.known else ""
@@ -80,7 +78,6 @@ def measured_words(measured: Interval) -> str:
 
 
 def bound_words(verdict: Verdict) -> str:
-    """Return the bounds as text."""
     if verdict.at_least is None:
         return f"at most {verdict.at_most:g}"
     if verdict.at_most is None:

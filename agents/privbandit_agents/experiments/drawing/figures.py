@@ -145,7 +145,6 @@ def line_of(series: Series, results: Results) -> Line | None:
 
 
 def level_across(line: Line, ends: Floats) -> Line:
-    """Return a level as a line between two x."""
     return replace(line, x=ends, mean=np.repeat(line.mean, 2), half_width=np.repeat(line.half_width, 2))
 
 

@@ -40,7 +40,6 @@ class Series:
 
     @property
     def cells(self) -> list[Cell]:
-        """The cells that are read."""
         return [reading.cell for reading in self.readings]
 
 

@@ -11,6 +11,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.optimize import isotonic_regression
 
 from privbandit_agents.experiments.analysis.statistics import Floats
 from privbandit_agents.zoo import AGENTS
@@ -75,7 +76,6 @@ def picture(path: str | Path, panels: int) -> Iterator[tuple[Figure, list[Axes]]
 
 
 def write_caption(figure: Figure, text: str) -> None:
-    """Write a line below the panels."""
     figure.supxlabel(text, fontsize=9, color="#555555", x=0.99, ha="right")
 
 
@@ -156,13 +156,9 @@ def label_points(axis: Axes, labels: Sequence[Label]) -> None:
 def spread(positions: Sequence[float], gap: float) -> list[float]:
     """Return increasing positions moved as little as needed to be ``gap`` apart (least squares).
 
-    Subtracting i gap turns it into isotonic regression, solved by pooling neighbours out of order.
+    Subtracting i gap turns it into isotonic regression.
     """
-    pools: list[list[float]] = []
-    for i, position in enumerate(positions):
-        pools.append([position - i * gap])
-        while len(pools) > 1 and np.mean(pools[-2]) > np.mean(pools[-1]):
-            last = pools.pop()
-            pools[-1] += last
-    levels = [float(np.mean(pool)) for pool in pools for _ in pool]
-    return [level + i * gap for i, level in enumerate(levels)]
+    if not positions:
+        return []
+    steps = gap * np.arange(len(positions))
+    return [float(place) for place in isotonic_regression(np.asarray(positions) - steps).x + steps]

@@ -75,7 +75,6 @@ def first_line(described: object) -> str:
 
 
 def agent_defaults(name: str) -> dict[str, Any]:
-    """Return the settings of an agent and their defaults."""
     entry = find(name)
     fields = dataclasses.fields(entry.load().Config)
     return {f.name: default_of(f) for f in fields} | dict(entry.defaults)

@@ -47,7 +47,6 @@ class Fit:
 
     @cached_property
     def spec(self) -> JSON:
-        """The fit as JSON values."""
         return {
             "world": plain(self.world.settings),
             "method": self.method.spec,
@@ -58,7 +57,6 @@ class Fit:
 
     @cached_property
     def name(self) -> str:
-        """The hash of the spec, 16 hex digits."""
         return name_of(self.spec)
 
     @cached_property
@@ -80,12 +78,10 @@ class Fit:
 
     @property
     def points(self) -> list[dict[str, Any]]:
-        """The points of the method's grid."""
         return self.method.points
 
     @property
     def label(self) -> str:
-        """The method, its budget and the world."""
         budget = "" if self.epsilon is None else f" at epsilon {self.epsilon:g}"
         return f"{self.method.name}{budget} on {as_text(self.world.settings)}"
 

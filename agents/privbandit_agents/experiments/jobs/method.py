@@ -91,7 +91,6 @@ def check_own(settings: Mapping[str, Any]) -> None:
 
 
 def agent_part(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that are the agent's."""
     return {key: value for key, value in settings.items() if key not in ESTIMATOR}
 
 

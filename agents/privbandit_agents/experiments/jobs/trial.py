@@ -64,7 +64,6 @@ class Trial:
     checkpoints: int = 200
 
     def __post_init__(self) -> None:
-        """Check the ranges, and bring the settings into plain JSON."""
         seed = checked_seed(seed=self.seed)
         if seed is None:
             raise ValueError("seed must be an integer >= 0; got None.")
@@ -77,17 +76,14 @@ class Trial:
 
     @property
     def replication(self) -> int:
-        """The seed."""
         return self.seed
 
     @property
     def spec(self) -> JSON:
-        """The trial as JSON values."""
         return dataclasses.asdict(self)
 
     @cached_property
     def name(self) -> str:
-        """The hash of the spec, 16 hex digits."""
         return name_of(self.spec)
 
     @cached_property
@@ -118,22 +114,18 @@ class Trial:
 
     @property
     def points(self) -> list[dict[str, Any]]:
-        """None: a trial has no grid."""
         return []
 
     @property
     def env_label(self) -> str:
-        """The environment's id with its keyword arguments."""
         return with_settings(self.env, self.env_kwargs)
 
     @property
     def agent_label(self) -> str:
-        """The agent's name with its settings."""
         return with_settings(self.agent, self.config)
 
     @property
     def label(self) -> str:
-        """The agent and the environment, with their settings."""
         return f"{self.agent_label} on {self.env_label}"
 
     @property
@@ -205,7 +197,6 @@ class Trial:
         return as_ran(result)
 
     def refused(self, why: str) -> Ran | None:
-        """None: a trial that cannot run fails."""
         return None
 
 

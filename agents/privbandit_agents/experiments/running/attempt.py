@@ -29,7 +29,6 @@ class Failure:
     error: str
 
     def __str__(self) -> str:
-        """Return one sentence."""
         return f"{told(self.job)}, failed: {self.error}"
 
 

@@ -50,7 +50,6 @@ class Engine:
     save_every: float = field(default=SAVE_EVERY, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Check the kind."""
         one_of(ENGINES, engine=self.kind)
         if self.address is not None and self.kind != "dask":
             raise ValueError(f"--address is for --engine dask; got --engine {self.kind}.")
@@ -198,13 +197,11 @@ class Bundles:
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        """Take the jobs, of which nothing is known yet."""
         self.jobs = jobs
         self.cells = {job.name: job.cell for job in jobs}
         self.seconds: dict[str, float] = {}
 
     def note(self, name: str, seconds: float) -> None:
-        """Take over what a job took."""
         self.seconds[self.cells[name]] = seconds
 
     def __iter__(self) -> Iterator[list[Job]]:
@@ -225,7 +222,6 @@ class Bundles:
 def attempt_all(
     jobs: Sequence[Job], folder: Path, parent: int | None, save_every: float, wait: bool
 ) -> list[tuple[str, End]]:
-    """Run jobs one after another."""
     return [(job.name, attempt(job, folder, parent, save_every, wait)) for job in jobs]
 
 

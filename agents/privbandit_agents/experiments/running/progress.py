@@ -22,7 +22,6 @@ class Bar:
     """
 
     def __init__(self, total: int, console: Console) -> None:
-        """Make the bar; it is shown when it is entered."""
         columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
         self.progress = Progress(*columns, TextColumn("{task.description}"), console=console)
         self.row = self.progress.add_task("starting", total=total)
@@ -30,12 +29,10 @@ class Bar:
         self.values: defaultdict[str, list[float]] = defaultdict(list)
 
     def __enter__(self) -> Self:
-        """Show the bar."""
         self.progress.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Leave the bar as it is."""
         self.progress.update(self.row, description="")
         self.progress.stop()
 
@@ -46,7 +43,6 @@ class Bar:
         self.news(job, end)
 
     def advance(self, job: Job, end: Finished | Failure) -> None:
-        """Count one job."""
         self.progress.update(self.row, advance=1, description=self.news(job, end))
 
     def news(self, job: Job, end: Finished | Failure) -> str:

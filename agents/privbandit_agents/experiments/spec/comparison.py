@@ -38,7 +38,8 @@ class Worlds(BaseModel):
         if self.sources is None:
             return [world_of({**given, **point}) for point in combinations(self.grid)]
         common = world_of({"source": bundled.NAMES[0], **given})
-        small = [(name, at_most(common.n_public, len(load(name).y) // 4)) for name in bundled.NAMES]
+        quarters = {name: len(load(name).y) // 4 for name in bundled.NAMES}
+        small = [(name, min(common.n_public or quarter, quarter)) for name, quarter in quarters.items()]
         paper = [(name, source.n_public) for name, source in SOURCES.items()]
         return [World(source=name, n_public=n) for name, n in (*small, *paper)]
 
@@ -49,11 +50,6 @@ def world_of(settings: Mapping[str, Any]) -> World:
         return World.model_validate(settings)
     except ValidationError as error:
         raise ValueError(f"{explained(error, World)}.") from None
-
-
-def at_most(asked: int | None, bound: int) -> int:
-    """Return the number asked for, at most the bound."""
-    return bound if asked is None else min(asked, bound)
 
 
 def absent(source: str) -> str:

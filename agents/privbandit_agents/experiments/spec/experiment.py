@@ -87,7 +87,6 @@ class Experiment(Model):
         return self
 
     def scaled(self, scale: str) -> Scale:
-        """Return what a scale changes."""
         with usage_errors("--scale"):
             chosen: Scale = getattr(self.scales, one_of(SCALES, scale=scale))
         return chosen
@@ -113,7 +112,6 @@ class Experiment(Model):
         return self.offline.fits(f"{source}: offline", chosen.replications, chosen.shrink)
 
     def sweep_at(self, scale: str, source: str = "") -> Sweep:
-        """Return the sweep at a scale."""
         chosen = self.scaled(scale)
         sweep = parse_sweep(self.sweep, f"{source}: sweep" if source else "sweep")
         with usage_errors(source or "the experiment"), placed(f"scales.{scale}"):

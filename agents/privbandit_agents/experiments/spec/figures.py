@@ -26,7 +26,6 @@ class Reference(BaseModel):
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The settings of the function."""
         return self.model_extra or {}
 
     def load(self) -> Callable[..., Any]:

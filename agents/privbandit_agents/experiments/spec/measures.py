@@ -37,7 +37,6 @@ class Selection(BaseModel):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the cell must have."""
         return self.model_extra or {}
 
 

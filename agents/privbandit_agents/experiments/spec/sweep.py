@@ -16,7 +16,7 @@ from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.spec.yaml_text import content_of, filled, from_yaml
 from privbandit_agents.experiments.usage import Place, UsageError, place_of, usage_errors, validated
 from privbandit_envs import BanditEnv
-from privbandit_envs.validate import did_you_mean, one_of
+from privbandit_envs.validate import count, did_you_mean, one_of
 
 
 class Entry(BaseModel):
@@ -32,7 +32,6 @@ class Entry(BaseModel):
 
     @property
     def points(self) -> list[dict[str, Any]]:
-        """The settings, one dict for each combination of the grid."""
         return [{**(self.model_extra or {}), **point} for point in combinations(self.grid)]
 
 
@@ -56,6 +55,12 @@ class Block(Model):
     seeds: Seeds = Field(default=[0])
     horizon: Positive | None = None
     checkpoints: Points = 200
+
+    @model_validator(mode="after")
+    def _one_horizon(self) -> Self:
+        if self.horizon is not None and any("horizon" in env.grid for env in self.envs):
+            raise ValueError(f"horizon must be given once; got {self.horizon} and a grid of an environment")
+        return self
 
 
 class Sweep(Model):
@@ -82,7 +87,6 @@ def bundled() -> dict[str, Path]:
 
 
 def named_sweep(name: str) -> Sweep:
-    """Return a bundled sweep."""
     with usage_errors("run"):
         path = bundled()[one_of(bundled(), experiment=name)]
     return read_sweep(path)
@@ -158,7 +162,7 @@ def block_trials(block: Block, part: int, source: str) -> Iterator[Trial]:
     agents = [(j, entry.name, given) for j, entry in enumerate(block.agents) for given in entry.points]
     for i, env_id, given, own_horizon in envs:
         with usage_errors(f"{source}: parts[{part}].envs[{i}]" if source else env_id):
-            asked = given.pop("horizon") if own_horizon else block.horizon
+            asked = count(horizon=given.pop("horizon")) if own_horizon else block.horizon
             kwargs = changed(given, env_defaults(env_id))
             horizon = horizon_of(env_id, kwargs, asked)
             env = Trial(env_id, "uniform", horizon, env_kwargs=kwargs).make_env()
@@ -248,7 +252,6 @@ def shrunk(sweep: Sweep, divisor: int) -> Sweep:
 
 
 def assign(blocks: list[dict[str, Any]], assignment: str) -> None:
-    """Carry out one ``--set``."""
     name, equals, text = assignment.partition("=")
     target, dot, key = name.strip().rpartition(".")
     if not (equals and dot and target and key):

@@ -43,7 +43,6 @@ class EventFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Remove old events and open the file."""
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(EVENTS):
             old.unlink(missing_ok=True)
@@ -51,7 +50,6 @@ class EventFile:
         self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
 
     def __enter__(self) -> Self:
-        """Return the file itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -69,7 +67,6 @@ class EventFile:
         self._write(Event(wall_time=time.time() if at is None else at, step=step, summary=summary))
 
     def scalars(self, values: Mapping[str, float], step: int, at: float | None = None) -> None:
-        """Add numbers under their tags."""
         pairs = [Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
         self.add(Summary(value=pairs), step, at)
 
@@ -106,7 +103,6 @@ class Board:
     """
 
     def __init__(self, folder: Path, agent: AnyAgent) -> None:
-        """Open the file; nothing is written yet."""
         self._file = EventFile(folder)
         self._ledger = getattr(agent, "ledger", None)
         self._rows: list[tuple[float, int, float, float, float, float]] = []
@@ -114,7 +110,6 @@ class Board:
         self._started = self._flushed = time.perf_counter()
 
     def __enter__(self) -> Self:
-        """Return the board itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -208,7 +203,6 @@ def columns(settings: list[dict[str, Any]]) -> Summary:
 
 
 def hparams_summary(tag: str, **content: Any) -> Summary:
-    """Return a message to TensorBoard's hparams plugin."""
     metadata = hparams.create_summary_metadata(plugin_data_pb2.HParamsPluginData(**content))
     return Summary(value=[Summary.Value(tag=tag, metadata=metadata, tensor=hparams.NULL_TENSOR)])
 

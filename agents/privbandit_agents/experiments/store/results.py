@@ -59,12 +59,10 @@ class Finished:
 
     @property
     def name(self) -> str:
-        """Of the job."""
         return name_of(self.job)
 
     @property
     def seconds(self) -> float:
-        """What the job took."""
         return float(np.nansum(self.arrays["seconds"]))
 
     @property

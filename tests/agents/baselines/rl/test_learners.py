@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
 from privbandit_agents.baselines.rl import learners as rl
-from privbandit_agents.baselines.rl.adapter import to_sb3
+from privbandit_agents.baselines.rl.adapter import to_sb3, vector_face
+from privbandit_agents.baselines.rl.generators import one_torch_thread
+from privbandit_agents.baselines.rl.settings import hyperparameters
 from privbandit_agents.baselines.rl.state import parameters_of
 from privbandit_agents.registry import can_play
 from privbandit_agents.testing import same_state
@@ -64,7 +66,7 @@ def test_the_world_is_that_of_the_seed(n_envs: int) -> None:
     env = gym.make(LINEAR, horizon=60)
     env.reset(seed=5)
     users = env.unwrapped.upcoming(60)  # type: ignore[attr-defined]
-    adapter = to_sb3(rl.vector_face(env, n_envs), 5)
+    adapter = to_sb3(vector_face(env, n_envs), 5)
     seen = [adapter.reset()]
     while len(seen) * n_envs < 60:
         seen.append(adapter.step(np.zeros(n_envs, int))[0])
@@ -72,7 +74,7 @@ def test_the_world_is_that_of_the_seed(n_envs: int) -> None:
 
 
 def test_a_second_reset_brings_new_users_of_the_same_world() -> None:
-    vector: Any = rl.vector_face(gym.make(LINEAR), 2)
+    vector: Any = vector_face(gym.make(LINEAR), 2)
     adapter = to_sb3(vector, 5)
     first, world = adapter.reset(), vector.problem
     assert not np.array_equal(first, adapter.reset()) and vector.problem is world
@@ -82,7 +84,7 @@ def test_seeds_set_by_the_library_do_not_change_the_world() -> None:
     env = gym.make(LINEAR)
     contexts = []
     for library_seed in (1, 2):
-        adapter = to_sb3(rl.vector_face(env, 2), 5)
+        adapter = to_sb3(vector_face(env, 2), 5)
         adapter.seed(library_seed)
         contexts.append(adapter.reset())
     assert np.array_equal(*contexts)
@@ -93,7 +95,7 @@ def test_an_episode_ends_in_the_vector_face_as_the_library_expects(wrapped: bool
     env: Any = gym.make(LINEAR, horizon=4)
     env = gym.Wrapper(env) if wrapped else env
     slots = 1 if wrapped else 2
-    users = RecordVectorRegret(rl.vector_face(env, 2), [8])
+    users = RecordVectorRegret(vector_face(env, 2), [8])
     adapter = to_sb3(users, 0)
     adapter.reset()
     steps = [adapter.step(np.zeros(slots, int)) for _ in range(8 // slots)]
@@ -137,7 +139,7 @@ def test_updates_have_the_same_number_of_users_with_one_slot(name: str, setting:
         agent.learn(env, 32, seed=0)
         steps = getattr(agent.model, setting)
         per_update.append(agent.model.n_envs * (steps if setting == "n_steps" else steps.frequency))
-    assert per_update == [4 * agent.settings[setting]] * 2
+    assert per_update == [4 * agent.hyperparameters[setting]] * 2
 
 
 def test_vector_environments_are_played_as_they_are(name: str) -> None:
@@ -157,7 +159,7 @@ def test_assortments_are_played_by_scores(name: str, wrapped: bool) -> None:
     assert 0 < result.reward[0] < 100
     context, _ = env.reset()
     assert isinstance(env.action_space, Assortments) and env.action_space.contains(agent.select_action(context))
-    many = agent.select_action(np.stack([context] * 5))
+    many = np.asarray(agent.select_action(np.stack([context] * 5)))
     assert many.shape == (5, 12) and (many.sum(axis=1) == 3).all()
 
 
@@ -167,7 +169,7 @@ def test_actions_for_one_user_and_for_many_agree(name: str) -> None:
     agent.learn(env, 100, seed=0)
     env.reset(seed=1)
     contexts = env.unwrapped.upcoming(20)
-    many = agent.select_action(contexts)
+    many = np.asarray(agent.select_action(contexts))
     assert [agent.select_action(context) for context in contexts] == many.tolist()
     assert isinstance(agent.select_action(contexts[0]), int) and set(many.tolist()) <= set(range(10))
 
@@ -189,13 +191,13 @@ def test_wrapped_environments_pass_the_librarys_check(env_id: str) -> None:
 
 def test_settings_override_the_file(name: str) -> None:
     env = gym.make(CLASSIFICATION)
-    defaults = rl.hyperparameters(name.upper(), {})
+    defaults = hyperparameters(name.upper(), {})
     assert defaults["net_arch"] == [64, 64] and None not in defaults.values()
     known = {field.name for field in dataclasses.fields(small(name, env).config)}
     assert set(defaults) == known
     agent = small(name, env, learning_rate=0.5, n_envs=2, net_arch=(5, 6))
     agent.learn(env, 64, seed=0)
-    assert agent.settings == {**defaults, **SMALL[name], "learning_rate": 0.5, "n_envs": 2, "net_arch": (5, 6)}
+    assert agent.hyperparameters == {**defaults, **SMALL[name], "learning_rate": 0.5, "n_envs": 2, "net_arch": (5, 6)}
     assert agent.model.learning_rate == 0.5 and agent.model.n_envs == 2 and agent.model.gamma == 0
     assert agent.model.policy_kwargs["net_arch"] == [5, 6] and str(agent.model.device) == "cpu"
 
@@ -205,7 +207,7 @@ def test_the_number_of_torch_threads_is_given_back() -> None:
 
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    with rl.one_torch_thread():
+    with one_torch_thread():
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == 2
     torch.set_num_threads(before)

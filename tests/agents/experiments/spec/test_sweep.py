@@ -80,6 +80,8 @@ def test_a_horizon_in_the_grid_is_the_trials_and_settings_can_name_it(tmp_path: 
     sweep = read_sweep(write(tmp_path, text))
     assert {trial.horizon for trial in override(sweep, [], horizon=30).trials()} == {30}
     assert {trial.horizon for trial in shrunk(sweep, 10).trials()} == {5, 10}
+    assert "horizon must be an integer >= 1; got 'soon'." in message(tmp_path, text.replace("50, 100", "soon"))
+    assert "horizon must be given once; got 70 and a grid" in message(tmp_path, text + "horizon: 70\n")
     said = message(tmp_path, text.replace("$horizon", "$horzon"))
     assert said.startswith("plan.yaml: parts[0].agents[1]: there is no value for $horzon (did you mean 'horizon'?)")
 

@@ -453,7 +453,7 @@ def test_a_rule_must_leave_both_kinds_of_rows(public: Any) -> None:
 def test_a_prepared_set_is_a_world(tmp_path: Path) -> None:
     made = tables.get("election", real("election", tmp_path)).data
     problem = ClassificationProblem(np.random.default_rng(0), source="election", n_public=None)
-    assert made.public is not None and isinstance(problem.population, Split)
+    assert made.public is not None and isinstance(problem.data, Split)
     x, y = problem.public_data
     assert len(y) == made.public.sum() == 40 and sorted(y) == sorted(made.y[made.public])
     users = problem.users(0, 160, np.random.default_rng(1))

@@ -61,6 +61,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     scale_by: str
     aggregate: bool
     random_state: Randomness
+    agent_: Any
+    ledger_: Any
 
     @abstractmethod
     def chosen(self) -> tuple[str, dict[str, Any]]:

@@ -107,7 +107,7 @@ class LeafReport:
         """Draw the reports of n users, and return the sum of their estimates, shape (m, columns)."""
         users = max(ENTRIES_A_BLOCK // (self.leaves * self.columns), 1)
         parts = blocks(lambda: users, leaf, label)
-        sums = [self.randomizer.estimate_sum(self.randomize(*part, rng)) for part in parts]
+        sums = [self.randomizer.estimate_sum(self.randomize(own, told, rng)) for own, told in parts]
         return self.entries(np.sum(sums, axis=0)[None])[0] if sums else np.zeros((self.leaves, self.columns))
 
     def total(self, leaf: Labels, label: Labels, rng: Generator) -> Floats:

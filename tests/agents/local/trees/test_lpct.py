@@ -10,7 +10,7 @@ from privbandit_agents import make, play
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.local.trees.lpct import LPCT, Config
-from privbandit_agents.local.trees.partition import Partition, grow, max_edge
+from privbandit_agents.local.trees.partition import Partition, Rule, grow, max_edge
 from privbandit_agents.local.trees.report import Kind, LeafReport, chosen_depth
 from privbandit_agents.local.trees.weighted_tree import WeightedTree
 
@@ -81,7 +81,7 @@ def test_max_edge_halves_a_longest_edge_at_its_midpoint() -> None:
 
 
 @pytest.mark.parametrize("rule", ["max-edge", "cart"])
-def test_sums_over_the_tree(rule: str) -> None:
+def test_sums_over_the_tree(rule: Rule) -> None:
     x = rng().random((80, 3))
     tree = grow(rule, x, (rng(1).random(80) < 0.5).astype(int), 5)
     values = rng(2).random((tree.leaves, 2))

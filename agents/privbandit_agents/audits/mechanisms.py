@@ -12,10 +12,11 @@ from scipy.signal import lfilter
 from privbandit_agents.audits.claims import Claim, Floats, Game
 from privbandit_agents.privacy._validate import failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.mechanisms.additive import Gaussian, KNorm, Laplace, WishartDifference
+from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
 from privbandit_agents.privacy.mechanisms.counters import Counter, SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
+from privbandit_agents.privacy.mechanisms.spherical import KNorm, WishartDifference
 from privbandit_agents.privacy.randomizers.one_hot import SignedSubset
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere

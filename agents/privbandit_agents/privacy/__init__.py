@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     )
     from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, PrivacyBudgetExceeded, approximate, pure, zcdp
     from privbandit_agents.privacy.contributions.moments import Moments
-    from privbandit_agents.privacy.mechanisms.additive import Gaussian, KNorm, Laplace, WishartDifference
+    from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
     from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
     from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
     from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
+    from privbandit_agents.privacy.mechanisms.spherical import KNorm, WishartDifference
     from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
     from privbandit_agents.privacy.randomizers.inputs import NoisyProducts
     from privbandit_agents.privacy.randomizers.matrices import LaplaceWishart, PublishedLayer
@@ -52,7 +53,8 @@ _HOMES = {
     "accounting.conversions": "epsilon_to_rho gaussian_delta gaussian_epsilon gaussian_mu pure_to_rho rho_to_epsilon",
     "accounting.ledger": "Cost Ledger PrivacyBudgetExceeded approximate pure zcdp",
     "contributions.moments": "Moments",
-    "mechanisms.additive": "Gaussian KNorm Laplace WishartDifference",
+    "mechanisms.additive": "Gaussian Laplace",
+    "mechanisms.spherical": "KNorm WishartDifference",
     "mechanisms.counters": "BinaryTree BufferedToeplitz Counter SquareRootToeplitz",
     "mechanisms.objective": "ObjectivePerturbation UserLoss",
     "mechanisms.selection": "GumbelTopK LaplacePeeling",

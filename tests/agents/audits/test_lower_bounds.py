@@ -11,9 +11,10 @@ from privbandit_agents.audits.lower_bounds import audit, clopper_pearson
 from privbandit_agents.audits.registry import TARGETS, game, private_agents
 from privbandit_agents.audits.sensitivity import largest_loss, one_run_bound, search_sensitivity
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
-from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace, wishart
+from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, project_on_l1_ball
+from privbandit_agents.privacy.mechanisms.spherical import wishart
 from privbandit_agents.privacy.mechanisms.symmetric import svec
 from privbandit_agents.registry import find
 from scipy.stats import binomtest

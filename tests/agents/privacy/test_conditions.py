@@ -10,10 +10,10 @@ from privbandit_agents import make
 from privbandit_agents.audits.registry import private_agents
 from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded, pure, zcdp
 from privbandit_agents.privacy.contributions.choices import clipped_derivatives
-from privbandit_agents.privacy.mechanisms.additive import WishartDifference
 from privbandit_agents.privacy.mechanisms.counters import SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.objective import UserLoss, certified_rho
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
+from privbandit_agents.privacy.mechanisms.spherical import WishartDifference
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset, UnaryEncoding
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 from privbandit_agents.registry import can_play, find

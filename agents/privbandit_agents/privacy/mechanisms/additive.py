@@ -1,8 +1,7 @@
 """Noise that a trusted curator adds to a sum.
 
-Cynthia Dwork and Aaron Roth, "The Algorithmic Foundations of Differential Privacy", 2014; Moritz Hardt and Kunal
-Talwar, "On the Geometry of Differential Privacy", STOC 2010 (K-norm). Proofs: docs/privacy/additive-noise.md and
-docs/privacy/wishart-difference.md.
+Cynthia Dwork and Aaron Roth, "The Algorithmic Foundations of Differential Privacy", 2014. Proofs:
+docs/privacy/additive-noise.md.
 
 Every mechanism is a frozen value that knows its noise: ``release`` returns the value with noise from the generator
 passed in, and ``cost`` is what one release costs. Sums and noise are in float64.
@@ -21,9 +20,8 @@ from typing import Self
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
-from privbandit_agents.privacy._validate import budget, count, failure, positive
+from privbandit_agents.privacy._validate import budget, failure, positive
 from privbandit_agents.privacy.accounting.conversions import gaussian_mu
 from privbandit_agents.privacy.accounting.ledger import Cost, pure, zcdp
 from privbandit_agents.privacy.mechanisms import secure
@@ -144,98 +142,3 @@ class Gaussian:
         squared: Floats = ((outputs - finite(value)) ** 2).sum(axis=-1)
         normaliser = np.shape(value)[-1] * math.log(self.sigma * math.sqrt(2 * math.pi))
         return np.asarray(-squared / (2 * self.sigma**2) - normaliser)
-
-
-@dataclass(frozen=True)
-class KNorm:
-    """Noise of density proportional to exp(-|x|_2 / scale): a Gamma(d) radius in a uniform direction.
-
-    *Formal guarantees.* Pure: epsilon = l2 sensitivity / scale; over several vectors the sensitivity is the sum of
-    theirs. A coordinate has variance (d + 1) scale^2; Laplace noise for the same l2 bound needs 2 d scale^2.
-
-    Attributes:
-        scale: >= 0.
-        epsilon: what it was calibrated to.
-    """
-
-    scale: float
-    epsilon: float
-
-    @classmethod
-    def calibrate(cls, epsilon: float, l2_sensitivity: float) -> Self:
-        """Return the mechanism that is epsilon-DP for an l2 sensitivity."""
-        return cls(positive(l2_sensitivity=l2_sensitivity) / budget(epsilon=epsilon), epsilon)
-
-    @property
-    def cost(self) -> Cost:
-        return pure(self.epsilon)
-
-    def release(self, value: ArrayLike, rng: Generator) -> Floats:
-        """Return the value, shape (..., d), with noise on each vector."""
-        exact = finite(value)
-        direction = rng.standard_normal(exact.shape)
-        direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
-        radius = rng.gamma(exact.shape[-1], size=(*exact.shape[:-1], 1))
-        return exact + self.scale * radius * direction
-
-    def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
-        """Return the log density of outputs (..., d) given the exact value (d,)."""
-        d = np.shape(value)[-1]
-        log_sphere = math.log(2) + d / 2 * math.log(math.pi) - gammaln(d / 2)  # area of the unit sphere
-        distance: Floats = np.linalg.norm(outputs - finite(value), axis=-1)
-        normaliser = float(log_sphere + gammaln(d)) + d * math.log(self.scale)
-        return np.asarray(-distance / self.scale - normaliser)
-
-
-@dataclass(frozen=True)
-class WishartDifference:
-    """Symmetric-matrix noise W - W' for independent Wishart matrices W, W' of d + 1 degrees of freedom and scale v I.
-
-    *Formal guarantees.* Pure. Replacing one positive semidefinite summand A by another A' costs (tr A + tr A') / (2 v)
-    <= trace_bound / v, so v = trace_bound / epsilon gives epsilon-DP, also over many cells of which the two records
-    touch two. The degrees of freedom are exactly d + 1. A single Wishart matrix instead of the difference is one-sided
-    and not private at any epsilon. For d = 1 it is Laplace noise of scale 2 v.
-
-    Attributes:
-        dim: d.
-        v: scale >= 0.
-        epsilon: what it was calibrated to.
-    """
-
-    dim: int
-    v: float
-    epsilon: float
-
-    @classmethod
-    def calibrate(cls, epsilon: float, dim: int, trace_bound: float = 1.0) -> Self:
-        """Return the mechanism that is epsilon-DP when one user's matrix is PSD with trace at most the bound."""
-        return cls(count(dim=dim), positive(trace_bound=trace_bound) / budget(epsilon=epsilon), epsilon)
-
-    @property
-    def cost(self) -> Cost:
-        return pure(self.epsilon)
-
-    def noise(self, rng: Generator, size: tuple[int, ...] = (), users: int = 1) -> Floats:
-        """Draw noise matrices, shape (*size, d, d): the exact law of the sum of ``users`` independent ones."""
-        degrees = count(users=users) * (self.dim + 1)
-        return wishart(rng, self.dim, degrees, self.v, size) - wishart(rng, self.dim, degrees, self.v, size)
-
-    def release(self, value: ArrayLike, rng: Generator) -> Floats:
-        """Return symmetric matrices, shape (..., d, d), with noise on each."""
-        exact = finite(value)
-        if exact.shape[-2:] != (self.dim, self.dim):
-            raise ValueError(f"matrices must have shape (..., {self.dim}, {self.dim}); got {exact.shape}.")
-        return exact + self.noise(rng, exact.shape[:-2])
-
-    def variance(self) -> tuple[float, float]:
-        """Return the variances of a diagonal and of an off-diagonal entry: 4 (d + 1) v^2 and 2 (d + 1) v^2."""
-        return 4 * (self.dim + 1) * self.v**2, 2 * (self.dim + 1) * self.v**2
-
-
-def wishart(rng: Generator, dim: int, degrees: int, v: float, size: tuple[int, ...] = ()) -> Floats:
-    """Draw Wishart matrices of scale v I by Bartlett's decomposition: O(d^2) variates for any degrees of freedom."""
-    lower = np.tril(rng.standard_normal((*size, dim, dim)), -1)
-    diagonal = np.sqrt(rng.chisquare(degrees - np.arange(dim), (*size, dim)))
-    lower[..., np.arange(dim), np.arange(dim)] = diagonal
-    matrices: Floats = v * lower @ np.swapaxes(lower, -1, -2)
-    return matrices

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.privacy._validate import count, positive
-from privbandit_agents.privacy.mechanisms.additive import wishart
+from privbandit_agents.privacy.mechanisms.spherical import wishart
 from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_agents.privacy.randomizers.randomizer import RANGE, Array, Crowd, Floats, Ints, LocalRandomizer
 

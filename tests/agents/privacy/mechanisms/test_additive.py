@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privbandit_agents.privacy.mechanisms import secure
-from privbandit_agents.privacy.mechanisms.additive import Gaussian, KNorm, Laplace, WishartDifference, wishart
+from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
+from privbandit_agents.privacy.mechanisms.spherical import KNorm, WishartDifference, wishart
 from scipy import stats
 
 N = 40_000  # a KS test of this size rejects a scale that is off by 5 %

@@ -57,7 +57,7 @@ def file_of(module: str) -> Path:
 def examples() -> dict[str, str]:
     """Return the agents of docs/extending.md by file name."""
     blocks = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), re.DOTALL)
-    return {name: block for name, block in blocks if re.search(r"\((Local|Central)Agent\[", block)}
+    return {name: block for name, block in blocks if re.search(r"\((Local|Central)Agent[\[)]", block)}
 
 
 def main() -> None:

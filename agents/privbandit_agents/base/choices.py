@@ -155,7 +155,6 @@ class Choices:
         self.bought.append(laid_out.bought)
 
     def clear(self) -> None:
-        """Forget all users."""
         for rows in (self.features, self.offered, self.bought):
             rows.clear()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 
 class Rows:
@@ -17,7 +17,7 @@ class Rows:
         capacity: rows to make room for at first.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, capacity: int = 64) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: DTypeLike | None, capacity: int = 64) -> None:
         self.array = np.empty((capacity, *shape), dtype)
         self.size = 0
 

@@ -29,7 +29,7 @@ class Stateful(Protocol):
         """Take over a state that an object of the same construction returned."""
 
 
-def state_of(thing: Any) -> tuple[Arrays, dict[str, Any]]:
+def state_of(thing: object) -> tuple[Arrays, dict[str, Any]]:
     """Return an object's (arrays, JSON values) under dotted names.
 
     Its attributes are arrays, generators, JSON values, or objects with attributes of these kinds. Attributes named in
@@ -51,7 +51,7 @@ def state_of(thing: Any) -> tuple[Arrays, dict[str, Any]]:
     return arrays, values
 
 
-def restore_into(thing: Any, arrays: Arrays, values: dict[str, Any]) -> None:
+def restore_into(thing: object, arrays: Arrays, values: dict[str, Any]) -> None:
     """Give an object the state of another one of the same construction."""
     names = {name for name, _ in kept(thing)}
     unknown = {key.split(".")[0] for key in (*arrays, *values)} - names
@@ -67,7 +67,7 @@ def restore_into(thing: Any, arrays: Arrays, values: dict[str, Any]) -> None:
             setattr(thing, name, arrays[name].copy(order="K") if name in arrays else values[name])
 
 
-def kept(thing: Any) -> Iterator[tuple[str, Any]]:
+def kept(thing: object) -> Iterator[tuple[str, Any]]:
     """Yield the attributes that are state."""
     for name, value in vars(thing).items():
         frozen = is_dataclass(value) and value.__dataclass_params__.frozen  # type: ignore[union-attr]

@@ -103,14 +103,11 @@ class RefittingLabelAgent(LabelAgent[R]):
         return np.eye(self.n_labels)[self.guess(contexts)]
 
     def frozen_rounds(self) -> int:
-        """Return the number of users up to the next refit."""
         return NEVER if self.config.learn_from == "public" else self.next_fit - self.users
 
     def schedule(self) -> int:
-        """Return the number of users at which to refit next."""
         public = len(self.public_data[1])
         return next_change(public + self.users, self.config.refit) - public
 
     def rows(self, context: Array) -> Array:
-        """Return contexts of shape (n, d), also for one user."""
         return context if context.ndim == 2 else context[None]

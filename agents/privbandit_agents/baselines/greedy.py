@@ -26,7 +26,6 @@ class EpsilonGreedy(RidgeAgent[Config]):
     Config = Config
 
     def choose(self, features: Array, scored: Array) -> Array:
-        """Return argmax of the estimates, or random arms."""
         best: Array = scored[..., -1].argmax(axis=-1)
         if self.config.exploration == 0:
             return best

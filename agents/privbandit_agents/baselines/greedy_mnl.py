@@ -20,6 +20,5 @@ class GreedyMNL(MNLAgent[Config]):
     Config = Config
 
     def utilities(self, context: Array) -> Array:
-        """Return the estimated utilities."""
         estimates: Array = context[..., :-1] @ self.theta
         return estimates

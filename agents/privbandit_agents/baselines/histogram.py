@@ -38,7 +38,6 @@ class Histogram(RefittingLabelAgent[Config]):
     fixed: ClassVar[frozenset[str]] = RefittingLabelAgent.fixed | {"codes"}
 
     def begin(self) -> None:
-        """Count the public rows."""
         super().begin()
         config = self.config
         (dim,) = self.context_shape
@@ -54,12 +53,10 @@ class Histogram(RefittingLabelAgent[Config]):
         return super().plays(observation_space, action_space) or in_unit_cube(observation_space)
 
     def guess(self, contexts: Array) -> Labels:
-        """Look up the majority of the cells."""
         majority: Labels = self.majority[self.cells(contexts)]
         return majority
 
     def learn(self, contexts: Array, labels: Labels, weights: Floats) -> None:
-        """Count the labels in the cells."""
         np.add.at(self.counts, (self.cells(contexts), labels), weights)
 
     def fit(self) -> None:

@@ -45,7 +45,6 @@ class SparsityAgnosticLasso(Agent[Config]):
     plays = staticmethod(arms_with_features)
 
     def begin(self) -> None:
-        """Start from beta = 0."""
         dim = self.context_shape[1]
         self.gram, self.moment = np.zeros((dim, dim)), np.zeros(dim)
         self.features, self.feedback = Rows((dim,), self.observation_space.dtype), Rows((), np.float64)
@@ -71,7 +70,6 @@ class SparsityAgnosticLasso(Agent[Config]):
             self._digest()
 
     def frozen_rounds(self) -> int:
-        """Return the number of users before the next refit."""
         return self.refit_at - self.users
 
     def _room(self) -> int:

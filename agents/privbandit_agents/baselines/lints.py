@@ -33,7 +33,6 @@ class LinTS(RidgeAgent[Config]):
     Config = Config
 
     def choose(self, features: Array, scored: Array) -> Array:
-        """Return argmax of the sampled scores."""
         covariance = (scored[..., :-1] @ np.swapaxes(features, -1, -2)).astype(np.float64)
         values, vectors = np.linalg.eigh((covariance + np.swapaxes(covariance, -1, -2)) / 2)
         normal = self.rng.standard_normal(features.shape[:-1])

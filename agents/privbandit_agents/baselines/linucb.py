@@ -44,7 +44,6 @@ class LinUCB(RidgeAgent[Config]):
         self.users, self.refit_at = 0, 1
 
     def frozen_rounds(self) -> int:
-        """Return the number of users before the policy changes."""
         return 1 if self.config.growth == 1 else self.refit_at - self.users
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
@@ -81,7 +80,6 @@ class LinUCB(RidgeAgent[Config]):
             self.regression.matrix[:] = np.vstack([np.linalg.inv(a), np.linalg.solve(a, b)])
 
     def choose(self, features: Array, scored: Array) -> Array:
-        """Return argmax of estimate plus bonus."""
         squared_width = np.vecdot(scored[..., :-1], features)
         np.abs(squared_width, out=squared_width)  # rounding may leave a little less than 0
         bound = np.sqrt(squared_width, out=squared_width)

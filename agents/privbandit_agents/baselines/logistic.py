@@ -38,7 +38,6 @@ class LogisticPublic(PublicLabelAgent[Config]):
     Config = Config
 
     def begin(self) -> None:
-        """Fit the public rows."""
         super().begin()
         x, y = np.asarray(self.public_data[0], np.float64), self.public_data[1]
         self.known = np.unique(y) if len(y) else np.arange(self.n_labels)
@@ -57,7 +56,6 @@ class LogisticPublic(PublicLabelAgent[Config]):
         self.weights[rows], self.offsets[rows] = model.coef_, model.intercept_
 
     def chances(self, contexts: Array) -> Floats:
-        """Return the probabilities of the labels."""
         standard = (np.asarray(contexts, np.float64) - self.mean) / self.deviation
         scores = standard @ self.weights.T + self.offsets
         likely = np.exp(scores - scores.max(axis=1, keepdims=True))

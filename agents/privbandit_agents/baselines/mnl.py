@@ -54,7 +54,6 @@ class MNLAgent(Agent[M]):
     plays = staticmethod(assortments)
 
     def begin(self) -> None:
-        """Start with exploration."""
         _, self.capacity, self.dim = sizes(self.observation_space, self.action_space)
         self.choices = Choices(self.capacity, self.dim)
         self.gram = self.config.ridge * np.eye(self.dim)
@@ -80,11 +79,9 @@ class MNLAgent(Agent[M]):
                 self.refit()
 
     def frozen_rounds(self) -> int:
-        """Return the number of users before the next refit."""
         return self.refit_at - len(self.choices)
 
     def refit(self) -> None:
-        """Bring V and theta up to date."""
         t = len(self.choices)
         offered = self.choices.features.view()[self.in_gram :].reshape(-1, self.dim)
         self.gram = self.gram + offered.T @ offered
@@ -97,12 +94,10 @@ class WidthAgent(MNLAgent[W]):
     """An agent with a confidence width: ``scorer`` is [alpha_t V^(-1/2) | theta]."""
 
     def begin(self) -> None:
-        """Start with exploration."""
         super().begin()
         self.scorer = np.zeros((self.dim, self.dim + 1))
 
     def refit(self) -> None:
-        """Bring V, theta and the width up to date."""
         super().refit()
         t = len(self.choices)
         alpha = self.config.bonus_scale * math.sqrt(self.dim / 2 * math.log(1 + t / self.dim) + math.log(t))

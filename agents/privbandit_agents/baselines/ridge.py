@@ -73,7 +73,6 @@ class RidgeAgent(Agent[R]):
     plays = staticmethod(arms_or_context)
 
     def begin(self) -> None:
-        """Start without data."""
         self.n_arms = n_arms(self.action_space)
         shape = self.context_shape
         self.shared_context = len(shape) == 1
@@ -86,7 +85,6 @@ class RidgeAgent(Agent[R]):
         """Return arms, given features (..., K, d) and their scores (..., K, d + 1)."""
 
     def select_action(self, context: Array) -> Action:
-        """Score the arms and choose."""
         features = self.features(context)
         scored = self.regression.score(features)
         self.last = context, features, scored
@@ -104,7 +102,6 @@ class RidgeAgent(Agent[R]):
             self.regression.learn(x, self.regression.score(x), reward)
 
     def predict(self, contexts: Array) -> Array:
-        """Return the estimates of all arms, shape (m, K)."""
         return self.regression.score(self.features(contexts))[..., -1]
 
     def forget(self) -> None:
@@ -112,7 +109,6 @@ class RidgeAgent(Agent[R]):
         self.last = NOTHING
 
     def restored(self) -> None:
-        """Forget scores of another regression."""
         self.forget()
 
     def features(self, context: Array) -> Array:

@@ -40,7 +40,6 @@ class TreeClassifier(RefittingLabelAgent[Config]):
     fixed: ClassVar[frozenset[str]] = RefittingLabelAgent.fixed | {"tree", "leaf_labels"}
 
     def begin(self) -> None:
-        """Fit the public rows."""
         super().begin()
         if not len(self.public_data[1]):
             raise ValueError("a tree needs public rows to grow from at first; got none.")
@@ -56,13 +55,11 @@ class TreeClassifier(RefittingLabelAgent[Config]):
         return labels
 
     def learn(self, contexts: Array, labels: Labels, weights: Floats) -> None:
-        """Keep the rows."""
         self.x.append(contexts)
         self.y.append(labels)
         self.weight.append(weights)
 
     def fit(self) -> None:
-        """Grow a new tree from all rows."""
         self.fitted_rows = len(self.y)
         self.restored()
 

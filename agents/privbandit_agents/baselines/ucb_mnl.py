@@ -21,7 +21,6 @@ class UCBMNL(WidthAgent[WidthSettings]):
     Config = WidthSettings
 
     def utilities(self, context: Array) -> Array:
-        """Return the upper confidence bounds of the utilities."""
         scored: Array = context[..., :-1] @ self.scorer
         width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
         bounds: Array = scored[..., -1] + width

@@ -18,10 +18,10 @@ def test_one_record_and_many_are_stacked_alike_and_bad_groups_are_refused() -> N
     one, many = stacked_records(contexts[0], 1, 0.5, 2), stacked_records(contexts, [1, 2], [0.5, 1.0], 2)
     assert [part.shape for part in one] == [(1, 3, 2), (1,), (1,)]
     assert [part.shape for part in many] == [(2, 3, 2), (2,), (2,)]
-    bad: tuple[Any, Any, Any]
-    for bad in ((contexts, [1, 2], [0.5]), (contexts, [1], [0.5, 1.0]), (contexts, ["a", "b"], [0.5, 1.0])):
+    bad: list[tuple[list[Any], list[float]]] = [([1, 2], [0.5]), ([1], [0.5, 1.0]), (["a", "b"], [0.5, 1.0])]
+    for actions, rewards in bad:
         with pytest.raises(ValueError, match="records must be n contexts of shape"):
-            stacked_records(*bad, 2)
+            stacked_records(contexts, actions, rewards, 2)
     with pytest.raises(ValueError, match="records must be n contexts of shape"):
         stacked_records(contexts, [1, 2], [0.5, 1.0], 3)
 

@@ -42,6 +42,7 @@ def to_sb3(env: Face, seed: int | None) -> Any:
         seed: of its first ``reset``; seeds that stable-baselines3 sets are ignored.
     """
     from stable_baselines3.common.vec_env import VecEnv
+    from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
     n, actions = env.num_envs, env.single_action_space
     scores = isinstance(actions, Assortments)
@@ -71,16 +72,18 @@ def to_sb3(env: Face, seed: int | None) -> Any:
         def close(self) -> None:
             env.close()
 
-        def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
             return [getattr(env, attr_name) for _ in self._get_indices(indices)]
 
-        def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        def set_attr(self, attr_name: str, value: object, indices: VecEnvIndices = None) -> None:
             setattr(env, attr_name, value)
 
-        def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+        def env_method(
+            self, method_name: str, *args: object, indices: VecEnvIndices = None, **kwargs: object
+        ) -> list[Any]:
             return [getattr(env, method_name)(*args, **kwargs)]
 
-        def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+        def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
             return [False for _ in self._get_indices(indices)]
 
     return BanditVecEnv()

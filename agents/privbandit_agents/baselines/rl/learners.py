@@ -6,7 +6,7 @@ Nature 2015 (DQN). Raffin et al., "Stable-Baselines3: Reliable Reinforcement Lea
 """
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -20,6 +20,9 @@ from privbandit_agents.baselines.rl.settings import A2CSettings, DQNSettings, PP
 from privbandit_agents.baselines.rl.state import Arrays, give, give_state, model_state, parameters_of
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.wrappers import RecordVectorRegret, RegretCurve, top_scores
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.vec_env import VecEnv
 
 PER_SLOT = {"n_steps", "train_freq"}
 """Hyperparameters that count steps, each of as many users as there are slots."""
@@ -39,7 +42,6 @@ class StableBaseline(LearningAgent[RLSettings]):
     Config: ClassVar[type[RLSettings]] = RLSettings
 
     def begin(self) -> None:
-        """Read the hyperparameters; the networks are built by ``learn``."""
         stable_baselines3(self.name)
         self.hyperparameters = hyperparameters(type(self).__name__, dataclasses.asdict(self.config))
         self.model: Any = None
@@ -92,7 +94,7 @@ class StableBaseline(LearningAgent[RLSettings]):
             return users, seed
         return vector_face(env, self.hyperparameters["n_envs"]), env.np_random_seed if seed is None else seed
 
-    def attach(self, learning_env: Any, resumed: bool) -> None:
+    def attach(self, learning_env: "VecEnv", resumed: bool) -> None:
         """Let the model play an environment; build it first if there is none for so many slots."""
         if self.model is not None and self.model.n_envs == learning_env.num_envs:
             self.model.set_env(learning_env, force_reset=not resumed)
@@ -118,7 +120,7 @@ class StableBaseline(LearningAgent[RLSettings]):
 
         return Offer()
 
-    def build(self, env: Any, parameters: Arrays, users: int) -> Any:
+    def build(self, env: "VecEnv", parameters: Arrays, users: int) -> Any:
         """Return a model with as many users an update as ``n_envs`` slots would give.
 
         Args:

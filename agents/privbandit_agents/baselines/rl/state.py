@@ -1,9 +1,13 @@
 """All that a model of stable-baselines3 goes on from: networks, optimiser and replay buffer."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.state import inside
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from torch.optim import Optimizer
 
 Arrays = dict[str, Array]
 Values = dict[str, Any]
@@ -41,26 +45,26 @@ def give_state(model: Any, arrays: Arrays, values: Values) -> None:
     model.action_space.np_random.bit_generator.state = values["sampler"]
 
 
-def parameters_of(policy: Any) -> Arrays:
+def parameters_of(policy: "Module") -> Arrays:
     """Return a copy of a torch module's parameters and buffers, by name."""
     return {name: tensor.numpy().copy() for name, tensor in policy.state_dict().items()}
 
 
-def give(policy: Any, parameters: Arrays) -> None:
+def give(policy: "Module", parameters: Arrays) -> None:
     """Set a torch module's parameters and buffers."""
     import torch
 
     policy.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in parameters.items()})
 
 
-def optimizer_state(optimizer: Any) -> tuple[Arrays, Values]:
+def optimizer_state(optimizer: "Optimizer") -> tuple[Arrays, Values]:
     """Return an optimiser's moments, as arrays, and its plain counters, under ``<parameter>.<name>``."""
     kept = {f"{i}.{key}": value for i, s in optimizer.state_dict()["state"].items() for key, value in s.items()}
     arrays = {name: value.numpy().copy() for name, value in kept.items() if hasattr(value, "numpy")}
     return arrays, {name: value for name, value in kept.items() if name not in arrays}
 
 
-def give_optimizer(optimizer: Any, arrays: Arrays, values: Values) -> None:
+def give_optimizer(optimizer: "Optimizer", arrays: Arrays, values: Values) -> None:
     """Set an optimiser's moments and counters."""
     import torch
 

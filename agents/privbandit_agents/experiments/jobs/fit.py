@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
+from privbandit_agents.base.agent import UnprovenCalibration
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults
-from privbandit_agents.experiments.jobs.job import JSON, UNPROVEN, Desk, Ran, one_thread
+from privbandit_agents.experiments.jobs.job import JSON, Desk, Ran, one_thread
 from privbandit_agents.experiments.jobs.method import Method
 from privbandit_agents.experiments.jobs.rows import Sample, World, draw
 from privbandit_agents.experiments.names import as_text, described, name_of, plain
@@ -97,7 +98,7 @@ class Fit:
         sample = draw(self.world, self.replication, self.shrink)
         noise = default_rng(SeedSequence([NOISE_STREAM, int(self.name, 16)])).spawn(len(self.method.fits))
         with one_thread(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", UNPROVEN)
+            warnings.simplefilter("ignore", UnprovenCalibration)
             for places, rng in zip(self.method.fits, noise, strict=True):
                 try:
                     accuracy[places], seconds[places] = self.fitted(places, sample, rng)

@@ -15,8 +15,6 @@ from privbandit_envs.wrappers import RegretCurve
 
 JSON = dict[str, Any]
 Arrays = Mapping[str, NDArray[np.float64]]
-UNPROVEN = ".*published calibration is kept for comparison"
-"""What agents without a proof warn of: once when jobs are planned, not again in every worker."""
 SAVE_EVERY = 60.0
 """Seconds between two snapshots of a running job."""
 

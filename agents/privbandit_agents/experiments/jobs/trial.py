@@ -11,9 +11,9 @@ import gymnasium as gym
 import numpy as np
 
 from privbandit_agents import registry
-from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.agent import AnyAgent, UnprovenCalibration
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults
-from privbandit_agents.experiments.jobs.job import JSON, UNPROVEN, Desk, Ran, one_thread
+from privbandit_agents.experiments.jobs.job import JSON, Desk, Ran, one_thread
 from privbandit_agents.experiments.names import (
     as_text,
     canonical,
@@ -166,7 +166,7 @@ class Trial:
     def make_agent(self, env: gym.Env[Any, Any]) -> AnyAgent:
         """Build the agent for its environment; the result's settings say if its calibration is a published one."""
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", UNPROVEN)
+            warnings.simplefilter("ignore", UnprovenCalibration)
             return registry.make(self.agent, env, seed=self.seed, **self.config)
 
     def run(self, desk: Desk) -> Ran:

@@ -148,7 +148,6 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         return released
 
     def frozen_rounds(self) -> int:
-        """Return the number of users before V is renewed."""
         return self.renew_at - self.users
 
     def _take_in(self, records: LaidOut) -> None:

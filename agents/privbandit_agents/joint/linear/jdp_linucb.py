@@ -90,7 +90,6 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         return scorer
 
     def frozen_rounds(self) -> int:
-        """Return the number of users before the next release."""
         return self.refit_at - self.users
 
     def _scorer(self, noisy: Array) -> Array:

@@ -99,7 +99,6 @@ class ClippedIHT(CentralAgent[Config, Array]):
     plays = staticmethod(arms_with_features)
 
     def begin(self) -> None:
-        """Declare the budget and begin the first batch."""
         config = self.config
         self.dim = self.context_shape[1]
         self.rho = config.concentrated()
@@ -140,7 +139,6 @@ class ClippedIHT(CentralAgent[Config, Array]):
         return released
 
     def frozen_rounds(self) -> int:
-        """Return the number of users left in the batch."""
         return self.length - self.users
 
     def _add(self, x: Array, y: Array) -> None:
@@ -216,7 +214,6 @@ class ClippedIHT(CentralAgent[Config, Array]):
         return Presumed(self.dim, *scales, rho, self.config.selection, kept)
 
     def _first(self) -> int:
-        """Return the length of the first batch."""
         config = self.config
         latest = max(1, (config.horizon or 20_000) // 4)
         new = min(config.new, config.s, self.dim)

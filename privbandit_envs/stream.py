@@ -202,8 +202,3 @@ def block_size(observations: gym.Space[object], actions: gym.Space[object]) -> i
     size = int(np.prod(observations.shape)) * observations.dtype.itemsize
     size = max(size, 8 * int(getattr(actions, "n_items", getattr(actions, "n", 1))))
     return max(16, min(512, 1 << (max(BLOCK_BYTES // size, 1).bit_length() - 1)))
-
-
-def load(problem: type[Problem] | str) -> type[Problem]:
-    """Return the class that ``"module:Class"`` names."""
-    return resolve_name(problem) if isinstance(problem, str) else problem

@@ -1,7 +1,7 @@
 """The conformance suite of bandit environments, for this package's and for outsiders' alike.
 
-Register an environment, then call ``check_bandit_env("mine/Name-v0")`` in a test, or parametrise over ``CHECKS`` for
-one test a check.
+Register an environment, then call ``check_bandit_env("mine/Name-v0")`` in a test. To have a test for every check,
+parametrise over ``CHECKS``.
 """
 
 import importlib.util
@@ -23,13 +23,12 @@ from gymnasium.utils.env_checker import check_env
 from privbandit_envs.env import BanditEnv
 from privbandit_envs.problem import Array, Served
 from privbandit_envs.spaces import Assortments
-from privbandit_envs.stream import block_size
+from privbandit_envs.stream import JSON, block_size
+from privbandit_envs.vector_env import BanditVectorEnv
 from privbandit_envs.wrappers import FlattenContext, ScoreAction
 
-Make = Callable[..., BanditEnv]
 
-
-def check_bandit_env(env_id: str, **kwargs: Any) -> None:
+def check_bandit_env(env_id: str, **kwargs: object) -> None:
     """Run every check on a registered environment.
 
     Args:
@@ -43,15 +42,15 @@ def check_bandit_env(env_id: str, **kwargs: Any) -> None:
         check(env_id, **kwargs)
 
 
-def check_gymnasium(env_id: str, **kwargs: Any) -> None:
+def check_gymnasium(env_id: str, **kwargs: object) -> None:
     """Gymnasium's own checker accepts it without a warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(make(env_id, **kwargs))
 
 
-def check_stable_baselines(env_id: str, **kwargs: Any) -> None:
-    """The checker of stable-baselines3 (if installed) accepts it, flattened and played by scores where needed."""
+def check_stable_baselines(env_id: str, **kwargs: object) -> None:
+    """The checker of stable-baselines3, if installed, accepts it, flattened and played by scores where needed."""
     if importlib.util.find_spec("stable_baselines3") is None:
         return
     from stable_baselines3.common.env_checker import check_env as check_sb3
@@ -66,7 +65,7 @@ def check_stable_baselines(env_id: str, **kwargs: Any) -> None:
         check_sb3(env)
 
 
-def check_seeds(env_id: str, **kwargs: Any) -> None:
+def check_seeds(env_id: str, **kwargs: object) -> None:
     """The same seed gives the same trajectory, another seed another one, and instance_seed pins the world alone."""
     kwargs = {"horizon": 3000, **kwargs}
     actions = sample_actions(env_id, kwargs)
@@ -85,7 +84,7 @@ def check_seeds(env_id: str, **kwargs: Any) -> None:
     assert not np.array_equal(contexts, pinned[1].upcoming(50)), "instance_seed pinned the users too"
 
 
-def check_groups(env_id: str, **kwargs: Any) -> None:
+def check_groups(env_id: str, **kwargs: object) -> None:
     """Users served one by one, in blocks of any size, or by the vector environment are the same, bit for bit."""
     kwargs = {**kwargs, "horizon": 3000}
     actions = sample_actions(env_id, kwargs)
@@ -100,8 +99,8 @@ def check_groups(env_id: str, **kwargs: Any) -> None:
         assert same((contexts[:n], served[:n]), slots), f"{size} slots differ"
 
 
-def check_regret(env_id: str, **kwargs: Any) -> None:
-    """Regret is >= 0, zero for the optimal action, and the best mean minus the mean."""
+def check_regret(env_id: str, **kwargs: object) -> None:
+    """Regret is the best mean minus the mean of the action: >= 0, and 0 for the optimal action."""
     kwargs = {"horizon": 3000, **kwargs}
     env = make(env_id, **kwargs)
     _, served = run(env, 4, sample_actions(env_id, kwargs))
@@ -111,7 +110,7 @@ def check_regret(env_id: str, **kwargs: Any) -> None:
     assert np.allclose(best.expected_reward - served.expected_reward, served.regret, atol=1e-9), "regret is not exact"
 
 
-def check_rewards(env_id: str, **kwargs: Any) -> None:
+def check_rewards(env_id: str, **kwargs: object) -> None:
     """The mean reward is the expected reward, within five standard errors (a false alarm in 1.7 million)."""
     n = 4000
     env = make(env_id, **{**kwargs, "horizon": n})
@@ -122,8 +121,8 @@ def check_rewards(env_id: str, **kwargs: Any) -> None:
     assert abs(excess.mean()) <= 5 * error + 1e-12, f"mean reward is off by {excess.mean():.3g} +- {error:.2g}"
 
 
-def check_pickle(env_id: str, **kwargs: Any) -> None:
-    """A copy pickled in the middle of an episode goes on alike."""
+def check_pickle(env_id: str, **kwargs: object) -> None:
+    """A copy pickled in the middle of an episode continues in the same way."""
     env = make(env_id, **{**kwargs, "horizon": 3000})
     actions = sample_actions(env_id, kwargs)
     env.reset(seed=6)
@@ -135,8 +134,8 @@ def check_pickle(env_id: str, **kwargs: Any) -> None:
         assert np.array_equal(context, context_2) and reward == reward_2, "the pickled copy went another way"
 
 
-def check_bookmark(env_id: str, **kwargs: Any) -> None:
-    """A fresh environment goes on from a bookmark, single or vector, wherever it was taken."""
+def check_bookmark(env_id: str, **kwargs: object) -> None:
+    """A fresh environment, single or vector, continues from a bookmark taken anywhere."""
     kwargs = {**kwargs, "horizon": 3000}
     actions = sample_actions(env_id, kwargs)
     for served, shown in ((0, 1), (40, 1), (700, 1), (701, 900), (1, 700)):
@@ -148,14 +147,14 @@ def check_bookmark(env_id: str, **kwargs: Any) -> None:
         assert env.rounds_left == other.rounds_left == 3000 - served, "go_to lost the rounds left"
         after = [(one.upcoming(900), one.serve(actions[np.arange(900) % len(actions)])) for one in (env, other)]
         assert same(*after), "a bookmarked environment went another way"
-    slots, twin = (gym.make_vec(env_id, num_envs=6, **kwargs) for _ in range(2))
+    slots, twin = (make_vector(env_id, 6, **kwargs) for _ in range(2))
     slots.reset(seed=12)
     slots.step(actions[:6])
-    assert np.array_equal(slots.step(actions[6:12])[0], twin.unwrapped.go_to(slots.unwrapped.bookmark()))  # type: ignore[attr-defined]
+    assert np.array_equal(slots.step(actions[6:12])[0], twin.go_to(slots.bookmark()))
     assert np.array_equal(slots.step(actions[:6])[1], twin.step(actions[:6])[1]), "a vector environment went elsewhere"
 
 
-def check_episode(env_id: str, **kwargs: Any) -> None:
+def check_episode(env_id: str, **kwargs: object) -> None:
     """An episode is one horizon, truncated and never terminated; then reset() keeps the world and brings new users."""
     env = make(env_id, **{**kwargs, "horizon": 20})
     first, _ = env.reset(seed=7)
@@ -175,7 +174,7 @@ def check_episode(env_id: str, **kwargs: Any) -> None:
     assert not all(old), "reset() brought the old users"  # some may come again where users are drawn from finite data
 
 
-def check_contexts(env_id: str, **kwargs: Any) -> None:
+def check_contexts(env_id: str, **kwargs: object) -> None:
     """Contexts lie in a bounded space of the right type, and are the caller's to keep."""
     env = make(env_id, **kwargs)
     context, _ = env.reset(seed=8)
@@ -188,7 +187,7 @@ def check_contexts(env_id: str, **kwargs: Any) -> None:
     assert np.array_equal(env.upcoming(150), before), "a returned context is not a copy"
 
 
-def check_actions(env_id: str, **kwargs: Any) -> None:
+def check_actions(env_id: str, **kwargs: object) -> None:
     """A malformed action raises one sentence and serves nobody."""
     env = make(env_id, **kwargs)
     env.reset(seed=9)
@@ -207,7 +206,7 @@ def check_actions(env_id: str, **kwargs: Any) -> None:
     assert np.array_equal(env.upcoming(5), before), "a malformed action served a user"
 
 
-def check_spec(env_id: str, **kwargs: Any) -> None:
+def check_spec(env_id: str, **kwargs: object) -> None:
     """The spec survives JSON and rebuilds the same environment; a wrong argument is named."""
     kwargs = {"horizon": 3000, **kwargs}
     env = make(env_id, **kwargs)
@@ -218,14 +217,14 @@ def check_spec(env_id: str, **kwargs: Any) -> None:
     assert isinstance(rebuilt, BanditEnv)
     actions = sample_actions(env_id, kwargs)
     assert same(run(env, 10, actions), run(rebuilt, 10, actions)), "the spec rebuilt another environment"
-    message = raises(TypeError, lambda: gym.make(env_id, **kwargs, no_such_argument=1))
+    message = raises(TypeError, lambda: make(env_id, **kwargs, no_such_argument=1))
     assert "no_such_argument" in message, "an unknown argument is not named"
     for horizon in (0, -5, 1.5, float("nan"), "ten"):
-        refused = raises(ValueError, partial(gym.make, env_id, **{**kwargs, "horizon": horizon}))
+        refused = raises(ValueError, partial(make, env_id, **{**kwargs, "horizon": horizon}))
         assert repr(horizon) in refused, f"horizon {horizon!r} was accepted"
 
 
-def check_render(env_id: str, **kwargs: Any) -> None:
+def check_render(env_id: str, **kwargs: object) -> None:
     """The text rendering shows the round."""
     env = make(env_id, **{**kwargs, "render_mode": "ansi", "horizon": 9})
     env.reset(seed=11)
@@ -233,8 +232,8 @@ def check_render(env_id: str, **kwargs: Any) -> None:
     assert re.match(r"round 1 of 9", str(env.render())), "render() does not name the round"
 
 
-def check_counts(env_id: str, **kwargs: Any) -> None:
-    """Users by counts, where a world serves them, have the contexts and the mean rewards of the stream."""
+def check_counts(env_id: str, **kwargs: object) -> None:
+    """If a world serves users by counts, they have the contexts and the mean rewards of the stream."""
     env = make(env_id, **kwargs)
     env.reset(seed=8)
     if env.support is None:
@@ -271,12 +270,19 @@ CHECKS: tuple[Callable[..., None], ...] = (
 def make(env_id: str, **kwargs: Any) -> BanditEnv:
     """Return the bare environment behind an id."""
     env = gym.make(env_id, **kwargs).unwrapped
-    assert isinstance(env, BanditEnv), f"{env_id} is not a BanditEnv"
+    assert isinstance(env, BanditEnv), f"{env_id} is no BanditEnv"
     return env
 
 
-def sample_actions(env_id: str, kwargs: dict[str, Any]) -> Array:
-    """Return valid actions, always the same ones, for more users than two blocks of the stream hold."""
+def make_vector(env_id: str, slots: int, **kwargs: Any) -> BanditVectorEnv:
+    """Return the bare vector environment behind an id."""
+    env = gym.make_vec(env_id, num_envs=slots, **kwargs).unwrapped
+    assert isinstance(env, BanditVectorEnv), f"{env_id} is no BanditVectorEnv"
+    return env
+
+
+def sample_actions(env_id: str, kwargs: JSON) -> Array:
+    """Return valid actions for more users than two blocks of the stream hold, always the same ones."""
     env = make(env_id, **kwargs)
     env.action_space.seed(0)
     some = np.stack([env.action_space.sample() for _ in range(101)])
@@ -308,9 +314,9 @@ def run_steps(env: BanditEnv, seed: int, actions: Array) -> tuple[Array, Served]
     return np.array(contexts), Served(reward=np.array(rewards), **column)
 
 
-def run_vector(env_id: str, kwargs: dict[str, Any], seed: int, actions: Array, slots: int) -> tuple[Array, Served]:
+def run_vector(env_id: str, kwargs: JSON, seed: int, actions: Array, slots: int) -> tuple[Array, Served]:
     """Serve the actions by the vector environment."""
-    env = gym.make_vec(env_id, num_envs=slots, **kwargs)
+    env = make_vector(env_id, slots, **kwargs)
     shown, _ = env.reset(seed=seed)
     contexts, parts = [], []
     for start in range(0, len(actions), slots):
@@ -327,14 +333,14 @@ def same(one: tuple[Array, Served], other: tuple[Array, Served]) -> bool:
     return np.array_equal(one[0], other[0]) and all(facts)
 
 
-def objects(action: Any) -> Array:
+def objects(action: object) -> Array:
     """Return an array of two entries, whatever the action is."""
     pair = np.empty(2, dtype=object)
     pair[0] = pair[1] = action
     return pair
 
 
-def raises(kind: type[Exception], call: Callable[[], Any]) -> str:
+def raises(kind: type[Exception], call: Callable[[], object]) -> str:
     """Return the message of the expected exception, or "" if none was raised."""
     try:
         call()

@@ -1,4 +1,4 @@
-"""The small data sets that come with scikit-learn."""
+"""Small data sets that come with scikit-learn."""
 
 from functools import lru_cache
 from typing import Any
@@ -23,7 +23,7 @@ def read(name: str) -> Dataset:
 
 
 def sklearn_datasets(source: str) -> Any:
-    """Import scikit-learn's data sets, or say how to get them."""
+    """Import scikit-learn's data sets, or raise an ImportError that says how to get them."""
     try:
         from sklearn import datasets
     except ImportError as error:

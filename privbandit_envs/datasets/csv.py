@@ -1,4 +1,4 @@
-"""CSV files: a header, numbers, and a column of labels."""
+"""CSV files with a header, columns of numbers, and a column of labels."""
 
 import csv
 import math
@@ -50,7 +50,7 @@ def _read(path: Path, label: str | None, version: tuple[int, int]) -> Dataset:
 
 
 def label_position(path: Path, header: list[str], label: str | None) -> int:
-    """Return the place of the label column; check the header on the way."""
+    """Check the header and return the place of the label column."""
     if len(header) < 2 or any(map(is_number, header)):
         raise ValueError(f"{path}: the first line must name at least two columns; got {','.join(header)!r}.")
     if label is None:
@@ -61,7 +61,7 @@ def label_position(path: Path, header: list[str], label: str | None) -> int:
 
 
 def numbers(cells: list[str], where: str, names: list[str]) -> list[float]:
-    """Return a row's features as numbers, or say which cell is none."""
+    """Return a row's features; raise ValueError for a cell that is no finite number."""
     try:
         row = [float(cell) for cell in cells]
         if math.isfinite(sum(row)):
@@ -75,7 +75,6 @@ def numbers(cells: list[str], where: str, names: list[str]) -> list[float]:
 
 
 def is_number(cell: str) -> bool:
-    """Return whether the cell is a finite number."""
     try:
         return math.isfinite(float(cell))
     except ValueError:

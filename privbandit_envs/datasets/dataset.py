@@ -1,4 +1,4 @@
-"""What every loader returns."""
+"""A data set for classification, as every loader returns it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ ROWS_A_BLOCK = 2**16
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows of numbers with a label each; the arrays are read-only, since data sets are shared.
+    """Rows of numbers with one label each; the arrays are read-only, because data sets are shared.
 
     Attributes:
         X: features, shape (n, d), finite, in single or double precision.
         y: labels 0, ..., K - 1, shape (n,).
-        label_names: what the labels stand for, K names.
-        feature_names: of the columns, d names.
-        public: rows that are public by a rule of the data set's own, shape (n,); None: there is no such rule.
+        label_names: names of the labels, K of them.
+        feature_names: names of the columns, d of them.
+        public: rows that the data set's own rule makes public, shape (n,); None: there is no such rule.
     """
 
     X: NDArray[np.floating[Any]]
@@ -29,7 +29,6 @@ class Dataset:
     public: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        """Check that there is something to classify."""
         if self.X.shape != (len(self.y), len(self.feature_names)) or not self.feature_names:
             raise ValueError(f"X must have one row a label and one column a feature; got shape {self.X.shape}.")
         if not all(np.isfinite(self.X[rows]).all() for rows in row_blocks(len(self.y))):
@@ -44,7 +43,7 @@ class Dataset:
 
 
 def row_blocks(n: int) -> Iterator[slice]:
-    """Yield the rows of large data in blocks, so that what is computed from them stays small."""
+    """Yield the rows of large data in blocks, so that intermediate arrays stay small."""
     return (slice(first, min(first + ROWS_A_BLOCK, n)) for first in range(0, n, ROWS_A_BLOCK))
 
 
@@ -53,6 +52,10 @@ def encode(labels: Iterable[object]) -> tuple[NDArray[np.int64], tuple[str, ...]
 
     Returns:
         (codes, names): the code of every label, and the name of every code.
+
+    Example:
+        >>> encode([10, 9.5, 10])
+        (array([1, 0, 1]), ('9.5', '10'))
     """
     names = [str(label) for label in labels]
     known = sorted(set(names))

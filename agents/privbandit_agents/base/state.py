@@ -11,8 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_envs.files import atomic as atomic
-from privbandit_envs.files import remove_leftovers as remove_leftovers
+from privbandit_envs.files import atomic
 
 JSON_KEY = "json"
 Arrays = dict[str, NDArray[Any]]

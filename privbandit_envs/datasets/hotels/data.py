@@ -17,10 +17,10 @@ ARRAYS = ("hotels", "users", "prices")
 
 @dataclass(frozen=True)
 class HotelFacts:
-    """Where prepared data come from.
+    """Where prepared hotels come from.
 
     Attributes:
-        origin: name of the file, or what generated it.
+        origin: name of the file or of the generated sample.
         generated: whether the searches are a generated sample, no real data.
         destination: number of the destination.
         bookings: searches that ended in a booking of one of the hotels.
@@ -40,7 +40,7 @@ class HotelFacts:
 
 @dataclass(frozen=True, eq=False)
 class HotelData:
-    """What an environment needs; the arrays are read-only, since they are shared.
+    """Hotels, users and the choice model between them; the arrays are read-only, because they are shared.
 
     Attributes:
         hotels: features, each of mean 0 and variance 1 over the hotels, shape (N, p).
@@ -57,7 +57,6 @@ class HotelData:
     facts: HotelFacts
 
     def __post_init__(self) -> None:
-        """Check that sizes agree and numbers are finite."""
         p, q = len(self.facts.hotel_features), len(self.facts.user_features)
         shapes = {"hotels": (len(self.prices), p), "users": (len(self.users), q), "prices": (len(self.prices),)}
         arrays = {name: getattr(self, name) for name in ARRAYS} | {f"theta for {j}": self.theta[j] for j in JOINS}
@@ -81,7 +80,7 @@ def free(join: str, p: int, q: int) -> NDArray[np.bool_]:
 
 
 def extended(features: Floats) -> Floats:
-    """Return the features with a constant 1 before them."""
+    """Return the features with a constant 1 in front."""
     return np.column_stack([np.ones(len(features)), features])
 
 

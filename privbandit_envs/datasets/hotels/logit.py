@@ -36,7 +36,6 @@ class BilinearLogit:
         free: NDArray[np.bool_],
         ridge: float,
     ) -> None:
-        """Keep the data."""
         self.hotels, self.users, self.offered, self.free, self.ridge = hotels, users, offered, free, ridge
         self.choices = np.zeros(offered.shape)
         buyers = np.flatnonzero(taken >= 0)
@@ -70,7 +69,7 @@ class BilinearLogit:
         return self.pull(probabilities - self.choices) + self.ridge * theta
 
     def curve(self, probabilities: Floats, step: Floats) -> Floats:
-        """Return the Hessian where hotels are taken with these probabilities, times a step."""
+        """Return the Hessian times a step, where hotels are taken with these probabilities."""
         change = self.utilities(step)
         mean = np.vecdot(probabilities, change)[:, None]
         return self.pull(probabilities * (change - mean)) + self.ridge * step

@@ -1,4 +1,4 @@
-"""From the searches of one destination to hotels, users and a choice model.
+"""Turn the searches of one destination into hotels, users and a choice model.
 
 Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection", sections 5.2.1 and S.3.4 and Table 1.
 
@@ -86,10 +86,10 @@ def prepare(
     """Prepare the searches of a destination.
 
     Args:
-        searches: what ``expedia.read`` returns.
-        origin: where they come from, for people.
-        max_hotels: how many hotels are kept, those shown most.
-        min_items: a search is kept if it shows at least that many of them.
+        searches: what ``hotels.read.read`` returns.
+        origin: names their source, for people.
+        max_hotels: how many hotels are kept: the ones shown most.
+        min_items: a search is kept if it shows at least this many of these hotels.
         max_missing: a column is left out if a larger share of it is missing.
         ridge: penalty of the choice model.
 
@@ -97,7 +97,10 @@ def prepare(
         ValueError: an argument out of range, or too few searches, hotels or bookings.
         ImportError: values must be imputed and scikit-learn is missing.
     """
-    count(max_hotels=max_hotels), count(min_items=min_items), fraction(max_missing=max_missing), positive(ridge=ridge)
+    count(max_hotels=max_hotels)
+    count(min_items=min_items)
+    fraction(max_missing=max_missing)
+    positive(ridge=ridge)
     chosen = select(searches.columns, max_hotels, min_items)
     by_hotel, by_search = first_rows(chosen.hotel), first_rows(chosen.search)
     if len(by_search) < 2 or len(by_hotel) < 2:
@@ -146,13 +149,13 @@ def first_rows(group: Integers) -> Integers:
 
 
 def present(columns: Mapping[str, Floats], max_missing: float) -> tuple[dict[str, Floats], tuple[str, ...]]:
-    """Split columns into those that are kept and the names of those that are missing too often."""
+    """Return the columns that are kept, and the names of those left out because too many values are missing."""
     kept = {name: column for name, column in columns.items() if np.isnan(column).mean() <= max_missing}
     return kept, tuple(name for name in columns if name not in kept)
 
 
 def means(columns: Mapping[str, Floats], hotel: Integers) -> dict[str, Floats]:
-    """Return the mean of each hotel over the searches that show it, the hotels' median where there is none."""
+    """Return each hotel's means over the searches that show it; a hotel without values has the hotels' median."""
     shown: dict[str, Floats] = {**columns, "price_usd": np.log1p(columns["price_usd"])}
     history = columns["prop_log_historical_price"]
     shown["prop_log_historical_price"] = np.where(history == 0, np.nan, history)
@@ -193,7 +196,7 @@ def imputed(column: Floats, others: Floats) -> Floats:
 
 
 def regression_tree(n: int) -> Any:
-    """Return scikit-learn's tree for n rows, or say how to get it."""
+    """Return scikit-learn's tree for n rows, or raise an ImportError that says how to get it."""
     try:
         from sklearn.tree import DecisionTreeRegressor
     except ImportError as error:

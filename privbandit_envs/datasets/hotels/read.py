@@ -23,13 +23,12 @@ from privbandit_envs.validate import did_you_mean
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
-"""Called with the bytes read so far and the bytes to read; the file is read twice."""
 NULLS = ("NULL", "")
 LINES_A_TICK = 2**14
 
 
-class Kind(NamedTuple):
-    """What the cells of a column must be."""
+class Cell(NamedTuple):
+    """What a cell of a column must be."""
 
     expected: str
     parse: Callable[[str], float]
@@ -54,14 +53,14 @@ class Searches:
 
 
 def read(path: Path, progress: Progress | None = None) -> Searches:
-    """Read the rows of the destination with the most searches (of several, the one of the smallest number).
+    """Read the rows of the destination with the most searches; among equals, the smallest number wins.
 
     Every line must have all columns, a search number and a destination; the lines of the destination itself are
     checked cell by cell.
 
     Args:
         path: the file.
-        progress: is told how far reading has come.
+        progress: called with the bytes read and the bytes to read; the file is read twice.
 
     Raises:
         FileNotFoundError: no such file, or a folder.
@@ -136,7 +135,7 @@ def opened(path: Path, tick: Callable[[int], None]) -> tuple[Iterator[tuple[int,
 
 
 def of_width(path: Path, lines: Iterator[tuple[int, list[str]]], width: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield lines that have all columns, or say which has not."""
+    """Yield the lines; raise ValueError for one that lacks columns or has too many."""
     for line, cells in lines:
         if len(cells) != width:
             raise ValueError(f"{path}, line {line}: {width} columns expected; got {len(cells)}.")
@@ -144,7 +143,7 @@ def of_width(path: Path, lines: Iterator[tuple[int, list[str]]], width: int) -> 
 
 
 def lines_of(path: Path, tick: Callable[[int], None]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells of every line that is not empty; tell from time to time how far it is."""
+    """Yield the number and the cells of every line that is not empty; now and then report the bytes read."""
     with path.open("rb") as file:
         reader = csv.reader(TextIOWrapper(file, "utf-8-sig", newline=""))
         try:
@@ -161,7 +160,7 @@ def lines_of(path: Path, tick: Callable[[int], None]) -> Iterator[tuple[int, lis
 
 
 def value(path: Path, line: int, name: str, cell: str) -> float:
-    """Return a cell as a number, NaN if it is missing, or say what it should be."""
+    """Return a cell as a number, NaN if it is missing; raise ValueError if it is neither."""
     kind = COLUMNS[name]
     if cell in NULLS and kind.nullable:
         return math.nan
@@ -201,7 +200,7 @@ def between(low: float, high: float) -> Callable[[str], float]:
     return parse
 
 
-def one_of(*allowed: str) -> Callable[[str], float]:
+def among(*allowed: str) -> Callable[[str], float]:
     """Return a parser of a few values."""
 
     def parse(cell: str) -> float:
@@ -217,27 +216,27 @@ def moment(cell: str) -> float:
     return datetime.fromisoformat(cell).replace(tzinfo=UTC).timestamp()
 
 
-COUNT = Kind("an integer >= 0", whole)
-FLAG = Kind("0 or 1", one_of("0", "1"))
-MOMENT = Kind("a date and time such as 2013-04-04 08:32:15", moment)
-STARS = Kind("a number from 0 to 5", between(0, 5))
-AMOUNT = Kind("a number >= 0", between(0, math.inf))
-NUMBER = Kind("a finite number", number)
-SIGN = Kind("-1, 0 or 1", one_of("-1", "0", "1"))
+COUNT = Cell("an integer >= 0", whole)
+FLAG = Cell("0 or 1", among("0", "1"))
+MOMENT = Cell("a date and time such as 2013-04-04 08:32:15", moment)
+STARS = Cell("a number from 0 to 5", between(0, 5))
+AMOUNT = Cell("a number >= 0", between(0, math.inf))
+NUMBER = Cell("a finite number", number)
+SIGN = Cell("-1, 0 or 1", among("-1", "0", "1"))
 
 
-def missing(kind: Kind) -> Kind:
-    """Return the same kind of column, where values may be missing."""
+def missing(kind: Cell) -> Cell:
+    """Allow missing values."""
     return kind._replace(nullable=True)
 
 
-def competitors(numbers: Sequence[int]) -> dict[str, Kind]:
+def competitors(numbers: Sequence[int]) -> dict[str, Cell]:
     """Return the columns about competitors' offers."""
     kinds = {"rate": missing(SIGN), "inv": missing(SIGN), "rate_percent_diff": missing(AMOUNT)}
     return {f"comp{i}_{name}": kind for i in numbers for name, kind in kinds.items()}
 
 
-COLUMNS: dict[str, Kind] = {
+COLUMNS: dict[str, Cell] = {
     "srch_id": COUNT,
     "date_time": MOMENT,
     "site_id": COUNT,

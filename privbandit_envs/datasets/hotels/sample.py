@@ -2,8 +2,8 @@
 
 Hotels, searches and prices are drawn from simple laws, and bookings from an MNL model whose parameters are known.
 Shares of missing values are those of the real file, except for users' histories: 60 % instead of 95 % are missing, so
-that all columns of Table 1 stay. ``prop_country_id`` is 999 in every row, which no real row has; by it the sample is
-known as generated after it was written to a file.
+that all columns of Table 1 stay. ``prop_country_id`` is 999 in every row and in no real row, so a file with the sample
+is known as generated.
 """
 
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ TOP, OTHERS = 8192, (42, 117, 2300)
 N_HOTELS = 40
 SHOWN = 8, 31
 HISTORY = 5
-"""The last five user features come from columns with missing values: they have no part in the choices."""
+"""The last five user features come from columns with missing values and do not influence the choices."""
 HISTORY_MISSING = 0.6
 START = datetime(2012, 11, 1, tzinfo=UTC).timestamp()
 DAYS = 240
@@ -45,12 +45,12 @@ def preferences() -> Floats:
 
 @lru_cache(maxsize=4)
 def prepared(n_searches: int = 1000, seed: int = 0) -> HotelData:
-    """Return the sample, prepared; the same one again is free."""
+    """Return the sample, prepared; asking again is free."""
     return hotels.prepare(top(table(n_searches, seed)), SAMPLE)
 
 
 def top(columns: Columns) -> Searches:
-    """Return what ``expedia.read`` finds in a file with these columns."""
+    """Return what ``hotels.read.read`` finds in a file with these columns."""
     rows = columns["srch_destination_id"] == TOP
     chosen = {name: column[rows] for name, column in columns.items()}
     return Searches(TOP, chosen, len(np.unique(columns["srch_id"])), len(np.unique(columns["srch_destination_id"])))
@@ -61,8 +61,8 @@ def write(path: Path, n_searches: int = 1000, seed: int = 0) -> int:
 
     Args:
         path: the file.
-        n_searches: searches for the top destination; others have a tenth of them each.
-        seed: of the sample.
+        n_searches: searches for the top destination; every other destination has a tenth as many.
+        seed: seed of the sample.
 
     Raises:
         OSError: it cannot be written.
@@ -157,7 +157,7 @@ def draw_users(n: int, rng: Generator) -> Columns:
 
 
 def draw_choices(columns: Columns, hotel: Integers, search: Integers, rng: Generator) -> Columns:
-    """Return who booked and clicked what: from the MNL model of ``preferences``."""
+    """Draw what each search booked and clicked, from the MNL model of ``preferences``."""
     first = hotels.first_rows(search)
     _, hotel = np.unique(hotel, return_inverse=True)
     of_hotels = hotels.means({name: columns[name] for name in hotels.HOTELS}, hotel)
@@ -179,7 +179,7 @@ def draw_choices(columns: Columns, hotel: Integers, search: Integers, rng: Gener
 
 
 def hide(columns: Columns, name: str, hotel: Integers, search: Integers, rng: Generator) -> Floats:
-    """Return a column with values missing as often, and together, as in the real file."""
+    """Return a column with as many values missing as in the real file, in the same pattern."""
     if name.startswith("comp"):
         return competitor(name, len(hotel), rng)
     share = {"prop_review_score": 0.02, "prop_location_score2": 0.22}.get(name)

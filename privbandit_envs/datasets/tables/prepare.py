@@ -1,4 +1,4 @@
-"""From a table to a data set: labels, features, public rows; rows with missing values are left out and counted."""
+"""Turn a table into a data set: labels, features, public rows. Rows with missing values are left out and counted."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from privbandit_envs.datasets.dataset import Dataset
 from privbandit_envs.datasets.tables import table
 from privbandit_envs.datasets.tables.data import PreparedTable, TableFacts
 from privbandit_envs.datasets.tables.files import GENERATED
-from privbandit_envs.datasets.tables.sources import FILE, SOURCES, Kind, Source
+from privbandit_envs.datasets.tables.sources import FILE, SOURCES, Coding, Source
 from privbandit_envs.datasets.tables.table import Codes, Floats, Table, Tick
 
 Mask = NDArray[np.bool_]
@@ -21,7 +21,7 @@ def prepare(name: str, path: Path, tick: Tick = lambda rows: None) -> PreparedTa
     Args:
         name: one of ``SOURCES``.
         path: the file, or a folder or .zip file with its files.
-        tick: is told how many rows have been read.
+        tick: called with the number of rows read so far.
 
     Raises:
         FileNotFoundError: no such file.
@@ -34,7 +34,7 @@ def prepare(name: str, path: Path, tick: Tick = lambda rows: None) -> PreparedTa
     kept = np.ones(len(y), dtype=bool)
     for column, values in source.keep.items():
         kept &= np.isin(found.codes[column], [found.names[column].index(v) for v in values if v in found.names[column]])
-    complete = ~missing(found, source.label)
+    complete = ~incomplete(found)
     rows = complete & kept & ~other
     if len(set(y[rows].tolist())) < len(label_names):
         raise ValueError(f"{path}: rows with both labels {' and '.join(label_names)} are needed; got fewer.")
@@ -56,15 +56,17 @@ def wanted(source: Source, names: list[str]) -> tuple[list[str], list[str]]:
     if source.rule is not None:
         categories.append(source.rule.column)
     if source.features is not None:
-        categories += [name for name, kind in source.features.items() if kind is not Kind.NUMBER]
-        return [name for name, kind in source.features.items() if kind is Kind.NUMBER], list(dict.fromkeys(categories))
+        categories += [name for name, coding in source.features.items() if coding is not Coding.NUMBER]
+        return [name for name, coding in source.features.items() if coding is Coding.NUMBER], list(
+            dict.fromkeys(categories)
+        )
     others = {table.find(names, column) for column in (*categories, *source.dropped, GENERATED) if column != FILE}
     numbers = [name for at, name in enumerate(names) if at not in others]
     return numbers, categories
 
 
 def labels(source: Source, found: Table) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return the label of every row, -1 where it is missing or none of the classes, and the names of the labels."""
+    """Return the codes of the rows' labels and the labels' names; a missing or other label has the code -1."""
     names = found.names[source.label]
     classes = source.classes
     if classes is None:
@@ -75,31 +77,30 @@ def labels(source: Source, found: Table) -> tuple[NDArray[np.int64], tuple[str, 
     return code[found.codes[source.label]], tuple(spellings.partition("|")[0] for spellings in classes)
 
 
-def missing(found: Table, label: str) -> Mask:
+def incomplete(found: Table) -> Mask:
     """Return the rows in which a value is missing."""
-    gaps = np.zeros(len(found.codes[label]), dtype=bool)
-    for numbers in found.numbers.values():
-        gaps |= np.isnan(numbers)
-    for codes in found.codes.values():
-        gaps |= codes < 0
-    return gaps
+    gaps = [np.isnan(numbers) for numbers in found.numbers.values()] + [codes < 0 for codes in found.codes.values()]
+    missing: Mask = np.logical_or.reduce(gaps)
+    return missing
 
 
 def features(source: Source, found: Table, rows: Mask) -> tuple[Floats, tuple[str, ...]]:
     """Return the features of the rows, in the order of the columns, and their names."""
-    kinds = source.features or dict.fromkeys(found.numbers, Kind.NUMBER)
-    levels = {column: np.unique(found.codes[column][rows]) for column, kind in kinds.items() if kind is Kind.ONE_HOT}
+    codings = source.features or dict.fromkeys(found.numbers, Coding.NUMBER)
+    levels = {
+        column: np.unique(found.codes[column][rows]) for column, coding in codings.items() if coding is Coding.ONE_HOT
+    }
     names: list[str] = []
-    x = np.empty((int(rows.sum()), sum(len(levels.get(column, [0])) for column in kinds)), dtype=np.float32)
-    for column, kind in kinds.items():
+    x = np.empty((int(rows.sum()), sum(len(levels.get(column, [0])) for column in codings)), dtype=np.float32)
+    for column, coding in codings.items():
         title = column.partition("|")[0]
-        if kind is Kind.ONE_HOT:
+        if coding is Coding.ONE_HOT:
             codes: Codes = found.codes[column][rows]
             for level in levels[column]:
                 x[:, len(names)] = codes == level
                 names.append(f"{title}={found.names[column][level]}")
             continue
-        x[:, len(names)] = (found.numbers if kind is Kind.NUMBER else found.codes)[column][rows]
+        x[:, len(names)] = (found.numbers if coding is Coding.NUMBER else found.codes)[column][rows]
         names.append(title)
     return x, tuple(names)
 

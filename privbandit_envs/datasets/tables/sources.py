@@ -1,14 +1,14 @@
 """The eleven data sets of Ma and Yang, "Optimal Locally Private Nonparametric Classification with Public Data".
 
-From the paper (Table 1, section 7.1, appendix C.1): which data sets, what is predicted, which rows are public, and the
-sizes n_P, n_Q and d. It does not name the columns that are used nor their coding. These are our choice, made so that d
-and, where a file's size is known, n_P and n_Q are those of Table 1; ``Source.ours`` says what remains open. The sizes
-show what the paper's text does not say: n_P is 80 % of the private rows, the rest being its test set; Census takes both
-files of Adult without the rows with missing values; Jobs takes men and women only; Employee's public rows are those of
-2012, its first year. Table 1 has n_P and n_Q of Rice and Census the other way round than the text.
+The paper (Table 1, section 7.1, appendix C.1) says which data sets, what is predicted, which rows are public, and the
+sizes n_P, n_Q and d. It names neither the columns that are used nor their coding. We choose them so that d and, where a
+file's size is known, n_P and n_Q are those of Table 1; ``Source.ours`` says what remains open. The sizes show what the
+paper's text does not say: n_P is 80 % of the private rows, and the other 20 % are the test set; Census takes both files
+of Adult without the rows with missing values; Jobs takes men and women only; Employee's public rows are those of 2012,
+its first year. For Rice and Census, Table 1 and the text exchange n_P and n_Q.
 
-A column is found by its name whatever its case, spaces and punctuation; ``a|b`` is one that goes by two names. The
-categories that occur in a file are treated as known to everyone, like the names of its columns.
+A column is found by its name whatever its case, spaces and punctuation; ``a|b`` is a column that has either name. The
+categories in a file are treated as known to everyone, like the names of its columns.
 """
 
 import tomllib
@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 from privbandit_envs.datasets.csv import is_number
 
 FILE = "name of the file"
-"""A column that every table has besides its own: the file that a row comes from."""
+"""An extra column of every table: the file that a row comes from."""
 
 
-class Kind(Enum):
+class Coding(Enum):
     """How a column becomes features."""
 
     NUMBER = "number"
@@ -39,11 +39,11 @@ class Rule(NamedTuple):
     """Which rows are public.
 
     Attributes:
-        column: it goes by this column.
+        column: the column that decides.
         text: the rule in words.
-        equal: the rows with this value are public, whatever its case.
-        at_most: the rows with numbers up to this one are.
-        of_size: the rows with the value are whose number of rows is nearest to this one.
+        equal: rows with this value are public, whatever its case.
+        at_most: rows with numbers up to this one are public.
+        of_size: rows with one value are public: the value that has nearly this many rows.
     """
 
     column: str
@@ -75,21 +75,21 @@ class Source:
     """A data set: where it is, and what is done with it.
 
     Attributes:
-        title: what it is about.
-        page: where it is described and, by hand, to be had.
-        files: the files that are read.
+        title: what the data set is about.
+        page: describes the data set and offers it for download by hand.
+        files: names of the files to read.
         label: the column to predict.
         sizes: n_P, n_Q and d as printed.
-        n_public: public rows that the paper draws at random, or None where the rule decides.
+        n_public: number of public rows that the paper draws at random; None: the rule decides.
         classes: values of the label, in the order of their codes; other rows are left out. None: the two commonest.
-        features: the columns used; None: all, as numbers, that are not named otherwise.
-        dropped: columns left out, where all are used.
+        features: the columns used; None: all columns that no other attribute names, as numbers.
+        dropped: columns left out if ``features`` is None.
         rule: which rows are public; None: drawn at random.
-        keep: values of a column whose rows are kept.
-        url: the archive to download; None: Kaggle, or another page that wants a login.
-        sha256: checksums of files that are known beforehand.
-        header: names of the columns, of files that do not name them.
-        ours: what the paper leaves open and is chosen here.
+        keep: for some columns, the values whose rows are kept.
+        url: the archive to download; None: a page such as Kaggle that wants a login.
+        sha256: checksums of files, where they are known beforehand.
+        header: names of the columns, for files that do not name them.
+        ours: what the paper leaves open and we chose.
     """
 
     title: str
@@ -99,7 +99,7 @@ class Source:
     sizes: Sizes
     n_public: int | None = None
     classes: tuple[str, ...] | None = ("0", "1")
-    features: Mapping[str, Kind] | None = None
+    features: Mapping[str, Coding] | None = None
     dropped: tuple[str, ...] = ()
     rule: Rule | None = None
     keep: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -117,7 +117,7 @@ def read(entry: Mapping[str, Any]) -> Source:
         plain["classes"] = tuple(entry["classes"]) or None
     if "features" in entry:
         pairs = (text.partition(" = ") for text in entry["features"])
-        plain["features"] = {name: Kind(kind or "number") for name, _, kind in pairs}
+        plain["features"] = {name: Coding(coding or "number") for name, _, coding in pairs}
     if "rule" in entry:
         plain["rule"] = Rule(**entry["rule"])
     if "keep" in entry:

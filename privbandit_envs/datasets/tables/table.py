@@ -18,7 +18,7 @@ Floats = NDArray[np.float32]
 Codes = NDArray[np.int32]
 Tick = Callable[[int], None]
 Choice = Callable[[list[str]], tuple[list[str], list[str]]]
-"""From the columns that are there, those to read as numbers and those to read as categories."""
+"""Takes the columns of a file; returns those to read as numbers and those to read as categories."""
 MISSING = frozenset(("", "?", "na", "n/a", "nan", "null", "none"))
 
 
@@ -54,7 +54,7 @@ def read(
         files: names of the files to read.
         choice: the columns to read.
         header: names of the columns, if the files do not have them in a first line.
-        tick: is told how many rows have been read.
+        tick: called with the number of rows read so far.
 
     Raises:
         FileNotFoundError: a file is missing.
@@ -100,7 +100,7 @@ class Reading:
             self.tick(self.rows)
 
     def table(self) -> Table:
-        """Return what was read; the blocks of numbers are given up on the way."""
+        """Return what was read; blocks of numbers are freed once they are joined."""
         finished = {column: found.finish() for column, found in self.categories.items()}
         return Table(
             {column: np.concatenate(self.numbers.pop(column)) for column in list(self.numbers)},
@@ -116,7 +116,7 @@ def key(name: str) -> str:
 
 
 def find(names: Sequence[str], column: str) -> int | None:
-    """Return the place of a column that goes by several names, or None."""
+    """Return the place of a column that has one of several names, or None."""
     for name in column.split("|"):
         if name in names:
             return names.index(name)
@@ -141,7 +141,7 @@ def place(names: Sequence[str], column: str, where: str) -> int:
 
 
 def as_numbers(cells: Sequence[str], column: str, first: int, where: str) -> Floats:
-    """Return cells as numbers, NaN where missing, or say which cell is none."""
+    """Return cells as numbers, NaN where missing; raise ValueError for a cell that is neither."""
     try:
         values = np.fromiter(map(float, cells), np.float32, len(cells))
     except ValueError:
@@ -170,17 +170,15 @@ class Categories:
     """A column of categories while it is read."""
 
     def __init__(self) -> None:
-        """Start with none."""
         self.code: dict[str, int] = {}
         self.blocks: list[Codes] = []
 
     def extend(self, cells: Sequence[str]) -> None:
-        """Add cells."""
         code = self.code
         self.blocks.append(np.fromiter((code.setdefault(cell, len(code)) for cell in cells), np.int32, len(cells)))
 
     def finish(self) -> tuple[Codes, tuple[str, ...]]:
-        """Return codes in sorted order of the categories, -1 where missing, and the categories."""
+        """Return the codes, -1 where missing, and the categories; codes follow the categories' sorted order."""
         plain_names = [plain(cell) for cell in self.code]
         known = in_order({name for name in plain_names if not is_missing(name)})
         rank = {name: at for at, name in enumerate(known)}
@@ -197,7 +195,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def plain(cell: str) -> str:
-    """Return a category without space around it, a full stop at its end, or different ways to write a number."""
+    """Return a category without spaces around it or a full stop behind it; numbers are written in one way."""
     name = cell.strip().removesuffix(".")
     try:
         value = float(name)

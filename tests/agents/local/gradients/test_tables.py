@@ -43,7 +43,7 @@ def accuracy(name: str, epsilon: float, seed: int, folder: Path) -> float:
     env: Any = gym.make("privbandit/Classification-v0", **chosen)
     agent = make("warm-ldp-sgd", env, seed=seed, epsilon=epsilon)
     play(env, agent, seed=seed, checkpoints=[USERS])
-    public = x[world][env.unwrapped.problem.population.public_rows]
+    public = x[world][env.unwrapped.problem.data.public_rows]
     predicted = agent.select_action(min_max(x[test], public).astype(np.float32))
     return float(np.mean(predicted == y[test]))
 

@@ -111,7 +111,7 @@ class Settings:
 
 
 @cache
-def ranges(config_class: type[Settings]) -> tuple[tuple[str, bool, Range], ...]:
+def ranges(config_class: type) -> tuple[tuple[str, bool, Range], ...]:
     """Return (name, whether None is allowed, range) of every setting that declares a range."""
     found = []
     for name, annotation in get_type_hints(config_class, include_extras=True).items():

@@ -104,7 +104,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check every setting; a subclass that relates several of them to each other does so after ``super()``."""
-        for name, optional, in_range in ranges(type(self)):
+        for name, optional, in_range in ranges(type(self)):  # type: ignore[arg-type]  # a class is hashable
             value = getattr(self, name)
             if not (optional and value is None):
                 in_range(name, value)

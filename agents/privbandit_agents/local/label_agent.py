@@ -1,16 +1,176 @@
-"""What locally private agents that predict labels share: clipping at the door, one report a user, exploration."""
+"""What locally private agents that predict labels share: clipping at the door, one report a user, and a learner."""
 
 import copy
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, Space, n_arms
+from privbandit_agents.base.agent import (
+    Action,
+    Array,
+    Feedback,
+    Guarantee,
+    LocalAgent,
+    PublicData,
+    Space,
+    n_arms,
+    next_change,
+)
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
 from privbandit_agents.base.rows import blocks
-from privbandit_agents.local.learner import Learner, S
-from privbandit_agents.privacy.accounting.ledger import Ledger
+from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, Settings
+from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, pure
+
+
+@dataclass(frozen=True)
+class LocalLabelSettings(Settings):
+    """Settings of every locally private agent that predicts labels.
+
+    Attributes:
+        epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
+        exploration: probability of a random label; None: 0 with two labels, 0.05 with more.
+    """
+
+    epsilon: Budget = 1.0
+    exploration: Fraction | None = None
+
+
+@dataclass(frozen=True)
+class SummingSettings(LocalLabelSettings):
+    """Settings of agents that look at sums of reports now and then, beside those in ``LocalLabelSettings``.
+
+    Attributes:
+        growth: the policy changes when the number of users has grown by this factor, > 1.
+        horizon: expected number of users; None: 10 000.
+    """
+
+    growth: Growth = 1.05
+    horizon: Count | None = None
+
+    @property
+    def expected_users(self) -> int:
+        return self.horizon or 10_000
+
+
+S = TypeVar("S", bound=LocalLabelSettings)
+G = TypeVar("G", bound=SummingSettings)
+
+
+class Learner(ABC, Generic[S]):
+    """The algorithm of an agent: what a user's device sends, and what the server makes of the reports.
+
+    Everything that devices read of it is public. All of its attributes but the ones in ``fixed`` are its state.
+
+    Args:
+        config: settings of the agent.
+        public_data: features (n_Q, d) and labels (n_Q,).
+        labels: K.
+        exploration: probability of a random label.
+        rng: of what is drawn before the first user.
+    """
+
+    fixed: ClassVar[frozenset[str]] = frozenset({"public_data"})
+
+    def __init__(self, config: S, public_data: PublicData, labels: int, exploration: float, rng: Generator) -> None:
+        self.config, self.public_data, self.labels, self.exploration = config, public_data, labels, exploration
+        self.begin(rng)
+
+    @abstractmethod
+    def begin(self, rng: Generator) -> None:
+        """Prepare for the first user; ``rng`` is for what is drawn before."""
+
+    @property
+    def cost(self) -> Cost:
+        """Privacy cost of one report."""
+        return pure(self.config.epsilon)
+
+    @abstractmethod
+    def randomize(self, contexts: Floats, labels: Labels, rng: Generator) -> Array:
+        """Return the reports of n users; change nothing.
+
+        Args:
+            contexts: in the unit cube, shape (n, d).
+            labels: shape (n,), -1 where a label is not known.
+            rng: the devices' noise.
+        """
+
+    @property
+    @abstractmethod
+    def left(self) -> int:
+        """How many more users report before the server changes its mind (>= 1)."""
+
+    @abstractmethod
+    def absorb(self, reports: Array) -> None:
+        """Take in the reports of at most ``left`` users, in order."""
+
+    @abstractmethod
+    def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
+        """Let n users report whose labels are known; ``aggregate``: draw the sum at once where its law is exact."""
+
+    @abstractmethod
+    def conclude(self) -> None:
+        """Let the predictions reflect all reports so far."""
+
+    @abstractmethod
+    def chances(self, contexts: Array) -> Floats:
+        """Return the probabilities of the labels, contexts (n, d) to (n, K)."""
+
+    def answer(self, contexts: Floats) -> Labels:
+        """Return the likeliest label of each context, shape (n,)."""
+        return np.asarray(self.chances(contexts).argmax(axis=1))
+
+    def reprocess(self, config: S) -> None:
+        """Take over settings that do not change the reports."""
+        self.config = config
+        self.conclude()
+
+    def restored(self) -> None:
+        """Rebuild what is derived from the state, after a load."""
+
+
+class Summing(Learner[G]):
+    """A learner that adds up estimates, and looks at their sum when the number of users has grown by a factor.
+
+    A subclass sets ``total`` to zeros in ``begin``.
+    """
+
+    total: Floats
+
+    def begin(self, rng: Generator) -> None:
+        self.users, self.refit_at = 0, 1
+
+    @property
+    def left(self) -> int:
+        return max(self.refit_at - self.users, 1)
+
+    @abstractmethod
+    def estimate(self, reports: Array) -> Floats:
+        """Return unbiased estimates of what is added up, shape (n, ...)."""
+
+    @abstractmethod
+    def look(self) -> None:
+        """Change the predictions by the sum of all estimates."""
+
+    def absorb(self, reports: Array) -> None:
+        self.total = added(self.total, self.estimate(reports))
+        self.users += len(reports)
+        if self.users >= self.refit_at:
+            self.conclude()
+
+    def conclude(self) -> None:
+        self.look()
+        self.refit_at = next_change(self.users, self.config.growth)
+
+
+def added(total: Floats, parts: Floats) -> Floats:
+    """Return a sum and n more parts, shape (n, ...), added one after the other: bit for bit as in single steps."""
+    stacked = np.concatenate([total[None], parts])
+    return np.asarray(np.cumsum(stacked, axis=0)[-1] if total.size == 1 else np.add.reduce(stacked, axis=0))
+
 
 K = TypeVar("K", bound=Learner[Any])
 
@@ -37,8 +197,8 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
     def begin(self) -> None:
         super().begin()
         self.rng_exploration = self.rng.spawn(1)[0]
-        parts = self.config, self.public_data, self.n_labels, self.exploration, self.rng_exploration
-        self.learner: K = self.learns_by(*parts)
+        public = self.config, self.public_data, self.n_labels, self.exploration
+        self.learner: K = self.learns_by(*public, self.rng_exploration)
         self.cost = self.learner.cost
         self.ledger = Ledger(self.config.epsilon, self.cost.delta)
         self.guarantee = Guarantee.local(self.config.epsilon, self.cost.delta, self.proof)
@@ -50,16 +210,13 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
         return "classification with two labels" if too_many else needs
 
     def select_action(self, context: Array) -> Action:
-        """Return the likeliest label, or explore."""
         return self.explored(self.learner.answer(self.rows(context)), context, self.rng_exploration)
 
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
-        """Return the reports of one user or of n users: one release each, whatever the record."""
         rows = self.rows(context)
         return self.learner.randomize(rows, self.revealed(action, feedback, len(rows)), self.rng)
 
     def absorb(self, report: Array) -> None:
-        """Enter the reports in the ledger, and learn from them in order."""
         self.pay(len(report))
         for (part,) in blocks(self.frozen_rounds, report):
             self.learner.absorb(part)
@@ -69,7 +226,9 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
 
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
         self.pay(len(labels))
-        self.learner.learn(self.rows(contexts), self.existing(labels), self.rng, aggregate)
+        known = numbers(labels)
+        known = np.where((known >= 0) & (known < self.n_labels), known, 0)  # a label that does not exist counts as 0
+        self.learner.learn(self.rows(contexts), known.astype(np.int64), self.rng, aggregate)
 
     def pay(self, users: int) -> None:
         """Enter the reports of so many new users in the ledger."""
@@ -100,11 +259,6 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
         actions = np.clip(np.nan_to_num(actions, posinf=0, neginf=0), 0, self.n_labels - 1).astype(np.int64)
         right = np.isfinite(answers) & (np.nan_to_num(answers) > 0.5)
         return np.where(right, actions, 1 - actions if self.n_labels == 2 else -1)
-
-    def existing(self, labels: ArrayLike) -> Labels:
-        """Return known labels, shape (n,), 0 for one that does not exist."""
-        label = numbers(labels)
-        return np.where((label >= 0) & (label < self.n_labels), label, 0).astype(np.int64)
 
 
 def numbers(record: ArrayLike) -> Floats:

@@ -15,7 +15,7 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.local.gradients.models import Model
-from privbandit_agents.local.learner import Learner, S, added
+from privbandit_agents.local.label_agent import Learner, S, added
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 
@@ -54,7 +54,6 @@ class Descent:
 
     @property
     def left(self) -> int:
-        """How many more users the batch takes."""
         return self.schedule.batch - self.waiting
 
     def add(self, gradients: Floats) -> None:
@@ -107,10 +106,10 @@ class GradientLearner(Learner[S]):
 
     @abstractmethod
     def schedule(self) -> Schedule:
-        """Return how to step; the devices are there already."""
+        """Return how to step; the device is there already."""
 
     def encode(self, contexts: Floats, labels: Labels, theta: Floats | None = None) -> Floats:
-        """Return what devices randomize, shape (n, D); they scale it into the unit ball."""
+        """Return what devices scale into the unit ball and randomize, shape (n, D)."""
         return self.model.gradients(contexts, labels, self.server.theta if theta is None else theta) / self.clip
 
     def estimate(self, reports: Array) -> Floats:
@@ -138,17 +137,14 @@ class GradientLearner(Learner[S]):
         self.server.add(self.estimate(reports))
 
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
-        """Let users report whose labels are known; the sums have no exact law."""
         for _ in self.reports(self.server, contexts, labels, rng):
             pass
 
     def conclude(self) -> None:
-        """Step with what there is of a batch."""
         if self.server.waiting:
             self.server.move()
 
     def chances(self, contexts: Array) -> Floats:
-        """Return the probabilities of the labels by the averaged theta, shape (n, 2)."""
         one = expit(self.model.scores(contexts, self.server.average))
         return np.stack([1 - one, one], axis=1)
 

@@ -1,18 +1,94 @@
-"""Models of two labels: log odds of label 1, gradients of the logistic loss, and fits to public rows."""
+"""Models of two labels on features standardised by public data, and their fits to public rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.random import Generator
+from scipy.optimize import minimize
 from scipy.special import expit
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.local.gradients.features import PublicFeatures, fit
 
-PRETRAINING = 200
-"""Most steps of L-BFGS on the public rows."""
+Function = Callable[[Floats], Floats]
+CLIP = 3.0
+"""Standardised features are clipped to [-3, 3]."""
+LEAST = 1e-3
+"""Columns of the unit cube whose public standard deviation is smaller are only centred."""
+UNIFORM = 12**-0.5
+"""Standard deviation of a uniform feature, in place of one that no public row shows."""
+
+
+@dataclass(frozen=True)
+class PublicFeatures:
+    """Standardise by public means and deviations, clip, append 1, and scale every row to norm 1, or all by a constant.
+
+    *Formal guarantees.* A function of public data that is applied to one row at a time. With ``unit`` every row has
+    norm 1; else its norm is at most 3 sqrt(d) + 1.
+
+    Attributes:
+        mean: shape (d,).
+        deviation: shape (d,), > 0.
+        unit: whether rows have norm 1.
+    """
+
+    mean: Floats
+    deviation: Floats
+    unit: bool = True
+
+    @classmethod
+    def of(cls, x: Array, unit: bool = True) -> Self:
+        """Read the statistics off public rows (n, d); without any, those of uniform features."""
+        rows = np.asarray(x, np.float64)
+        if not len(rows):
+            return cls(np.full(rows.shape[1], 0.5), np.full(rows.shape[1], UNIFORM), unit)
+        deviation = rows.std(axis=0)
+        return cls(rows.mean(axis=0), np.where(deviation > LEAST, deviation, 1.0), unit)
+
+    @property
+    def dim(self) -> int:
+        return len(self.mean) + 1
+
+    def __call__(self, x: Array) -> Floats:
+        """Return the features of rows (n, d), shape (n, d + 1)."""
+        standard = np.clip((np.asarray(x, np.float64) - self.mean) / self.deviation, -CLIP, CLIP)
+        rows = np.concatenate([standard, np.ones((len(standard), 1))], axis=1)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True) if self.unit else rows
+
+
+def logistic_fit(features: Floats, labels: Labels, ridge: float) -> Floats:
+    """Return the minimiser of the sum of logistic losses plus ridge/2 |theta|^2; 0 unless there are two labels.
+
+    Args:
+        features: shape (n, D).
+        labels: 0 or 1, shape (n,).
+        ridge: > 0.
+    """
+    start = np.zeros(features.shape[1])
+    return fit(start, labels, ridge, features.__matmul__, lambda theta: features.T @ (expit(features @ theta) - labels))
+
+
+def fit(start: Floats, labels: Labels, ridge: float, score: Function, gradient: Function, steps: int = 500) -> Floats:
+    """Return a stationary point of the logistic loss plus ridge/2 |theta|^2; ``start`` unless there are two labels.
+
+    Args:
+        start: theta, shape (D,).
+        labels: 0 or 1, shape (n,).
+        ridge: > 0.
+        score: from theta to the rows' log odds of label 1, shape (n,).
+        gradient: from theta to the gradient of the sum of losses, shape (D,).
+        steps: most steps of L-BFGS.
+    """
+    if len(np.unique(labels)) < 2:
+        return start
+
+    def loss(theta: Floats) -> tuple[float, Floats]:
+        value = np.logaddexp(0, np.where(labels == 1, -1, 1) * score(theta)).sum() + ridge / 2 * theta @ theta
+        return float(value), gradient(theta) + ridge * theta
+
+    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": steps}).x)
 
 
 class Model(Protocol):
@@ -27,11 +103,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Linear:
-    """The score u . theta of features u.
-
-    Attributes:
-        features: of a context, from public rows.
-    """
+    """The score u . theta of the features u of a context, whose gradient is (p - y) u."""
 
     features: PublicFeatures
 
@@ -39,7 +111,6 @@ class Linear:
         return np.asarray(np.vecdot(self.features(contexts), theta))
 
     def gradients(self, contexts: Array, labels: Labels, theta: Floats) -> Floats:
-        """Return (p - y) u."""
         u = self.features(contexts)
         return np.asarray((expit(np.vecdot(u, theta)) - labels)[:, None] * u)
 
@@ -67,6 +138,7 @@ class Network:
     def pretrained(self, features: Floats, labels: Labels, ridge: float, rng: Generator) -> Floats:
         """Return a stationary point of the regularised loss on public rows, found from random normal weights.
 
+        They have variance 2 / D in the hidden layer and 1 / h in the output, whose offset is 0.
         Without public rows of both labels these weights themselves are returned.
 
         Args:
@@ -75,15 +147,14 @@ class Network:
             ridge: > 0.
             rng: of the weights.
         """
-        start = normal_start(self.hidden, features.shape[1], rng)
-        return fit(
-            start,
-            labels,
-            ridge,
-            score=lambda theta: self.forward(features, theta)[1],
-            gradient=lambda theta: self.summed_gradient(features, labels, theta),
-            steps=PRETRAINING,
-        )
+        h, dim = self.hidden, features.shape[1]
+        inner = rng.standard_normal(h * dim) * (2 / dim) ** 0.5
+        start = np.concatenate([inner, rng.standard_normal(h) / h**0.5, np.zeros(1)])
+
+        def score(theta: Floats) -> Floats:
+            return self.forward(features, theta)[1]
+
+        return fit(start, labels, ridge, score, lambda theta: self.summed_gradient(features, labels, theta), 200)
 
     def split(self, theta: Floats) -> tuple[Floats, Floats, np.float64]:
         """Return the hidden weights (h, D), the output's weights (h,) and its offset."""
@@ -97,7 +168,6 @@ class Network:
         return layer, np.asarray(layer @ outer + offset)
 
     def backward(self, features: Floats, labels: Labels, theta: Floats) -> Floats:
-        """Return every row's gradient, shape (n, D)."""
         layer, score = self.forward(features, theta)
         residual = expit(score) - labels
         inner = (residual[:, None] * (layer > 0) * self.split(theta)[1])[:, :, None] * features[:, None, :]
@@ -110,9 +180,3 @@ class Network:
         residual = expit(score) - labels
         inner = (residual[:, None] * (layer > 0) * self.split(theta)[1]).T @ features
         return np.concatenate([inner.ravel(), residual @ layer, [residual.sum()]])
-
-
-def normal_start(hidden: int, dim: int, rng: Generator) -> Floats:
-    """Return normal weights, of variance 2 / D in the hidden layer and 1 / h in the output, whose offset is 0."""
-    inner = rng.standard_normal(hidden * dim) * (2 / dim) ** 0.5
-    return np.concatenate([inner, rng.standard_normal(hidden) / hidden**0.5, np.zeros(1)])

@@ -17,18 +17,15 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import NonNegative, Open01, Positive
-from privbandit_agents.local.gradients.features import PublicFeatures
-from privbandit_agents.local.label_agent import LocalLabelAgent
-from privbandit_agents.local.learner import Summing, SummingSettings
+from privbandit_agents.local.gradients.models import PublicFeatures
+from privbandit_agents.local.label_agent import LocalLabelAgent, Summing, SummingSettings
 from privbandit_agents.privacy.accounting.ledger import Cost, approximate
 from privbandit_agents.privacy.contributions.moments import NORM, SENSITIVITY, pack, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
-ENTRIES_A_BLOCK = 2**21
-"""Numbers that are randomized at once."""
-ENOUGH = 1000
-"""The scale is found on so many public rows, evenly chosen, if there are more."""
+ENTRIES_A_BLOCK = 2**21  # numbers that are randomized at once
+ENOUGH = 1000  # public rows, evenly chosen, on which the scale is found
 SCALES = np.geomspace(1e-3, 1e6, 400)
 
 
@@ -96,7 +93,6 @@ class NoisyMoments(Summing[Config]):
         return self.device.randomize(np.zeros(len(packed), np.intp), packed, rng)[:, 0]
 
     def estimate(self, reports: Array) -> Floats:
-        """Return unbiased estimates of the packed records."""
         return reports if isinstance(self.device, Gaussian) else self.device.estimate(reports[:, None])[:, 0]
 
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
@@ -109,7 +105,6 @@ class NoisyMoments(Summing[Config]):
                 self.total = self.total + self.estimate(self.randomize(x, y, rng)).sum(axis=0)
 
     def look(self) -> None:
-        """Solve the regression, and scale its solution."""
         if self.users:
             noise = self.sigma * self.users**0.5
             _, twice, _ = perturbed_ridge(self.total, self.dim, noise, self.config.ridge, self.config.shift)
@@ -117,7 +112,6 @@ class NoisyMoments(Summing[Config]):
             self.scale = link_scale(self.known @ self.w)
 
     def chances(self, contexts: Array) -> Floats:
-        """Return the probabilities of the labels, shape (n, 2)."""
         one = expit(self.scale * np.vecdot(self.features(contexts), self.w))
         return np.stack([1 - one, one], axis=1)
 

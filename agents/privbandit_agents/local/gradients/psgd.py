@@ -6,17 +6,14 @@ Public Data", 2023, section 7.2.
 """
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 from numpy.random import Generator
 
 from privbandit_agents.base.labels import Floats
 from privbandit_agents.base.settings import Count, NonNegative, Positive
 from privbandit_agents.local.gradients.descent import GradientLearner, Schedule
-from privbandit_agents.local.gradients.features import PublicFeatures, logistic_fit
-from privbandit_agents.local.gradients.models import Linear, Network
-from privbandit_agents.local.label_agent import LocalLabelAgent
-from privbandit_agents.local.learner import LocalLabelSettings
+from privbandit_agents.local.gradients.models import Linear, Model, Network, PublicFeatures, logistic_fit
+from privbandit_agents.local.label_agent import LocalLabelAgent, LocalLabelSettings
 
 MOST_HIDDEN = 256
 
@@ -47,10 +44,7 @@ class NetworkConfig(Config):
     hidden: Count | None = None
 
 
-P = TypeVar("P", bound=Config)
-
-
-class PublicStart(GradientLearner[P]):
+class PublicStart(GradientLearner[Config]):
     """PSGD: the model is fitted to the public rows; then every user's private gradient is a step of its own.
 
     *Formal guarantees.* Those of ``GradientLearner``; gradients are clipped to norm 1.
@@ -63,42 +57,31 @@ class PublicStart(GradientLearner[P]):
 
     kind = "bin-cap"
 
+    def start(self, rng: Generator) -> tuple[Model, Floats]:
+        config, (x, y) = self.config, self.public_data
+        features = PublicFeatures.of(x, unit=False)
+        if not isinstance(config, NetworkConfig):
+            return Linear(features), logistic_fit(features(x), y, config.ridge)
+        network = Network(features, config.hidden or min(features.dim - 1, MOST_HIDDEN))
+        return network, network.pretrained(features(x), y, config.ridge, rng.spawn(1)[0])
+
     def schedule(self) -> Schedule:
         return Schedule(self.config.step, power=self.config.power)
 
 
-class LinearStart(PublicStart[Config]):
-    """The algorithm of ``PSGDLinear``."""
-
-    def start(self, rng: Generator) -> tuple[Linear, Floats]:
-        x, y = self.public_data
-        features = PublicFeatures.of(x, unit=False)
-        return Linear(features), logistic_fit(features(x), y, self.config.ridge)
-
-
-class NetworkStart(PublicStart[NetworkConfig]):
-    """The algorithm of ``PSGDNetwork``."""
-
-    def start(self, rng: Generator) -> tuple[Network, Floats]:
-        x, y = self.public_data
-        features = PublicFeatures.of(x, unit=False)
-        network = Network(features, self.config.hidden or min(features.dim - 1, MOST_HIDDEN))
-        return network, network.pretrained(features(x), y, self.config.ridge, rng.spawn(1)[0])
-
-
-class PSGDLinear(LocalLabelAgent[Config, LinearStart]):
+class PSGDLinear(LocalLabelAgent[Config, PublicStart]):
     """The logistic loss of a linear score; see ``PublicStart``."""
 
     Config = Config
-    learns_by = LinearStart
+    learns_by = PublicStart
     proof = "docs/privacy/linear-classifiers.md"
     binary = True
 
 
-class PSGDNetwork(LocalLabelAgent[NetworkConfig, NetworkStart]):
+class PSGDNetwork(LocalLabelAgent[NetworkConfig, PublicStart]):
     """The logistic loss of a network with one hidden layer of rectifiers; see ``PublicStart``."""
 
     Config = NetworkConfig
-    learns_by = NetworkStart
+    learns_by = PublicStart
     proof = "docs/privacy/linear-classifiers.md"
     binary = True

@@ -11,20 +11,14 @@ from numpy.random import Generator
 from privbandit_agents.base.labels import Floats
 from privbandit_agents.base.settings import Count, HalfOpen01, NonNegative, Positive
 from privbandit_agents.local.gradients.descent import GradientLearner, Kind, Schedule
-from privbandit_agents.local.gradients.features import PublicFeatures, logistic_fit
-from privbandit_agents.local.gradients.models import Linear
-from privbandit_agents.local.label_agent import LocalLabelAgent
-from privbandit_agents.local.learner import LocalLabelSettings
+from privbandit_agents.local.gradients.models import Linear, PublicFeatures, logistic_fit
+from privbandit_agents.local.label_agent import LocalLabelAgent, LocalLabelSettings
 
-LONGEST = 3.0
-"""By default the first step moves theta at most so far."""
-NOISE = 8.0
-"""Variance of a report's coordinate (about that of epsilon = 1) above which default steps shrink in proportion."""
+LONGEST = 3.0  # the way that the default first step moves theta at most
+NOISE = 8.0  # variance of a report's coordinate (about that of epsilon = 1) above which default steps shrink
 BATCH = 500
-DECAY = 10_000
-"""After so many users steps are shorter by sqrt(2)."""
-BATCHES = 50
-"""A short horizon is cut into so many batches."""
+DECAY = 10_000  # users after which steps are shorter by sqrt(2)
+BATCHES = 50  # of a short horizon
 
 
 @dataclass(frozen=True)
@@ -61,7 +55,6 @@ class WarmDescent(GradientLearner[Config]):
         return Linear(features), logistic_fit(features(x), y, self.config.ridge / features.dim)
 
     def schedule(self) -> Schedule:
-        """Return steps as short as the noise asks for."""
         shrunk = min(NOISE / max(self.device.variance(own=False), 1e-9), 1.0)
         step = self.config.step or LONGEST * shrunk / self.clip
         share = BATCH if self.config.horizon is None else max(self.config.horizon // BATCHES, 1)

@@ -2,21 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from privbandit_agents.base.settings import (
-    Above,
-    Budget,
-    Calibration,
-    Count,
-    Growth,
-    NonNegative,
-    Open01,
-    Positive,
-    Settings,
-)
+from privbandit_agents.base.settings import Budget, Calibration, Count, Growth, NonNegative, Open01, Positive, Settings
 from privbandit_agents.local.layered.report import Release
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -72,7 +62,7 @@ class Config(Settings):
     width: Literal["sum", "difference"] = FROM_PRESET
     confidence: Literal["analytic", "published"] = FROM_PRESET
     carry: bool = FROM_PRESET
-    gamma: Annotated[float, Above(1)] = FROM_PRESET
+    gamma: Growth = FROM_PRESET
     z: Positive = 1.5
     kappa: NonNegative = 3.0
     bins: Count = 32
@@ -86,7 +76,6 @@ class Config(Settings):
     horizon: Count = 10_000
 
     def __post_init__(self) -> None:
-        """Fill in the preset, and check the ranges and the combinations."""
         for name, value in PRESETS.get(self.preset, {}).items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
@@ -100,6 +89,5 @@ class Config(Settings):
         if self.carry and self.confidence == "published":
             raise ValueError("carry needs confidence analytic; published widths are for one epoch alone.")
         if self.calibration == "published" and self.confidence == "analytic":
-            raise ValueError(
-                "calibration published needs confidence published: the paper's noise is on its statistics."
-            )
+            needs = "confidence published: the paper's noise is on its statistics"
+            raise ValueError(f"calibration published needs {needs}.")

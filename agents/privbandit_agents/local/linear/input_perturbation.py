@@ -12,8 +12,7 @@ import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.settings import NonNegative, Positive
-from privbandit_agents.local.linear.channels import ProductsChannel
-from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, ProductsChannel
 from privbandit_agents.privacy.contributions.moments import sanitise
 from privbandit_agents.privacy.mechanisms.symmetric import smat
 from privbandit_agents.privacy.randomizers.inputs import NoisyProducts, inputs

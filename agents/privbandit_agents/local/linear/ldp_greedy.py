@@ -13,8 +13,7 @@ import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.settings import NonNegative, Positive
-from privbandit_agents.local.linear.channels import RandomizerChannel
-from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.privacy.contributions.moments import NORM, noise_of_gram, packed_size, perturbed_ridge, unpack
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer

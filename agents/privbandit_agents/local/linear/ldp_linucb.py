@@ -11,8 +11,7 @@ from typing import Literal
 
 from privbandit_agents.base.arms import optimistic_scorer
 from privbandit_agents.base.settings import Calibration, NonNegative, Open01, Positive
-from privbandit_agents.local.linear.channels import GaussianChannel
-from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
+from privbandit_agents.local.linear.moments import GaussianChannel, MomentAgent, MomentSettings
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 from privbandit_agents.privacy.accounting.ledger import Ledger, approximate
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, packed_size, perturbed_ridge

@@ -11,8 +11,7 @@ import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.settings import Positive
-from privbandit_agents.local.linear.channels import RandomizerChannel
-from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.privacy.contributions.moments import sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.settings import Above, Fraction, NonNegative, Positive
-from privbandit_agents.local.linear.channels import RandomizerChannel
-from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.local.linear.preconditioning import KEPT, Generation, most_precise
 from privbandit_agents.privacy.contributions.moments import NORM, pack, packed_size, sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere

@@ -54,7 +54,7 @@ class LPCT(LocalLabelAgent[Config, LPCTVotes]):
 
         1. grow a tree on the public rows by the max-edge rule         ``partition.max_edge``
         2. every user sends U and V of its leaf and label, with noise  ``report.LeafReport``
-        3. the server adds them up                                     ``learner.Summing``, ``votes.LeafVotes``
+        3. the server adds them up                                     ``label_agent.Summing``, ``votes.LeafVotes``
         4. and the public rows, in every leaf                          ``weighted_tree.WeightedTree``
         5. estimate by the weighted sums, (8)                          ``weighted_tree.WeightedTree.predict``
         6. answer with the likeliest label of the leaf                 ``votes.LeafVotes.answer``

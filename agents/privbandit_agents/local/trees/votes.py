@@ -10,7 +10,7 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels, propensities
 from privbandit_agents.base.settings import CountUpTo
-from privbandit_agents.local.learner import Summing, SummingSettings
+from privbandit_agents.local.label_agent import Summing, SummingSettings
 from privbandit_agents.local.trees.partition import Cells, Rule
 from privbandit_agents.local.trees.report import ENTRIES_A_BLOCK, Kind, LeafReport
 from privbandit_agents.local.trees.weighted_tree import WeightedTree

@@ -12,7 +12,7 @@ from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.classifiers import AgentClassifier
 from privbandit_agents.local.gradients.descent import Descent, Schedule, gradient_device
-from privbandit_agents.local.gradients.features import PublicFeatures, logistic_fit
+from privbandit_agents.local.gradients.models import PublicFeatures, logistic_fit
 from sklearn.linear_model import LogisticRegression
 
 USERS = 2000

@@ -80,9 +80,8 @@ class Guarantee:
         record: str = RECORD,
     ) -> "Guarantee":
         """Return joint DP of every user's record, by the numbers that are not None."""
-        return cls(
-            "joint", epsilon, delta, rho, protects=f"{record}, from all others", proven=proven, reference=reference
-        )
+        protects = f"{record}, from all others"
+        return cls("joint", epsilon, delta, rho, protects=protects, proven=proven, reference=reference)
 
 
 class Agent(ABC, Generic[C]):
@@ -104,6 +103,8 @@ class Agent(ABC, Generic[C]):
     Config: ClassVar[type[Any]] = Settings
     fixed: ClassVar[frozenset[str]] = frozenset({"observation_space", "action_space", "config", "name", "public_data"})
     uses_public_data: ClassVar[bool] = False
+    gaussian: ClassVar[bool] = False
+    """Whether reports or releases are a Gaussian mechanism, so that an audit may use the whole trade-off curve."""
 
     def __init__(
         self,
@@ -116,8 +117,7 @@ class Agent(ABC, Generic[C]):
         """Keep the arguments, which ``make`` has checked against ``plays``, and begin."""
         self.name = type(self).__name__
         self.observation_space, self.action_space = observation_space, action_space
-        self.config = config
-        self.rng = rng
+        self.config, self.rng = config, rng
         if self.uses_public_data:
             if public_data is None:
                 raise ValueError(f"{self.name} needs an environment with public_data; got None.")
@@ -189,7 +189,6 @@ class Agent(ABC, Generic[C]):
 
     @property
     def context_shape(self) -> tuple[int, ...]:
-        """The shape of one user's context."""
         return self.observation_space.shape or ()
 
     def warn_unproven(self) -> None:
@@ -199,7 +198,6 @@ class Agent(ABC, Generic[C]):
 
 
 AnyAgent: TypeAlias = Agent[Any]
-"""An agent of whatever settings."""
 
 
 class LocalAgent(Agent[C], Generic[C, Report]):
@@ -208,13 +206,10 @@ class LocalAgent(Agent[C], Generic[C, Report]):
     ``ledger`` holds the declared budget; every report is entered in it, under its user.
     """
 
-    gaussian: ClassVar[bool] = False
-    """Whether a report is a Gaussian mechanism, so that an audit may use the whole trade-off curve."""
     ledger: Ledger
 
     @final
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        """Let the users report, and the server learn from the reports."""
         self.absorb(self.randomize(context, action, feedback))
 
     @abstractmethod
@@ -227,7 +222,6 @@ class LocalAgent(Agent[C], Generic[C, Report]):
 
     @final
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
-        """Learn from the sum of the reports of users by counts."""
         self.absorb_sum(self.randomize_sum(contexts, actions, feedback, counts), int(np.sum(counts)))
 
     def randomize_sum(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> Array:
@@ -247,14 +241,11 @@ class CentralAgent(Agent[C], Generic[C, Release]):
     state, hold raw data: they belong to the curator.
     """
 
-    gaussian: ClassVar[bool] = False
-    """Whether the releases are a Gaussian mechanism, so that an audit may use the whole trade-off curve."""
     ledger: Ledger
     release: Release
 
     @final
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        """Hand the users' records to the curator; take over what it releases."""
         new = self.curate(context, action, feedback)
         if new is not None:
             self.release = new
@@ -299,6 +290,5 @@ def assortments(observation_space: Space, action_space: Space) -> str:
 
 
 def n_arms(action_space: Space) -> int:
-    """Return the number of arms K."""
     assert isinstance(action_space, Discrete)
     return int(action_space.n)

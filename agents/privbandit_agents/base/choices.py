@@ -12,8 +12,6 @@ from privbandit_envs.families.mnl import attraction, best_assortment
 from privbandit_envs.spaces import Assortments, top_k
 
 Floats = NDArray[np.float64]
-RICHEST = 1e40
-"""Revenues count as no more, so that no expected revenue overflows."""
 
 
 class LaidOut(NamedTuple):
@@ -119,13 +117,10 @@ def best_sets(context: Array, utilities: Array, capacity: int) -> NDArray[np.int
         return top_k(values, capacity).reshape(utilities.shape)
     sets = np.empty(values.shape, np.int8)
     sets[alike] = top_k(values[alike], capacity)
-    sets[~alike] = best_assortment(attraction(values[~alike]), sound(revenues[~alike]), capacity)
+    # a negative revenue, or NaN, counts as 0; no expected revenue overflows
+    sound = np.clip(np.nan_to_num(revenues[~alike].astype(np.float64), nan=0.0), 0.0, 1e40)
+    sets[~alike] = best_assortment(attraction(values[~alike]), sound, capacity)
     return sets.reshape(utilities.shape)
-
-
-def sound(revenues: Array) -> Floats:
-    """Return revenues in [0, ``RICHEST``], float64; a negative revenue, or NaN, counts as 0."""
-    return np.clip(np.nan_to_num(revenues.astype(np.float64), nan=0.0), 0.0, RICHEST)
 
 
 class Choices:

@@ -21,7 +21,6 @@ from privbandit_agents.base.agent import (
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
-EXPLORATION = 0.05
 SCALES = ("public", "range")
 
 
@@ -52,7 +51,7 @@ class LabelAgent(Agent[L]):
     def begin(self) -> None:
         super().begin()
         self.n_labels = n_arms(self.action_space)
-        default = 0.0 if self.n_labels == 2 else EXPLORATION
+        default = 0.0 if self.n_labels == 2 else 0.05
         self.exploration = default if self.config.exploration is None else self.config.exploration
 
     @abstractmethod
@@ -91,10 +90,9 @@ class LabelAgent(Agent[L]):
 
 
 class PublicLabelAgent(LabelAgent[L]):
-    """Predict from the public data alone: the policy never changes, and users tell nothing."""
+    """Predict from the public data alone: the policy never changes, and nothing is learned from users."""
 
     def select_action(self, context: Array) -> Action:
-        """Return the likeliest label, or explore."""
         rows = np.asarray(context).reshape(-1, *self.context_shape)
         return self.explored(self.chances(rows).argmax(axis=1), context, self.rng)
 
@@ -126,12 +124,10 @@ def ends_of(feature_range: tuple[ArrayLike, ArrayLike], dim: int | None = None) 
     Raises:
         ValueError: not a pair of numbers or arrays (dim,), not finite, or not increasing.
     """
-    shape = () if dim is None else (dim,)
     try:
         low, high = (np.asarray(end, np.float64) for end in feature_range)
-        ends = np.stack(
-            [np.broadcast_to(end, shape or np.broadcast_shapes(low.shape, high.shape)) for end in (low, high)]
-        )
+        shape = np.broadcast_shapes(low.shape, high.shape) if dim is None else (dim,)
+        ends = np.stack([np.broadcast_to(end, shape) for end in (low, high)])
     except (TypeError, ValueError):
         arrays = "arrays of one length" if dim is None else f"arrays of length {dim}"
         raise ValueError(f"feature_range must be (low, high), numbers or {arrays}; got {feature_range!r}.") from None

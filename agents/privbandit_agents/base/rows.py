@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+Array = NDArray[Any]
+
 
 class Rows:
     """Rows appended at the end; the array behind them doubles when it is full.
@@ -24,7 +26,7 @@ class Rows:
     def __len__(self) -> int:
         return self.size
 
-    def append(self, rows: NDArray[Any]) -> None:
+    def append(self, rows: Array) -> None:
         """Add rows of shape (n, ...)."""
         end = self.size + len(rows)
         if end > len(self.array):
@@ -34,27 +36,23 @@ class Rows:
         self.array[self.size : end] = rows
         self.size = end
 
-    def view(self) -> NDArray[Any]:
+    def view(self) -> Array:
         """Return the rows, shape (size, ...); valid until the next append."""
         return self.array[: self.size]
 
     def clear(self) -> None:
-        """Forget all rows but keep the room."""
         self.size = 0
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Return the rows without the room behind them."""
         return {"rows": self.view()}, {}
 
-    def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-        """Take over saved rows."""
+    def restore(self, arrays: dict[str, Array], values: dict[str, Any]) -> None:
         self.clear()
         self.append(arrays["rows"])
 
 
-def blocks(
-    room: Callable[[], int], *columns: NDArray[Any], most: int = sys.maxsize
-) -> Iterator[tuple[NDArray[Any], ...]]:
+def blocks(room: Callable[[], int], *columns: Array, most: int = sys.maxsize) -> Iterator[tuple[Array, ...]]:
     """Yield users in blocks, none of which goes beyond the next change: the same rows of each array.
 
     Args:

@@ -24,7 +24,6 @@ class Range:
     infinity: bool = False
 
     def __call__(self, name: str, value: Any) -> None:
-        """Raise ValueError if the value of a setting is out of range."""
         if not (self.infinity and value == math.inf):
             self.check(**{name: value})
 
@@ -116,12 +115,7 @@ def ranges(config_class: type) -> tuple[tuple[str, bool, Range], ...]:
     found = []
     for name, annotation in get_type_hints(config_class, include_extras=True).items():
         parts = get_args(annotation) if NoneType in get_args(annotation) else (annotation,)
-        found += [(name, len(parts) > 1, declared) for part in parts for declared in declared_by(part)]
+        words = [OneOf(get_args(part)) for part in parts if get_origin(part) is Literal]
+        extras = [extra for part in parts for extra in getattr(part, "__metadata__", ()) if isinstance(extra, Range)]
+        found += [(name, len(parts) > 1, declared) for declared in words + extras]
     return tuple(found)
-
-
-def declared_by(annotation: Any) -> list[Range]:
-    """Return the ranges that a type declares: those in ``Annotated``, or the words of a ``Literal``."""
-    if get_origin(annotation) is Literal:
-        return [OneOf(get_args(annotation))]
-    return [extra for extra in getattr(annotation, "__metadata__", ()) if isinstance(extra, Range)]

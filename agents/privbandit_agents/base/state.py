@@ -52,9 +52,7 @@ def state_of(thing: object) -> tuple[Arrays, dict[str, Any]]:
 
 def restore_into(thing: object, arrays: Arrays, values: dict[str, Any]) -> None:
     """Give an object the state of another one of the same construction."""
-    names = {name for name, _ in kept(thing)}
-    unknown = {key.split(".")[0] for key in (*arrays, *values)} - names
-    if unknown:
+    if unknown := {key.split(".")[0] for key in (*arrays, *values)} - {name for name, _ in kept(thing)}:
         raise ValueError(f"the saved state has {', '.join(sorted(unknown))}, which {type(thing).__name__} lacks.")
     for name, value in kept(thing):
         if isinstance(value, Generator):

@@ -60,7 +60,6 @@ class LPLR(LocalAgent[Config, Array]):
         self.guarantee = Guarantee.local(config.epsilon, 0.0, "docs/privacy/layered-regression.md", proven)
 
     def restored(self) -> None:
-        """Rebuild the report of the current layer."""
         self.oracle.prepare()
 
     def frozen_rounds(self) -> int:
@@ -79,7 +78,6 @@ class LPLR(LocalAgent[Config, Array]):
         return actions if np.ndim(context) > len(self.context_shape) else int(actions[0])
 
     def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Array, Array]:
-        """Share the users of every context out among the arms that are left."""
         alive = self.oracle.alive(contexts.astype(np.float64))
         shared = self.rng.multinomial(counts, alive / alive.sum(axis=1, keepdims=True))
         rows, actions = np.nonzero(shared)
@@ -103,11 +101,9 @@ class LPLR(LocalAgent[Config, Array]):
         return self.oracle.records(x, y, np.where(exists, arms, 0).astype(np.intp))
 
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
-        """Return the reports of one user or of n users: one release each, whatever the record."""
         return self.oracle.randomizer.randomize(*self.inputs(context, action, feedback), self.rng)
 
     def absorb(self, report: Array) -> None:
-        """Add up the reports of users of the current layer; end the layer when it is time."""
         estimates = self.oracle.randomizer.estimate(report)
         self.add(np.add.reduce(np.concatenate([self.total[None], estimates]), axis=0), len(estimates))
 
@@ -121,7 +117,6 @@ class LPLR(LocalAgent[Config, Array]):
         return self.oracle.randomizer.approximate_sum(cells, values, self.rng, counts)
 
     def absorb_sum(self, total: Array, users: int) -> None:
-        """Add the sum of the reports of users of the current layer."""
         self.add(self.total + total, users)
 
     def add(self, total: Array, users: int) -> None:

@@ -16,8 +16,7 @@ from privbandit_agents.local.layered.report import Layout, Report
 from privbandit_agents.local.layered.settings import Config
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
-ROUNDING = 1e-9
-"""Rounding tolerance for eigenvalues of an empty sum."""
+ROUNDING = 1e-9  # tolerance for eigenvalues of an empty sum
 
 
 class Oracle(ABC):
@@ -51,7 +50,6 @@ class Oracle(ABC):
 
     @property
     def trees(self) -> int:
-        """One tree, or one for each arm."""
         return int(self.tree_of_arm[-1]) + 1
 
     @property
@@ -60,13 +58,11 @@ class Oracle(ABC):
         return self.bins * self.forest.levels
 
     def open(self) -> None:
-        """Plant the trees of a new epoch."""
         self.root = self.forest.plant(self.trees)
         self.layer, self.frontier, self.bins = 1, self.root, self.trees
         self.prepare()
 
     def prepare(self) -> None:
-        """Set up the current users' report."""
         c = self.config
         gram = c.weight if self.layer == 1 else c.deep_weight
         layout = Layout.of(self.dim, self.layer - 1, *self.relative(gram))

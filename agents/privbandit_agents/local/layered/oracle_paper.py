@@ -25,8 +25,7 @@ class PaperOracle(Oracle):
     def __init__(self, config: Config, dim: int, arms: int) -> None:
         self.checking = False
         self.psi, self.strength, self.scale = np.zeros(0), np.zeros(0), np.zeros(0)
-        self.layer_nodes = np.zeros(0, dtype=np.intp)
-        self.first_roots = np.zeros(0, dtype=np.intp)
+        self.layer_nodes, self.first_roots = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
         super().__init__(config, dim, arms)
 
     def relative(self, gram: float) -> tuple[float, float, float]:
@@ -68,12 +67,10 @@ class PaperOracle(Oracle):
     def learn(self, total: Array, users: int) -> None:
         if self.checking:
             self.check(total[:, 0], users)
-            self.checking = False
-            self.descend_to(self.layer_nodes)
-            return
-        self.fit(total, users)
-        if len(self.layer_nodes):
-            self.checking = True
+        else:
+            self.fit(total, users)
+        self.checking = not self.checking and len(self.layer_nodes) > 0
+        if self.checking:
             self.prepare()
         else:
             self.descend_to(self.layer_nodes)
@@ -108,18 +105,16 @@ class PaperOracle(Oracle):
 
     @property
     def epochs_kept(self) -> int:
-        """All epochs, as in Algorithm 1."""
         return len(self.first_roots)
 
     def means(self, epoch: int, phi: Array) -> Array:
-        """Return the sums of <phi_h, theta_h> on the paths (Alg. 6), shape (n, K), of phi (n, K, d)."""
         return self._aggregate(epoch, phi)[0]
 
     def widths(self, epoch: int, phi: Array) -> Array:
-        """Return eta of the last bins on the paths (Alg. 6), shape (n, K), of phi (n, K, d)."""
         return self._aggregate(epoch, phi)[1]
 
     def _aggregate(self, epoch: int, phi: Array) -> tuple[Array, Array]:
+        """Return the sums of <phi_h, theta_h> on the paths, and eta of their last bins (Alg. 6), shapes (n, K)."""
         n, arms, d = phi.shape
         roots = np.tile(self.first_roots[epoch] + self.tree_of_arm, n)
         place = self.forest.descend(phi.reshape(-1, d), roots, d)

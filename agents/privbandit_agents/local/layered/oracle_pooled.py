@@ -50,9 +50,8 @@ class PooledOracle(Oracle):
         # directions that stand out of the noise are observations of theta
         clear = values > self.threshold(users)
         row, column = np.nonzero(clear)
-        self.observe(
-            parent[row], level[row], values[row, column], vectors[row, :, column], moment[row], cross[row], users
-        )
+        value, u = values[row, column], vectors[row, :, column]
+        self.observe(parent[row], level[row], value, u, moment[row], cross[row], users)
         # the strongest bins are active
         top = np.flatnonzero(clear[:, -1])
         top = self.strongest(top, self.forest.scale(level[top]) * values[top, -1])
@@ -120,11 +119,9 @@ class PooledOracle(Oracle):
 
     @property
     def epochs_kept(self) -> int:
-        """Only the latest epoch, if evidence is carried over."""
         return len(self.thetas)
 
     def means(self, epoch: int, phi: Array) -> Array:
-        """Return phi . theta, shape (n, K), of phi (n, K, d)."""
         return np.asarray((phi * self.thetas[epoch, self.tree_of_arm]).sum(axis=-1))
 
     def widths(self, epoch: int, phi: Array) -> Array:

@@ -63,7 +63,6 @@ class InputPerturbation(MomentAgent[Config]):
         return sign[:, None] * np.full(self.dim, self.dim**-0.5), sign
 
     def learn(self) -> None:
-        """Regress y on x."""
         products, variance = smat(self.total), self.products.variance
         gram, moment = products[:-1, :-1], products[:-1, -1]
         if self.config.regression == "plain":

@@ -16,7 +16,6 @@ from privbandit_agents.base.settings import NonNegative, Positive
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.privacy.contributions.moments import NORM, noise_of_gram, packed_size, perturbed_ridge, unpack
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
-from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 
@@ -51,7 +50,10 @@ class LDPGreedy(MomentAgent[Config]):
     Config = Config
 
     def open_channel(self) -> RandomizerChannel:
-        return RandomizerChannel(randomizer(self.config.release, self.config.epsilon, self.dim))
+        epsilon, size = self.config.epsilon, packed_size(self.dim)
+        if self.config.release == "hemisphere":
+            return RandomizerChannel(Hemisphere(epsilon, 1, size, radius=NORM))
+        return RandomizerChannel(LaplaceOneHot(epsilon, 1, size, bound=l1_bound(self.dim)))
 
     def learn(self) -> None:
         config, noise = self.config, self.sigma * math.sqrt(self.users)
@@ -69,13 +71,6 @@ def clear_solution(gram: Array, moment: Array, least: float) -> Array:
     values, vectors = np.linalg.eigh(gram)
     inverse = np.where(values >= least, 1 / np.maximum(values, least), 0.0)
     return np.asarray(vectors @ (inverse * (vectors.T @ moment)))
-
-
-def randomizer(release: str, epsilon: float, dim: int) -> LocalRandomizer:
-    """Return the randomizer of packed records: norm at most sqrt(3/2), l1 norm at most what ``l1_bound`` says."""
-    if release == "hemisphere":
-        return Hemisphere(epsilon, 1, packed_size(dim), radius=NORM)
-    return LaplaceOneHot(epsilon, 1, packed_size(dim), bound=l1_bound(dim))
 
 
 def l1_bound(dim: int) -> float:

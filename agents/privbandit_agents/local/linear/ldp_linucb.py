@@ -77,13 +77,9 @@ class LDPLinUCB(MomentAgent[Config]):
         return GaussianChannel(mechanism, approximate(max(spent, 1e-12), config.delta), size)
 
     def learn(self) -> None:
-        """Solve the regression, and widen the estimates by the bonus."""
         noise = self.sigma * math.sqrt(self.users)
         a, theta, added = perturbed_ridge(self.total, self.dim, noise, self.config.ridge, self.config.shift)
-        self.scorer = optimistic_scorer(a, theta, self.bonus(self.users, added))
-
-    def bonus(self, users: int, added: float) -> float:
-        """Return c (|noise of the moment| / sqrt(lambda) + sqrt(lambda) + sqrt(d ln(1 + t)))."""
-        noise = self.sigma * math.sqrt(self.dim * users)
-        theory = noise / math.sqrt(added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + users))
-        return float(self.config.bonus_scale * theory)
+        # c (|noise of the moment| / sqrt(lambda) + sqrt(lambda) + sqrt(d ln(1 + t)))
+        noise = self.sigma * math.sqrt(self.dim * self.users)
+        theory = noise / math.sqrt(added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + self.users))
+        self.scorer = optimistic_scorer(a, theta, float(self.config.bonus_scale * theory))

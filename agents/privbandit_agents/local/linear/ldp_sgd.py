@@ -53,7 +53,6 @@ class LDPSGD(MomentAgent[Config]):
         self.stepped = 0
 
     def open_channel(self) -> RandomizerChannel:
-        """Return the randomizer of gradients over their largest length."""
         return RandomizerChannel(Hemisphere(self.config.epsilon, 1, self.dim, radius=1.0))
 
     def encode(self, context: Array, action: Action, feedback: Feedback) -> Array:
@@ -62,7 +61,6 @@ class LDPSGD(MomentAgent[Config]):
         return np.asarray(((self.mean(np.vecdot(x, self.scorer[:, -1])) - y) / self.longest)[:, None] * x)
 
     def mean(self, score: Array) -> Array:
-        """Return the mean rewards at x . theta."""
         return score if self.config.link == "linear" else np.tanh(score / 2)
 
     @property
@@ -71,7 +69,6 @@ class LDPSGD(MomentAgent[Config]):
         return 1.0 + float(np.linalg.norm(self.scorer[:, -1]))
 
     def learn(self) -> None:
-        """Take one step with the batch's mean gradient."""
         batch = self.users - self.stepped
         length = min(self.config.step * batch / self.users, 1.0)
         theta = self.scorer[:, -1] - length * self.longest * self.total / batch
@@ -79,5 +76,4 @@ class LDPSGD(MomentAgent[Config]):
         self.total, self.stepped = np.zeros_like(self.total), self.users
 
     def predict(self, contexts: Array) -> Array:
-        """Return the mean rewards, shape (m, K)."""
         return np.asarray(self.mean(contexts @ self.scorer[:, -1]))

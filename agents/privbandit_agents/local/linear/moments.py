@@ -47,13 +47,7 @@ class Channel(ABC):
 
 
 class GaussianChannel(Channel):
-    """Gaussian noise.
-
-    Args:
-        mechanism: calibrated to the largest distance of two vectors.
-        cost: of one report.
-        size: length D of a vector.
-    """
+    """Gaussian noise, calibrated to the largest distance of two vectors of length ``size``."""
 
     def __init__(self, mechanism: Gaussian, cost: Cost, size: int) -> None:
         self.mechanism, self.cost, self.size = mechanism, cost, size
@@ -87,8 +81,7 @@ class RandomizerChannel(Channel):
 
     def report_sum(self, vectors: Array, counts: Array, rng: Generator) -> Array:
         cells = np.zeros(len(vectors), dtype=int)
-        total: Array = self.randomizer.approximate_sum(cells, vectors, rng, counts)[0]
-        return total
+        return np.asarray(self.randomizer.approximate_sum(cells, vectors, rng, counts)[0])
 
 
 class ProductsChannel(RandomizerChannel):
@@ -179,11 +172,9 @@ class MomentAgent(LocalAgent[M, Array]):
         return np.tile(np.eye(self.dim)[0], (2, 1)), np.array([1.0, -1.0])
 
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
-        """Return the reports of one user or of n users: one release each, whatever the record."""
         return self.channel.report(self.encode(context, action, feedback), self.rng)
 
     def absorb(self, report: Array) -> None:
-        """Add up reports in order; change the policy when it is time."""
         for (part,) in blocks(self.frozen_rounds, self.channel.decode(report)):
             self.add(np.add.reduce(np.concatenate([self.total[None], part]), axis=0), len(part))
 
@@ -196,7 +187,6 @@ class MomentAgent(LocalAgent[M, Array]):
         return self.channel.report_sum(self.encode(contexts, actions, feedback), counts, self.rng)
 
     def absorb_sum(self, total: Array, users: int) -> None:
-        """Add the sum of reports of users who come before the policy changes."""
         self.add(self.total + total, users)
 
     def add(self, total: Array, users: int) -> None:

@@ -17,9 +17,6 @@ from privbandit_agents.local.linear.preconditioning import KEPT, Generation, mos
 from privbandit_agents.privacy.contributions.moments import NORM, pack, packed_size, sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
-SHARE = 0.25
-"""A generation is at least this share of all users so far."""
-
 
 @dataclass(frozen=True)
 class Config(MomentSettings):
@@ -84,7 +81,6 @@ class PREC(MomentAgent[Config]):
     least_batch: ClassVar[int] = 32
 
     def open_channel(self) -> RandomizerChannel:
-        """Return the randomizer of (y X, w svec(X X'), v kept)."""
         size, radius = packed_size(self.dim) + 1, math.hypot(NORM, KEPT)
         return RandomizerChannel(Hemisphere(self.config.epsilon, 1, size, radius=radius))
 
@@ -97,7 +93,6 @@ class PREC(MomentAgent[Config]):
 
     @property
     def width(self) -> float:
-        """The setting, or what it is for the policy."""
         default = {"thompson": 0.3, "elimination": 1.5}[self.config.policy]
         return default if self.config.width is None else float(self.config.width)
 
@@ -116,7 +111,7 @@ class PREC(MomentAgent[Config]):
         known = self.known + evidence if generation.resolved else self.known
         best = most_precise(known + prior, evidence + prior, self.best)
         self.choose(best)
-        if generation.users < SHARE * self.users:
+        if generation.users < 0.25 * self.users:
             return
         scale = generation.rescaled(self.config.target, self.config.stretch, math.sqrt(self.users))
         if scale is not None:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,15 +10,11 @@ from numpy.typing import NDArray
 from privbandit_agents.privacy.contributions.moments import noise_of_gram, unpack
 
 Floats = NDArray[np.float64]
-KEPT = 0.3
-"""Weight of the coordinate that says whether a record lies inside the ball."""
-LEAST_KEPT = 0.5
-"""P shrinks if fewer users than this share lie inside the ball."""
+KEPT = 0.3  # weight of the coordinate that says whether a record lies inside the ball
+LEAST_KEPT = 0.5  # P shrinks if fewer users than this share lie inside the ball
 SHRINK = 1.4
-LARGEST = 8.0
-"""No direction is stretched more than this at once."""
-RESOLVED = 4.0
-"""A Gram matrix counts as known if its least eigenvalue exceeds its noise by this factor."""
+LARGEST = 8.0  # no direction is stretched more than this at once
+RESOLVED = 4.0  # a Gram matrix counts as known if its least eigenvalue exceeds its noise by this factor
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,6 @@ class Generation:
 
     @property
     def resolved(self) -> bool:
-        """Whether every direction stands out from the noise."""
         return bool(self.values[0] > RESOLVED * self.floor)
 
     def evidence(self, clear: float) -> Floats:
@@ -76,8 +71,7 @@ class Generation:
         u, values = self.vectors[:, seen], self.values[seen]
         back = u.T @ np.linalg.inv(self.scale).T
         design, moment = values[:, None] * back, u.T @ self.moment
-        theta: NDArray[Any] = np.zeros(len(self.scale))
-        prior = np.eye(len(self.scale))
+        prior, theta = np.eye(len(self.scale)), np.asarray(np.zeros(len(self.scale)), float)
         for _ in range(3):
             t = back @ theta
             noise = self.sigma**2 * ((1 + t @ t) * np.eye(len(t)) + np.outer(t, t)) + np.diag(values) / self.users

@@ -20,8 +20,6 @@ from privbandit_agents.local.trees.weighted_tree import WeightedTree
 
 PAPER = 160.0
 """Variance of 2 V - U times epsilon^2 in the paper's report, in whose epsilon its depths are written."""
-REFERENCE = 64
-"""The noise is looked up for so many leaves before their number is known."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class PrunedVotes(LeafVotes[Config]):
 
     def published_depth(self) -> int:
         """Return p_0 = floor(d/(2 + 2 d) log2(n_P epsilon^2 + n_Q^((2 + 2 d)/d))), in [1, 8]."""
-        other, _ = LeafReport(self.config.report, self.config.epsilon, REFERENCE, 2).variance
+        other, _ = LeafReport(self.config.report, self.config.epsilon, 64, 2).variance  # the leaves are not known yet
         private = self.config.expected_users * PAPER / max(other, 1e-9)
         x, y = self.public_data
         share = x.shape[1] / (2 + 2 * x.shape[1])
@@ -86,6 +84,9 @@ class PrunedTree(WeightedTree):
         super().__init__(partition, x, y, 2, noise)
         self.constant = constant
         self.share = x.shape[1] / (2 + 2 * x.shape[1])
+        self.depths = np.zeros(len(partition.parent), np.int64)
+        for depth, level in enumerate(partition.levels):
+            self.depths[level] = depth
 
     def predict(self, total: Floats, users: int, spread: Floats | None = None) -> Floats:
         """Return 1 for the label of every leaf and 0 for the other one, shape (m, 2)."""
@@ -118,17 +119,8 @@ class PrunedTree(WeightedTree):
         agree = ~noisy & (private * public > 0)
         value = np.where(agree, np.hypot(by_private, by_public), np.maximum(by_private, by_public))
         ruled = by_private > by_public
-        allowed = ~(noisy & ruled) | (self.depths() <= self.deepest(users, other))
+        # while noise prevails, private data may end the search down to some depth only
+        deepest = self.share * math.log(max(users * PAPER / max(other, 1e-9), 1))
+        allowed = ~(noisy & ruled) | (self.depths <= deepest)
         label = np.where(ruled, private, public) > 0
         return label.astype(np.int64), value, (value >= 1) & allowed
-
-    def depths(self) -> Labels:
-        """Return the depth of every node."""
-        depths = np.zeros(len(self.partition.parent), np.int64)
-        for depth, level in enumerate(self.partition.levels):
-            depths[level] = depth
-        return depths
-
-    def deepest(self, users: int, other: float) -> float:
-        """Return the largest depth at which private data may end the search while noise prevails."""
-        return float(self.share * math.log(max(users * PAPER / max(other, 1e-9), 1)))

@@ -84,33 +84,14 @@ class Partition:
         return sums
 
 
-@dataclass(frozen=True)
 class Grid:
-    """Cubic cells: every axis is cut into h equal parts. No node is above the cells, which are one level.
+    """Cubic cells: every one of d axes is cut into h equal parts. No node is above the cells, which are one level."""
 
-    Attributes:
-        splits: h.
-        dim: d.
-    """
-
-    splits: int
-    dim: int
-
-    @property
-    def leaves(self) -> int:
-        return int(self.splits**self.dim)
-
-    @property
-    def of_leaf(self) -> Labels:
-        return np.arange(self.leaves)
-
-    @property
-    def levels(self) -> tuple[Labels, ...]:
-        return (self.of_leaf,)
-
-    @property
-    def parent(self) -> Labels:
-        return np.full(self.leaves, LEAF)
+    def __init__(self, splits: int, dim: int) -> None:
+        self.splits, self.dim, self.leaves = splits, dim, splits**dim
+        self.of_leaf = np.arange(self.leaves)
+        self.levels: tuple[Labels, ...] = (self.of_leaf,)
+        self.parent = np.full(self.leaves, LEAF)
 
     def find(self, contexts: Array) -> Labels:
         parts = np.minimum((contexts * self.splits).astype(np.int64), self.splits - 1)
@@ -159,7 +140,10 @@ def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> P
     for level in range(depth):
         longest = halvings == halvings.min(axis=1, keepdims=True)
         # an axis for every cell of the level
-        axis = best_axis(x, y, cell, low, halvings, longest) if rng is None else any_axis(longest, rng)
+        if rng is None:
+            axis = best_axis(x, y, cell, low, halvings, longest)
+        else:
+            axis = np.where(longest, rng.random(longest.shape), -1.0).argmax(axis=1)
         # the cuts
         cells = np.arange(len(axis))
         middle = low[cells, axis] + 0.5 ** (halvings[cells, axis] + 1)
@@ -187,11 +171,6 @@ def occupied(tree: Partition, x: Array) -> Partition:
     number = np.cumsum(kept) - 1
     children = np.where(inner[:, None], number[tree.children[nodes]], LEAF)
     return Partition.of(np.where(inner, tree.feature[nodes], LEAF), tree.threshold[nodes], children)
-
-
-def any_axis(longest: Array, rng: Generator) -> Labels:
-    """Return one of the longest edges of every cell at random."""
-    return np.asarray(np.where(longest, rng.random(longest.shape), -1.0).argmax(axis=1))
 
 
 def best_axis(x: Array, y: Labels, cell: Labels, low: Floats, halvings: Array, longest: Array) -> Labels:
@@ -229,7 +208,6 @@ def impurity(counts: Floats) -> Floats:
 
 
 def cart(x: Array, y: Labels, depth: int) -> Partition:
-    """Grow scikit-learn's decision tree of Gini cuts."""
     if len(y) == 0:
         raise ValueError("partition='cart' needs public rows; got none: use 'max-edge'.")
     try:

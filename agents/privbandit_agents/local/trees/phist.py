@@ -40,19 +40,15 @@ class GridVotes(LeafVotes[Config]):
         Raises:
             ValueError: they are too many.
         """
-        dim = self.public_data[0].shape[1]
-        splits = self.config.splits or self.chosen_splits(dim)
+        config, dim = self.config, self.public_data[0].shape[1]
+        # by default, no more cells than the leaves that LPCT would choose
+        depth = chosen_depth(config.report, config.epsilon, self.labels, config.expected_users, 1)
+        splits = config.splits or min(max(int(2 ** (depth / dim) + 1e-9), 1), MOST_SPLITS)
         if dim * math.log2(splits) > math.log2(MOST_CELLS):
             raise ValueError(
                 f"splits={splits} of {dim} features are {splits}^{dim} cells, above {MOST_CELLS}; take fewer."
             )
         return Grid(splits, dim)
-
-    def chosen_splits(self, dim: int) -> int:
-        """Return the most splits whose cells are no more than the leaves that LPCT would choose."""
-        config = self.config
-        depth = chosen_depth(config.report, config.epsilon, self.labels, config.expected_users, 1)
-        return min(max(int(2 ** (depth / dim) + 1e-9), 1), MOST_SPLITS)
 
     def weighed(self) -> WeightedTree:
         x, y = self.public_data

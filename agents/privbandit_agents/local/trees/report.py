@@ -19,8 +19,9 @@ from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign
 from privbandit_envs.validate import one_of
 
-ENTRIES_A_BLOCK = 2**22
-"""Entries of reports that are held at once."""
+ENTRIES_A_BLOCK = 2**22  # entries of reports that are held at once
+DEEPEST = 8  # largest default depth
+FILLED = ((1.0, 0.6), (0.02, 1.3))
 Kind = Literal["laplace", "signed-subset", "ternary", "grr", "subset", "auto"]
 
 
@@ -93,14 +94,12 @@ class LeafReport:
             return cells, None if self.randomizer.categorical else np.ones((len(leaf), 1))
         sign = 2.0 * label[:, None] - 1
         columns = [np.ones_like(sign), (1 + sign) / 2] if self.kind == "laplace" else [sign]
-        value: Floats = np.concatenate(columns, axis=1, dtype=np.float64)
-        return np.where(label < 0, -1, leaf), value
+        return np.where(label < 0, -1, leaf), np.concatenate(columns, axis=1, dtype=np.float64)
 
     def randomize(self, leaf: Labels, label: Labels, rng: Generator) -> Array:
         return self.randomizer.randomize(*self.encode(leaf, label), rng)
 
     def estimate(self, reports: Array) -> Floats:
-        """Return unbiased estimates, shape (n, m, columns)."""
         return self.entries(self.randomizer.estimate(reports))
 
     def summed(self, leaf: Labels, label: Labels, rng: Generator) -> Floats:
@@ -118,8 +117,7 @@ class LeafReport:
         found = np.bincount(leaf * (self.labels + 1) + label + 1)
         pairs = np.flatnonzero(found)
         inputs = self.encode(pairs // (self.labels + 1), pairs % (self.labels + 1) - 1)
-        total: Floats = self.entries(self.randomizer.approximate_sum(*inputs, rng, found[pairs])[None])[0]
-        return total
+        return np.asarray(self.entries(self.randomizer.approximate_sum(*inputs, rng, found[pairs])[None])[0])
 
     def entries(self, estimates: Floats) -> Floats:
         """Turn estimates of the randomizer's cells (n, cells, D) into those of the leaves' entries."""
@@ -159,8 +157,3 @@ def least_depth(partition: str, labels: int) -> int:
     Cuts that separate the public rows' labels are worth having however few users come, since means are shrunk.
     """
     return min(4 + math.ceil(math.log2(labels)), DEEPEST) if partition == "cart" else 4
-
-
-FILLED = ((1.0, 0.6), (0.02, 1.3))
-DEEPEST = 8
-"""Largest default depth."""

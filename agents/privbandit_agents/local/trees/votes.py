@@ -63,7 +63,7 @@ class LeafVotes(Summing[V]):
         leaf_chances: probabilities of the labels in every leaf, shape (m, K).
     """
 
-    fixed: ClassVar[frozenset[str]] = Summing.fixed | {"report", "tree"}
+    fixed: ClassVar[frozenset[str]] = Summing.fixed | {"partition", "report", "tree"}
 
     def begin(self, rng: Generator) -> None:
         super().begin(rng)
@@ -84,7 +84,6 @@ class LeafVotes(Summing[V]):
         """Count the public rows and return what turns sums into probabilities."""
 
     def encode(self, contexts: Floats, labels: Labels) -> tuple[Labels, Floats | None]:
-        """Return the cells and values that users' devices randomize."""
         return self.report.encode(self.partition.find(contexts), labels)
 
     def randomize(self, contexts: Floats, labels: Labels, rng: Generator) -> Array:

@@ -11,8 +11,7 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.local.trees.partition import Cells
 
-PSEUDO = 1.0
-"""Public rows added to every leaf, where masses are estimated (Laplace's rule)."""
+PSEUDO = 1.0  # public rows added to every leaf, where masses are estimated (Laplace's rule)
 
 
 class WeightedTree:

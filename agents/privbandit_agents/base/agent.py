@@ -29,8 +29,7 @@ PublicData: TypeAlias = tuple[Array, NDArray[np.int64]]
 C = TypeVar("C")
 Report = TypeVar("Report")
 Release = TypeVar("Release")
-NEVER = 2**62
-"""``frozen_rounds`` of a policy that never changes again."""
+NEVER = 2**62  # ``frozen_rounds`` of a policy that never changes again
 RECORD = "context, action and reward of every user"
 
 

@@ -84,10 +84,6 @@ class LabelAgent(Agent[L]):
             labels = np.where(uniforms[:, 0] < self.exploration, at_random, labels)
         return labels if np.ndim(context) == 2 else int(labels[0])
 
-    def propensities(self, chosen: NDArray[np.bool_]) -> Floats:
-        """Return the probability of answers that are (True) or are not the best guess, shape as ``chosen``."""
-        return propensities(chosen, self.exploration, self.n_labels)
-
 
 class PublicLabelAgent(LabelAgent[L]):
     """Predict from the public data alone: the policy never changes, and nothing is learned from users."""

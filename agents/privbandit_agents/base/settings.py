@@ -70,16 +70,11 @@ Positive = Annotated[float, Above(0)]
 NonNegative = Annotated[float, AtLeast(0)]
 PositiveOrInfinite = Annotated[float, Range(validate.positive, infinity=True)]
 Count = Annotated[int, Range(validate.count)]
-Fraction = Annotated[float, Range(validate.fraction)]
-"""A number in [0, 1]."""
-Open01 = Annotated[float, Range(_validate.failure)]
-"""A number in (0, 1)."""
-HalfOpen01 = Annotated[float, Range(half_open)]
-"""A number in (0, 1]."""
-Budget = Annotated[float, Range(_validate.budget)]
-"""A privacy budget > 0; infinity means no noise."""
-Growth = Annotated[float, Above(1)]
-"""A factor > 1 by which the number of users grows between two changes of a policy."""
+Fraction = Annotated[float, Range(validate.fraction)]  # in [0, 1]
+Open01 = Annotated[float, Range(_validate.failure)]  # in (0, 1)
+HalfOpen01 = Annotated[float, Range(half_open)]  # in (0, 1]
+Budget = Annotated[float, Range(_validate.budget)]  # > 0; infinity means no noise
+Growth = Annotated[float, Above(1)]  # by which the number of users grows between two changes of a policy
 Calibration = Literal["correct", "published"]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import NEVER, Action, Array, Feedback, next_change
-from privbandit_agents.base.labels import Floats, LabelAgent, Labels
+from privbandit_agents.base.labels import Floats, LabelAgent, Labels, propensities
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Fraction, Growth, Settings
 
@@ -85,7 +85,8 @@ class RefittingLabelAgent(LabelAgent[R]):
             self.learn(contexts, np.where(right, answers, 1 - answers), np.ones(len(answers)))
         elif right.any():
             contexts, answers = contexts[right], answers[right]
-            self.learn(contexts, answers, 1 / self.propensities(answers == self.guess(contexts)))
+            chosen = answers == self.guess(contexts)
+            self.learn(contexts, answers, 1 / propensities(chosen, self.exploration, self.n_labels))
 
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
         """Take in rows whose labels are known, unless only public data count."""

@@ -9,17 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from privbandit_agents.base.agent import (
-    Action,
-    Array,
-    Feedback,
-    Guarantee,
-    LocalAgent,
-    PublicData,
-    Space,
-    n_arms,
-    next_change,
-)
+from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, Space, n_arms, next_change
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, Settings
@@ -67,7 +57,7 @@ class Learner(ABC, Generic[S]):
 
     Args:
         config: settings of the agent.
-        public_data: features (n_Q, d) and labels (n_Q,).
+        data: public features (n_Q, d) and labels (n_Q,).
         labels: K.
         exploration: probability of a random label.
         rng: of what is drawn before the first user.
@@ -75,8 +65,8 @@ class Learner(ABC, Generic[S]):
 
     fixed: ClassVar[frozenset[str]] = frozenset({"public_data"})
 
-    def __init__(self, config: S, public_data: PublicData, labels: int, exploration: float, rng: Generator) -> None:
-        self.config, self.public_data, self.labels, self.exploration = config, public_data, labels, exploration
+    def __init__(self, config: S, data: tuple[Array, Labels], labels: int, exploration: float, rng: Generator) -> None:
+        self.config, self.public_data, self.labels, self.exploration = config, data, labels, exploration
         self.begin(rng)
 
     @abstractmethod

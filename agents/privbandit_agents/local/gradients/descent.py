@@ -64,7 +64,6 @@ class Descent:
             self.move()
 
     def move(self) -> None:
-        """Step by the batch, and average the iterates."""
         length = self.schedule.step / math.sqrt(1 + self.users / self.schedule.decay)
         self.theta = self.theta - length * self.total
         self.users += self.waiting
@@ -113,7 +112,6 @@ class GradientLearner(Learner[S]):
         return self.model.gradients(contexts, labels, self.server.theta if theta is None else theta) / self.clip
 
     def estimate(self, reports: Array) -> Floats:
-        """Return unbiased estimates of the clipped gradients, shape (n, D)."""
         return self.clip * self.device.estimate(reports)[:, 0]
 
     def reports(self, server: Descent, contexts: Floats, labels: Labels, rng: Generator) -> Iterator[Array]:

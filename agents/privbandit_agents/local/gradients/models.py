@@ -13,17 +13,11 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 
 Function = Callable[[Floats], Floats]
-CLIP = 3.0
-"""Standardised features are clipped to [-3, 3]."""
-LEAST = 1e-3
-"""Columns of the unit cube whose public standard deviation is smaller are only centred."""
-UNIFORM = 12**-0.5
-"""Standard deviation of a uniform feature, in place of one that no public row shows."""
 
 
 @dataclass(frozen=True)
 class PublicFeatures:
-    """Standardise by public means and deviations, clip, append 1, and scale every row to norm 1, or all by a constant.
+    """Standardise by public statistics, clip to [-3, 3], append 1, and, with ``unit``, scale every row to norm 1.
 
     *Formal guarantees.* A function of public data that is applied to one row at a time. With ``unit`` every row has
     norm 1; else its norm is at most 3 sqrt(d) + 1.
@@ -43,9 +37,9 @@ class PublicFeatures:
         """Read the statistics off public rows (n, d); without any, those of uniform features."""
         rows = np.asarray(x, np.float64)
         if not len(rows):
-            return cls(np.full(rows.shape[1], 0.5), np.full(rows.shape[1], UNIFORM), unit)
+            return cls(np.full(rows.shape[1], 0.5), np.full(rows.shape[1], 12**-0.5), unit)
         deviation = rows.std(axis=0)
-        return cls(rows.mean(axis=0), np.where(deviation > LEAST, deviation, 1.0), unit)
+        return cls(rows.mean(axis=0), np.where(deviation > 1e-3, deviation, 1.0), unit)  # the rest is only centred
 
     @property
     def dim(self) -> int:
@@ -53,7 +47,7 @@ class PublicFeatures:
 
     def __call__(self, x: Array) -> Floats:
         """Return the features of rows (n, d), shape (n, d + 1)."""
-        standard = np.clip((np.asarray(x, np.float64) - self.mean) / self.deviation, -CLIP, CLIP)
+        standard = np.clip((np.asarray(x, np.float64) - self.mean) / self.deviation, -3.0, 3.0)
         rows = np.concatenate([standard, np.ones((len(standard), 1))], axis=1)
         return rows / np.linalg.norm(rows, axis=1, keepdims=True) if self.unit else rows
 

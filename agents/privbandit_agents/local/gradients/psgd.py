@@ -15,8 +15,6 @@ from privbandit_agents.local.gradients.descent import GradientLearner, Schedule
 from privbandit_agents.local.gradients.models import Linear, Model, Network, PublicFeatures, logistic_fit
 from privbandit_agents.local.label_agent import LocalLabelAgent, LocalLabelSettings
 
-MOST_HIDDEN = 256
-
 
 @dataclass(frozen=True)
 class Config(LocalLabelSettings):
@@ -62,7 +60,7 @@ class PublicStart(GradientLearner[Config]):
         features = PublicFeatures.of(x, unit=False)
         if not isinstance(config, NetworkConfig):
             return Linear(features), logistic_fit(features(x), y, config.ridge)
-        network = Network(features, config.hidden or min(features.dim - 1, MOST_HIDDEN))
+        network = Network(features, config.hidden or min(features.dim - 1, 256))
         return network, network.pretrained(features(x), y, config.ridge, rng.spawn(1)[0])
 
     def schedule(self) -> Schedule:

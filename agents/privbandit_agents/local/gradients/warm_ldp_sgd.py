@@ -14,11 +14,7 @@ from privbandit_agents.local.gradients.descent import GradientLearner, Kind, Sch
 from privbandit_agents.local.gradients.models import Linear, PublicFeatures, logistic_fit
 from privbandit_agents.local.label_agent import LocalLabelAgent, LocalLabelSettings
 
-LONGEST = 3.0  # the way that the default first step moves theta at most
-NOISE = 8.0  # variance of a report's coordinate (about that of epsilon = 1) above which default steps shrink
 BATCH = 500
-DECAY = 10_000  # users after which steps are shorter by sqrt(2)
-BATCHES = 50  # of a short horizon
 
 
 @dataclass(frozen=True)
@@ -55,10 +51,10 @@ class WarmDescent(GradientLearner[Config]):
         return Linear(features), logistic_fit(features(x), y, self.config.ridge / features.dim)
 
     def schedule(self) -> Schedule:
-        shrunk = min(NOISE / max(self.device.variance(own=False), 1e-9), 1.0)
-        step = self.config.step or LONGEST * shrunk / self.clip
-        share = BATCH if self.config.horizon is None else max(self.config.horizon // BATCHES, 1)
-        return Schedule(step / BATCH, self.config.batch or min(BATCH, share), DECAY, self.config.power)
+        shrunk = min(8 / max(self.device.variance(own=False), 1e-9), 1.0)
+        step = self.config.step or 3 * shrunk / self.clip
+        share = BATCH if self.config.horizon is None else max(self.config.horizon // 50, 1)
+        return Schedule(step / BATCH, self.config.batch or min(BATCH, share), decay=10_000, power=self.config.power)
 
 
 class WarmLDPSGD(LocalLabelAgent[Config, WarmDescent]):

@@ -68,9 +68,7 @@ class PooledOracle(Oracle):
         edge = math.sqrt(2 * (self.dim - self.layer))
         return float((self.config.kappa + edge) * self.report.spread[2] * math.sqrt(users) + ROUNDING)
 
-    def observe(
-        self, parent: Array, level: Array, value: Array, u: Array, moment: Array, cross: Array, users: int
-    ) -> None:
+    def observe(self, parent: Array, k: Array, value: Array, u: Array, moment: Array, cross: Array, users: int) -> None:
         """Add observations to the evidence.
 
         Their noise is that of the moment; that of u'Lambda times gamma^-k theta, where |theta| <= 1 and the part along
@@ -79,7 +77,7 @@ class PooledOracle(Oracle):
 
         Args:
             parent: node above each observation's bin, shape (r,).
-            level: k of the bin, shape (r,).
+            k: of the bin, shape (r,).
             value: u'Lambda u, shape (r,).
             u: shape (r, d).
             moment: lambda, shape (r, d).
@@ -87,7 +85,7 @@ class PooledOracle(Oracle):
             users: n, over all bins.
         """
         forest, h = self.forest, self.layer - 1
-        scale, clip, path = forest.scale(level), self.largest(parent), forest.path[parent, :h]
+        scale, clip, path = forest.scale(k), self.largest(parent), forest.path[parent, :h]
         of_moment, of_cross, of_gram = self.report.spread
         earlier = np.einsum("rd,rdj->rj", u, cross) * self.norms(parent)
         seen = clip * np.vecdot(u, moment)
@@ -125,7 +123,6 @@ class PooledOracle(Oracle):
         return np.asarray((phi * self.thetas[epoch, self.tree_of_arm]).sum(axis=-1))
 
     def widths(self, epoch: int, phi: Array) -> Array:
-        """Return z sd(phi . theta), shape (n, K), of phi (n, K, d)."""
         across = np.einsum("nkd,kde->nke", phi, self.roots[epoch, self.tree_of_arm])
         return np.asarray(self.config.z * np.linalg.norm(across, axis=-1))
 

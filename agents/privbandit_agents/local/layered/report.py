@@ -45,7 +45,6 @@ class Layout:
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
-        """Lengths of the four parts."""
         w0, _, w2, _ = self.weights
         return int(w0 > 0), self.dim, self.dim * self.path * int(w2 > 0), self.dim * (self.dim + 1) // 2
 

@@ -183,7 +183,6 @@ class MomentAgent(LocalAgent[M, Array]):
         return self.channel.by_counts
 
     def randomize_sum(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> Array:
-        """Return the sum of the users' decoded reports, shape (size,)."""
         return self.channel.report_sum(self.encode(contexts, actions, feedback), counts, self.rng)
 
     def absorb_sum(self, total: Array, users: int) -> None:

@@ -10,8 +10,7 @@ from privbandit_agents.base.settings import NonNegative, Positive, PositiveOrInf
 from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.trees.partition import Partition, grow
 from privbandit_agents.local.trees.report import chosen_depth, least_depth
-from privbandit_agents.local.trees.votes import LeafVotes, TreeSettings
-from privbandit_agents.local.trees.weighted_tree import WeightedTree
+from privbandit_agents.local.trees.votes import LeafVotes, TreeSettings, WeightedTree
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class LPCT(LocalLabelAgent[Config, LPCTVotes]):
         1. grow a tree on the public rows by the max-edge rule         ``partition.max_edge``
         2. every user sends U and V of its leaf and label, with noise  ``report.LeafReport``
         3. the server adds them up                                     ``label_agent.Summing``, ``votes.LeafVotes``
-        4. and the public rows, in every leaf                          ``weighted_tree.WeightedTree``
-        5. estimate by the weighted sums, (8)                          ``weighted_tree.WeightedTree.predict``
+        4. and the public rows, in every leaf                          ``votes.WeightedTree``
+        5. estimate by the weighted sums, (8)                          ``votes.WeightedTree.predict``
         6. answer with the likeliest label of the leaf                 ``votes.LeafVotes.answer``
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by

@@ -15,11 +15,9 @@ from privbandit_agents.base.settings import Positive
 from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.trees.partition import Cells, Partition, grow
 from privbandit_agents.local.trees.report import DEEPEST, LeafReport
-from privbandit_agents.local.trees.votes import LeafVotes, TreeSettings
-from privbandit_agents.local.trees.weighted_tree import WeightedTree
+from privbandit_agents.local.trees.votes import LeafVotes, TreeSettings, WeightedTree
 
-PAPER = 160.0
-"""Variance of 2 V - U times epsilon^2 in the paper's report, in whose epsilon its depths are written."""
+PAPER = 160.0  # variance of 2 V - U times epsilon^2 in the paper's report, in whose epsilon its depths are written
 
 
 @dataclass(frozen=True)

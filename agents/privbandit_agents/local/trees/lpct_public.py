@@ -13,8 +13,7 @@ from privbandit_agents.base.agent import Array, Space
 from privbandit_agents.base.labels import Floats, PublicLabelAgent, in_unit_cube
 from privbandit_agents.base.settings import Fraction, PositiveOrInfinite, Settings
 from privbandit_agents.local.trees.partition import grow
-from privbandit_agents.local.trees.votes import MAX_DEPTH, Depth
-from privbandit_agents.local.trees.weighted_tree import WeightedTree
+from privbandit_agents.local.trees.votes import MAX_DEPTH, Depth, WeightedTree
 
 
 @dataclass(frozen=True)

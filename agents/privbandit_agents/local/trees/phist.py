@@ -11,11 +11,9 @@ from privbandit_agents.base.settings import Count
 from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.trees.partition import Grid
 from privbandit_agents.local.trees.report import Kind, chosen_depth
-from privbandit_agents.local.trees.votes import LeafVotes, VoteSettings
-from privbandit_agents.local.trees.weighted_tree import WeightedTree
+from privbandit_agents.local.trees.votes import LeafVotes, VoteSettings, WeightedTree
 
 MOST_CELLS = 2**22
-MOST_SPLITS = 6
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class GridVotes(LeafVotes[Config]):
         config, dim = self.config, self.public_data[0].shape[1]
         # by default, no more cells than the leaves that LPCT would choose
         depth = chosen_depth(config.report, config.epsilon, self.labels, config.expected_users, 1)
-        splits = config.splits or min(max(int(2 ** (depth / dim) + 1e-9), 1), MOST_SPLITS)
+        splits = config.splits or min(max(int(2 ** (depth / dim) + 1e-9), 1), 6)
         if dim * math.log2(splits) > math.log2(MOST_CELLS):
             raise ValueError(
                 f"splits={splits} of {dim} features are {splits}^{dim} cells, above {MOST_CELLS}; take fewer."

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.local.linear.preconditioning import KEPT, LEAST_KEPT, SHRINK, Generation, most_precise
+from privbandit_agents.local.linear.prec import KEPT, LEAST_KEPT, SHRINK, Generation, most_precise
 from privbandit_agents.privacy.contributions.moments import NORM, pack
 from privbandit_agents.testing import CHECKS, check_local
 

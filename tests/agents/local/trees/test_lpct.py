@@ -12,7 +12,7 @@ from privbandit_agents.audits.registry import game
 from privbandit_agents.local.trees.lpct import LPCT, Config
 from privbandit_agents.local.trees.partition import Partition, Rule, grow, max_edge
 from privbandit_agents.local.trees.report import Kind, LeafReport, chosen_depth
-from privbandit_agents.local.trees.weighted_tree import WeightedTree
+from privbandit_agents.local.trees.votes import WeightedTree
 
 from privbandit_envs.families.classification import eta
 

@@ -51,5 +51,4 @@ def best_arm(contexts: Array, scorer: Floats) -> Any:
 
 def optimistic_scorer(a: Floats, theta: Floats, width: float) -> Floats:
     """Return [width A^(-1/2) | theta], shape (d, d + 1): x times it gives the bonus vector and the estimate."""
-    root = np.linalg.inv(np.linalg.cholesky(a)).T
-    return np.column_stack([width * root, theta])
+    return np.column_stack([width * np.linalg.inv(np.linalg.cholesky(a)).T, theta])

@@ -46,5 +46,4 @@ class LearningAgent(Agent[C]):
         """
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        """Raise TypeError: the agent learns in ``learn`` alone."""
         raise TypeError(f"{self.name} learns inside learn(env, steps); update() is not for it.")

@@ -79,9 +79,8 @@ def inside(name: str, flat: dict[str, Any]) -> dict[str, Any]:
 
 def write(path: str | Path, arrays: Arrays, values: dict[str, Any], secret: bool = False) -> None:
     """Write one ``.npz`` file, whole or not at all; a secret one is readable by its owner alone."""
-    text = np.array(json.dumps(values))
     with atomic(Path(path), "wb", 0o600 if secret else 0o666) as file:
-        np.savez(file, **{JSON_KEY: text}, **arrays)  # type: ignore[arg-type]
+        np.savez(file, **{JSON_KEY: np.array(json.dumps(values))}, **arrays)  # type: ignore[arg-type]
 
 
 def read(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

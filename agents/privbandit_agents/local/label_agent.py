@@ -181,8 +181,7 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
 
     learns_by: ClassVar[type[Any]]
     proof: ClassVar[str] = "docs/privacy/classification-trees.md"
-    binary: ClassVar[bool] = False
-    """Whether the agent is for two labels only."""
+    binary: ClassVar[bool] = False  # whether the agent is for two labels only
 
     def begin(self) -> None:
         super().begin()
@@ -196,8 +195,7 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
         needs = super().plays(observation_space, action_space) or in_unit_cube(observation_space)
-        too_many = not needs and cls.binary and n_arms(action_space) != 2
-        return "classification with two labels" if too_many else needs
+        return needs or "classification with two labels" * (cls.binary and n_arms(action_space) != 2)
 
     def select_action(self, context: Array) -> Action:
         return self.explored(self.learner.answer(self.rows(context)), context, self.rng_exploration)

@@ -64,8 +64,7 @@ class Descent:
             self.move()
 
     def move(self) -> None:
-        length = self.schedule.step / math.sqrt(1 + self.users / self.schedule.decay)
-        self.theta = self.theta - length * self.total
+        self.theta = self.theta - self.schedule.step / math.sqrt(1 + self.users / self.schedule.decay) * self.total
         self.users += self.waiting
         weight = self.waiting * float(self.users) ** self.schedule.power
         self.weight += weight

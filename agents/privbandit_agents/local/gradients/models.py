@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, Self
+from functools import partial
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
@@ -85,16 +86,6 @@ def fit(start: Floats, labels: Labels, ridge: float, score: Function, gradient: 
     return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": steps}).x)
 
 
-class Model(Protocol):
-    """Scores of contexts with parameters theta of shape (D,)."""
-
-    def scores(self, contexts: Array, theta: Floats) -> Floats:
-        """Return log odds of label 1, contexts (n, d) to (n,)."""
-
-    def gradients(self, contexts: Array, labels: Labels, theta: Floats) -> Floats:
-        """Return the gradient of every user's logistic loss, shape (n, D)."""
-
-
 @dataclass(frozen=True)
 class Linear:
     """The score u . theta of the features u of a context, whose gradient is (p - y) u."""
@@ -102,9 +93,11 @@ class Linear:
     features: PublicFeatures
 
     def scores(self, contexts: Array, theta: Floats) -> Floats:
+        """Return log odds of label 1, contexts (n, d) to (n,)."""
         return np.asarray(np.vecdot(self.features(contexts), theta))
 
     def gradients(self, contexts: Array, labels: Labels, theta: Floats) -> Floats:
+        """Return the gradient of every user's logistic loss, shape (n, D)."""
         u = self.features(contexts)
         return np.asarray((expit(np.vecdot(u, theta)) - labels)[:, None] * u)
 
@@ -144,11 +137,8 @@ class Network:
         h, dim = self.hidden, features.shape[1]
         inner = rng.standard_normal(h * dim) * (2 / dim) ** 0.5
         start = np.concatenate([inner, rng.standard_normal(h) / h**0.5, np.zeros(1)])
-
-        def score(theta: Floats) -> Floats:
-            return self.forward(features, theta)[1]
-
-        return fit(start, labels, ridge, score, lambda theta: self.summed_gradient(features, labels, theta), 200)
+        gradient = partial(self.summed_gradient, features, labels)
+        return fit(start, labels, ridge, lambda theta: self.forward(features, theta)[1], gradient, steps=200)
 
     def split(self, theta: Floats) -> tuple[Floats, Floats, np.float64]:
         """Return the hidden weights (h, D), the output's weights (h,) and its offset."""
@@ -174,3 +164,6 @@ class Network:
         residual = expit(score) - labels
         inner = (residual[:, None] * (layer > 0) * self.split(theta)[1]).T @ features
         return np.concatenate([inner.ravel(), residual @ layer, [residual.sum()]])
+
+
+Model: TypeAlias = Linear | Network

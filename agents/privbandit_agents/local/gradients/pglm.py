@@ -25,7 +25,6 @@ from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 ENTRIES_A_BLOCK = 2**21  # numbers that are randomized at once
-ENOUGH = 1000  # public rows, evenly chosen, on which the scale is found
 SCALES = np.geomspace(1e-3, 1e6, 400)
 
 
@@ -148,7 +147,7 @@ def link_scale(scores: Floats) -> float:
     Args:
         scores: of public features by least squares, shape (m,); none at all count as a score 0.
     """
-    values = scores[:: max(len(scores) // ENOUGH, 1)] if len(scores) else np.zeros(1)
+    values = scores[:: max(len(scores) // 1000, 1)] if len(scores) else np.zeros(1)  # 1000 and a few are enough
 
     def excess(c: ArrayLike) -> Floats:
         p = expit(np.multiply.outer(c, values))

@@ -93,8 +93,7 @@ class Forest:
 
     def direction(self, node: Array) -> Array:
         """Return u of nodes, shape (n, d): zeros for roots and for the node -1."""
-        last = np.maximum(self.depth[node] - 1, 0)
-        return np.asarray(self.path[node, last] * (node >= 0)[:, None])
+        return np.asarray(self.path[node, np.maximum(self.depth[node] - 1, 0)] * (node >= 0)[:, None])
 
     def scale(self, level: Array) -> Array:
         return np.asarray(self.gamma ** -np.asarray(level, float))

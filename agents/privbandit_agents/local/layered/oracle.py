@@ -129,8 +129,7 @@ class Oracle(ABC):
         cell = np.arange(self.cells)
         parent, level = self.frontier + cell // self.forest.levels, cell % self.forest.levels
         complement = self.forest.complement(parent)
-        values, vectors = np.linalg.eigh(complement @ gram @ complement)
-        return parent, level, values, vectors
+        return parent, level, *np.linalg.eigh(complement @ gram @ complement)
 
     def strongest(self, rows: Array, strength: Array) -> Array:
         """Return the rows of largest strength, at most ``bins`` of them, in their order."""

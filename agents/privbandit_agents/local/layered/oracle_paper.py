@@ -81,8 +81,7 @@ class PaperOracle(Oracle):
         count, moment, _, gram = self.report.layout.unpack(total)
         parent, level, values, vectors = self.spectra(gram)
         least = self.kappas[0] * gamma**2 * (d + 1) ** 3 / math.sqrt(users)
-        active = (count / users > least) & (values[:, -1] > ROUNDING) & ~forest.closed[parent]
-        row = np.flatnonzero(active)
+        row = np.flatnonzero((count / users > least) & (values[:, -1] > ROUNDING) & ~forest.closed[parent])
         row = self.strongest(row, forest.scale(level[row]) * values[row, -1])
         scale, u, value = forest.scale(level[row]), vectors[row, :, -1], values[row, -1]
         slope = self.largest(parent[row]) * np.vecdot(u, moment[row]) / (scale * value)
@@ -94,8 +93,7 @@ class PaperOracle(Oracle):
         d, gamma, nodes = self.dim, self.config.gamma, self.layer_nodes
         _, k1, k2, k3 = self.kappas
         root = np.sqrt(self.strength)
-        errors = total * self.scale / root
-        mean = (errors + k2 * gamma * d**1.5) / (self.psi * users)
+        mean = (total * self.scale / root + k2 * gamma * d**1.5) / (self.psi * users)
         base = k3 * gamma**2 * (d + 1) ** 4 / (self.psi * math.sqrt(users))
         self.forest.width[nodes] = np.column_stack([base, np.maximum(mean, 0.0) / root])
         self.forest.closed[nodes] = self.psi <= k1 * gamma * d**1.5 / math.sqrt(users)

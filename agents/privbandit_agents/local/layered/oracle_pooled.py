@@ -34,10 +34,9 @@ class PooledOracle(Oracle):
         return 0.0, self.config.cross, gram
 
     def share(self) -> float:
-        if self.dim == 1:
-            return 1.0
-        first = self.config.share
-        return float(first if self.layer == 1 else (1 - first) / (self.dim - 1))
+        if self.layer == 1:
+            return self.config.share if self.dim > 1 else 1.0
+        return (1 - self.config.share) / (self.dim - 1)
 
     def learn(self, total: Array, users: int) -> None:
         # with the reports of earlier epochs on layer 1

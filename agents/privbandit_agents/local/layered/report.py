@@ -19,7 +19,6 @@ from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 
 Release = Literal["hemisphere", "bin-cap", "laplace", "wishart-difference"]
-Weights = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Layout:
 
     dim: int
     path: int
-    weights: Weights
+    weights: tuple[float, float, float, float]
 
     @classmethod
     def of(cls, dim: int, path: int, count: float, cross: float, gram: float) -> "Layout":
@@ -104,8 +103,7 @@ class Report:
         size, (vector, matrix) = sum(layout.sizes), layout.l1()
         w0, w1, w2, w3 = layout.weights
         if published or release == "wishart-difference":
-            head = size - layout.sizes[3]
-            mixed = LaplaceWishart(epsilon, cells, head, layout.dim, vector, w3)
+            mixed = LaplaceWishart(epsilon, cells, size - layout.sizes[3], layout.dim, vector, w3)
             mixed = PublishedLayer(epsilon, cells, layout.dim, (w0, w1, w3)) if published else mixed
             vectors, diagonal = mixed.spread
             return cls(mixed, layout, (vectors[-1] / w1, vectors[-1] / (w2 or 1.0), diagonal / w3))

@@ -80,8 +80,7 @@ class RandomizerChannel(Channel):
         return self.randomizer.estimate(report)[:, 0]
 
     def report_sum(self, vectors: Array, counts: Array, rng: Generator) -> Array:
-        cells = np.zeros(len(vectors), dtype=int)
-        return np.asarray(self.randomizer.approximate_sum(cells, vectors, rng, counts)[0])
+        return np.asarray(self.randomizer.approximate_sum(np.zeros(len(vectors), int), vectors, rng, counts)[0])
 
 
 class ProductsChannel(RandomizerChannel):
@@ -135,8 +134,7 @@ class MomentAgent(LocalAgent[M, Array]):
 
     fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"channel"}
     proof: ClassVar[str] = "docs/privacy/local-randomizers.md"
-    least_batch: ClassVar[int] = 1
-    """Fewest users between two changes of the policy."""
+    least_batch: ClassVar[int] = 1  # fewest users between two changes of the policy
 
     plays = staticmethod(arms_with_features)
 

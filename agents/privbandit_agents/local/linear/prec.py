@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.settings import Above, Fraction, NonNegative, Positive
@@ -17,12 +16,9 @@ from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, 
 from privbandit_agents.privacy.contributions.moments import NORM, noise_of_gram, pack, packed_size, sanitise, unpack
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
-Floats = NDArray[np.float64]
 KEPT = 0.3  # weight of the coordinate that says whether a record lies inside the ball
 LEAST_KEPT = 0.5  # P shrinks if fewer users than this share lie inside the ball
 SHRINK = 1.4
-LARGEST = 8.0  # no direction is stretched more than this at once
-RESOLVED = 4.0  # a Gram matrix counts as known if its least eigenvalue exceeds its noise by this factor
 
 
 @dataclass(frozen=True)
@@ -42,15 +38,15 @@ class Generation:
     """
 
     users: int
-    scale: Floats
-    values: Floats
-    vectors: Floats
-    moment: Floats
+    scale: Array
+    values: Array
+    vectors: Array
+    moment: Array
     kept: float
     sigma: float
 
     @classmethod
-    def of(cls, total: Floats, users: int, scale: Floats, sigma: float) -> Self:
+    def of(cls, total: Array, users: int, scale: Array, sigma: float) -> Self:
         """Read a noisy sum of packed records; ``sigma`` is the noise of one report's coordinate."""
         gram, moment = unpack(total[:-1] / users, len(scale))
         values, vectors = np.linalg.eigh(gram)
@@ -63,9 +59,9 @@ class Generation:
 
     @property
     def resolved(self) -> bool:
-        return bool(self.values[0] > RESOLVED * self.floor)
+        return bool(self.values[0] > 4 * self.floor)  # every direction stands out from the noise
 
-    def evidence(self, clear: float) -> Floats:
+    def evidence(self, clear: float) -> Array:
         """Return [J | h], the precision and score of theta without a prior, shape (d, d + 1).
 
         Along an eigenvector u whose value stands out, u . (mean of y X) = value u . P^-T theta + noise. The noise comes
@@ -89,7 +85,7 @@ class Generation:
             theta = theta / max(1.0, float(np.linalg.norm(theta)))
         return np.column_stack([precision, score])
 
-    def rescaled(self, target: float, stretch: float, largest: float) -> Floats | None:
+    def rescaled(self, target: float, stretch: float, largest: float) -> Array | None:
         """Return a better P, or None if this one will do.
 
         P shrinks if the share of users inside the ball is significantly too small. Else directions are stretched or
@@ -109,7 +105,7 @@ class Generation:
         # how far each direction may be stretched
         size = np.maximum(self.values, self.floor)
         rows = self.vectors.T @ self.scale
-        limit = np.minimum(LARGEST, largest / np.linalg.norm(rows, axis=1))
+        limit = np.minimum(8.0, largest / np.linalg.norm(rows, axis=1))
         limit = np.where(size / 2 > 1 - self.kept - error, limit, np.minimum(limit, 1.0))
         # equal shares of the target
         factors = np.minimum(np.sqrt(target / len(size) / np.maximum(size, 1e-100)), limit)
@@ -118,7 +114,7 @@ class Generation:
         return np.asarray(self.vectors @ (factors[:, None] * rows))
 
 
-def most_precise(*candidates: Floats) -> Floats:
+def most_precise(*candidates: Array) -> Array:
     """Return the [J | h] whose J has the largest determinant."""
     return max(candidates, key=lambda evidence: float(np.linalg.slogdet(evidence[:, :-1])[1]))
 

@@ -120,5 +120,4 @@ class PrunedTree(WeightedTree):
         # while noise prevails, private data may end the search down to some depth only
         deepest = self.share * math.log(max(users * PAPER / max(other, 1e-9), 1))
         allowed = ~(noisy & ruled) | (self.depths <= deepest)
-        label = np.where(ruled, private, public) > 0
-        return label.astype(np.int64), value, (value >= 1) & allowed
+        return (np.where(ruled, private, public) > 0).astype(np.int64), value, (value >= 1) & allowed

@@ -101,8 +101,7 @@ class Grid:
         return values
 
 
-Cells: TypeAlias = Partition | Grid
-"""Cells that cover [0, 1]^d, and the nodes above them."""
+Cells: TypeAlias = Partition | Grid  # that cover [0, 1]^d, and the nodes above them
 
 
 def grow(rule: Rule, x: Array, y: Labels, depth: int, seed: int = 0) -> Partition:
@@ -165,8 +164,7 @@ def occupied(tree: Partition, x: Array) -> Partition:
     kept, cuts = np.zeros(len(tree.feature), bool), tree.feature >= 0
     kept[0], cuts[cuts] = True, (rows[tree.children[cuts]] > 0).all(axis=1)
     for level in tree.levels[:-1]:
-        above = level[kept[level] & cuts[level]]
-        kept[tree.children[above]] = True
+        kept[tree.children[level[kept[level] & cuts[level]]]] = True
     nodes, inner = np.flatnonzero(kept), cuts[kept]
     number = np.cumsum(kept) - 1
     children = np.where(inner[:, None], number[tree.children[nodes]], LEAF)

@@ -58,8 +58,7 @@ class WeightedTree:
         self.weight, self.trust, self.drift, self.tau = weight, trust, drift, tau
         self.counts = np.zeros((partition.leaves, labels))
         np.add.at(self.counts, (partition.find(x), y), 1)
-        public = self.counts[:, 1:] - self.counts[:, :1] if labels == 2 else self.counts
-        self.public = partition.gather(public)
+        self.public = partition.gather(self.counts[:, 1:] - self.counts[:, :1] if labels == 2 else self.counts)
         self.rows = partition.gather(self.counts.sum(axis=1, keepdims=True))
         self.width = partition.gather(np.ones((partition.leaves, 1)))
         self.mass = (self.rows + PSEUDO * self.width) / (len(y) + PSEUDO * partition.leaves)
@@ -85,8 +84,7 @@ class WeightedTree:
         gathered = self.partition.gather(spread)
         variance = other * gathered + np.maximum(1 + own - other, 0) * self.mass * gathered / self.width
         worth = self.mass / np.maximum(variance, 1e-12)
-        assumed = self.trust / (1 + self.drift**2 * self.rows)
-        share = assumed if self.weight is None else worth * self.weight
+        share = self.trust / (1 + self.drift**2 * self.rows) if self.weight is None else worth * self.weight
         sums = worth * self.partition.gather(total) + share * self.public
         return sums, worth * users * self.mass + share * self.rows
 
@@ -204,8 +202,7 @@ class LeafVotes(Summing[V]):
         self.predict_leaves()
 
     def predict_leaves(self) -> None:
-        spread = self.spread / self.users if self.users else None
-        self.leaf_chances = self.tree.predict(self.total, self.users, spread)
+        self.leaf_chances = self.tree.predict(self.total, self.users, self.spread / self.users if self.users else None)
         self.answers = self.leaf_chances.argmax(axis=1)
 
     def chances(self, contexts: Array) -> Floats:

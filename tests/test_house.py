@@ -7,9 +7,12 @@ from graphlib import TopologicalSorter
 import pytest
 from import_graph import MODULES, imports, ours
 from privbandit_agents.zoo import AGENTS
+from reading import examples, files_behind
 
 SOURCES = {name: path.read_text() for name, path in MODULES.items()}
 GRAPH = {name: (ours(imports(source)) & set(MODULES)) - {name} for name, source in SOURCES.items()}
+EXAMPLES = examples()
+assert len(EXAMPLES) >= 2, "docs/extending.md has a local and a joint agent"
 ANY = {"Any", "Any | None", "typing.Any"}
 
 
@@ -56,3 +59,10 @@ def arguments(source: str) -> list[str]:
         arg for args in signatures for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg)
     ]
     return [ast.unparse(arg.annotation) for arg in every if arg is not None and arg.annotation is not None]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_a_stranger_reads_five_files_to_add_a_private_agent(example: str) -> None:
+    """The files behind the names that an agent of docs/extending.md uses, as ``benchmarks/reading.py`` prints them."""
+    behind = files_behind(EXAMPLES[example])
+    assert 2 < len(behind) <= 5 and sum(behind.values()) <= 900, behind

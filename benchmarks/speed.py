@@ -116,7 +116,7 @@ def served(env_id: str, rounds: int) -> list[Timing]:
     slots = gym.make_vec(env_id, num_envs=64, horizon=2 * rounds)
     action, of_slots = env.action_space.sample(), slots.action_space.sample()
     actions = np.stack([env.action_space.sample() for _ in range(64)])
-    bare = gym.make(env_id, horizon=rounds).unwrapped
+    bare: Any = gym.make(env_id, horizon=rounds).unwrapped
     return [
         reset_and(env, lambda: env.step(action), rounds),
         reset_and(bare, lambda: (bare.upcoming(64), bare.serve(actions)), rounds // 64),

@@ -18,15 +18,7 @@ Timing = Callable[[], float]
 
 @dataclass(frozen=True)
 class Row:
-    """One number, and its target if it has one.
-
-    Attributes:
-        what: was measured.
-        measured: the number.
-        unit: words behind the number.
-        at_least: the target, where more is better.
-        at_most: the target, where less is better.
-    """
+    """One number, words behind it, and its target if it has one: a least value, a greatest one, or both."""
 
     what: str
     measured: float
@@ -36,30 +28,23 @@ class Row:
 
     @property
     def target(self) -> str:
-        """The target in words; nothing if there is none."""
         bounds = {">=": self.at_least, "<=": self.at_most}
         return " and ".join(f"{sign} {bound:g}" for sign, bound in bounds.items() if bound is not None)
 
     @property
     def met(self) -> bool:
-        """Whether the number is on the right side of its targets."""
         above = self.at_least is None or self.measured >= self.at_least
         return above and (self.at_most is None or self.measured <= self.at_most)
 
     def __str__(self) -> str:
-        """Return the row of a Markdown table."""
+        number = f"{self.measured:.0f}" if abs(self.measured) >= 100 else f"{self.measured:.3g}"
         verdict = ("yes" if self.met else "NO") if self.target else ""
-        return f"| {self.what} | {plain(self.measured)} {self.unit}".rstrip() + f" | {self.target} | {verdict} |"
+        return f"| {self.what} | {number} {self.unit}".rstrip() + f" | {self.target} | {verdict} |"
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for.
-
-    Attributes:
-        jobs: number of worker processes, for sections that use any.
-        quick: leave out what takes minutes.
-    """
+    """What the command line asks for: a number of worker processes, and to leave out what takes minutes."""
 
     jobs: int = 2
     quick: bool = False
@@ -88,11 +73,6 @@ def main(about: str | None, sections: Mapping[str, Section]) -> int:
                 print(row, flush=True)
                 met = met and row.met
     return 0 if met else 1
-
-
-def plain(number: float) -> str:
-    """Write a number with three digits, or all those before its point."""
-    return f"{number:.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
 def timed(work: Callable[[], object], times: int = 1) -> float:

@@ -6,6 +6,7 @@ Ratios of times are of CPU times measured in turns in one run.
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 from harness import Options, Row, best_of, each, main, timed
@@ -32,8 +33,6 @@ SUMS: dict[str, LocalRandomizer] = {
     "hemisphere, 50 cells, D = 6": Hemisphere(2.0, 50, 6),
 }
 HORIZONS = (100, 1000, 10_000, 100_000)
-HELD = 10_000
-"""The number of users at which the counters have targets."""
 DIM = 20
 """Numbers that a counter adds up: a Gram matrix and a vector for five features."""
 VARIANCES: list[tuple[str, float, int, float]] = [
@@ -65,39 +64,32 @@ def sums(options: Options) -> Iterator[Row]:
         yield Row(f"sum of 10^4 reports, {name}", by_users / by_law, unit, at_least=target)
 
 
-def one_by_one(
-    randomizer: LocalRandomizer, cells: NDArray[np.int64], values: NDArray[np.float64] | None, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def one_by_one(randomizer: LocalRandomizer, cells: Any, values: Any, rng: np.random.Generator) -> Any:
     """Return the estimate of a sum from a report of every user."""
-    total: NDArray[np.float64] = randomizer.estimate(randomizer.randomize(cells, values, rng)).sum(axis=0)
-    return total
+    return randomizer.estimate(randomizer.randomize(cells, values, rng)).sum(axis=0)
 
 
 def counters(options: Options) -> Iterator[Row]:
     """Measure the noise of counters beside that of the binary tree, in units of sensitivity / sqrt(2 rho)."""
     for horizon in HORIZONS:
         tree = deviations(BinaryTree(horizon, 1, 1.0, 0.5, np.random.default_rng(0)))
-        for name, make in counters_for(horizon).items():
+        kinds: dict[str, Callable[..., Counter]] = {
+            "tree": BinaryTree,
+            "Toeplitz": SquareRootToeplitz,
+            f"Toeplitz, bandwidth {horizon // 10}": partial(SquareRootToeplitz, bandwidth=horizon // 10),
+            "Toeplitz, buffered": BufferedToeplitz,
+        }
+        for name, make in kinds.items():
             counter = make(horizon, DIM, 1.0, 0.5, np.random.default_rng(0))
             own, x = deviations(counter), np.ones(DIM)
             step = 1e6 * timed(partial(counter.add, x), horizon) / horizon
-            held = horizon == HELD and name in ("Toeplitz", "Toeplitz, buffered")
-            cost = f"{memory(counter) / 1e3:.1f} kB, {step:.1f} us a step"
+            held = horizon == 10_000 and name in ("Toeplitz", "Toeplitz, buffered")  # only these have targets
+            memory = sum(value.nbytes for value in vars(counter).values() if isinstance(value, np.ndarray))
+            cost = f"{memory / 1e3:.1f} kB, {step:.1f} us a step"
             mean, worst = tree.mean() / own.mean(), tree.max() / own.max()
             label = f"T = {horizon}, {name}: noise of the tree over its own"
             yield Row(f"{label}, mean", mean, f"(sd {own.mean():.2f}; {cost})", at_least=2.3 if held else None)
             yield Row(f"{label}, at worst", worst, f"(sd {own.max():.2f})", at_least=3.3 if held else None)
-
-
-def counters_for(horizon: int) -> dict[str, Callable[..., Counter]]:
-    """Return the counters to compare."""
-    bandwidth = horizon // 10
-    return {
-        "tree": BinaryTree,
-        "Toeplitz": SquareRootToeplitz,
-        f"Toeplitz, bandwidth {bandwidth}": partial(SquareRootToeplitz, bandwidth=bandwidth),
-        "Toeplitz, buffered": BufferedToeplitz,
-    }
 
 
 def deviations(counter: Counter) -> NDArray[np.float64]:
@@ -105,11 +97,6 @@ def deviations(counter: Counter) -> NDArray[np.float64]:
     times = np.unique(np.linspace(1, counter.horizon, min(counter.horizon, 10_000)).astype(int))
     all_ones = (1 << (counter.horizon + 1).bit_length() - 1) - 1  # the tree's worst time
     return np.array([counter.standard_deviation(int(t)) for t in np.union1d(times, all_ones)])
-
-
-def memory(counter: Counter) -> int:
-    """Return the bytes of the arrays that a counter holds."""
-    return sum(value.nbytes for value in vars(counter).values() if isinstance(value, np.ndarray))
 
 
 def reports(options: Options, draws: int = 200_000) -> Iterator[Row]:
@@ -127,10 +114,7 @@ def reports(options: Options, draws: int = 200_000) -> Iterator[Row]:
 
 
 def audits(options: Options, runs: int = 700_000) -> Iterator[Row]:
-    """Measure what audits of every report of the trees reach of the claim.
-
-    None may refute it, at 95 % confidence for all together.
-    """
+    """Measure what audits of the trees' reports reach of the claim; none may refute it (95 % confidence for all)."""
     confidence = 1 - 0.05 / (len(AUDITED) * len(EPSILONS))
     for kind in () if options.quick else AUDITED:
         for epsilon in EPSILONS:

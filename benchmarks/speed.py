@@ -26,18 +26,11 @@ SETTINGS = {
 }
 """Environment, shape of a context, and the number of rounds that are timed."""
 TARGETS = {"step": (0.70, 0.40, 0.55), "block": (0.80, 0.75, 0.75), "vector": (0.80, 0.75, 0.75)}
+UNTARGETED: dict[str, float | None] = dict.fromkeys(("dpmnl-approx", "ucb-mnl", "greedy-mnl", "ts-mnl", "uniform"))
 PLAYED: dict[str, dict[str, float | None]] = {
     "Linear 10x20": {"linucb": 0.13},
     "SparseLinear 3x400": {"linucb": 0.18},
-    "Assortment 100x5": {
-        "dpmnl": 0.15,
-        "newton-mnl": 0.5,
-        "dpmnl-approx": None,
-        "ucb-mnl": None,
-        "greedy-mnl": None,
-        "ts-mnl": None,
-        "uniform": None,
-    },
+    "Assortment 100x5": {"dpmnl": 0.15, "newton-mnl": 0.5, **UNTARGETED},
 }
 """Least speed of a run, its drawing included, as a share of the floor."""
 SPARSE: dict[str, Config] = {
@@ -46,27 +39,16 @@ SPARSE: dict[str, Config] = {
     "fliphat, tuned": {"M": 2, "eta": 0.5, "x_max": 2.0, "R": 2.0, "s": 5},
 }
 ILL: Config = {"n_arms": 3, "dim": 2, "design": "ill", "support": 200}
-COUNTED: list[tuple[str, Config]] = [
-    ("uniform", {}),
-    ("linucb", {"growth": 1.05}),
-    ("ldp-greedy", {}),
-    ("ldp-linucb", {}),
-    ("ldp-oful", {}),
-    ("ldp-sgd", {}),
-    ("input-perturbation", {}),
-    ("prec", {}),
-    ("lplr", {}),
-    ("lplr", {"preset": "published"}),
-]
+DEFAULT = ("uniform", "ldp-greedy", "ldp-linucb", "ldp-oful", "ldp-sgd", "input-perturbation", "prec", "lplr")
+COUNTED = [*((name, Config()) for name in DEFAULT), ("lplr", {"preset": "published"}), ("linucb", {"growth": 1.05})]
 
 
 def environments(options: Options) -> Iterator[Row]:
     """Measure the three ways to serve users, as shares of the floor."""
-    paths = {"step": step_loop, "block": block_path, "vector": vector_loop}
     for column, (name, (env_id, shape, rounds)) in enumerate(SETTINGS.items()):
-        ground, *times = best_of(floor(shape, rounds), *(build(env_id, rounds) for build in paths.values()))
-        for path, seconds in zip(paths, times, strict=True):
-            yield Row(f"{name}, {path} path", ground / seconds, "of the floor", at_least=TARGETS[path][column])
+        ground, *times = best_of(floor(shape, rounds), *served(env_id, rounds))
+        for (path, targets), seconds in zip(TARGETS.items(), times, strict=True):
+            yield Row(f"{name}, {path} path", ground / seconds, "of the floor", at_least=targets[column])
 
 
 def agents(options: Options) -> Iterator[Row]:
@@ -128,25 +110,18 @@ def floor(shape: tuple[int, int], rounds: int) -> Timing:
     return lambda: timed(lambda: rng.standard_normal(dtype=np.float32, out=buffer), rounds // 64)
 
 
-def step_loop(env_id: str, rounds: int) -> Timing:
-    """Return a timing of the step loop, regret in info."""
-    env = gym.make(env_id, horizon=rounds)
-    action = env.action_space.sample()
-    return reset_and(env, lambda: env.step(action), rounds)
-
-
-def block_path(env_id: str, rounds: int) -> Timing:
-    """Return a timing of the block path in blocks of 64."""
-    env: Any = gym.make(env_id, horizon=rounds).unwrapped
+def served(env_id: str, rounds: int) -> list[Timing]:
+    """Return timings of the step loop, of blocks of 64, and of a vector environment of 64, regret included."""
+    env: Any = gym.make(env_id, horizon=rounds)
+    slots = gym.make_vec(env_id, num_envs=64, horizon=2 * rounds)
+    action, of_slots = env.action_space.sample(), slots.action_space.sample()
     actions = np.stack([env.action_space.sample() for _ in range(64)])
-    return reset_and(env, lambda: (env.upcoming(64), env.serve(actions)), rounds // 64)
-
-
-def vector_loop(env_id: str, rounds: int) -> Timing:
-    """Return a timing of the vector environment of 64."""
-    env = gym.make_vec(env_id, num_envs=64, horizon=2 * rounds)
-    actions = env.action_space.sample()
-    return reset_and(env, lambda: env.step(actions), rounds // 64)
+    bare: Any = gym.make(env_id, horizon=rounds).unwrapped
+    return [
+        reset_and(env, lambda: env.step(action), rounds),
+        reset_and(bare, lambda: (bare.upcoming(64), bare.serve(actions)), rounds // 64),
+        reset_and(slots, lambda: slots.step(of_slots), rounds // 64),
+    ]
 
 
 def reset_and(env: Any, work: Callable[[], object], times: int) -> Timing:
@@ -176,13 +151,7 @@ def drawing(env_id: str, rounds: int, block: int = 512) -> Timing:
     env.action_space.seed(0)
     actions = np.array([env.action_space.sample() for _ in range(block)])
     blocks = [block] * (rounds // block) + [rounds % block]
-
-    def serve() -> None:
-        for n in blocks:
-            env.upcoming(n)
-            env.serve(actions[:n])
-
-    return reset_and(env, serve, 1)
+    return reset_and(env, lambda: [(env.upcoming(n), env.serve(actions[:n])) for n in blocks], 1)
 
 
 def one_run(name: str, config: Config, users: int) -> tuple[Any, Any]:
@@ -227,14 +196,6 @@ def peak_one_by_one(rounds: int) -> float:
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
-SECTIONS = {
-    "environments": environments,
-    "agents": agents,
-    "sparse": sparse,
-    "assortments": assortments,
-    "counts": counts,
-    "memory": memory,
-}
-
 if __name__ == "__main__":
-    sys.exit(main(__doc__, SECTIONS))
+    sections = (environments, agents, sparse, assortments, counts, memory)
+    sys.exit(main(__doc__, {section.__name__: section for section in sections}))

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,29 +37,25 @@ parts:
 """
 
 
-def horizon_for(seconds: float) -> int:
-    """Return the number of users whom the uniform agent serves in so many seconds here."""
+def overhead(engine: str, n: int, seconds: float, at_most: float, options: Options) -> Iterator[Row]:
+    """Measure the overhead of n trials of about so many seconds."""
     with tempfile.TemporaryDirectory() as folder:
         times = [run_trial(Trial(LINEAR, "uniform", 100_000, seed), folder).result.seconds for seed in range(3)]
-    return int(100_000 * seconds / min(times))
-
-
-def overhead(n: int, seconds: float, engine: Engine) -> tuple[float, str]:
-    """Return the overhead of n trials of about so many seconds, and what it was computed from."""
-    horizon = horizon_for(seconds)
+    horizon = int(100_000 * seconds / min(times))
     trials = [Trial(LINEAR, "uniform", horizon, seed) for seed in range(n)]
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        results, failures = run_jobs(trials, folder, engine)
+        results, failures = run_jobs(trials, folder, Engine(engine, options.jobs))
         wall = time.perf_counter() - started
     assert not failures, failures
-    ideal = sum(finished.seconds for finished in results.values()) / (engine.jobs or 1)
-    each = ideal * (engine.jobs or 1) / n
-    return wall / ideal - 1, f"({n} trials of {each:.3f} s took {wall:.1f} s, at best {ideal:.1f} s)"
+    total = sum(finished.seconds for finished in results.values())
+    ideal = total / (options.jobs or 1)
+    unit = f"({n} trials of {total / n:.3f} s took {wall:.1f} s, at best {ideal:.1f} s)"
+    yield Row(f"{n} trials of {seconds:g} s, {engine}: overhead", wall / ideal - 1, unit, at_most=at_most)
 
 
-def seconds_to_load(n: int) -> float:
-    """Return how long load_results takes for n results of 200 checkpoints."""
+def load(options: Options, n: int = 10_000) -> Iterator[Row]:
+    """Measure how long n results of 200 checkpoints take to load."""
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         first = run_job(Trial(LINEAR, "uniform", 20_000, 0), Desk(Path(folder)))
@@ -69,11 +66,11 @@ def seconds_to_load(n: int) -> float:
         rows = load_results(folder).height
         took = time.perf_counter() - started
     assert rows == 200 * n
-    return took
+    yield Row(f"load_results, {n} trials", took, "s", at_most=2)
 
 
-def differences_after_kills(kills: int) -> int:
-    """Return how many rows differ between a sweep that was killed and an undisturbed one."""
+def kill(options: Options, kills: int = 20) -> Iterator[Row]:
+    """Count the rows that differ after a sweep was killed at random moments."""
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "sweep.yaml"
         file.write_text(SWEEP)
@@ -82,44 +79,25 @@ def differences_after_kills(kills: int) -> int:
         subprocess.run([*command, f"{place}/whole"], check=True, capture_output=True)
         whole = time.perf_counter() - started
         rng = np.random.default_rng(1)
-        for kill in range(kills):
+        for number in range(1, kills + 1):
             process = subprocess.Popen([*command, f"{place}/killed"], stdout=-3, stderr=-3)
             time.sleep(rng.uniform(0.3, 1.7) * whole / kills + 4)
             if process.poll() is not None:
-                print(f"finished before kill {kill + 1}", file=sys.stderr)
+                print(f"finished before kill {number}", file=sys.stderr)
                 break
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
         subprocess.run([*command, f"{place}/killed"], check=True, capture_output=True)
         tables = [load_results(f"{place}/{name}").drop("seconds") for name in ("whole", "killed")]
         assert tables[0].shape == tables[1].shape, tables
-        return sum(one != other for one, other in zip(*(table.rows() for table in tables), strict=True))
-
-
-def loky(options: Options) -> Iterator[Row]:
-    """Measure the overhead of 500 trials of a second in processes of this machine."""
-    yield Row("500 trials of 1 s, loky: overhead", *overhead(500, 1.0, Engine("loky", options.jobs)), at_most=0.05)
-
-
-def dask(options: Options) -> Iterator[Row]:
-    """Measure the same on a cluster."""
-    yield Row("500 trials of 1 s, dask: overhead", *overhead(500, 1.0, Engine("dask", options.jobs)), at_most=0.10)
-
-
-def short(options: Options) -> Iterator[Row]:
-    """Measure the overhead of 5000 trials of 20 ms."""
-    yield Row("5000 trials of 20 ms: overhead", *overhead(5000, 0.02, Engine("loky", options.jobs)), at_most=0.40)
-
-
-def load(options: Options) -> Iterator[Row]:
-    """Measure how long 10^4 results take to load."""
-    yield Row("load_results, 10^4 trials", seconds_to_load(10_000), "s", at_most=2)
-
-
-def kill(options: Options) -> Iterator[Row]:
-    """Count the rows that differ after a sweep was killed 20 times at random moments."""
-    yield Row("rows that differ after 20 kills", differences_after_kills(20), at_most=0)
+        differ = sum(one != other for one, other in zip(*(table.rows() for table in tables), strict=True))
+    yield Row(f"rows that differ after {kills} kills", differ, at_most=0)
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, {"loky": loky, "dask": dask, "short": short, "load": load, "kill": kill}))
+    sections = {
+        "loky": partial(overhead, "loky", 500, 1.0, 0.05),
+        "dask": partial(overhead, "dask", 500, 1.0, 0.10),
+        "short": partial(overhead, "loky", 5000, 0.02, 0.40),
+    }
+    sys.exit(main(__doc__, {**sections, "load": load, "kill": kill}))

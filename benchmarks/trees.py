@@ -57,13 +57,11 @@ def taxi(options: Options) -> Iterator[Row]:
 
 
 def rows(n: int, gamma: float, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Return synthetic rows and labels."""
     x = rng.random((n, 2))
     return x, (rng.random(n) < eta(x, gamma)).astype(int)
 
 
 def fitted(kind: str, epsilon: float, aggregate: bool, private: Any, public: Any) -> Any:
-    """Fit once."""
     return LPCTClassifier(epsilon, report=kind, depth=8, aggregate=aggregate, random_state=0).fit(*private, *public)
 
 

@@ -121,7 +121,6 @@ class BanditEnv(Place, gym.Env[Array, Any]):
 
     @property
     def rounds_left(self) -> int:
-        """How many users this episode still has."""
         return self._left
 
     def reset(
@@ -202,7 +201,6 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         return population
 
     def _fits(self, n: int) -> UserStream:
-        """Return the stream if the episode has n users left."""
         if self._stream is None or n > self._left:
             raise self._over(n)
         return self._stream

@@ -83,9 +83,7 @@ class Population:
         return Tally(rows[row], actions[row], feedback, number, regret, float(number @ feedback))
 
     def state(self) -> tuple[Any, ...]:
-        """Return the states of the generators."""
         return self._users.bit_generator.state, self._outcomes.bit_generator.state
 
     def restore(self, states: Sequence[Mapping[str, object]]) -> None:
-        """Set the generators to states that ``state`` returned."""
         self._users.bit_generator.state, self._outcomes.bit_generator.state = states

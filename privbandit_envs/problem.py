@@ -240,13 +240,8 @@ class ArmRounds(Rounds):
             arm = -1
         if not 0 <= arm < self.n_arms:
             raise ValueError(f"action must be an arm 0, ..., {self.n_arms - 1}; got {action!r}.")
-        expected, reward = means[arm], rewards[arm]
-        return reward, {
-            "feedback": reward,
-            "regret": best_reward - expected,
-            "expected_reward": expected,
-            "optimal_action": best,
-        }
+        expected, reward, regret = means[arm], rewards[arm], best_reward - means[arm]
+        return reward, {"feedback": reward, "regret": regret, "expected_reward": expected, "optimal_action": best}
 
     def check(self, actions: Array) -> NDArray[np.intp]:
         arms = np.asarray(actions)
@@ -258,6 +253,5 @@ class ArmRounds(Rounds):
 
 
 def pick(table: Array, columns: Array) -> Array:
-    """Return one entry of every row."""
     picked: Array = table[np.arange(len(table)), columns]
     return picked

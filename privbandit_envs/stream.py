@@ -36,7 +36,8 @@ class World:
     def __init__(self, problem: type[Problem] | str, horizon: int | None, instance_seed: int | None, config: JSON):
         self.problem_class: type[Problem] = resolve_name(problem) if isinstance(problem, str) else problem
         self.instance_seed = seed(instance_seed=instance_seed)
-        keywords = self.keywords()
+        parameters = inspect.signature(self.problem_class.__init__).parameters.values()
+        keywords = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
         self.horizon = count(horizon=keywords.get("horizon", 10_000) if horizon is None else horizon)
         if "horizon" in keywords:
             config = {**config, "horizon": self.horizon}
@@ -50,11 +51,6 @@ class World:
         blueprint = self._draw(default_rng(0))  # a throw-away world checks the values and has the spaces
         self.observation_space, self.action_space = blueprint.observation_space, blueprint.action_space
         self.public_data: tuple[Array, Array] | None = getattr(blueprint, "public_data", None)
-
-    def keywords(self) -> JSON:
-        """Return the keyword arguments of the problem class and their defaults."""
-        parameters = inspect.signature(self.problem_class.__init__).parameters.values()
-        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
     def stream(self, world_seed: int) -> "UserStream":
         """Draw a world from the seed and open its stream of users."""
@@ -95,7 +91,6 @@ class UserStream:
         self._now = self._blocks[0]
 
     def context(self) -> Array:
-        """Return the context of the next user."""
         context: Array = self._now.contexts[self._row].copy()
         return context
 
@@ -139,7 +134,6 @@ class UserStream:
             self._turn()
 
     def _turn(self) -> None:
-        """Leave the first block for the next one."""
         self._row -= self.block
         self._blocks.popleft()
         self._starts.popleft()
@@ -175,7 +169,6 @@ class UserStream:
         self._contexts.bit_generator.state, self._outcomes.bit_generator.state = map(from_json, states)
 
     def _draw(self) -> None:
-        """Draw one block more."""
         self._starts.append(self._states())
         users = self.problem.users(self._drawn, self.block, self._contexts)
         self._blocks.append(self.problem.rounds(users, self._outcomes))

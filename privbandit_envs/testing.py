@@ -24,7 +24,7 @@ from privbandit_envs.env import BanditEnv
 from privbandit_envs.problem import Array, Served
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.stream import JSON, block_size
-from privbandit_envs.vector_env import BanditVectorEnv
+from privbandit_envs.vector_env import INFO, BanditVectorEnv
 from privbandit_envs.wrappers import FlattenContext, ScoreAction
 
 
@@ -44,8 +44,7 @@ def check_bandit_env(env_id: str, **kwargs: object) -> None:
 
 def check_gymnasium(env_id: str, **kwargs: object) -> None:
     """Gymnasium's own checker accepts it without a warning."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         check_env(make(env_id, **kwargs))
 
 
@@ -60,8 +59,7 @@ def check_stable_baselines(env_id: str, **kwargs: object) -> None:
         env = FlattenContext(env)
     if isinstance(env.action_space, Assortments):
         env = ScoreAction(env)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         check_sb3(env)
 
 
@@ -202,7 +200,9 @@ def check_actions(env_id: str, **kwargs: object) -> None:
         message = raises(ValueError, partial(env.step, action))
         assert message, f"action {action!r} was accepted"
         assert "got" in message and message.endswith("."), f"not a sentence with the value: {message}"
-        assert raises(ValueError, partial(env.serve, objects(action))), f"action {action!r} was accepted in a block"
+        pair = np.empty(2, dtype=object)  # an array of two entries, whatever the action is
+        pair[0] = pair[1] = action
+        assert raises(ValueError, partial(env.serve, pair)), f"action {action!r} was accepted in a block"
     assert np.array_equal(env.upcoming(5), before), "a malformed action served a user"
 
 
@@ -211,8 +211,7 @@ def check_spec(env_id: str, **kwargs: object) -> None:
     kwargs = {"horizon": 3000, **kwargs}
     env = make(env_id, **kwargs)
     assert env.spec is not None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         rebuilt = gym.make(EnvSpec.from_json(env.spec.to_json())).unwrapped
     assert isinstance(rebuilt, BanditEnv)
     actions = sample_actions(env_id, kwargs)
@@ -250,20 +249,8 @@ def check_counts(env_id: str, **kwargs: object) -> None:
 
 
 CHECKS: tuple[Callable[..., None], ...] = (
-    check_gymnasium,
-    check_stable_baselines,
-    check_seeds,
-    check_groups,
-    check_regret,
-    check_rewards,
-    check_pickle,
-    check_bookmark,
-    check_episode,
-    check_contexts,
-    check_counts,
-    check_actions,
-    check_spec,
-    check_render,
+    *(check_gymnasium, check_stable_baselines, check_seeds, check_groups, check_regret, check_rewards, check_pickle),
+    *(check_bookmark, check_episode, check_contexts, check_counts, check_actions, check_spec, check_render),
 )
 
 
@@ -275,7 +262,6 @@ def make(env_id: str, **kwargs: Any) -> BanditEnv:
 
 
 def make_vector(env_id: str, slots: int, **kwargs: Any) -> BanditVectorEnv:
-    """Return the bare vector environment behind an id."""
     env = gym.make_vec(env_id, num_envs=slots, **kwargs).unwrapped
     assert isinstance(env, BanditVectorEnv), f"{env_id} is no BanditVectorEnv"
     return env
@@ -302,42 +288,25 @@ def run(env: BanditEnv, seed: int, actions: Array, size: int | None = None) -> t
 
 
 def run_steps(env: BanditEnv, seed: int, actions: Array) -> tuple[Array, Served]:
-    """Serve the actions step by step."""
     context, _ = env.reset(seed=seed)
-    contexts, infos, rewards = [], [], []
-    for action in actions:
-        contexts.append(context)
-        context, reward, _, _, info = env.step(action)
-        rewards.append(reward)
-        infos.append(info)
-    column = {name: np.array([info[name] for info in infos]) for name in infos[0]}
-    return np.array(contexts), Served(reward=np.array(rewards), **column)
+    steps = [env.step(action) for action in actions]
+    column = {name: np.array([info[name] for *_, info in steps]) for name in INFO}
+    contexts = np.array([context, *(step[0] for step in steps)][:-1])
+    return contexts, Served(reward=np.array([step[1] for step in steps]), **column)
 
 
 def run_vector(env_id: str, kwargs: JSON, seed: int, actions: Array, slots: int) -> tuple[Array, Served]:
-    """Serve the actions by the vector environment."""
     env = make_vector(env_id, slots, **kwargs)
     shown, _ = env.reset(seed=seed)
-    contexts, parts = [], []
-    for start in range(0, len(actions), slots):
-        contexts.append(shown)
-        shown, reward, _, _, info = env.step(actions[start : start + slots])
-        facts = {name: info[name] for name in ("feedback", "expected_reward", "regret", "optimal_action")}
-        parts.append(Served(reward=np.asarray(reward), **facts))
-    return np.concatenate(contexts), Served.concatenate(parts)
+    steps = [env.step(actions[start : start + slots]) for start in range(0, len(actions), slots)]
+    parts = [Served(reward=np.asarray(step[1]), **{name: step[4][name] for name in INFO}) for step in steps]
+    return np.concatenate([shown, *(step[0] for step in steps)][:-1]), Served.concatenate(parts)
 
 
 def same(one: tuple[Array, Served], other: tuple[Array, Served]) -> bool:
     """Return whether two trajectories agree bit for bit."""
     facts = (np.array_equal(getattr(one[1], name), getattr(other[1], name)) for name in Served.__slots__)
     return np.array_equal(one[0], other[0]) and all(facts)
-
-
-def objects(action: object) -> Array:
-    """Return an array of two entries, whatever the action is."""
-    pair = np.empty(2, dtype=object)
-    pair[0] = pair[1] = action
-    return pair
 
 
 def raises(kind: type[Exception], call: Callable[[], object]) -> str:

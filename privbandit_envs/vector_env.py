@@ -9,7 +9,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from privbandit_envs.env import Place
-from privbandit_envs.problem import Array, Problem, Served
+from privbandit_envs.problem import Array, Problem
 from privbandit_envs.stream import UserStream
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
@@ -81,7 +81,8 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         served = stream.serve(actions)
         self._left -= self.num_envs
         over = self._left <= 0
-        info = batched(served, self.num_envs)
+        info: dict[str, Any] = {name: getattr(served, name) for name in INFO}
+        info |= {f"_{name}": np.ones(self.num_envs, dtype=bool) for name in INFO}  # which slots have it: all
         contexts = self._shown(stream)
         if over:
             everyone = np.ones(self.num_envs, dtype=bool)
@@ -92,12 +93,3 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
 
     def _shown(self, stream: UserStream) -> Array:
         return stream.upcoming(self.num_envs)
-
-
-def batched(served: Served, n: int) -> dict[str, Any]:
-    """Return the info of a vector step: for every key an array, and a mask of the slots that have it."""
-    info: dict[str, Any] = {}
-    for name in INFO:
-        info[name] = getattr(served, name)
-        info[f"_{name}"] = np.ones(n, dtype=bool)
-    return info

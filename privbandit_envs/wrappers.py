@@ -58,7 +58,6 @@ class RegretCurve:
         self._on_checkpoint = on_checkpoint
 
     def add(self, regret: float, reward: float) -> None:
-        """Count one user."""
         self.total_regret += regret
         self.total_reward += reward
         self.users += 1

@@ -36,17 +36,15 @@ def _read(path: Path, label: str | None, version: tuple[int, int]) -> Dataset:
         lines = csv.reader(file)
         header = [name.strip() for name in next(lines, [])]
         position = label_position(path, header, label)
+        names = [*header[:position], *header[position + 1 :]]
         features, labels = [], []
         for cells in filter(None, lines):
             if len(cells) != len(header):
                 raise ValueError(f"{path}, line {lines.line_num}: {len(header)} columns expected; got {len(cells)}.")
             labels.append(cells.pop(position).strip())
-            features.append(
-                numbers(cells, f"{path}, line {lines.line_num}", [*header[:position], *header[position + 1 :]])
-            )
+            features.append(numbers(cells, f"{path}, line {lines.line_num}", names))
     y, label_names = encode(labels)
-    names = tuple(name for place, name in enumerate(header) if place != position)
-    return Dataset(np.array(features, dtype=float).reshape(len(y), len(names)), y, label_names, names)
+    return Dataset(np.array(features, dtype=float).reshape(len(y), len(names)), y, label_names, tuple(names))
 
 
 def label_position(path: Path, header: list[str], label: str | None) -> int:

@@ -58,10 +58,15 @@ def encode(labels: Iterable[object]) -> tuple[NDArray[np.int64], tuple[str, ...]
         (array([1, 0, 1]), ('9.5', '10'))
     """
     names = [str(label) for label in labels]
-    known = sorted(set(names))
-    try:
-        known.sort(key=float)
-    except ValueError:
-        pass
+    known = in_order(set(names))
     code = {name: number for number, name in enumerate(known)}
     return np.array([code[name] for name in names], dtype=np.int64), tuple(known)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return names sorted, as numbers if they all are."""
+    known = sorted(names)
+    try:
+        return sorted(known, key=float)
+    except ValueError:
+        return known

@@ -33,11 +33,7 @@ def folder() -> Path:
 
 
 def save(path: Path, facts: Facts, arrays: Arrays) -> None:
-    """Write a file, whole or not at all.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a file, whole or not at all; raise OSError if it cannot be written."""
     with atomic(path, "wb") as file:
         np.savez(file, facts=np.array(json.dumps({"format": FORMAT, **facts})), **arrays)  # type: ignore[arg-type]
 

@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Mapping
 from itertools import accumulate
 from operator import mul
 from typing import Any
@@ -16,7 +15,7 @@ from privbandit_envs.families.gaussians import BOUND, Precision, directions, gau
 from privbandit_envs.families.hotel_users import SYNTHETIC, HotelUsers, load
 from privbandit_envs.families.mnl import NO_PURCHASE, attraction, best_assortment, offer, purchase, revenue_of
 from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served
-from privbandit_envs.spaces import Assortments, top_k
+from privbandit_envs.spaces import Assortments
 from privbandit_envs.validate import count, numbers, one_of
 
 
@@ -95,11 +94,10 @@ class AssortmentProblem(Problem):
         self.hotels: HotelUsers | None = None
         bounds: Any = 1.0 if features == "unit" else BOUND
         if source == SYNTHETIC:
-            refuse(source, {"join": join}, {"join": "outer"})
+            refuse(source, join=(join, "outer"))
             self.theta: Floats = rng.random(count(dim=dim)) if theta is None else numbers(count(dim=dim), theta=theta)
         else:
-            given = {"n_items": n_items, "dim": dim, "features": features, "theta": theta}
-            refuse(source, given, {"n_items": 100, "dim": 5, "features": "gaussian", "theta": None})
+            refuse(source, n_items=(n_items, 100), dim=(dim, 5), features=(features, "gaussian"), theta=(theta, None))
             self.hotels = HotelUsers(load(source), join, self.dtype)
             self.theta, bounds = self.hotels.theta, self.hotels.bounds()
             n_items = len(self.hotels.hotels)
@@ -115,10 +113,8 @@ class AssortmentProblem(Problem):
     def contexts(self, n: int, rng: Generator) -> Array:
         n_items, columns = self.observation_space.shape
         contexts = np.empty((n, n_items, columns), self.dtype)
-        if self.hotels is None:
-            self._fill(contexts[..., :-1], rng)
-        else:
-            self.hotels.fill(contexts[..., :-1], rng)
+        fill = self._fill if self.hotels is None else self.hotels.fill
+        fill(contexts[..., :-1], rng)
         contexts[..., -1] = rng.random((n, n_items), dtype=self.dtype) if self.revenues is None else self.revenues
         return contexts
 
@@ -139,7 +135,7 @@ class AssortmentProblem(Problem):
         return attraction(contexts.reshape(-1, columns) @ theta).reshape(-1, n_items)
 
     def best_action(self, contexts: Array) -> Array:
-        return self.best_sets(self.weights(contexts), contexts[..., -1])
+        return best_assortment(self.weights(contexts), contexts[..., -1], self.action_space.capacity)
 
     def expected_reward(self, contexts: Array, actions: Array) -> Floats:
         return offer(self.weights(contexts), contexts[..., -1], actions).expected_revenue
@@ -148,10 +144,6 @@ class AssortmentProblem(Problem):
         revenues = contexts[..., -1]
         bought = purchase(offer(self.weights(contexts), revenues, actions), rng.random(len(contexts)))
         return bought, revenue_of(bought, revenues)
-
-    def best_sets(self, weights: Floats, revenues: Array) -> NDArray[np.int8]:
-        """Return the best assortments given the items' weights, shape (n, N)."""
-        return best_assortment(weights, revenues, self.action_space.capacity)
 
     def rounds(self, users: Array, rng: Generator) -> Rounds:
         return AssortmentRounds(self, users, rng)
@@ -166,10 +158,7 @@ class AssortmentRounds(Rounds):
         self.weights = problem.weights(users)
         self.revenues = users[..., -1].astype(np.float64)
         self.unit_revenues = bool((self.revenues == 1.0).all())
-        if self.unit_revenues:
-            self.best = top_k(self.weights, self.space.capacity)
-        else:
-            self.best = problem.best_sets(self.weights, self.revenues)
+        self.best = best_assortment(self.weights, self.revenues, self.space.capacity)
         self.best_reward = offer(self.weights, self.revenues, self.best).expected_revenue
         self.uniforms = rng.random(len(users))
         self._lists: tuple[list[float], list[float]] | None = None
@@ -207,17 +196,16 @@ class AssortmentRounds(Rounds):
         if 0 <= position < len(weights):
             bought = int(items[position])
             reward = 1.0 if self.unit_revenues else revenues[position]
-        expected = earned / (1.0 + total)
-        return reward, {
-            "feedback": bought,
-            "regret": max(self._lists[1][row] - expected, 0.0),
-            "expected_reward": expected,
-            "optimal_action": self.best[row].copy(),
-        }
+        expected, best = earned / (1.0 + total), self.best[row].copy()
+        regret = max(self._lists[1][row] - expected, 0.0)
+        return reward, {"feedback": bought, "regret": regret, "expected_reward": expected, "optimal_action": best}
 
     def _items(self, action: object) -> NDArray[np.intp]:
         if not (isinstance(action, np.ndarray) and action.dtype == np.int8):
-            action = self._as_int8(action)
+            vector = np.asarray(action)
+            if vector.dtype.kind not in "biuf" or not ((vector == 0) | (vector == 1)).all() or vector.ndim != 1:
+                raise ValueError(f"action must be a 0/1 vector of length {self.space.n_items}; got {action!r}.")
+            action = vector.astype(np.int8)
         items: NDArray[np.intp] = action.nonzero()[0]
         n = len(items)
         if action.shape != (self.space.n_items,) or action.tobytes().count(1) != n:
@@ -225,12 +213,6 @@ class AssortmentRounds(Rounds):
         if n > self.space.capacity:
             raise ValueError(f"an assortment has at most {self.space.capacity} items; got {n}.")
         return items
-
-    def _as_int8(self, action: object) -> NDArray[np.int8]:
-        vector = np.asarray(action)
-        if vector.dtype.kind not in "biuf" or not ((vector == 0) | (vector == 1)).all() or vector.ndim != 1:
-            raise ValueError(f"action must be a 0/1 vector of length {self.space.n_items}; got {action!r}.")
-        return vector.astype(np.int8)
 
 
 def fixed_revenues(revenues: ArrayLike, n_items: int, dtype: Precision, prices: Floats | None = None) -> Array | None:
@@ -246,8 +228,8 @@ def fixed_revenues(revenues: ArrayLike, n_items: int, dtype: Precision, prices: 
     return fixed.astype(dtype)
 
 
-def refuse(source: str, given: Mapping[str, object], defaults: Mapping[str, object]) -> None:
-    """Raise ValueError if an argument is given that the source decides."""
-    for name, value in given.items():
-        if not (type(value) is type(defaults[name]) and value == defaults[name]):
+def refuse(source: str, **given: tuple[object, object]) -> None:
+    """Raise ValueError if an argument that the source decides has another value than its default."""
+    for name, (value, default) in given.items():
+        if not (type(value) is type(default) and value == default):
             raise ValueError(f"{name} cannot be combined with source {source!r}; leave it out, got {value!r}.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -93,7 +93,7 @@ class ClassificationProblem(ArmProblem):
         if n_public is not None:
             count(n_public=n_public)
         seed = checked_seed(public_seed=public_seed) or 0  # of the public data; no parameter is drawn from `rng`
-        self.data: Rows
+        self.data: PosteriorDrift | Split
         if source == SYNTHETIC:
             if n_public is None:
                 raise ValueError(f"n_public must be a number for {SYNTHETIC}, which has no rows of its own; got None.")
@@ -124,19 +124,6 @@ class ClassificationProblem(ArmProblem):
         drawn = rng.random((len(means), 1)) < np.cumsum(means[:, :-1], axis=1)
         labels = means.shape[1] - 1 - np.count_nonzero(drawn, axis=1)
         return one_hot(labels, means.shape[1])
-
-
-class Rows(Protocol):
-    """The rows of a world: public ones, and those of its users."""
-
-    public_data: tuple[Array, NDArray[np.int64]]
-    n_labels: int
-
-    def users(self, start: int, n: int, rng: Generator) -> Array:
-        """Return the records of users ``start``, ..., ``start + n - 1``."""
-
-    def probabilities(self, users: Array) -> Floats:
-        """Return the probability of every label, shape (n, K)."""
 
 
 class PosteriorDrift:
@@ -190,15 +177,12 @@ class Split:
         """Return the private rows once each, in the stream's random order, then draws with replacement."""
         rows = (rng.random(n) * len(self.records)).astype(np.int64)
         fresh = min(max(len(self.records) - start, 0), n)
-        if fresh:
-            rows[:fresh] = self.order(rng)[start : start + fresh]
+        if fresh:  # the generator's seed decides the order, so it is no state that must be saved
+            seed = cast(SeedSequence, rng.bit_generator.seed_seq)
+            order = permutation(len(self.records), seed.entropy, seed.spawn_key)
+            rows[:fresh] = order[start : start + fresh]
         records: Array = self.records[rows]
         return records
-
-    def order(self, rng: Generator) -> NDArray[np.int64]:
-        """Return the order of a stream; its generator's seed decides it, so it is no state that must be saved."""
-        seed = cast(SeedSequence, rng.bit_generator.seed_seq)
-        return permutation(len(self.records), seed.entropy, seed.spawn_key)
 
     def probabilities(self, users: Array) -> Floats:
         return one_hot(users[:, -1].astype(np.int64), self.n_labels)
@@ -211,7 +195,6 @@ def permutation(n: int, entropy: int | Sequence[int] | None, spawn_key: tuple[in
 
 
 def public_stream(seed: int) -> Generator:
-    """Return the generator that draws public data."""
     return default_rng([PUBLIC_STREAM, seed])
 
 

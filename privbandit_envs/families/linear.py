@@ -99,7 +99,6 @@ class LinearProblem(ArmProblem):
         return flat.reshape(-1, n_arms)
 
     def rewards(self, means: Floats, rng: Generator) -> Floats:
-        """Draw rewards in [-1, 1] with the given means."""
         u = rng.random((len(means), 1))
         if self.noise == "rademacher":
             return np.where(u < (1 + means) / 2, 1.0, -1.0)
@@ -169,21 +168,15 @@ class LinearProblem(ArmProblem):
         shape = (n, *self.observation_space.shape)  # type: ignore[misc]
         if self.design == "sphere":
             return directions(rng, shape, self.dtype)
+        x = np.zeros(shape, self.dtype)
         if self.design == "case1":
             rare = rng.random(shape[:2]) < self.delta
-            x = np.zeros(shape, self.dtype)
             x[..., 0], x[..., 1] = ~rare, rare
             return x
-        x = self._ladder(shape, rng)
+        scales = self._scales()
+        signs = np.where(rng.random((*shape[:2], len(scales) - 1)) < 0.5, -1.0, 1.0)
+        x[..., 0], x[..., 1 : len(scales)] = scales[0], signs * scales[1:]
         if self.design == "mixed":
             large = rng.random(shape[:2]) < 5 * self.delta
             x[large] = directions(rng, (int(large.sum()), shape[2]), self.dtype)
-        return x
-
-    def _ladder(self, shape: tuple[int, int, int], rng: Generator) -> Array:
-        """Draw a fair sign for every scale but the first."""
-        scales = self._scales()
-        x = np.zeros(shape, self.dtype)
-        signs = np.where(rng.random((*shape[:2], len(scales) - 1)) < 0.5, -1.0, 1.0)
-        x[..., 0], x[..., 1 : len(scales)] = scales[0], signs * scales[1:]
         return x

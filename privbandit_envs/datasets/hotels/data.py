@@ -85,22 +85,13 @@ def extended(features: Floats) -> Floats:
 
 
 def save(data: HotelData, path: Path) -> None:
-    """Write the file, whole or not at all.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write the file, whole or not at all; raise OSError if it cannot be written."""
     arrays = {name: getattr(data, name) for name in ARRAYS}
     store.save(path, asdict(data.facts), arrays | {f"theta-{join}": data.theta[join] for join in JOINS})
 
 
 def load(path: Path) -> HotelData:
-    """Read what ``save`` wrote.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: the file is of another kind or damaged.
-    """
+    """Read what ``save`` wrote; the errors are those of ``store.load``."""
     return store.load(path, _build, "file of hotels", "privbandit data expedia")
 
 

@@ -8,8 +8,6 @@ from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
 
 Floats = NDArray[np.float64]
-TOLERANCE = 1e-8
-NEWTON_STEPS = 20
 
 
 class BilinearLogit:
@@ -48,10 +46,10 @@ class BilinearLogit:
             RuntimeError: the gradient does not get there.
         """
         theta: Floats = minimize(self.loss, np.zeros(self.free.sum()), jac=True, method="L-BFGS-B").x
-        for _ in range(NEWTON_STEPS):
+        for _ in range(20):
             _, probabilities = self.choice(self.utilities(theta))
             gradient = self.gradient(theta, probabilities)
-            if np.abs(gradient).max() <= TOLERANCE:
+            if np.abs(gradient).max() <= 1e-8:
                 return theta
             hessian = LinearOperator((len(theta),) * 2, matvec=partial(self.curve, probabilities), dtype=np.float64)
             theta = theta - cg(hessian, gradient, rtol=1e-6)[0]

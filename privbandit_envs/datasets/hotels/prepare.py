@@ -22,7 +22,7 @@ Deviations (where the paper is silent or refers to others):
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,15 +115,9 @@ def prepare(
     taken = bookings(chosen)
     if not (taken >= 0).any():
         raise ValueError(f"no search of destination {searches.destination} ends in a booking; there is nothing to fit.")
-    facts = HotelFacts(
-        origin=origin,
-        generated=bool((chosen.columns["prop_country_id"] == SAMPLE_COUNTRY).all()),
-        destination=searches.destination,
-        bookings=int((taken >= 0).sum()),
-        hotel_features=hotel_names,
-        user_features=user_names,
-        dropped=dropped + also_dropped,
-    )
+    generated, booked = bool((chosen.columns["prop_country_id"] == SAMPLE_COUNTRY).all()), int((taken >= 0).sum())
+    names = hotel_names, user_names, dropped + also_dropped
+    facts = HotelFacts(origin, generated, searches.destination, booked, *names)
     theta = fit(hotel_table, user_table, chosen, taken, ridge)
     prices = group_means(chosen.columns["price_usd"], chosen.hotel)
     return HotelData(hotel_table, user_table, prices, theta, facts)
@@ -144,7 +138,6 @@ def select(columns: Mapping[str, Floats], max_hotels: int, min_items: int) -> Se
 
 
 def first_rows(group: Integers) -> Integers:
-    """Return the first row of every group."""
     return np.unique(group, return_index=True)[1].astype(np.int64)
 
 
@@ -188,20 +181,15 @@ def impute(users: Mapping[str, Floats]) -> dict[str, Floats]:
 def imputed(column: Floats, others: Floats) -> Floats:
     """Return a column with its missing values predicted from others."""
     known = ~np.isnan(column)
-    tree = regression_tree(len(column))
-    tree.fit(others[known], column[known])
-    filled = column.copy()
-    filled[~known] = tree.predict(others[~known])
-    return filled
-
-
-def regression_tree(n: int) -> Any:
-    """Return scikit-learn's tree for n rows, or raise an ImportError that says how to get it."""
     try:
         from sklearn.tree import DecisionTreeRegressor
     except ImportError as error:
         raise ImportError("imputation needs scikit-learn; run pip install 'privbandit[data]'.") from error
-    return DecisionTreeRegressor(max_depth=5, min_samples_leaf=max(1, n // 100), random_state=0)
+    tree = DecisionTreeRegressor(max_depth=5, min_samples_leaf=max(1, len(column) // 100), random_state=0)
+    tree.fit(others[known], column[known])
+    filled = column.copy()
+    filled[~known] = tree.predict(others[~known])
+    return filled
 
 
 def busiest_site(users: Mapping[str, Floats]) -> dict[str, Floats]:
@@ -217,16 +205,9 @@ def features(columns: Mapping[str, Floats], cuts: Mapping[str, tuple[float, ...]
     for name, column in columns.items():
         level = np.digitize(column, cuts[name])
         parts += [(level == one).astype(np.float64) for one in range(1, len(cuts[name]) + 1)] or [column]
-        names += level_names(name, cuts[name])
+        middle = [f"{name} in [{low:g}, {high:g})" for low, high in pairwise(cuts[name])]
+        names += [*middle, f"{name} >= {cuts[name][-1]:g}"] if cuts[name] else [name]
     return standardised(np.column_stack(parts)), tuple(names)
-
-
-def level_names(name: str, cuts: tuple[float, ...]) -> list[str]:
-    """Return the names of a column's features."""
-    if not cuts:
-        return [name]
-    middle = [f"{name} in [{low:g}, {high:g})" for low, high in pairwise(cuts)]
-    return [*middle, f"{name} >= {cuts[-1]:g}"]
 
 
 def standardised(table: Floats) -> Floats:

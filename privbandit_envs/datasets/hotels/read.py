@@ -9,9 +9,10 @@ import csv
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
@@ -103,7 +104,6 @@ def destinations(path: Path, tick: Callable[[int], None]) -> dict[int, int]:
 
 
 def rows_of(path: Path, destination: int, tick: Callable[[int], None]) -> dict[str, Floats]:
-    """Return the columns of a destination's rows."""
     lines, places = opened(path, tick)
     at = places["srch_destination_id"]
     numbers = array("d")
@@ -131,25 +131,21 @@ def opened(path: Path, tick: Callable[[int], None]) -> tuple[Iterator[tuple[int,
         if header.count(name) != 1:
             often = "no column" if name not in header else "more than one column"
             raise ValueError(f"{path} has {often} {name!r}{did_you_mean(name, header)}; give Kaggle's train.csv.")
-    return of_width(path, lines, len(header)), {name: header.index(name) for name in COLUMNS}
-
-
-def of_width(path: Path, lines: Iterator[tuple[int, list[str]]], width: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield the lines; raise ValueError for one that lacks columns or has too many."""
-    for line, cells in lines:
-        if len(cells) != width:
-            raise ValueError(f"{path}, line {line}: {width} columns expected; got {len(cells)}.")
-        yield line, cells
+    return lines, {name: header.index(name) for name in COLUMNS}
 
 
 def lines_of(path: Path, tick: Callable[[int], None]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells of every line that is not empty; now and then report the bytes read."""
+    """Yield number and cells of every line that is not empty, all as wide as the first; at times tell bytes read."""
+    width = 0
     with path.open("rb") as file:
         reader = csv.reader(TextIOWrapper(file, "utf-8-sig", newline=""))
         try:
             for number, cells in enumerate(reader):
                 if number % LINES_A_TICK == 0:
                     tick(file.tell())
+                width = width or len(cells)
+                if cells and len(cells) != width:
+                    raise ValueError(f"{path}, line {reader.line_num}: {width} columns expected; got {len(cells)}.")
                 if cells:
                     yield reader.line_num, cells
         except (csv.Error, UnicodeDecodeError) as error:
@@ -181,34 +177,23 @@ def whole(cell: str) -> float:
 
 
 def number(cell: str) -> float:
-    """Parse a finite number."""
     parsed = float(cell)
     if not math.isfinite(parsed) or "_" in cell:
         raise ValueError(cell)
     return parsed
 
 
-def between(low: float, high: float) -> Callable[[str], float]:
-    """Return a parser of numbers in [low, high]."""
-
-    def parse(cell: str) -> float:
-        parsed = number(cell)
-        if not low <= parsed <= high:
-            raise ValueError(cell)
-        return parsed
-
-    return parse
+def between(low: float, high: float, cell: str) -> float:
+    parsed = number(cell)
+    if not low <= parsed <= high:
+        raise ValueError(cell)
+    return parsed
 
 
-def among(*allowed: str) -> Callable[[str], float]:
-    """Return a parser of a few values."""
-
-    def parse(cell: str) -> float:
-        if cell not in allowed:
-            raise ValueError(cell)
-        return float(cell)
-
-    return parse
+def among(allowed: tuple[str, ...], cell: str) -> float:
+    if cell not in allowed:
+        raise ValueError(cell)
+    return float(cell)
 
 
 def moment(cell: str) -> float:
@@ -217,25 +202,19 @@ def moment(cell: str) -> float:
 
 
 COUNT = Cell("an integer >= 0", whole)
-FLAG = Cell("0 or 1", among("0", "1"))
+FLAG = Cell("0 or 1", partial(among, ("0", "1")))
 MOMENT = Cell("a date and time such as 2013-04-04 08:32:15", moment)
-STARS = Cell("a number from 0 to 5", between(0, 5))
-AMOUNT = Cell("a number >= 0", between(0, math.inf))
+STARS = Cell("a number from 0 to 5", partial(between, 0, 5))
+AMOUNT = Cell("a number >= 0", partial(between, 0, math.inf))
 NUMBER = Cell("a finite number", number)
-SIGN = Cell("-1, 0 or 1", among("-1", "0", "1"))
+SIGN = Cell("-1, 0 or 1", partial(among, ("-1", "0", "1")))
 
 
 def missing(kind: Cell) -> Cell:
-    """Allow missing values."""
     return kind._replace(nullable=True)
 
 
-def competitors(numbers: Sequence[int]) -> dict[str, Cell]:
-    """Return the columns about competitors' offers."""
-    kinds = {"rate": missing(SIGN), "inv": missing(SIGN), "rate_percent_diff": missing(AMOUNT)}
-    return {f"comp{i}_{name}": kind for i in numbers for name, kind in kinds.items()}
-
-
+COMPETITOR = {"rate": missing(SIGN), "inv": missing(SIGN), "rate_percent_diff": missing(AMOUNT)}
 COLUMNS: dict[str, Cell] = {
     "srch_id": COUNT,
     "date_time": MOMENT,
@@ -264,7 +243,7 @@ COLUMNS: dict[str, Cell] = {
     "srch_query_affinity_score": missing(NUMBER),
     "orig_destination_distance": missing(AMOUNT),
     "random_bool": FLAG,
-    **competitors(range(1, 9)),
+    **{f"comp{i}_{name}": kind for i in range(1, 9) for name, kind in COMPETITOR.items()},
     "click_bool": FLAG,
     "gross_bookings_usd": missing(AMOUNT),
     "booking_bool": FLAG,

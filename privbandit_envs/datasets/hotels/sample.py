@@ -29,16 +29,13 @@ N_HOTELS = 40
 SHOWN = 8, 31
 HISTORY = 5
 """The last five user features come from columns with missing values and do not influence the choices."""
-HISTORY_MISSING = 0.6
 START = datetime(2012, 11, 1, tzinfo=UTC).timestamp()
-DAYS = 240
-FIRST_LEVEL = -1.5
 
 
 def preferences() -> Floats:
     """Return the parameters of the sample's choices: of (1, hotel) times (1, user), shape (11, 19)."""
     phi = default_rng(2013).normal(0, 0.2, (11, 19))
-    phi[0, 0] = FIRST_LEVEL
+    phi[0, 0] = -1.5
     phi[:, -HISTORY:] = 0
     return phi
 
@@ -139,7 +136,7 @@ def draw_hotels(number: int, rng: Generator) -> Columns:
 def draw_users(n: int, rng: Generator) -> Columns:
     """Return what is known of the searches, one entry a search, nothing missing."""
     return {
-        "date_time": START + rng.integers(0, DAYS * 86400, n),
+        "date_time": START + rng.integers(0, 240 * 86400, n),
         "site_id": rng.choice([5.0, 12, 14, 24, 32], n, p=[0.6, 0.15, 0.12, 0.08, 0.05]),
         "visitor_location_country_id": rng.choice([219.0, 100, 129, 55], n, p=[0.7, 0.12, 0.1, 0.08]),
         "visitor_hist_starrating": np.round(np.clip(rng.normal(3.4, 0.7, n), 1, 5), 2),
@@ -186,7 +183,7 @@ def hide(columns: Columns, name: str, hotel: Integers, search: Integers, rng: Ge
     if share is not None:
         return np.where((rng.random(N_HOTELS) < share)[hotel], np.nan, columns[name])
     shares = {"srch_query_affinity_score": 0.93, "orig_destination_distance": 0.32}
-    shares |= dict.fromkeys(("visitor_hist_starrating", "visitor_hist_adr_usd"), HISTORY_MISSING)
+    shares |= dict.fromkeys(("visitor_hist_starrating", "visitor_hist_adr_usd"), 0.6)
     if name in shares:
         return np.where((rng.random(search.max() + 1) < shares[name])[search], np.nan, columns[name])
     return columns[name]

@@ -40,11 +40,7 @@ class PreparedTable:
 
 
 def save(prepared: PreparedTable, path: Path) -> None:
-    """Write the file, whole or not at all.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write the file, whole or not at all; raise OSError if it cannot be written."""
     data = prepared.data
     names = {"label_names": data.label_names, "feature_names": data.feature_names}
     public = np.empty(0, dtype=bool) if data.public is None else data.public
@@ -52,12 +48,7 @@ def save(prepared: PreparedTable, path: Path) -> None:
 
 
 def load(path: Path) -> PreparedTable:
-    """Read what ``save`` wrote, with a warning if it is a generated sample.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: the file is of another kind or damaged.
-    """
+    """Read what ``save`` wrote, with a warning if it is a generated sample; the errors are those of ``store.load``."""
     found = store.load(path, _build, "data set", "privbandit data NAME PATH")
     if found.facts.generated:
         warnings.warn(f"{path} is a generated sample of {found.facts.name}, not real data.", stacklevel=2)

@@ -6,6 +6,7 @@ written beside the archive, and every later download must have the same one: tru
 
 import hashlib
 import json
+import shutil
 from contextlib import closing
 from pathlib import Path
 from urllib.error import URLError
@@ -18,7 +19,6 @@ from privbandit_envs.files import atomic
 
 TIMEOUT = 60
 """Seconds without an answer after which a download fails."""
-BLOCK = 2**20
 
 
 def fetch(name: str, folder: Path) -> Path:
@@ -36,8 +36,7 @@ def fetch(name: str, folder: Path) -> Path:
     fresh = folder / f"{name}-new.zip"
     try:
         with urlopen(source.url, timeout=TIMEOUT) as answer, atomic(fresh, "wb") as file:
-            while block := answer.read(BLOCK):
-                file.write(block)
+            shutil.copyfileobj(answer, file)
     except (URLError, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise ConnectionError(f"{source.url} could not be downloaded ({reason}); {by_hand}") from error
@@ -72,14 +71,7 @@ def check(name: str, path: Path, record: Path, by_hand: str) -> None:
 
 
 def checksums(path: Path, files: tuple[str, ...]) -> dict[str, str]:
-    """Return the SHA-256 checksum of each file of an archive."""
-    found = {}
     if not is_zipfile(path):
         raise BadZipFile(path.name)
     with closing(opened(path, files)) as there:
-        for name, file in there:
-            digest = hashlib.sha256()
-            while block := file.read(BLOCK):
-                digest.update(block)
-            found[name] = digest.hexdigest()
-    return found
+        return {name: hashlib.file_digest(file, "sha256").hexdigest() for name, file in there}  # type: ignore[arg-type]

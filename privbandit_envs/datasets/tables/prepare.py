@@ -34,19 +34,15 @@ def prepare(name: str, path: Path, tick: Tick = lambda rows: None) -> PreparedTa
     kept = np.ones(len(y), dtype=bool)
     for column, values in source.keep.items():
         kept &= np.isin(found.codes[column], [found.names[column].index(v) for v in values if v in found.names[column]])
-    complete = ~incomplete(found)
+    gaps = [np.isnan(numbers) for numbers in found.numbers.values()] + [codes < 0 for codes in found.codes.values()]
+    complete: Mask = ~np.logical_or.reduce(gaps)
     rows = complete & kept & ~other
     if len(set(y[rows].tolist())) < len(label_names):
         raise ValueError(f"{path}: rows with both labels {' and '.join(label_names)} are needed; got fewer.")
     x, feature_names = features(source, found, rows)
     public = public_rows(source, found, rows, path)
-    facts = TableFacts(
-        name=name,
-        origin=path.name,
-        generated=found.generated,
-        incomplete=int((~complete).sum()),
-        others=int((complete & ~(kept & ~other)).sum()),
-    )
+    others = int((complete & ~(kept & ~other)).sum())
+    facts = TableFacts(name, path.name, found.generated, incomplete=int((~complete).sum()), others=others)
     return PreparedTable(Dataset(x, y[rows], label_names, feature_names, public), facts)
 
 
@@ -57,9 +53,8 @@ def wanted(source: Source, names: list[str]) -> tuple[list[str], list[str]]:
         categories.append(source.rule.column)
     if source.features is not None:
         categories += [name for name, coding in source.features.items() if coding is not Coding.NUMBER]
-        return [name for name, coding in source.features.items() if coding is Coding.NUMBER], list(
-            dict.fromkeys(categories)
-        )
+        numbers = [name for name, coding in source.features.items() if coding is Coding.NUMBER]
+        return numbers, list(dict.fromkeys(categories))
     others = {table.find(names, column) for column in (*categories, *source.dropped, GENERATED) if column != FILE}
     numbers = [name for at, name in enumerate(names) if at not in others]
     return numbers, categories
@@ -75,13 +70,6 @@ def labels(source: Source, found: Table) -> tuple[NDArray[np.int64], tuple[str, 
     of = {spelling.casefold(): at for at, spellings in enumerate(classes) for spelling in spellings.split("|")}
     code = np.array([of.get(name.casefold(), -1) for name in names] + [-1], dtype=np.int64)
     return code[found.codes[source.label]], tuple(spellings.partition("|")[0] for spellings in classes)
-
-
-def incomplete(found: Table) -> Mask:
-    """Return the rows in which a value is missing."""
-    gaps = [np.isnan(numbers) for numbers in found.numbers.values()] + [codes < 0 for codes in found.codes.values()]
-    missing: Mask = np.logical_or.reduce(gaps)
-    return missing
 
 
 def features(source: Source, found: Table, rows: Mask) -> tuple[Floats, tuple[str, ...]]:

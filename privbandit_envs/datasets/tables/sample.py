@@ -25,14 +25,13 @@ from privbandit_envs.validate import seed as checked_seed
 Law = tuple[float, float] | tuple[float, float, int] | tuple[str, ...]
 """A range of numbers, perhaps with a number of digits after the point; or categories, all equally often."""
 
-WORDS: dict[str, Law] = {f"word{number}": (0, 9) for number in range(3000)}
-
 
 def read(name: str, laws: Mapping[str, list[Any]]) -> dict[str, Law]:
     """Return the columns of a data set and their laws, from an entry of ``samples.toml``."""
     columns: dict[str, Law] = {column: tuple(law) for column, law in laws.items()}
     if name == "email":  # between the first column and the last
-        columns = {"Email No.": columns["Email No."], **WORDS, **columns}
+        words: dict[str, Law] = {f"word{number}": (0, 9) for number in range(3000)}
+        columns = {"Email No.": columns["Email No."], **words, **columns}
     return columns
 
 
@@ -72,7 +71,6 @@ def write(name: str, path: Path, rows: int = 500, seed: int = 0) -> int:
 
 
 def content(name: str, file: str, rows: int, rng: Generator) -> str:
-    """Return the text of one file."""
     columns = table(name, rows, rng)
     if file.endswith(".arff"):
         first = [f"% {GENERATED}", "@relation sample", *map(attribute, COLUMNS[name].items()), "@data", ""]
@@ -98,7 +96,6 @@ def attribute(column: tuple[str, Law]) -> str:
 
 
 def table(name: str, rows: int, rng: Generator) -> dict[str, list[str]]:
-    """Return the cells of every column."""
     label = SOURCES[name].label.partition("|")[0]
     columns = {column: draw(law, rows, rng) for column, law in COLUMNS[name].items()}
     numbers = [column for column, law in COLUMNS[name].items() if not isinstance(law[0], str) and column != label]
@@ -113,7 +110,6 @@ def table(name: str, rows: int, rng: Generator) -> dict[str, list[str]]:
 
 
 def draw(law: Law, rows: int, rng: Generator) -> list[str]:
-    """Return cells of one column."""
     if isinstance(law[0], str):
         return [str(law[at]) for at in rng.permutation(np.arange(rows) % len(law)).tolist()]
     low, high, digits = (*law, 0)[:3]

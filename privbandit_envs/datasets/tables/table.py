@@ -1,7 +1,7 @@
 """Tables of text, read in blocks of rows: numbers in single precision, categories as codes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from privbandit_envs.datasets.dataset import in_order
 from privbandit_envs.datasets.tables.files import GENERATED, blocks, opened, parsed
 from privbandit_envs.datasets.tables.sources import FILE
 from privbandit_envs.validate import did_you_mean
@@ -162,7 +163,6 @@ def number(cell: str) -> float:
 
 
 def is_missing(cell: str) -> bool:
-    """Return whether a cell says that there is no value."""
     return cell.strip().casefold() in MISSING
 
 
@@ -184,14 +184,6 @@ class Categories:
         rank = {name: at for at, name in enumerate(known)}
         ranks = np.array([rank.get(name, -1) for name in plain_names], dtype=np.int32)
         return ranks[np.concatenate(self.blocks)], tuple(known)
-
-
-def in_order(names: Iterable[str]) -> list[str]:
-    """Return names sorted, as numbers if they all are."""
-    try:
-        return sorted(names, key=float)
-    except ValueError:
-        return sorted(names)
 
 
 def plain(cell: str) -> str:

@@ -168,14 +168,14 @@ def test_bad_arguments_are_named(kwargs: dict[str, Any], message: str) -> None:
 
 
 def indices_of(contexts: np.ndarray, problem: ClassificationProblem) -> list[int]:
-    rows = {row.tobytes(): number for number, row in enumerate(problem.observe(problem.data.records))}  # type: ignore[attr-defined]
+    rows = {row.tobytes(): number for number, row in enumerate(problem.observe(problem.data.records))}  # type: ignore[union-attr]
     return [rows[np.ascontiguousarray(context).tobytes()] for context in contexts]
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_users_are_a_random_order_of_the_private_rows_and_then_resampled(size: int) -> None:
     problem = ClassificationProblem(np.random.default_rng(0), source="wine", n_public=50)
-    n = len(problem.data.records)  # type: ignore[attr-defined]
+    n = len(problem.data.records)  # type: ignore[union-attr]
     rng = np.random.default_rng(5)
     users = np.concatenate([problem.users(start, size, rng) for start in range(0, 1000, size)])[:1000]
     order = indices_of(problem.observe(users), problem)

@@ -69,11 +69,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the agent's name and its settings."""
 
     def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None,
-        X_public: ArrayLike | None = None,
-        y_public: ArrayLike | None = None,
+        self, X: ArrayLike, y: ArrayLike | None, X_public: ArrayLike | None = None, y_public: ArrayLike | None = None
     ) -> Self:
         """Learn from private rows X (n, d), y (n,) and public rows X_public (n_Q, d), y_public (n_Q,).
 

@@ -190,11 +190,7 @@ def environment(env_id: str, horizon: int) -> Any:
 
 
 def run(
-    name: str,
-    env_id: str,
-    horizon: int,
-    config: dict[str, Any],
-    wrapper: Callable[[Any], Any] = lambda env: env,
+    name: str, env_id: str, horizon: int, config: dict[str, Any], wrapper: Callable[[Any], Any] = lambda env: env
 ) -> tuple[Result, AnyAgent]:
     """Play once: (result, the agent afterwards)."""
     env = wrapper(environment(env_id, horizon))

@@ -57,14 +57,11 @@ AGENTS: dict[str, Entry] = {
     "ldp-linucb": Entry(f"{LOCAL}.linear.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)"),
     "ldp-greedy": Entry(f"{LOCAL}.linear.ldp_greedy:LDPGreedy", "greedy play on locally private statistics"),
     "ldp-oful": Entry(
-        f"{LOCAL}.linear.ldp_linucb:LDPLinUCB",
-        "ldp-linucb with the theory's width",
-        {"bonus_scale": 1.0},
+        f"{LOCAL}.linear.ldp_linucb:LDPLinUCB", "ldp-linucb with the theory's width", {"bonus_scale": 1.0}
     ),
     "ldp-sgd": Entry(f"{LOCAL}.linear.ldp_sgd:LDPSGD", "locally private gradient steps (Han et al. 2021)"),
     "input-perturbation": Entry(
-        f"{LOCAL}.linear.input_perturbation:InputPerturbation",
-        "regression on features and rewards with noise",
+        f"{LOCAL}.linear.input_perturbation:InputPerturbation", "regression on features and rewards with noise"
     ),
     "prec": Entry(f"{LOCAL}.linear.prec:PREC", "adaptive preconditioning of locally private statistics"),
     "lplr": Entry(

@@ -67,9 +67,7 @@ class TreeClassifier(RefittingLabelAgent[Config]):
         """Grow the tree again from the rows it was grown from."""
         x, y, weight = (rows.view()[: self.fitted_rows] for rows in (self.x, self.y, self.weight))
         classifier = decision_tree_classifier()(
-            max_depth=self.config.max_depth,
-            min_samples_leaf=self.config.min_samples_leaf,
-            random_state=self.tree_seed,
+            max_depth=self.config.max_depth, min_samples_leaf=self.config.min_samples_leaf, random_state=self.tree_seed
         ).fit(x, y, weight)
         self.tree = classifier.tree_  # the bare tree: a prediction for one user costs a tenth of the classifier's
         self.leaf_labels: Labels = classifier.classes_[self.tree.value[:, 0, :].argmax(axis=1)]

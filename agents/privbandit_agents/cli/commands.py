@@ -80,9 +80,7 @@ def command(
 
 
 @app.command("list")
-def list_all(
-    what: Annotated[str, typer.Argument(help="envs, agents, experiments, datasets or all.")] = "all",
-) -> None:
+def list_all(what: Annotated[str, typer.Argument(help="envs, agents, experiments, datasets or all.")] = "all") -> None:
     """Show the environments and the agents, with their settings and defaults, the experiments and the data sets."""
     lines = {"envs": env_lines, "agents": agent_lines, "experiments": experiment_lines, "datasets": dataset_lines}
     with usage_errors("list"):
@@ -181,9 +179,7 @@ def reproduce(
 
 
 @app.command()
-def report(
-    folder: Annotated[Path, typer.Argument(help="Folder of a run or a sweep.")],
-) -> None:
+def report(folder: Annotated[Path, typer.Argument(help="Folder of a run or a sweep.")]) -> None:
     """Draw the figure and the table of all results in a folder."""
     from privbandit_agents.experiments.analysis.load import load_trials
     from privbandit_agents.experiments.study import show

@@ -10,15 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import (
-    Action,
-    Array,
-    CentralAgent,
-    Feedback,
-    arms_with_features,
-    n_arms,
-    next_change,
-)
+from privbandit_agents.base.agent import Action, Array, CentralAgent, Feedback, arms_with_features, n_arms, next_change
 from privbandit_agents.base.arms import played, stacked_records
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, Open01, Positive

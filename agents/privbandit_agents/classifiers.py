@@ -81,7 +81,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         private, labels = self.private_rows(X, y)
         if (X_public is None) != (y_public is None):
             raise ValueError("X_public and y_public must be given together; one is None.")
-        known = np.zeros((0, self.n_features_in_)) if X_public is None else finite_rows(X_public, "X_public")
+        known, rows = np.zeros((0, self.n_features_in_)), {"ensure_all_finite": False, "ensure_min_samples": 0}
+        if X_public is not None:
+            known = refuse_infinite(check_array(X_public, dtype=np.float64, input_name="X_public", **rows), "X_public")
         answers = labels[:0] if y_public is None else column_or_1d(y_public)
         check_consistent_length(known, answers)
         if known.shape[1] != self.n_features_in_:
@@ -117,7 +119,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             private = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False)
             labels = column_or_1d(y, warn=True)
         except (ValueError, OverflowError) as error:
-            raise ValueError(unquoted(str(error))) from None
+            shown = re.split(r"[:'\"\[\n]", str(error))[0].rstrip()  # up to where it may quote raw data
+            hidden = "" if shown == str(error) else " (the rest is not shown: it may be raw data)."
+            raise ValueError(shown + hidden) from None
         check_consistent_length(private, labels)
         return private, labels
 
@@ -185,9 +189,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         allowed, name = self.agent_.postprocessing, self.agent_.name
         if strange := sorted(settings.keys() - allowed):
-            raise ValueError(
-                f"{strange[0]} needs another fit; {name} changes {sorted(allowed) or 'nothing'} without one."
-            )
+            free = sorted(allowed) or "nothing"
+            raise ValueError(f"{strange[0]} needs another fit; {name} changes {free} without one.")
         other = copy.copy(self)
         other.agent_ = copy.copy(self.agent_)
         other.agent_.reprocess(dataclasses.replace(self.agent_.config, **settings))
@@ -207,8 +210,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the likeliest class of each row, shape (n,)."""
-        best = self.predict_proba(X).argmax(axis=1)
-        likeliest: Array = self.classes_[best]
+        likeliest: Array = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return likeliest
 
 
@@ -290,12 +292,6 @@ class LPCTClassifier(LabelClassifier):
         self.set_params(**settings)
 
 
-def unquoted(message: str) -> str:
-    """Return an error's message up to where it may quote raw data."""
-    shown = re.split(r"[:'\"\[\n]", message)[0].rstrip()
-    return message if shown == message else f"{shown} (the rest is not shown: it may be raw data)."
-
-
 def looked_up(classes: Array, labels: Array) -> Labels:
     """Return the number of every label among classes of any type, -1 for one that is none."""
     numbers: dict[object, int] = {label: number for number, label in enumerate(classes.tolist())}
@@ -307,12 +303,6 @@ def looked_up(classes: Array, labels: Array) -> Labels:
             return -1
 
     return np.array([number_of(label) for label in labels.tolist()], np.int64)
-
-
-def finite_rows(x: ArrayLike, name: str) -> Floats:
-    """Return finite rows (n, d)."""
-    checked = check_array(x, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0, input_name=name)
-    return refuse_infinite(checked, name)
 
 
 def refuse_infinite(x: Array, name: str) -> Array:

@@ -17,11 +17,8 @@ SHARE = 20
 class Kept(Protocol):
     """Something beside the run whose state, JSON values, is kept with it."""
 
-    def state(self) -> Any:
-        """Return the state."""
-
-    def restore(self, values: Any) -> None:
-        """Take it over."""
+    def state(self) -> Any: ...
+    def restore(self, values: Any) -> None: ...
 
 
 class Snapshots:
@@ -76,7 +73,6 @@ class Snapshots:
             self.every = max(self.every, SHARE * (self._last - now))
 
     def remove(self) -> None:
-        """Delete the file: the run is over."""
         self.path.unlink(missing_ok=True)
 
     def _write(self, env: BanditEnv | BanditVectorEnv, agent: AnyAgent, curve: RegretCurve) -> None:

@@ -41,7 +41,6 @@ class SparsityAgnosticLasso(Agent[Config]):
     """
 
     Config = Config
-
     plays = staticmethod(arms_with_features)
 
     def begin(self) -> None:
@@ -73,7 +72,6 @@ class SparsityAgnosticLasso(Agent[Config]):
         return self.refit_at - self.users
 
     def _room(self) -> int:
-        """Return how many users there is room for before ``_digest`` has work."""
         return min(self.frozen_rounds(), ROWS_A_BLOCK - len(self.features))
 
     def _digest(self) -> None:

@@ -47,7 +47,6 @@ class LinUCB(RidgeAgent[Config]):
         return 1 if self.config.growth == 1 else self.refit_at - self.users
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        """Learn from one user or from many, at once or when it is time."""
         if self.config.growth == 1:
             return super().update(context, action, feedback)
         self.forget()
@@ -58,16 +57,12 @@ class LinUCB(RidgeAgent[Config]):
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
-        """Whether the policy is ever frozen."""
         return "exact" if self.config.growth > 1 else ""
 
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
         """Learn from users by counts, who come before the policy changes."""
         x = self.features(contexts)[np.arange(len(contexts)), actions].astype(np.float64)
-        self.add(x, np.asarray(feedback, dtype=np.float64), counts)
-
-    def add(self, x: Array, y: Array, counts: Array) -> None:
-        """Add ``counts[i]`` times (x_i, y_i) to the moments; change the policy when it is time."""
+        y = np.asarray(feedback, dtype=np.float64)
         if not np.isfinite(y).all():
             raise ValueError(f"feedback must be finite; got {y[~np.isfinite(y)][0]!r}.")
         rows = np.column_stack([x, y])

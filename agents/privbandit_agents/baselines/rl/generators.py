@@ -30,7 +30,6 @@ class OwnGenerators:
             give_generators(*others)
 
     def keep(self) -> None:
-        """Take the states of the global generators for the agent's."""
         self.kept = generators()
 
 
@@ -43,7 +42,6 @@ def generators() -> tuple[Arrays, Values]:
 
 
 def give_generators(arrays: Arrays, values: Values) -> None:
-    """Set the states of the global generators."""
     import torch
 
     torch.set_rng_state(torch.from_numpy(arrays["torch"].copy()))

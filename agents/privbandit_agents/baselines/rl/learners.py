@@ -42,7 +42,11 @@ class StableBaseline(LearningAgent[RLSettings]):
     Config: ClassVar[type[RLSettings]] = RLSettings
 
     def begin(self) -> None:
-        stable_baselines3(self.name)
+        try:
+            import stable_baselines3
+        except ImportError as error:
+            raise ImportError(f"{self.name} needs stable-baselines3; run pip install 'privbandit[rl]'.") from error
+        self.algorithm = getattr(stable_baselines3, type(self).__name__)
         self.hyperparameters = hyperparameters(type(self).__name__, dataclasses.asdict(self.config))
         self.model: Any = None
         self.generators = OwnGenerators()
@@ -132,8 +136,7 @@ class StableBaseline(LearningAgent[RLSettings]):
         slots, widths = given.pop("n_envs"), list(given.pop("net_arch"))
         for name in PER_SLOT & given.keys():
             given[name] = max(1, given[name] * slots // env.num_envs)
-        algorithm = getattr(stable_baselines3(self.name), type(self).__name__)
-        model = algorithm(
+        model = self.algorithm(
             "MlpPolicy",
             env,
             gamma=0.0,
@@ -172,7 +175,6 @@ class StableBaseline(LearningAgent[RLSettings]):
         return arrays, values
 
     def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
-        """Build a model and bring it to a saved place."""
         self.played, self.model, self.generators = (None, None), None, OwnGenerators()
         if arrays:
             world = stand_in(self.observation_space, self.action_space, values["slots"])
@@ -206,12 +208,3 @@ class DQN(StableBaseline):
         """Return "" for arms with real contexts."""
         arms = not super().plays(observation_space, action_space) and isinstance(action_space, Discrete)
         return "" if arms else "arms with real contexts"
-
-
-def stable_baselines3(agent: str) -> Any:
-    """Import stable-baselines3, or say how to get it."""
-    try:
-        import stable_baselines3
-    except ImportError as error:
-        raise ImportError(f"{agent} needs stable-baselines3; run pip install 'privbandit[rl]'.") from error
-    return stable_baselines3

@@ -22,12 +22,17 @@ def model_state(model: Any) -> tuple[Arrays, Values]:
     arrays |= {f"shown.{name}": getattr(model, name).copy() for name in SHOWN if model._last_obs is not None}
     values: Values = {name: getattr(model, name) for name in COUNTERS if hasattr(model, name)}
     values["sampler"] = model.action_space.np_random.bit_generator.state
-    for parts, (inner_arrays, inner_values) in {
-        "optimizer": optimizer_state(model.policy.optimizer),
-        "buffer": buffer_state(getattr(model, "replay_buffer", None)),
-    }.items():
-        arrays |= {f"{parts}.{name}": array for name, array in inner_arrays.items()}
-        values[parts] = inner_values
+    # the optimiser's moments, as arrays, and its plain counters, under <parameter>.<name>
+    states = model.policy.optimizer.state_dict()["state"]
+    kept = {f"{i}.{key}": value for i, state in states.items() for key, value in state.items()}
+    arrays |= {f"optimizer.{name}": value.numpy().copy() for name, value in kept.items() if hasattr(value, "numpy")}
+    values["optimizer"] = {name: value for name, value in kept.items() if not hasattr(value, "numpy")}
+    # the filled part of the replay buffer, of algorithms that have one
+    values["buffer"] = {}
+    if (buffer := getattr(model, "replay_buffer", None)) is not None:
+        filled = len(buffer.rewards) if buffer.full else buffer.pos
+        arrays |= {f"buffer.{name}": getattr(buffer, name)[:filled] for name in BUFFER}
+        values["buffer"] = {"pos": buffer.pos, "full": buffer.full}
     return arrays, values
 
 
@@ -35,8 +40,10 @@ def give_state(model: Any, arrays: Arrays, values: Values) -> None:
     """Bring a model that was built alike to a saved place."""
     give(model.policy, inside("policy", arrays))
     give_optimizer(model.policy.optimizer, inside("optimizer", arrays), values["optimizer"])
+    for name, array in inside("buffer", arrays).items():
+        getattr(model.replay_buffer, name)[: len(array)] = array
     if values["buffer"]:
-        give_buffer(model.replay_buffer, inside("buffer", arrays), values["buffer"])
+        model.replay_buffer.pos, model.replay_buffer.full = values["buffer"]["pos"], values["buffer"]["full"]
     for name, array in inside("shown", arrays).items():
         setattr(model, name, array.copy())
     for name in COUNTERS:
@@ -57,13 +64,6 @@ def give(policy: "Module", parameters: Arrays) -> None:
     policy.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in parameters.items()})
 
 
-def optimizer_state(optimizer: "Optimizer") -> tuple[Arrays, Values]:
-    """Return an optimiser's moments, as arrays, and its plain counters, under ``<parameter>.<name>``."""
-    kept = {f"{i}.{key}": value for i, s in optimizer.state_dict()["state"].items() for key, value in s.items()}
-    arrays = {name: value.numpy().copy() for name, value in kept.items() if hasattr(value, "numpy")}
-    return arrays, {name: value for name, value in kept.items() if name not in arrays}
-
-
 def give_optimizer(optimizer: "Optimizer", arrays: Arrays, values: Values) -> None:
     """Set an optimiser's moments and counters."""
     import torch
@@ -74,18 +74,3 @@ def give_optimizer(optimizer: "Optimizer", arrays: Arrays, values: Values) -> No
         parameter, _, key = name.partition(".")
         moments.setdefault(int(parameter), {})[key] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
-
-
-def buffer_state(buffer: Any) -> tuple[Arrays, Values]:
-    """Return the filled part of a replay buffer; nothing for algorithms without one."""
-    if buffer is None:
-        return {}, {}
-    filled = len(buffer.rewards) if buffer.full else buffer.pos
-    return {name: getattr(buffer, name)[:filled] for name in BUFFER}, {"pos": buffer.pos, "full": buffer.full}
-
-
-def give_buffer(buffer: Any, arrays: Arrays, values: Values) -> None:
-    """Fill a replay buffer."""
-    for name, array in arrays.items():
-        getattr(buffer, name)[: len(array)] = array
-    buffer.pos, buffer.full = values["pos"], values["full"]

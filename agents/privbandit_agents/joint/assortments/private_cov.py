@@ -23,11 +23,6 @@ def gram_sensitivity(capacity: int, radius: float) -> float:
     return math.sqrt(2) * capacity * radius**2
 
 
-def published_sensitivity(capacity: int) -> float:
-    """Return sqrt(2 K) (Lemma S5), which overlooks that inner products of equal items do not vanish."""
-    return math.sqrt(2 * capacity)
-
-
 class PrivateCov:
     """Count the offered users' Gram matrices, and turn what the counter released into a positive definite V_t.
 

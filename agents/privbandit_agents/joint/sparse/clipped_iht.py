@@ -15,8 +15,8 @@ from privbandit_agents.base.arms import played, stacked_records
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, Open01, Positive
 from privbandit_agents.joint.settings import JointSettings
-from privbandit_agents.joint.sparse.clipping import Clip, Presumed, largest_of, passed
-from privbandit_agents.joint.sparse.estimate import best_by_support
+from privbandit_agents.joint.sparse.clipping import Presumed, largest_of, passed
+from privbandit_agents.joint.sparse.estimate import best_by_support, clipped
 from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 
@@ -98,23 +98,20 @@ class ClippedIHT(CentralAgent[Config, Array]):
         self.rng_noise = self.rng.spawn(1)[0]
         self.release = np.zeros((2, self.dim))
         self.residual_scale = float(config.reward_scale)
-        self.batch, self.users, self.length = 0, 0, self._first()
+        latest = max(1, (config.horizon or 20_000) // 4)
+        new = min(config.new, config.s, self.dim)
+        first = config.first or min(latest, self._presumed().users_needed(new, self._worthwhile()))
+        self.batch, self.users, self.length = 0, 0, first
         self.total, self.deviation = np.zeros(self.dim), 0.0
         self.restored()
 
     def restored(self) -> None:
-        """Choose the clip of the batch: a function of releases and public constants."""
-        self.clip = self._choose_clip()
-
-    def _choose_clip(self) -> Clip:
-        """Return the clip that lets the batch add as many coordinates as are detectable together."""
+        """Clip so that the batch adds as many coordinates as are detectable together; no data are read."""
         presumed = self._presumed()
-        room = min(self.config.new, self.config.s, self.dim - presumed.kept)
-        for new in range(room, 0, -1):
-            clip = presumed.best(self.length, new)
-            if presumed.kept == 0 or presumed.detectable(clip) < self._worthwhile():
-                return clip
-        return presumed.best(self.length, 0)
+        for new in range(min(self.config.new, self.config.s, self.dim - presumed.kept), -1, -1):
+            self.clip = presumed.best(self.length, new)
+            if presumed.kept == 0 or new == 0 or presumed.detectable(self.clip) < self._worthwhile():
+                return
 
     def select_action(self, context: Array) -> Action:
         """Return argmax x . theta, an arm at random before the first release."""
@@ -125,7 +122,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
         records = stacked_records(context, action, feedback, self.dim)
         released = None
         for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=USERS_A_BLOCK):
-            self._add(*sanitised(played(contexts, arms), rewards))
+            self._add(*clipped(played(contexts, arms), rewards, LIMIT, LIMIT))
             if self.users == self.length:
                 released = self.release = self._correct()
         return released
@@ -200,33 +197,17 @@ class ClippedIHT(CentralAgent[Config, Array]):
         return Gaussian.from_rho(self.rho * self.config.scale_share, CAP * self.residual_scale)
 
     def _presumed(self) -> Presumed:
-        rho = self.rho * (1 - self.config.scale_share)
-        kept = int(np.count_nonzero(self.release[1]))
-        scales = self.config.feature_scale, self.residual_scale
-        return Presumed(self.dim, *scales, rho, self.config.selection, kept)
-
-    def _first(self) -> int:
-        config = self.config
-        latest = max(1, (config.horizon or 20_000) // 4)
-        new = min(config.new, config.s, self.dim)
-        return config.first or min(latest, self._presumed().users_needed(new, self._worthwhile()))
+        config, kept = self.config, int(np.count_nonzero(self.release[1]))
+        rho = self.rho * (1 - config.scale_share)
+        return Presumed(self.dim, config.feature_scale, self.residual_scale, rho, config.selection, kept)
 
     def _worthwhile(self) -> float:
-        """Return the smallest coefficient worth a release."""
         return self.config.detect * self.config.reward_scale / self.config.feature_scale
 
     def _uncertainty(self) -> float:
         """Return the variance of x . (beta - theta) presumed from the releases; before the first, of the rewards."""
         known = float(self.release[1].sum() * self.config.feature_scale**2)
         return known or float(self.config.reward_scale**2)
-
-
-def sanitised(features: Array, rewards: Array) -> tuple[Array, Array]:
-    """Return features and rewards with entries in +-10^6; a record that is not finite becomes (0, 0)."""
-    bad = ~(np.isfinite(features).all(axis=-1) & np.isfinite(rewards))
-    x = np.clip(features, -LIMIT, LIMIT)
-    x[bad] = 0.0
-    return x, np.clip(np.where(bad, 0.0, rewards), -LIMIT, LIMIT)
 
 
 def whitened(x: Array, theta: Array, arms: int) -> Array:

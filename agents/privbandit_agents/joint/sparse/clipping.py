@@ -65,7 +65,6 @@ class Clip:
 
     @property
     def sensitivity(self) -> float:
-        """2 feature_limit residual_limit."""
         return 2 * self.feature_limit * self.residual_limit
 
 

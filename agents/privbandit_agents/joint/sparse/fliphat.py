@@ -66,7 +66,6 @@ class Config(JointSettings):
     selection: Open01 = 0.75
 
     def __post_init__(self) -> None:
-        """Check the settings, and that a rho is what they can keep."""
         super().__post_init__()
         if self.rho is not None and (self.composition, self.calibration) != ("zcdp", "correct"):
             raise ValueError(f"rho needs calibration correct and composition zcdp; give epsilon instead of {self.rho}.")
@@ -104,7 +103,6 @@ class FLIPHAT(CentralAgent[Config, Array]):
     plays = staticmethod(arms_with_features)
 
     def begin(self) -> None:
-        """Declare the budget and begin episode 0, of one user."""
         config, proven = self.config, self.config.calibration == "correct"
         self.dim = self.context_shape[1]
         self.ledger = config.ledger() if proven else Ledger(math.inf, config.delta)

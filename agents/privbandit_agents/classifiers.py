@@ -31,8 +31,6 @@ except ImportError as error:
 Randomness = int | np.random.Generator | np.random.RandomState | None
 ROWS_A_BLOCK = 2**15
 """Most rows that are scaled and reported at once."""
-FEATURES_A_BLOCK = 2**22
-"""Most features that are scaled at once."""
 
 
 class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -104,7 +102,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def parts(self, n: int) -> Iterator[slice]:
         """Yield rows in blocks, so that what is computed from them stays small."""
-        size = max(min(ROWS_A_BLOCK, FEATURES_A_BLOCK // self.n_features_in_), 1)
+        size = max(min(ROWS_A_BLOCK, 2**22 // self.n_features_in_), 1)  # no more than 2^22 features either
         return (slice(start, start + size) for start in range(0, n, size))
 
     def private_rows(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Array, Array]:
@@ -210,8 +208,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the likeliest class of each row, shape (n,)."""
-        likeliest: Array = self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return likeliest
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
 
 class AgentClassifier(LabelClassifier):

@@ -110,8 +110,7 @@ def check_wild_feedback(name: str, env_id: str, horizon: int, config: dict[str, 
 
 def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
     """A private agent states its guarantee, spends no more than it, and runs at epsilon 0.001, 1000 and infinity."""
-    env = environment(env_id, horizon)
-    agent = make(name, env, seed=5, **config)
+    agent = make(name, environment(env_id, horizon), seed=5, **config)
     if agent.guarantee.notion == "none":
         return
     assert isinstance(agent, LocalAgent | CentralAgent), "a private agent is a LocalAgent or a CentralAgent"

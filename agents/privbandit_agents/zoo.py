@@ -46,7 +46,9 @@ AGENTS: dict[str, Entry] = {
     "lints": ours("baselines.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)"),
     "sa-lasso": ours("baselines.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)"),
     "ucb-mnl": ours("baselines.optimistic_mnl:UCBMNL", "optimism for MNL assortments (Oh and Iyengar 2021)"),
-    "greedy-mnl": ours("baselines.mnl:GreedyMNL", "best estimate for assortments, refitted as users double"),
+    "greedy-mnl": ours(
+        "baselines.mnl:GreedyMNL", "best estimate for assortments, refitted as users double", growth=2.0
+    ),
     "ts-mnl": ours("baselines.optimistic_mnl:TSMNL", "Thompson sampling for MNL assortments (Oh and Iyengar 2019)"),
     "tree-public": ours("baselines.tree:TreeClassifier", "decision tree on the public data only", learn_from="public"),
     "tree-all": ours("baselines.tree:TreeClassifier", "decision tree on public and all users' data"),

@@ -7,10 +7,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_with_features, next_change
-from privbandit_agents.base.arms import played, stacked_records
+from privbandit_agents.base.arms import Floats, played, stacked_records
 from privbandit_agents.base.rows import Rows, blocks
 from privbandit_agents.base.settings import Growth, Positive, Settings
 
@@ -91,13 +90,8 @@ class SparsityAgnosticLasso(Agent[Config]):
 
 
 def lasso(
-    gram: NDArray[np.float64],
-    moment: NDArray[np.float64],
-    penalty: float,
-    start: NDArray[np.float64],
-    tolerance: float = 1e-7,
-    sweeps: int = 1000,
-) -> NDArray[np.float64]:
+    gram: Floats, moment: Floats, penalty: float, start: Floats, tolerance: float = 1e-7, sweeps: int = 1000
+) -> Floats:
     """Minimise beta' gram beta - 2 moment . beta + penalty |beta|_1 by coordinate descent on a growing active set.
 
     Args:

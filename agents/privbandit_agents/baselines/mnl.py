@@ -74,17 +74,10 @@ class MNLAgent(Agent[M]):
         self.refit_at = next_change(t, self.config.growth)
 
 
-@dataclass(frozen=True)
-class GreedySettings(MNLSettings):
-    """Settings of the greedy agent: it refits at doubling times."""
-
-    growth: Growth = 2.0
-
-
-class GreedyMNL(MNLAgent[GreedySettings]):
+class GreedyMNL(MNLAgent[MNLSettings]):
     """Offer the best assortment for the utilities x . theta."""
 
-    Config = GreedySettings
+    Config = MNLSettings
 
     def utilities(self, context: Array) -> Array:
         estimates: Array = context[..., :-1] @ self.theta

@@ -1,7 +1,6 @@
 """What ``privbandit list`` prints."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import gymnasium as gym
 from rich.padding import Padding
@@ -27,16 +26,12 @@ def agent_lines() -> Lines:
     yield Text("Agents\n", style="bold underline")
     envs = {short(id): gym.make(id) for id in ENV_IDS}
     for name, entry in AGENTS.items():
-        yield from item(name, entry.summary, agent_facts(name, envs))
-
-
-def agent_facts(name: str, envs: Mapping[str, gym.Env[Any, Any]]) -> dict[str, str]:
-    """Return an agent's settings and what it plays, or what is missing to load it."""
-    try:
-        played = [env_name for env_name, env in envs.items() if can_play(name, env)]
-        return {"settings": as_text(agent_defaults(name)) or "none", "plays": ", ".join(played)}
-    except ImportError as error:
-        return {"missing": missing_module(error)}
+        try:
+            played = [env_name for env_name, env in envs.items() if can_play(name, env)]
+            facts = {"settings": as_text(agent_defaults(name)) or "none", "plays": ", ".join(played)}
+        except ImportError as error:
+            facts = {"missing": missing_module(error)}
+        yield from item(name, entry.summary, facts)
 
 
 def experiment_lines() -> Lines:

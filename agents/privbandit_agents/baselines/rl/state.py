@@ -1,6 +1,10 @@
-"""All that a model of stable-baselines3 goes on from: networks, optimiser and replay buffer."""
+"""All that a model of stable-baselines3 goes on from: networks, optimiser, replay buffer, and global generators."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.state import inside
@@ -16,7 +20,7 @@ SHOWN = ("_last_obs", "_last_episode_starts")
 BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 
 
-def model_state(model: Any) -> tuple[Arrays, Values]:
+def state_of(model: Any) -> tuple[Arrays, Values]:
     """Return (arrays, JSON values) from which ``give_state`` brings another model to the same place."""
     arrays = {f"policy.{name}": array for name, array in parameters_of(model.policy).items()}
     arrays |= {f"shown.{name}": getattr(model, name).copy() for name in SHOWN if model._last_obs is not None}
@@ -74,3 +78,56 @@ def give_optimizer(optimizer: "Optimizer", arrays: Arrays, values: Values) -> No
         parameter, _, key = name.partition(".")
         moments.setdefault(int(parameter), {})[key] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+
+
+class Generators:
+    """The states that the global generators of numpy and torch have for one agent.
+
+    stable-baselines3 draws from the global generators, so an agent brings its own and takes them away again.
+    """
+
+    def __init__(self) -> None:
+        self.kept: tuple[Arrays, Values] | None = None
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Make the agent's generators the global ones, if it has any yet; keep them, and put back the others."""
+        others = generators()
+        if self.kept is not None:
+            give_generators(*self.kept)
+        try:
+            yield
+            self.keep()
+        finally:
+            give_generators(*others)
+
+    def keep(self) -> None:
+        self.kept = generators()
+
+
+def generators() -> tuple[Arrays, Values]:
+    """Return the states of the global generators."""
+    import torch
+
+    _, key, pos, has_gauss, cached = np.random.get_state()  # noqa: NPY002 (stable-baselines3 draws from it)
+    return {"torch": torch.get_rng_state().numpy().copy(), "numpy": key}, {"rest": [pos, has_gauss, cached]}  # type: ignore[dict-item]
+
+
+def give_generators(arrays: Arrays, values: Values) -> None:
+    import torch
+
+    torch.set_rng_state(torch.from_numpy(arrays["torch"].copy()))
+    np.random.set_state(("MT19937", arrays["numpy"], *values["rest"]))  # noqa: NPY002
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Let torch use one thread: small networks gain nothing from more, and sums stay in one order."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -27,9 +27,6 @@ from privbandit_agents.privacy.accounting.ledger import Ledger, zcdp
 from privbandit_agents.privacy.contributions.choices import sanitise
 from privbandit_agents.privacy.mechanisms.objective import Method, ObjectivePerturbation, UserLoss
 
-USERS_A_BLOCK = 256
-"""Users laid out at once, so that they stay in cache."""
-
 
 @dataclass(frozen=True)
 class Config(DPMNLSettings):
@@ -128,7 +125,7 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
             message = f"{self.name} ends after its horizon of {self.horizon} users; make it with a longer one."
             raise RuntimeError(message)
         released, failure = None, None
-        for contexts, sets, bought in blocks(self.frozen_rounds, *records, most=USERS_A_BLOCK):
+        for contexts, sets, bought in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache
             # sanitise, then count and keep (lines 6 and 14)
             laid_out = lay_out(contexts, sets, bought, self.capacity)
             features, items = sanitise(laid_out.features, laid_out.bought, self.radius)

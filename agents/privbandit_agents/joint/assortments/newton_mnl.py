@@ -21,9 +21,6 @@ from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_envs.validate import numbers
 
-USERS_A_BLOCK = 512
-"""Users whose sets are chosen at once, so that their contexts stay in cache."""
-
 
 def check_box(*, box: tuple[float, float]) -> None:
     """Raise ValueError unless a box is (low, high)."""
@@ -152,7 +149,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
         return released
 
     def frozen_rounds(self) -> int:
-        return min(self.length - len(self.choices), USERS_A_BLOCK)
+        return min(self.length - len(self.choices), 512)  # the contexts of so many stay in cache
 
     def mechanisms(self) -> tuple[Gaussian, Gaussian, int]:
         """Return what releases gradients and Hessians in this batch, and how often."""

@@ -64,8 +64,7 @@ class PrivateCov:
         """Return lambda: eigenvalues of the last release's noise exceed it with probability 1/T^2 at most."""
         beta = min(1 / self.counter.horizon**2, 0.5)
         if self.published:
-            levels = self.counter.horizon.bit_length()
-            return self.counter.scale * math.sqrt(levels) * lemma_s6(self.dim, beta)
+            return self.counter.scale * math.sqrt(self.counter.horizon.bit_length()) * lemma_s6(self.dim, beta)
         return eigenvalue_bound(self.counter.standard_deviation(self.counter.t), self.dim, beta)
 
     def matrix(self) -> Array:

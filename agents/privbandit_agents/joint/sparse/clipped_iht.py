@@ -22,8 +22,6 @@ from privbandit_agents.privacy.mechanisms.additive import Gaussian
 
 CAP = 3.0
 """Absolute residuals are averaged up to so many presumed scales."""
-USERS_A_BLOCK = 64
-"""Users whose contributions are formed at once, so that they stay in cache."""
 BIAS = 0.09
 """Share of the prior variance that a release leaves, since clipping and greedy play are accounted for roughly."""
 
@@ -114,14 +112,13 @@ class ClippedIHT(CentralAgent[Config, Array]):
                 return
 
     def select_action(self, context: Array) -> Action:
-        """Return argmax x . theta, an arm at random before the first release."""
         return best_by_support(context, self.release[0], n_arms(self.action_space), self.rng)
 
     def curate(self, context: Array, action: Action, feedback: Feedback) -> Array | None:
         """Add up clipped contributions; release a new theta when the batch is full."""
         records = stacked_records(context, action, feedback, self.dim)
         released = None
-        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=USERS_A_BLOCK):
+        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=64):  # so many stay in cache
             self._add(*clipped(played(contexts, arms), rewards, LIMIT, LIMIT))
             if self.users == self.length:
                 released = self.release = self._correct()
@@ -216,6 +213,5 @@ def whitened(x: Array, theta: Array, arms: int) -> Array:
     Greedy play picks the largest of K along u, which a step would overshoot by the factor m (2.7 for ten arms).
     """
     direction = theta / np.linalg.norm(theta)
-    excess = (1 - 1 / largest_of(arms)) * np.vecdot(x, direction)
-    shrunk: Array = x - excess[:, None] * direction
+    shrunk: Array = x - ((1 - 1 / largest_of(arms)) * np.vecdot(x, direction))[:, None] * direction
     return shrunk

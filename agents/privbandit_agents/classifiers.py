@@ -31,8 +31,6 @@ except ImportError as error:
 Randomness = int | np.random.Generator | np.random.RandomState | None
 ROWS_A_BLOCK = 2**15
 """Most rows that are scaled and reported at once."""
-FEATURES_A_BLOCK = 2**22
-"""Most features that are scaled at once."""
 
 
 class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -69,11 +67,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the agent's name and its settings."""
 
     def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None,
-        X_public: ArrayLike | None = None,
-        y_public: ArrayLike | None = None,
+        self, X: ArrayLike, y: ArrayLike | None, X_public: ArrayLike | None = None, y_public: ArrayLike | None = None
     ) -> Self:
         """Learn from private rows X (n, d), y (n,) and public rows X_public (n_Q, d), y_public (n_Q,).
 
@@ -85,7 +79,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         private, labels = self.private_rows(X, y)
         if (X_public is None) != (y_public is None):
             raise ValueError("X_public and y_public must be given together; one is None.")
-        known = np.zeros((0, self.n_features_in_)) if X_public is None else finite_rows(X_public, "X_public")
+        known, rows = np.zeros((0, self.n_features_in_)), {"ensure_all_finite": False, "ensure_min_samples": 0}
+        if X_public is not None:
+            known = refuse_infinite(check_array(X_public, dtype=np.float64, input_name="X_public", **rows), "X_public")
         answers = labels[:0] if y_public is None else column_or_1d(y_public)
         check_consistent_length(known, answers)
         if known.shape[1] != self.n_features_in_:
@@ -106,7 +102,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def parts(self, n: int) -> Iterator[slice]:
         """Yield rows in blocks, so that what is computed from them stays small."""
-        size = max(min(ROWS_A_BLOCK, FEATURES_A_BLOCK // self.n_features_in_), 1)
+        size = max(min(ROWS_A_BLOCK, 2**22 // self.n_features_in_), 1)  # no more than 2^22 features either
         return (slice(start, start + size) for start in range(0, n, size))
 
     def private_rows(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Array, Array]:
@@ -121,7 +117,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             private = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False)
             labels = column_or_1d(y, warn=True)
         except (ValueError, OverflowError) as error:
-            raise ValueError(unquoted(str(error))) from None
+            shown = re.split(r"[:'\"\[\n]", str(error))[0].rstrip()  # up to where it may quote raw data
+            hidden = "" if shown == str(error) else " (the rest is not shown: it may be raw data)."
+            raise ValueError(shown + hidden) from None
         check_consistent_length(private, labels)
         return private, labels
 
@@ -189,9 +187,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         allowed, name = self.agent_.postprocessing, self.agent_.name
         if strange := sorted(settings.keys() - allowed):
-            raise ValueError(
-                f"{strange[0]} needs another fit; {name} changes {sorted(allowed) or 'nothing'} without one."
-            )
+            free = sorted(allowed) or "nothing"
+            raise ValueError(f"{strange[0]} needs another fit; {name} changes {free} without one.")
         other = copy.copy(self)
         other.agent_ = copy.copy(self.agent_)
         other.agent_.reprocess(dataclasses.replace(self.agent_.config, **settings))
@@ -212,8 +209,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> Array:
         """Return the likeliest class of each row, shape (n,)."""
         best = self.predict_proba(X).argmax(axis=1)
-        likeliest: Array = self.classes_[best]
-        return likeliest
+        return np.asarray(self.classes_[best])
 
 
 class AgentClassifier(LabelClassifier):
@@ -294,12 +290,6 @@ class LPCTClassifier(LabelClassifier):
         self.set_params(**settings)
 
 
-def unquoted(message: str) -> str:
-    """Return an error's message up to where it may quote raw data."""
-    shown = re.split(r"[:'\"\[\n]", message)[0].rstrip()
-    return message if shown == message else f"{shown} (the rest is not shown: it may be raw data)."
-
-
 def looked_up(classes: Array, labels: Array) -> Labels:
     """Return the number of every label among classes of any type, -1 for one that is none."""
     numbers: dict[object, int] = {label: number for number, label in enumerate(classes.tolist())}
@@ -311,12 +301,6 @@ def looked_up(classes: Array, labels: Array) -> Labels:
             return -1
 
     return np.array([number_of(label) for label in labels.tolist()], np.int64)
-
-
-def finite_rows(x: ArrayLike, name: str) -> Floats:
-    """Return finite rows (n, d)."""
-    checked = check_array(x, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0, input_name=name)
-    return refuse_infinite(checked, name)
 
 
 def refuse_infinite(x: Array, name: str) -> Array:

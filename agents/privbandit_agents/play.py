@@ -96,15 +96,10 @@ def play(
     else:
         play_steps(env, agent, horizon, curve, seed)
     seconds = time.perf_counter() - started + (snapshots.seconds_before if snapshots else 0.0)
+    counts = "counts, normal" if agent.by_counts == "normal" else "counts"
     errors = curve.notes.get("mad"), curve.notes.get("mse")
-    return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation(agent, curve), *errors)
-
-
-def simulation(agent: AnyAgent, curve: RegretCurve) -> str:
-    """Return how users were simulated, as ``Result.simulation`` says it."""
-    if not curve.counted:
-        return "users"
-    return "counts, normal" if agent.by_counts == "normal" else "counts"
+    simulation = counts if curve.counted else "users"
+    return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation, *errors)
 
 
 def play_steps(env: gym.Env[Any, Any], agent: AnyAgent, horizon: int, curve: RegretCurve, seed: int | None) -> None:
@@ -136,8 +131,7 @@ def play_blocks(
     recorded = RecordRegret(env, curve)
     largest = max(64, BLOCK_BYTES // context.nbytes)
     by_counts = by_counts and env.support is not None
-    left = horizon - curve.users
-    noted = curve.passed
+    left, noted = horizon - curve.users, curve.passed
     while left:
         frozen = min(agent.frozen_rounds(), left)
         if by_counts and (many := min(frozen, curve.to_next)) >= FEWEST_COUNTED:
@@ -167,7 +161,6 @@ def play_blocks(
 
 
 def serve_counts(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, n: int) -> None:
-    """Serve n users by counts."""
     assert env.support is not None
     contexts = env.support.contexts
     rows, actions, counts = agent.select_counts(contexts, env.draw_counts(n))
@@ -179,11 +172,10 @@ def serve_counts(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, n: int) ->
 def note_errors(env: BanditEnv, agent: AnyAgent, curve: RegretCurve) -> None:
     """Note how far the agent's predictions are from the mean rewards of all contexts and arms."""
     assert env.support is not None
-    predicted = agent.predict(env.support.contexts)
-    if predicted is None:
+    contexts = env.support.contexts
+    if (predicted := agent.predict(contexts)) is None:
         return
     arms = np.arange(predicted.shape[1])
-    contexts = env.support.contexts
     true = np.stack([env.problem.expected_reward(contexts, np.full(len(contexts), arm)) for arm in arms], axis=1)
     error = env.support.probabilities @ np.abs(predicted - true) / len(arms)
     squared = env.support.probabilities @ (predicted - true) ** 2 / len(arms)

@@ -66,12 +66,10 @@ def make(name: str, env: AnyEnv, *, seed: int | None = None, **config: Any) -> A
     settings = settings_of(name, config)
     if needs := agent_class.plays(*spaces):
         raise ValueError(f"{name} plays {needs}; got contexts of shape {spaces[0].shape} and {spaces[1]} actions.")
-    if agent_class.uses_public_data:
-        if (public := public_data(env)) is None:
-            raise ValueError(f"{name} learns from public data; the environment has public_data = None.")
-        agent = agent_class(*spaces, settings, generator(seed), public)
-    else:
-        agent = agent_class(*spaces, settings, generator(seed))
+    public = (public_data(env),) if agent_class.uses_public_data else ()
+    if public == (None,):
+        raise ValueError(f"{name} learns from public data; the environment has public_data = None.")
+    agent = agent_class(*spaces, settings, generator(seed), *public)
     agent.name = name
     return agent
 
@@ -89,9 +87,8 @@ def settings_of(name: str, config: Mapping[str, Any]) -> Any:
     known = field_names(config_class)
     for key in config:
         if key not in known:
-            raise TypeError(
-                f"{name} has no setting {key!r}{did_you_mean(key, known)}; it has {', '.join(known) or 'none'}."
-            )
+            found = f"{name} has no setting {key!r}{did_you_mean(key, known)}"
+            raise TypeError(f"{found}; it has {', '.join(known) or 'none'}.")
     return config_class(**{**entry.defaults, **config})
 
 

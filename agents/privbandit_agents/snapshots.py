@@ -17,11 +17,8 @@ SHARE = 20
 class Kept(Protocol):
     """Something beside the run whose state, JSON values, is kept with it."""
 
-    def state(self) -> Any:
-        """Return the state."""
-
-    def restore(self, values: Any) -> None:
-        """Take it over."""
+    def state(self) -> Any: ...
+    def restore(self, values: Any) -> None: ...
 
 
 class Snapshots:
@@ -70,21 +67,18 @@ class Snapshots:
     def offer(self, env: AnyEnv, agent: AnyAgent, curve: RegretCurve) -> None:
         """Write a snapshot if the last one is old enough; call it between two rounds."""
         now = time.perf_counter()
-        if now - self._last >= self.every and isinstance(env, BanditEnv | BanditVectorEnv):
-            self._write(env, agent, curve)
-            self._last = time.perf_counter()
-            self.every = max(self.every, SHARE * (self._last - now))
-
-    def remove(self) -> None:
-        """Delete the file: the run is over."""
-        self.path.unlink(missing_ok=True)
-
-    def _write(self, env: BanditEnv | BanditVectorEnv, agent: AnyAgent, curve: RegretCurve) -> None:
+        if now - self._last < self.every or not isinstance(env, BanditEnv | BanditVectorEnv):
+            return
         arrays, values = agent.state()
         seconds = self.seconds_before + time.perf_counter() - self._started
         run = {"label": self.label, "agent": values, "env": env.bookmark(), "curve": curve.state(), "seconds": seconds}
         beside = None if self.beside is None else self.beside.state()
         state.write(self.path, arrays, {**run, "beside": beside}, secret=True)
+        self._last = time.perf_counter()
+        self.every = max(self.every, SHARE * (self._last - now))
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
 
     def _read(self) -> tuple[state.Arrays, dict[str, Any]] | None:
         try:

@@ -22,6 +22,8 @@ from privbandit_agents.registry import find, make
 from privbandit_agents.saving import load, save
 
 HORIZON = 300
+Check = Callable[[str, str, int, dict[str, Any]], None]
+Parts = tuple[dict[str, Any], dict[str, Any]]
 
 
 def check_agent(name: str, env_id: str, horizon: int = HORIZON, **config: Any) -> None:
@@ -108,8 +110,7 @@ def check_wild_feedback(name: str, env_id: str, horizon: int, config: dict[str, 
 
 def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
     """A private agent states its guarantee, spends no more than it, and runs at epsilon 0.001, 1000 and infinity."""
-    env = environment(env_id, horizon)
-    agent = make(name, env, seed=5, **config)
+    agent = make(name, environment(env_id, horizon), seed=5, **config)
     if agent.guarantee.notion == "none":
         return
     assert isinstance(agent, LocalAgent | CentralAgent), "a private agent is a LocalAgent or a CentralAgent"
@@ -126,8 +127,7 @@ def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
 def check_local(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
     """The server of a LocalAgent sees reports alone: they decide everything, and making one changes nothing else."""
     env = environment(env_id, horizon)
-    agents = [make(name, env, seed=6, **config) for _ in range(2)]
-    agent, other = agents
+    agent, other = (make(name, env, seed=6, **config) for _ in range(2))
     if not isinstance(agent, LocalAgent) or not isinstance(other, LocalAgent):
         return
     env.reset(seed=6)
@@ -163,7 +163,7 @@ def check_central(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
     assert same, "actions depend on more than the release"
 
 
-CHECKS: tuple[Callable[[str, str, int, dict[str, Any]], None], ...] = (
+CHECKS: tuple[Check, ...] = (
     check_seeds,
     check_actions,
     check_frozen,
@@ -173,28 +173,20 @@ CHECKS: tuple[Callable[[str, str, int, dict[str, Any]], None], ...] = (
     check_local,
     check_central,
 )
-
-
 LEARNER_CHECKS = (check_seeds, check_actions)
 """Checks for agents that own their loop."""
 
 
-def checks_for(name: str) -> tuple[Callable[[str, str, int, dict[str, Any]], None], ...]:
-    """Return the checks that apply to an agent."""
+def checks_for(name: str) -> tuple[Check, ...]:
     return LEARNER_CHECKS if issubclass(find(name).load(), LearningAgent) else CHECKS
 
 
 def environment(env_id: str, horizon: int) -> Any:
-    """Return the bare environment."""
     return gym.make(env_id, horizon=2 * horizon).unwrapped
 
 
 def run(
-    name: str,
-    env_id: str,
-    horizon: int,
-    config: dict[str, Any],
-    wrapper: Callable[[Any], Any] = lambda env: env,
+    name: str, env_id: str, horizon: int, config: dict[str, Any], wrapper: Callable[[Any], Any] = lambda env: env
 ) -> tuple[Result, AnyAgent]:
     """Play once: (result, the agent afterwards)."""
     env = wrapper(environment(env_id, horizon))
@@ -203,7 +195,6 @@ def run(
 
 
 def go_on(env: Any, agent: AnyAgent, context: Any, rounds: int) -> Any:
-    """Play further steps; return the next context."""
     for _ in range(rounds):
         action = agent.select_action(context)
         following, _, _, _, info = env.step(action)
@@ -212,19 +203,18 @@ def go_on(env: Any, agent: AnyAgent, context: Any, rounds: int) -> Any:
     return context
 
 
-def without_generators(agent: AnyAgent) -> tuple[dict[str, Any], dict[str, Any]]:
+def without_generators(agent: AnyAgent) -> Parts:
     """Return the state without the generators."""
     arrays, values = agent.state()
     kept = {key: value for key, value in values.items() if not (isinstance(value, dict) and "bit_generator" in value)}
     return {key: array.copy() for key, array in arrays.items()}, kept
 
 
-def same_parts(one: tuple[dict[str, Any], dict[str, Any]], other: tuple[dict[str, Any], dict[str, Any]]) -> bool:
+def same_parts(one: Parts, other: Parts) -> bool:
     """Return whether two (arrays, values) agree bit for bit."""
     equal = all(np.array_equal(one[0][key], other[0][key], equal_nan=True) for key in one[0])
     return one[0].keys() == other[0].keys() and one[1] == other[1] and equal
 
 
 def same_state(one: AnyAgent, other: AnyAgent) -> bool:
-    """Return whether two agents have the same state, bit for bit."""
     return same_parts(one.state(), other.state())

@@ -40,7 +40,6 @@ class RefittingLabelAgent(LabelAgent[R]):
     """
 
     def begin(self) -> None:
-        """Plan the first refit; the public rows are learned by the subclass."""
         super().begin()
         self.users = 0
         self.next_fit = self.schedule()
@@ -58,7 +57,6 @@ class RefittingLabelAgent(LabelAgent[R]):
         """Let the predictions reflect all that was learnt."""
 
     def select_action(self, context: Array) -> Action:
-        """Return the best guess, or explore."""
         return self.explored(self.guess(self.rows(context)), context, self.rng)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
@@ -95,7 +93,6 @@ class RefittingLabelAgent(LabelAgent[R]):
             self.users += len(labels)
 
     def conclude(self) -> None:
-        """Refit, and plan the next time."""
         self.fit()
         self.next_fit = self.schedule()
 

@@ -49,7 +49,6 @@ class Histogram(RefittingLabelAgent[Config]):
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Return "" for classification in the unit cube."""
         return super().plays(observation_space, action_space) or in_unit_cube(observation_space)
 
     def guess(self, contexts: Array) -> Labels:
@@ -65,8 +64,7 @@ class Histogram(RefittingLabelAgent[Config]):
         for depth in range(self.config.depth + 1):
             counts = self.counts.reshape(2**depth, -1, self.n_labels).sum(axis=1)
             majority = np.repeat(majority, len(counts) // len(majority))
-            best = counts.max(axis=1, keepdims=True)
-            alone = np.count_nonzero(counts == best, axis=1) == 1
+            alone = np.count_nonzero(counts == counts.max(axis=1, keepdims=True), axis=1) == 1
             majority = np.where(alone, counts.argmax(axis=1), majority)
         self.majority = majority
 

@@ -7,10 +7,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_with_features, next_change
-from privbandit_agents.base.arms import played, stacked_records
+from privbandit_agents.base.arms import Floats, played, stacked_records
 from privbandit_agents.base.rows import Rows, blocks
 from privbandit_agents.base.settings import Growth, Positive, Settings
 
@@ -41,7 +40,6 @@ class SparsityAgnosticLasso(Agent[Config]):
     """
 
     Config = Config
-
     plays = staticmethod(arms_with_features)
 
     def begin(self) -> None:
@@ -73,7 +71,6 @@ class SparsityAgnosticLasso(Agent[Config]):
         return self.refit_at - self.users
 
     def _room(self) -> int:
-        """Return how many users there is room for before ``_digest`` has work."""
         return min(self.frozen_rounds(), ROWS_A_BLOCK - len(self.features))
 
     def _digest(self) -> None:
@@ -93,13 +90,8 @@ class SparsityAgnosticLasso(Agent[Config]):
 
 
 def lasso(
-    gram: NDArray[np.float64],
-    moment: NDArray[np.float64],
-    penalty: float,
-    start: NDArray[np.float64],
-    tolerance: float = 1e-7,
-    sweeps: int = 1000,
-) -> NDArray[np.float64]:
+    gram: Floats, moment: Floats, penalty: float, start: Floats, tolerance: float = 1e-7, sweeps: int = 1000
+) -> Floats:
     """Minimise beta' gram beta - 2 moment . beta + penalty |beta|_1 by coordinate descent on a growing active set.
 
     Args:

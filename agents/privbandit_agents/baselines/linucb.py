@@ -15,8 +15,6 @@ from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import AtLeast, NonNegative
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
-USERS_A_BLOCK = 256
-
 
 @dataclass(frozen=True)
 class Config(RidgeSettings):
@@ -47,31 +45,25 @@ class LinUCB(RidgeAgent[Config]):
         return 1 if self.config.growth == 1 else self.refit_at - self.users
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        """Learn from one user or from many, at once or when it is time."""
         if self.config.growth == 1:
             return super().update(context, action, feedback)
         self.forget()
         records = context.reshape(-1, *self.context_shape), np.atleast_1d(action), np.atleast_1d(feedback)
-        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=USERS_A_BLOCK):
+        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache
             self.update_counts(contexts, arms, rewards, np.ones(len(rewards), np.int64))
         return None
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
-        """Whether the policy is ever frozen."""
         return "exact" if self.config.growth > 1 else ""
 
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
         """Learn from users by counts, who come before the policy changes."""
         x = self.features(contexts)[np.arange(len(contexts)), actions].astype(np.float64)
-        self.add(x, np.asarray(feedback, dtype=np.float64), counts)
-
-    def add(self, x: Array, y: Array, counts: Array) -> None:
-        """Add ``counts[i]`` times (x_i, y_i) to the moments; change the policy when it is time."""
+        y = np.asarray(feedback, dtype=np.float64)
         if not np.isfinite(y).all():
             raise ValueError(f"feedback must be finite; got {y[~np.isfinite(y)][0]!r}.")
-        rows = np.column_stack([x, y])
-        each = x[:, :, None] * (counts[:, None] * rows)[:, None, :]
+        each = x[:, :, None] * (counts[:, None] * np.column_stack([x, y]))[:, None, :]
         self.moments = np.add.reduce(np.concatenate([self.moments[None], each]), axis=0)
         self.users += int(counts.sum())
         if self.users == self.refit_at:

@@ -4,7 +4,6 @@ As implemented in scikit-learn: Fabian Pedregosa et al., "Scikit-learn: Machine 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -51,7 +50,11 @@ class LogisticPublic(PublicLabelAgent[Config]):
 
     def fit(self, x: Floats, y: Labels) -> None:
         """Fit standardised rows; of two labels the first one has the score 0."""
-        model = logistic_regression()(C=self.config.inverse_ridge, max_iter=1000).fit(x, y)
+        try:
+            from sklearn.linear_model import LogisticRegression
+        except ImportError as error:
+            raise ImportError("logistic regression needs scikit-learn; run pip install 'privbandit[data]'.") from error
+        model = LogisticRegression(C=self.config.inverse_ridge, max_iter=1000).fit(x, y)
         rows = slice(1, None) if len(self.known) == 2 else slice(None)
         self.weights[rows], self.offsets[rows] = model.coef_, model.intercept_
 
@@ -62,12 +65,3 @@ class LogisticPublic(PublicLabelAgent[Config]):
         chances = np.zeros((len(scores), self.n_labels))
         chances[:, self.known] = likely / likely.sum(axis=1, keepdims=True)
         return chances
-
-
-def logistic_regression() -> Any:
-    """Import scikit-learn's class, or say how to get it."""
-    try:
-        from sklearn.linear_model import LogisticRegression
-    except ImportError as error:
-        raise ImportError("logistic regression needs scikit-learn; run pip install 'privbandit[data]'.") from error
-    return LogisticRegression

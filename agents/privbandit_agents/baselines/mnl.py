@@ -1,6 +1,5 @@
-"""What non-private agents for multinomial-logit assortments share: explore, keep every choice, refit now and then."""
+"""Non-private agents for multinomial-logit assortments: explore, keep every choice, refit now and then; greedy play."""
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TypeVar
@@ -8,10 +7,9 @@ from typing import TypeVar
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback, assortments, next_change
-from privbandit_agents.base.arms import optimistic_scorer
 from privbandit_agents.base.choices import Choices, best_sets, random_sets, sizes, stacked_records
 from privbandit_agents.base.rows import blocks
-from privbandit_agents.base.settings import Count, Growth, NonNegative, Positive, Settings
+from privbandit_agents.base.settings import Count, Growth, Positive, Settings
 
 
 @dataclass(frozen=True)
@@ -29,19 +27,7 @@ class MNLSettings(Settings):
     growth: Growth = 1.1
 
 
-@dataclass(frozen=True)
-class WidthSettings(MNLSettings):
-    """Settings of those with a confidence width.
-
-    Attributes:
-        bonus_scale: c in the width alpha_t = c sqrt(d/2 ln(1 + t/d) + ln t), >= 0; the theory has 1/(2 kappa).
-    """
-
-    bonus_scale: NonNegative = 0.1
-
-
 M = TypeVar("M", bound=MNLSettings)
-W = TypeVar("W", bound=WidthSettings)
 
 
 class MNLAgent(Agent[M]):
@@ -66,13 +52,11 @@ class MNLAgent(Agent[M]):
         """Return the utilities to choose by, of one user or n, shape (..., N)."""
 
     def select_action(self, context: Array) -> Array:
-        """Return the assortment that is best for the utilities; a random one while exploring."""
         if len(self.choices) < self.config.exploration_rounds:
             return random_sets(self.rng, context, self.capacity)
         return best_sets(context, self.utilities(context), self.capacity)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        """Keep what was offered and bought; refit when it is time."""
         for block in blocks(self.frozen_rounds, *stacked_records(context, action, feedback, self.context_shape)):
             self.choices.append(*block)
             if len(self.choices) == self.refit_at:
@@ -90,15 +74,11 @@ class MNLAgent(Agent[M]):
         self.refit_at = next_change(t, self.config.growth)
 
 
-class WidthAgent(MNLAgent[W]):
-    """An agent with a confidence width: ``scorer`` is [alpha_t V^(-1/2) | theta]."""
+class GreedyMNL(MNLAgent[MNLSettings]):
+    """Offer the best assortment for the utilities x . theta."""
 
-    def begin(self) -> None:
-        super().begin()
-        self.scorer = np.zeros((self.dim, self.dim + 1))
+    Config = MNLSettings
 
-    def refit(self) -> None:
-        super().refit()
-        t = len(self.choices)
-        alpha = self.config.bonus_scale * math.sqrt(self.dim / 2 * math.log(1 + t / self.dim) + math.log(t))
-        self.scorer = optimistic_scorer(self.gram, self.theta, alpha)
+    def utilities(self, context: Array) -> Array:
+        estimates: Array = context[..., :-1] @ self.theta
+        return estimates

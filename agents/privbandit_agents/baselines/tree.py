@@ -5,7 +5,7 @@ implemented in scikit-learn.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -50,7 +50,6 @@ class TreeClassifier(RefittingLabelAgent[Config]):
         self.fit()
 
     def guess(self, contexts: Array) -> Labels:
-        """Return the majority label of each context's leaf."""
         labels: Labels = self.leaf_labels[self.tree.apply(contexts.astype(np.float32))]
         return labels
 
@@ -65,20 +64,13 @@ class TreeClassifier(RefittingLabelAgent[Config]):
 
     def restored(self) -> None:
         """Grow the tree again from the rows it was grown from."""
+        try:
+            from sklearn.tree import DecisionTreeClassifier
+        except ImportError as error:
+            raise ImportError("decision trees need scikit-learn; run pip install 'privbandit[data]'.") from error
         x, y, weight = (rows.view()[: self.fitted_rows] for rows in (self.x, self.y, self.weight))
-        classifier = decision_tree_classifier()(
-            max_depth=self.config.max_depth,
-            min_samples_leaf=self.config.min_samples_leaf,
-            random_state=self.tree_seed,
+        classifier = DecisionTreeClassifier(
+            max_depth=self.config.max_depth, min_samples_leaf=self.config.min_samples_leaf, random_state=self.tree_seed
         ).fit(x, y, weight)
         self.tree = classifier.tree_  # the bare tree: a prediction for one user costs a tenth of the classifier's
         self.leaf_labels: Labels = classifier.classes_[self.tree.value[:, 0, :].argmax(axis=1)]
-
-
-def decision_tree_classifier() -> Any:
-    """Import scikit-learn's class, or say how to get it."""
-    try:
-        from sklearn.tree import DecisionTreeClassifier
-    except ImportError as error:
-        raise ImportError("decision trees need scikit-learn; run pip install 'privbandit[data]'.") from error
-    return DecisionTreeClassifier

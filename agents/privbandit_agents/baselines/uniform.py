@@ -26,7 +26,6 @@ class Uniform(Agent[Settings]):
 
     @staticmethod
     def plays(observation_space: Space, action_space: Space) -> str:
-        """Return "" for arms or assortments."""
         neither = arms_or_context(observation_space, action_space) and assortments(observation_space, action_space)
         return "arms or assortments" if neither else ""
 

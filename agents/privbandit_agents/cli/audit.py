@@ -36,7 +36,6 @@ def config_of(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def run_audit(game: Game, runs: int | None, seed: int, confidence: float, console: Console) -> AuditResult:
-    """Audit a game with a progress bar."""
     runs = runs or game.runs
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as progress:
@@ -60,13 +59,11 @@ def result_table(result: AuditResult, game: Game, calibration: str) -> Table:
 
 
 def claim_text(claim: Claim) -> str:
-    """Return a claim in words."""
     text = f"epsilon = {claim.epsilon:.4g}" + (f", delta = {claim.delta:g}" if claim.delta else "")
     return text if claim.rho is None else f"{text} (Gaussian type, rho = {claim.rho:.4g})"
 
 
 def bound_text(result: AuditResult) -> str:
-    """Return what was found in words."""
     text = f"epsilon >= {result.lower_bound:.4g}"
     return text if result.rho_bound is None else f"{text} (rho >= {result.rho_bound:.4g}, the noise being Gaussian)"
 

@@ -24,7 +24,6 @@ from privbandit_envs.validate import count, one_of, positive
 if TYPE_CHECKING:
     from privbandit_agents.experiments.jobs.trial import Trial
     from privbandit_agents.experiments.running.engine import Engine
-    from privbandit_agents.experiments.store.results import Finished
 
 out = Console(width=None if sys.stdout.isatty() else 120)
 err = Console(stderr=True)
@@ -34,21 +33,15 @@ class OneSentence(TyperGroup):
     """A group of commands whose bad usage is one sentence on stderr and exit code 2."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command and exit."""
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except (typer.TyperException, UsageError) as error:
-            print(sentence(error), file=sys.stderr)
+            message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+            print(" ".join(message.split()), file=sys.stderr)
             code = 2
         except typer.Abort:
             code = 130
         sys.exit(code or 0)
-
-
-def sentence(error: Exception) -> str:
-    """Return an error on one line."""
-    message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
-    return " ".join(message.split())
 
 
 app = typer.Typer(
@@ -62,7 +55,6 @@ app.add_typer(data, name="data")
 
 
 def show_version(wanted: bool) -> None:
-    """Print the version and stop."""
     if wanted:
         print(f"privbandit {version('privbandit')}")
         raise typer.Exit
@@ -80,9 +72,7 @@ def command(
 
 
 @app.command("list")
-def list_all(
-    what: Annotated[str, typer.Argument(help="envs, agents, experiments, datasets or all.")] = "all",
-) -> None:
+def list_all(what: Annotated[str, typer.Argument(help="envs, agents, experiments, datasets or all.")] = "all") -> None:
     """Show the environments and the agents, with their settings and defaults, the experiments and the data sets."""
     lines = {"envs": env_lines, "agents": agent_lines, "experiments": experiment_lines, "datasets": dataset_lines}
     with usage_errors("list"):
@@ -128,9 +118,7 @@ def run(
         given = {"horizon": horizon, "seeds": None if seeds is None else from_yaml(seeds), "checkpoints": checkpoints}
     engine = engine_of("loky", jobs, None, 60.0)
     trials = override(chosen, assignments or [], **given).trials()
-    folder = folder or Path("runs") / (experiment or short(trials[0].env))
-    check_writable(folder)
-    raise typer.Exit(execute(trials, folder, engine))
+    raise typer.Exit(execute(trials, folder or Path("runs") / (experiment or short(trials[0].env)), engine))
 
 
 @app.command()
@@ -150,10 +138,11 @@ def sweep(
     chosen = read_sweep(file)
     trials = override(chosen, assignments).trials(file.name) if assignments else chosen.trials(file.name)
     engine = engine_of(kind, jobs, address, save_every)
-    mine = trials if shard is None else part_of(trials, shard)
-    folder = folder or Path("runs") / file.stem
-    check_writable(folder)
-    raise typer.Exit(execute(mine, folder, engine, trials))
+    i, slash, n = ("1/1" if shard is None else shard).partition("/")
+    if not (slash and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n)):
+        raise UsageError(f"--shard must be i/n with 1 <= i <= n, such as 2/8; got {shard!r}.")
+    mine = trials[int(i) - 1 :: int(n)]
+    raise typer.Exit(execute(mine, folder or Path("runs") / file.stem, engine, trials))
 
 
 @app.command()
@@ -181,9 +170,7 @@ def reproduce(
 
 
 @app.command()
-def report(
-    folder: Annotated[Path, typer.Argument(help="Folder of a run or a sweep.")],
-) -> None:
+def report(folder: Annotated[Path, typer.Argument(help="Folder of a run or a sweep.")]) -> None:
     """Draw the figure and the table of all results in a folder."""
     from privbandit_agents.experiments.analysis.load import load_trials
     from privbandit_agents.experiments.study import show
@@ -204,7 +191,6 @@ def stoppable() -> Iterator[None]:
 
 
 def engine_of(kind: str, jobs: int | None, address: str | None, save_every: float) -> "Engine":
-    """Return the engine that the options name."""
     from privbandit_agents.experiments.running.engine import Engine
 
     with usage_errors("--jobs"):
@@ -213,14 +199,6 @@ def engine_of(kind: str, jobs: int | None, address: str | None, save_every: floa
         positive(save_every=save_every)
     with usage_errors("--engine"):
         return Engine(kind, jobs, address, save_every=save_every)
-
-
-def part_of(trials: Sequence["Trial"], shard: str) -> Sequence["Trial"]:
-    """Return the trials of a shard ``i/n``: every n-th from the i-th on."""
-    i, slash, n = shard.partition("/")
-    if not (slash and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n)):
-        raise UsageError(f"--shard must be i/n with 1 <= i <= n, such as 2/8; got {shard!r}.")
-    return trials[int(i) - 1 :: int(n)]
 
 
 @app.command("audit")
@@ -271,28 +249,22 @@ def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", whole: Se
         whole: all trials, if ``trials`` are a shard of them.
     """
     from privbandit_agents.experiments.running.engine import run_jobs
+    from privbandit_agents.experiments.store.results import known_result
     from privbandit_agents.experiments.study import show, write_board
 
+    check_writable(folder)
     whole = whole or trials
     write_board(whole, folder)
     with stoppable():
         results, failures = run_jobs(trials, folder, engine, err)
-    shown = finished_of(whole, folder) if len(whole) > len(trials) else list(results.values())
+    shown = list(results.values())
+    if len(whole) > len(trials):
+        known = (known_result(folder, trial.name, trial.settings) for trial in whole)
+        shown = [found for found in known if found is not None]
     code = show(shown, folder, out, err) if shown else 0
-    if len(shown) < len(whole) - len(failures):
-        print(
-            f"{len(whole) - len(failures) - len(shown)} trials of other shards are missing: privbandit report "
-            f"{shlex.quote(str(folder))} draws all that is there.",
-            file=sys.stderr,
-        )
+    if (missing := len(whole) - len(failures) - len(shown)) > 0:
+        way_out = f"privbandit report {shlex.quote(str(folder))} draws all that is there."
+        print(f"{missing} trials of other shards are missing: {way_out}", file=sys.stderr)
     for failure in failures:
         print(failure, file=sys.stderr)
     return 1 if failures else code
-
-
-def finished_of(trials: Sequence["Trial"], folder: Path) -> "list[Finished]":
-    """Return the results of the trials that are finished."""
-    from privbandit_agents.experiments.store.results import known_result
-
-    known = (known_result(folder, trial.name, trial.settings) for trial in trials)
-    return [found for found in known if found is not None]

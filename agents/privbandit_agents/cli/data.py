@@ -71,8 +71,6 @@ def write_sample(
     """Write a generated sample with the columns of the Expedia file: for trying things out, not real data."""
     from privbandit_envs.datasets.hotels import sample as expedia_sample
 
-    if path.exists():
-        raise UsageError(f"{path} exists; choose the name of a new file.")
     check_target(path)
     with usage_errors("data expedia-sample"):
         rows = expedia_sample.write(path, searches, seed)
@@ -120,8 +118,6 @@ def write_rows_sample(
     """Write a generated sample with the columns of a data set: for trying things out, not real data."""
     from privbandit_envs.datasets.tables import sample
 
-    if path.exists():
-        raise UsageError(f"{path} exists; choose the name of a new file.")
     check_target(path)
     with usage_errors("data sample"):
         written = sample.write(name, path, rows, seed)
@@ -146,7 +142,9 @@ def rows_summary(found: "PreparedTable", target: Path, name: str) -> Iterator[st
 
 
 def check_target(out: Path, source: Path | None = None) -> None:
-    """Raise a UsageError if a file cannot be written, before any work is done."""
+    """Raise a UsageError if a file cannot be written, before any work is done; without a source it must be new."""
+    if source is None and out.exists():
+        raise UsageError(f"{out} exists; choose the name of a new file.")
     with usage_errors("--out" if source else "path"):
         if source is not None and out.exists() and source.exists() and out.samefile(source):
             raise UsageError(f"--out must not be the file that is read; got {str(out)!r}.")
@@ -160,7 +158,6 @@ def check_target(out: Path, source: Path | None = None) -> None:
 
 @contextmanager
 def bar() -> Iterator[Progress]:
-    """Show how much of a file is read."""
     columns = BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn()
     console, news = Console(stderr=True), TextColumn("{task.description}")
     with Progress(*columns, news, console=console, disable=not console.is_terminal) as progress:
@@ -171,10 +168,8 @@ def summary(searches: "Searches", found: "HotelData", out: Path) -> Iterator[str
     """Yield what was found, where it went, and how to use it."""
     facts = found.facts
     yield f"{facts.origin}: {searches.n_searches:,} searches of {searches.n_destinations:,} destinations"
-    yield (
-        f"destination {facts.destination}: {len(found.users):,} searches ({facts.bookings:,} end in a booking), "
-        f"{len(found.hotels)} hotels"
-    )
+    users = f"{len(found.users):,} searches ({facts.bookings:,} end in a booking)"
+    yield f"destination {facts.destination}: {users}, {len(found.hotels)} hotels"
     yield f"{len(facts.hotel_features)} hotel features, {len(facts.user_features)} user features"
     if facts.dropped:
         yield f"left out, mostly missing: {', '.join(facts.dropped)}"

@@ -1,7 +1,6 @@
 """What ``privbandit list`` prints."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import gymnasium as gym
 from rich.padding import Padding
@@ -18,31 +17,24 @@ Lines = Iterator[Text | Padding]
 
 
 def env_lines() -> Lines:
-    """Yield the environments with their summaries and keyword arguments."""
     yield Text("Environments\n", style="bold underline")
     for id in ENV_IDS:
-        yield from item(id, env_summary(id), {"arguments": settings_text(env_defaults(id))})
+        yield from item(id, env_summary(id), {"arguments": as_text(env_defaults(id)) or "none"})
 
 
 def agent_lines() -> Lines:
-    """Yield the agents with their summaries, settings and what they play."""
     yield Text("Agents\n", style="bold underline")
     envs = {short(id): gym.make(id) for id in ENV_IDS}
     for name, entry in AGENTS.items():
-        yield from item(name, entry.summary, agent_facts(name, envs))
-
-
-def agent_facts(name: str, envs: Mapping[str, gym.Env[Any, Any]]) -> dict[str, str]:
-    """Return an agent's settings and what it plays, or what is missing to load it."""
-    try:
-        played = [env_name for env_name, env in envs.items() if can_play(name, env)]
-        return {"settings": settings_text(agent_defaults(name)), "plays": ", ".join(played)}
-    except ImportError as error:
-        return {"missing": missing_module(error)}
+        try:
+            played = [env_name for env_name, env in envs.items() if can_play(name, env)]
+            facts = {"settings": as_text(agent_defaults(name)) or "none", "plays": ", ".join(played)}
+        except ImportError as error:
+            facts = {"missing": missing_module(error)}
+        yield from item(name, entry.summary, facts)
 
 
 def experiment_lines() -> Lines:
-    """Yield the shipped experiments with what they show and how many figures and statements they have."""
     from privbandit_agents.experiments.spec.experiment import library, read_experiment
 
     yield Text("Experiments\n", style="bold underline")
@@ -69,14 +61,8 @@ def dataset_lines() -> Lines:
 
 
 def item(name: str, summary: str, facts: Mapping[str, str]) -> Lines:
-    """Yield one entry of a list."""
     yield Text(name, style="bold cyan")
     yield Padding(Text(summary), (0, 0, 0, 4))
     for label, text in facts.items():
         yield Padding(Text(f"{label}: {text}", style="dim"), (0, 0, 0, 4))
     yield Text()
-
-
-def settings_text(settings: Mapping[str, Any]) -> str:
-    """Return settings with their defaults, on one line."""
-    return as_text(settings) or "none"

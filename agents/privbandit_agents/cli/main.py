@@ -3,19 +3,7 @@
 import os
 import sys
 
-BENCH = (
-    "crc32c",
-    "filelock",
-    "joblib",
-    "matplotlib",
-    "polars",
-    "pydantic",
-    "rich",
-    "ruamel",
-    "tensorboard",
-    "threadpoolctl",
-    "typer",
-)
+BENCH = "crc32c filelock joblib matplotlib polars pydantic rich ruamel tensorboard threadpoolctl typer".split()
 """What the command needs beyond the core of the package: the extra ``bench``."""
 
 

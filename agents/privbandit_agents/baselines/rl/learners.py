@@ -13,11 +13,10 @@ from gymnasium.spaces import Box, Discrete
 
 from privbandit_agents.base.agent import Action, Array, Space, assortments
 from privbandit_agents.base.learning import AnyEnv, LearningAgent, Saves
-from privbandit_agents.base.state import inside
+from privbandit_agents.base.state import Arrays, inside
 from privbandit_agents.baselines.rl.adapter import Face, stand_in, to_sb3, vector_face
-from privbandit_agents.baselines.rl.generators import OwnGenerators, one_torch_thread
 from privbandit_agents.baselines.rl.settings import A2CSettings, DQNSettings, PPOSettings, RLSettings, hyperparameters
-from privbandit_agents.baselines.rl.state import Arrays, give, give_state, model_state, parameters_of
+from privbandit_agents.baselines.rl.state import Generators, give, give_state, one_torch_thread, parameters_of, state_of
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.wrappers import RecordVectorRegret, RegretCurve, top_scores
 
@@ -42,15 +41,18 @@ class StableBaseline(LearningAgent[RLSettings]):
     Config: ClassVar[type[RLSettings]] = RLSettings
 
     def begin(self) -> None:
-        stable_baselines3(self.name)
+        try:
+            import stable_baselines3
+        except ImportError as error:
+            raise ImportError(f"{self.name} needs stable-baselines3; run pip install 'privbandit[rl]'.") from error
+        self.algorithm = getattr(stable_baselines3, type(self).__name__)
         self.hyperparameters = hyperparameters(type(self).__name__, dataclasses.asdict(self.config))
         self.model: Any = None
-        self.generators = OwnGenerators()
+        self.generators = Generators()
         self.played: tuple[AnyEnv | None, Face | None] = None, None
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Return "" for real contexts and arms or assortments."""
         arms = isinstance(action_space, Discrete) and action_space.start == 0
         playable = arms or not assortments(observation_space, action_space)
         return "" if playable and isinstance(observation_space, Box) else "arms or assortments with real contexts"
@@ -77,7 +79,10 @@ class StableBaseline(LearningAgent[RLSettings]):
         Raises:
             ValueError: a vector environment without same-step autoreset.
         """
-        users, seed = self.users_of(env, seed)
+        last, users = self.played
+        if users is None or last is not env:
+            users = vector_face(env, self.hyperparameters["n_envs"])
+            seed = env.np_random_seed if seed is None else seed
         counted = RegretCurve([steps]) if curve is None else curve
         resumed = snapshots is not None and snapshots.resume(users, self, counted) is not None
         self.played = env, users
@@ -86,13 +91,6 @@ class StableBaseline(LearningAgent[RLSettings]):
             self.attach(to_sb3(recorded, None if resumed else seed), resumed)
             between = None if snapshots is None else self.between_updates(snapshots, users, counted)
             self.model.learn(steps - counted.users, callback=between, reset_num_timesteps=False)
-
-    def users_of(self, env: AnyEnv, seed: int | None) -> tuple[Face, int | None]:
-        """Return the vector environment that is played, and the seed of its next reset."""
-        last, users = self.played
-        if users is not None and last is env:
-            return users, seed
-        return vector_face(env, self.hyperparameters["n_envs"]), env.np_random_seed if seed is None else seed
 
     def attach(self, learning_env: "VecEnv", resumed: bool) -> None:
         """Let the model play an environment; build it first if there is none for so many slots."""
@@ -132,8 +130,7 @@ class StableBaseline(LearningAgent[RLSettings]):
         slots, widths = given.pop("n_envs"), list(given.pop("net_arch"))
         for name in PER_SLOT & given.keys():
             given[name] = max(1, given[name] * slots // env.num_envs)
-        algorithm = getattr(stable_baselines3(self.name), type(self).__name__)
-        model = algorithm(
+        model = self.algorithm(
             "MlpPolicy",
             env,
             gamma=0.0,
@@ -164,7 +161,7 @@ class StableBaseline(LearningAgent[RLSettings]):
         values = {"rng": self.rng.bit_generator.state}
         if self.model is None:
             return {}, values
-        arrays, values["model"] = model_state(self.model)
+        arrays, values["model"] = state_of(self.model)
         values["slots"] = self.model.n_envs
         if self.generators.kept is not None:
             words, values["generators"] = self.generators.kept
@@ -172,8 +169,7 @@ class StableBaseline(LearningAgent[RLSettings]):
         return arrays, values
 
     def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
-        """Build a model and bring it to a saved place."""
-        self.played, self.model, self.generators = (None, None), None, OwnGenerators()
+        self.played, self.model, self.generators = (None, None), None, Generators()
         if arrays:
             world = stand_in(self.observation_space, self.action_space, values["slots"])
             with self.generators.in_use():
@@ -203,15 +199,5 @@ class DQN(StableBaseline):
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:
-        """Return "" for arms with real contexts."""
         arms = not super().plays(observation_space, action_space) and isinstance(action_space, Discrete)
         return "" if arms else "arms with real contexts"
-
-
-def stable_baselines3(agent: str) -> Any:
-    """Import stable-baselines3, or say how to get it."""
-    try:
-        import stable_baselines3
-    except ImportError as error:
-        raise ImportError(f"{agent} needs stable-baselines3; run pip install 'privbandit[rl]'.") from error
-    return stable_baselines3

@@ -1,6 +1,10 @@
-"""All that a model of stable-baselines3 goes on from: networks, optimiser and replay buffer."""
+"""All that a model of stable-baselines3 goes on from: networks, optimiser, replay buffer, and global generators."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.state import inside
@@ -16,18 +20,23 @@ SHOWN = ("_last_obs", "_last_episode_starts")
 BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 
 
-def model_state(model: Any) -> tuple[Arrays, Values]:
+def state_of(model: Any) -> tuple[Arrays, Values]:
     """Return (arrays, JSON values) from which ``give_state`` brings another model to the same place."""
     arrays = {f"policy.{name}": array for name, array in parameters_of(model.policy).items()}
     arrays |= {f"shown.{name}": getattr(model, name).copy() for name in SHOWN if model._last_obs is not None}
     values: Values = {name: getattr(model, name) for name in COUNTERS if hasattr(model, name)}
     values["sampler"] = model.action_space.np_random.bit_generator.state
-    for parts, (inner_arrays, inner_values) in {
-        "optimizer": optimizer_state(model.policy.optimizer),
-        "buffer": buffer_state(getattr(model, "replay_buffer", None)),
-    }.items():
-        arrays |= {f"{parts}.{name}": array for name, array in inner_arrays.items()}
-        values[parts] = inner_values
+    # the optimiser's moments, as arrays, and its plain counters, under <parameter>.<name>
+    states = model.policy.optimizer.state_dict()["state"]
+    kept = {f"{i}.{key}": value for i, state in states.items() for key, value in state.items()}
+    arrays |= {f"optimizer.{name}": value.numpy().copy() for name, value in kept.items() if hasattr(value, "numpy")}
+    values["optimizer"] = {name: value for name, value in kept.items() if not hasattr(value, "numpy")}
+    # the filled part of the replay buffer, of algorithms that have one
+    values["buffer"] = {}
+    if (buffer := getattr(model, "replay_buffer", None)) is not None:
+        filled = len(buffer.rewards) if buffer.full else buffer.pos
+        arrays |= {f"buffer.{name}": getattr(buffer, name)[:filled] for name in BUFFER}
+        values["buffer"] = {"pos": buffer.pos, "full": buffer.full}
     return arrays, values
 
 
@@ -35,8 +44,10 @@ def give_state(model: Any, arrays: Arrays, values: Values) -> None:
     """Bring a model that was built alike to a saved place."""
     give(model.policy, inside("policy", arrays))
     give_optimizer(model.policy.optimizer, inside("optimizer", arrays), values["optimizer"])
+    for name, array in inside("buffer", arrays).items():
+        getattr(model.replay_buffer, name)[: len(array)] = array
     if values["buffer"]:
-        give_buffer(model.replay_buffer, inside("buffer", arrays), values["buffer"])
+        model.replay_buffer.pos, model.replay_buffer.full = values["buffer"]["pos"], values["buffer"]["full"]
     for name, array in inside("shown", arrays).items():
         setattr(model, name, array.copy())
     for name in COUNTERS:
@@ -57,13 +68,6 @@ def give(policy: "Module", parameters: Arrays) -> None:
     policy.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in parameters.items()})
 
 
-def optimizer_state(optimizer: "Optimizer") -> tuple[Arrays, Values]:
-    """Return an optimiser's moments, as arrays, and its plain counters, under ``<parameter>.<name>``."""
-    kept = {f"{i}.{key}": value for i, s in optimizer.state_dict()["state"].items() for key, value in s.items()}
-    arrays = {name: value.numpy().copy() for name, value in kept.items() if hasattr(value, "numpy")}
-    return arrays, {name: value for name, value in kept.items() if name not in arrays}
-
-
 def give_optimizer(optimizer: "Optimizer", arrays: Arrays, values: Values) -> None:
     """Set an optimiser's moments and counters."""
     import torch
@@ -76,16 +80,54 @@ def give_optimizer(optimizer: "Optimizer", arrays: Arrays, values: Values) -> No
     optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
 
 
-def buffer_state(buffer: Any) -> tuple[Arrays, Values]:
-    """Return the filled part of a replay buffer; nothing for algorithms without one."""
-    if buffer is None:
-        return {}, {}
-    filled = len(buffer.rewards) if buffer.full else buffer.pos
-    return {name: getattr(buffer, name)[:filled] for name in BUFFER}, {"pos": buffer.pos, "full": buffer.full}
+class Generators:
+    """The states that the global generators of numpy and torch have for one agent.
+
+    stable-baselines3 draws from the global generators, so an agent brings its own and takes them away again.
+    """
+
+    def __init__(self) -> None:
+        self.kept: tuple[Arrays, Values] | None = None
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Make the agent's generators the global ones, if it has any yet; keep them, and put back the others."""
+        others = generators()
+        if self.kept is not None:
+            give_generators(*self.kept)
+        try:
+            yield
+            self.keep()
+        finally:
+            give_generators(*others)
+
+    def keep(self) -> None:
+        self.kept = generators()
 
 
-def give_buffer(buffer: Any, arrays: Arrays, values: Values) -> None:
-    """Fill a replay buffer."""
-    for name, array in arrays.items():
-        getattr(buffer, name)[: len(array)] = array
-    buffer.pos, buffer.full = values["pos"], values["full"]
+def generators() -> tuple[Arrays, Values]:
+    """Return the states of the global generators."""
+    import torch
+
+    _, key, pos, has_gauss, cached = np.random.get_state()  # noqa: NPY002 (stable-baselines3 draws from it)
+    return {"torch": torch.get_rng_state().numpy().copy(), "numpy": key}, {"rest": [pos, has_gauss, cached]}  # type: ignore[dict-item]
+
+
+def give_generators(arrays: Arrays, values: Values) -> None:
+    import torch
+
+    torch.set_rng_state(torch.from_numpy(arrays["torch"].copy()))
+    np.random.set_state(("MT19937", arrays["numpy"], *values["rest"]))  # noqa: NPY002
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Let torch use one thread: small networks gain nothing from more, and sums stay in one order."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

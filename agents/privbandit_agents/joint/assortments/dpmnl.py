@@ -22,13 +22,10 @@ from privbandit_agents.joint.assortments.dpmnl_settings import (
     published_loss,
     spread_trigger,
 )
-from privbandit_agents.joint.assortments.private_cov import PrivateCov, gram_sensitivity, published_sensitivity
+from privbandit_agents.joint.assortments.private_cov import PrivateCov, gram_sensitivity
 from privbandit_agents.privacy.accounting.ledger import Ledger, zcdp
 from privbandit_agents.privacy.contributions.choices import sanitise
 from privbandit_agents.privacy.mechanisms.objective import Method, ObjectivePerturbation, UserLoss
-
-USERS_A_BLOCK = 256
-"""Users laid out at once, so that they stay in cache."""
 
 
 @dataclass(frozen=True)
@@ -42,22 +39,16 @@ class Config(DPMNLSettings):
     objective: Method = "dimension-free"
 
     def spending(self, dim: int, capacity: int, horizon: int) -> Spending:
-        """Give mle_share of rho to the calls, the rest to PrivateCov."""
-        rho = self.concentrated()
-        for_cov, mle = (1 - self.mle_share) * rho, self.private_mle(dim, capacity)
+        """Give mle_share of rho to the calls of PrivateMLE (Alg. 2; published, eta = 4), the rest to PrivateCov."""
+        rho, calibrate = self.concentrated(), ObjectivePerturbation.calibrate
+        one_call, for_cov = self.mle_share * rho / self.calls, (1 - self.mle_share) * rho
         guarantee = self.guarantee("docs/privacy/dpmnl.md", not self.published, RECORD)
         if self.published:
+            mle = calibrate(one_call, published_loss(dim, capacity), method="published", split=self.q, eta=4.0)
             return Spending(Ledger(rho=math.inf), guarantee, zcdp(math.inf), for_cov, mle)
-        return Spending(self.ledger(), guarantee, zcdp(for_cov), for_cov, mle)
-
-    def private_mle(self, dim: int, capacity: int) -> ObjectivePerturbation:
-        """Return one call of PrivateMLE (Alg. 2); published, eta = 4."""
-        rho = self.mle_share * self.concentrated() / self.calls
-        if self.published:
-            user = published_loss(dim, capacity)
-            return ObjectivePerturbation.calibrate(rho, user, method="published", split=self.q, eta=4.0)
         user = UserLoss.multinomial_logit(dim, capacity, self.radius)
-        return ObjectivePerturbation.calibrate(rho, user, method=self.objective, split=self.q, eta=user.curvature)
+        mle = calibrate(one_call, user, method=self.objective, split=self.q, eta=user.curvature)
+        return Spending(self.ledger(), guarantee, zcdp(for_cov), for_cov, mle)
 
 
 class DPMNL(CentralAgent[DPMNLSettings, Array]):
@@ -88,7 +79,6 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
     plays = staticmethod(assortments)
 
     def begin(self) -> None:
-        """Split the budget, spend what counting costs, and begin to explore."""
         config, published = self.config, self.config.published
         _, self.capacity, self.dim = sizes(self.observation_space, self.action_space)
         self.horizon = config.horizon or 100_000
@@ -98,10 +88,10 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         self.ledger.spend(counting)
         if published:
             self.warn_unproven()
-        # what is kept of users
+        # what is kept of users; Lemma S5's sqrt(2 K) overlooks that inner products of equal items do not vanish
         self.radius = math.inf if published else float(config.radius)
         R = 1.0 if published else self.radius
-        sensitivity = published_sensitivity(self.capacity) if published else gram_sensitivity(self.capacity, R)
+        sensitivity = math.sqrt(2 * self.capacity) if published else gram_sensitivity(self.capacity, R)
         floor = self.capacity * R**2
         rng_counter, self.rng_mle = self.rng.spawn(2)
         self.cov = PrivateCov(config.counter, self.horizon, self.dim, sensitivity, floor, rho, rng_counter, published)
@@ -132,12 +122,16 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         """
         records = stacked_records(context, action, feedback, self.context_shape)
         if len(records[0]) > self.horizon - self.users:
-            raise RuntimeError(
-                f"{self.name} ends after its horizon of {self.horizon} users; make it with a longer one."
-            )
+            message = f"{self.name} ends after its horizon of {self.horizon} users; make it with a longer one."
+            raise RuntimeError(message)
         released, failure = None, None
-        for contexts, sets, bought in blocks(self.frozen_rounds, *records, most=USERS_A_BLOCK):
-            self._take_in(lay_out(contexts, sets, bought, self.capacity))
+        for contexts, sets, bought in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache
+            # sanitise, then count and keep (lines 6 and 14)
+            laid_out = lay_out(contexts, sets, bought, self.capacity)
+            features, items = sanitise(laid_out.features, laid_out.bought, self.radius)
+            self.cov.extend(features)
+            self.choices.store(LaidOut(features, laid_out.offered, items))
+            self.users += len(items)
             if self.users == self.renew_at:
                 try:
                     released = self.release = self._renew()
@@ -150,13 +144,6 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
     def frozen_rounds(self) -> int:
         return self.renew_at - self.users
 
-    def _take_in(self, records: LaidOut) -> None:
-        """Sanitise records, then count and keep them (lines 6 and 14)."""
-        features, bought = sanitise(records.features, records.bought, self.radius)
-        self.cov.extend(features)
-        self.choices.store(LaidOut(features, records.offered, bought))
-        self.users += len(bought)
-
     def _renew(self) -> Array:
         """Return the release after this user: a new V, and a new theta if the trigger fires (lines 14 to 19)."""
         self.renew_at = next_change(self.users, self.config.growth)
@@ -165,15 +152,11 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         theta = self.release[:, -1]
         if self.calls < self.config.calls and log_det > self.log_det + self.log_trigger:
             self.log_det = log_det
-            theta = self._call(theta)
+            self.ledger.spend(self.mle.cost)
+            self.calls += 1
+            ridge = 0.0 if self.mle.Delta else min(self.radius, 1.0) ** 2  # without noise it keeps the minimum finite
+            theta = self.mle.minimise(lambda point: self.choices.likelihood(point, ridge), self.rng_mle, theta)
         return optimistic_scorer(V, theta, self.config.bonus_scale * self._width())
-
-    def _call(self, start: Array) -> Array:
-        """Call PrivateMLE (Alg. 2) on all users so far; without noise a ridge of R^2 keeps the minimum finite."""
-        self.ledger.spend(self.mle.cost)
-        self.calls += 1
-        ridge = 0.0 if self.mle.Delta else min(self.radius, 1.0) ** 2
-        return self.mle.minimise(lambda theta: self.choices.likelihood(theta, ridge), self.rng_mle, start)
 
     def _width(self) -> float:
         """Return alpha_t (Lemma S10, Delta over sqrt(K) as in the modified width of S.3.3), without 1 / kappa."""

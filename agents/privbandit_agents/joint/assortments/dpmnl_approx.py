@@ -25,9 +25,9 @@ class Config(DPMNLSettings):
         """Split epsilon and delta: mle_share of both to the calls, the rest to PrivateCov."""
         share, calls = self.mle_share, self.calls
         delta = self.delta or 1 / max(horizon, 2) ** 2
-        epsilon = (
-            implied_epsilon(1.0 if self.rho is None else self.rho, delta) if self.epsilon is None else self.epsilon
-        )
+        rho = 1.0 if self.rho is None else self.rho
+        implied = rho + 2 * math.sqrt(rho * math.log(1 / delta))  # rho-zCDP implies (epsilon, delta)-DP (Lemma S13)
+        epsilon = implied if self.epsilon is None else self.epsilon
         guarantee = Guarantee.joint(epsilon, delta, None, "docs/privacy/dpmnl.md", not self.published, RECORD)
         for_cov = (1 - share) * epsilon, (1 - share) * delta
         counted = min(for_cov[0] ** 2 / (32 * math.log(4 / for_cov[1]) ** 2), epsilon_to_rho(*for_cov))
@@ -58,8 +58,3 @@ class DPMNLApprox(DPMNL):
     """
 
     Config = Config
-
-
-def implied_epsilon(rho: float, delta: float) -> float:
-    """Return rho + 2 sqrt(rho log(1/delta)): rho-zCDP implies (epsilon, delta)-DP (Lemma S13)."""
-    return rho + 2 * math.sqrt(rho * math.log(1 / delta))

@@ -65,7 +65,6 @@ class DPMNLSettings(JointSettings, ABC):
     calibration: Calibration = "correct"
 
     def __post_init__(self) -> None:
-        """Check the settings, and that one budget is given at most."""
         super().__post_init__()
         if self.epsilon is not None and self.rho is not None:
             raise ValueError(f"one of epsilon and rho can be given; got epsilon={self.epsilon}, rho={self.rho}.")
@@ -76,7 +75,6 @@ class DPMNLSettings(JointSettings, ABC):
 
     @property
     def published(self) -> bool:
-        """Whether the paper's constants are used."""
         return self.calibration == "published"
 
 

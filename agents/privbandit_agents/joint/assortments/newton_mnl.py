@@ -21,9 +21,6 @@ from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_envs.validate import numbers
 
-USERS_A_BLOCK = 512
-"""Users whose sets are chosen at once, so that their contexts stay in cache."""
-
 
 def check_box(*, box: tuple[float, float]) -> None:
     """Raise ValueError unless a box is (low, high)."""
@@ -70,7 +67,6 @@ class Config(JointSettings):
     box: Box | None = None
 
     def __post_init__(self) -> None:
-        """Check the settings, and that one budget is given at most."""
         super().__post_init__()
         if self.rho is not None and self.epsilon is not None:
             raise ValueError(f"give rho or epsilon, not both; got rho={self.rho!r} and epsilon={self.epsilon!r}.")
@@ -114,13 +110,13 @@ class NewtonMNL(CentralAgent[Config, Array]):
     plays = staticmethod(assortments)
 
     def begin(self) -> None:
-        """Declare the budget and begin the first batch at the prior."""
         config = self.config
         _, self.capacity, self.dim = sizes(self.observation_space, self.action_space)
         self.rho = config.concentrated()
         self.ledger = config.ledger()
-        record = "context, set and purchase of every user"
-        self.guarantee = config.guarantee("docs/privacy/newton-steps.md", record=record)
+        self.guarantee = config.guarantee(
+            "docs/privacy/newton-steps.md", record="context, set and purchase of every user"
+        )
         self.rng_noise = self.rng.spawn(1)[0]
         middle = 0.0 if config.box is None else sum(config.box) / 2
         self.release = np.column_stack([config.ridge * np.eye(self.dim), np.full(self.dim, middle)])
@@ -153,8 +149,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
         return released
 
     def frozen_rounds(self) -> int:
-        """Return the number of users left in the batch, or of those in a block."""
-        return min(self.length - len(self.choices), USERS_A_BLOCK)
+        return min(self.length - len(self.choices), 512)  # the contexts of so many stay in cache
 
     def mechanisms(self) -> tuple[Gaussian, Gaussian, int]:
         """Return what releases gradients and Hessians in this batch, and how often."""
@@ -165,10 +160,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
         return gradients, hessians, steps
 
     def _estimate(self) -> Array:
-        """Take the steps of a batch; return [precision | theta].
-
-        The model of the batch is the mean of those of its steps so far, whose noise averages out.
-        """
+        """Return [precision | theta] after a batch, whose model is the mean over its steps: noise averages out."""
         precision, anchor = self.release[:, :-1], self.release[:, -1]
         gradients, hessians, steps = self.mechanisms()
         theta, slope, curvature = anchor, np.zeros(self.dim), np.zeros((self.dim, self.dim))

@@ -23,11 +23,6 @@ def gram_sensitivity(capacity: int, radius: float) -> float:
     return math.sqrt(2) * capacity * radius**2
 
 
-def published_sensitivity(capacity: int) -> float:
-    """Return sqrt(2 K) (Lemma S5), which overlooks that inner products of equal items do not vanish."""
-    return math.sqrt(2 * capacity)
-
-
 class PrivateCov:
     """Count the offered users' Gram matrices, and turn what the counter released into a positive definite V_t.
 
@@ -69,8 +64,7 @@ class PrivateCov:
         """Return lambda: eigenvalues of the last release's noise exceed it with probability 1/T^2 at most."""
         beta = min(1 / self.counter.horizon**2, 0.5)
         if self.published:
-            levels = self.counter.horizon.bit_length()
-            return self.counter.scale * math.sqrt(levels) * lemma_s6(self.dim, beta)
+            return self.counter.scale * math.sqrt(self.counter.horizon.bit_length()) * lemma_s6(self.dim, beta)
         return eigenvalue_bound(self.counter.standard_deviation(self.counter.t), self.dim, beta)
 
     def matrix(self) -> Array:

@@ -6,10 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-ROUNDEST = 0.1
-"""Least eigenvalue of a Hessian, relative to the mean of its eigenvalues."""
-LEAST = 1e-12
-"""Least mean of the eigenvalues."""
+ROUNDEST, LEAST = 0.1, 1e-12
+"""Least eigenvalue of a Hessian, relative to the mean of its eigenvalues, and least mean."""
 
 
 def improved(

@@ -16,8 +16,6 @@ from privbandit_agents.joint.settings import COUNTERS, CounterName, JointSetting
 from privbandit_agents.privacy.accounting.ledger import zcdp
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, packed_size, perturbed_ridge
 
-USERS_A_BLOCK = 256
-
 
 @dataclass(frozen=True)
 class Config(JointSettings):
@@ -82,7 +80,7 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         """Count every user's packed record; release a regression when it is time."""
         records = stacked_records(context, action, feedback, self.dim)
         scorer = None
-        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=USERS_A_BLOCK):
+        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache
             noisy = self.counter.extend(pack(played(contexts, arms), rewards))[-1]
             self.users += len(rewards)
             if self.users == self.refit_at:

@@ -78,21 +78,14 @@ def upper_bound(
         return np.full(horizons.shape, start + max(statistical, private))
     power = (1 + at_least(0, alpha=alpha)) / 2
     scale = positive(margin=margin) ** -alpha
-    learning = scale * growth(horizons, alpha) * statistical**power
-    return np.asarray(start + np.maximum(learning, scale * episodes_sum(horizons, alpha) * private**power))
-
-
-def growth(T: Floats, alpha: float) -> Floats:
-    """Return (T^((1 - alpha)/2) - 1) / (1 - alpha), which is log(T)/2 at alpha = 1."""
-    rate = (1 - alpha) / 2
-    return np.asarray(np.log(T) / 2 if rate == 0 else np.expm1(rate * np.log(T)) / (2 * rate))
-
-
-def episodes_sum(T: Floats, alpha: float) -> Floats:
-    """Return Psi_alpha(T) Delta*^alpha: the sum over n = 0, ..., floor(log T) + 1 of n^(2 alpha + 2) / 2^(n alpha)."""
-    last = np.floor(np.log2(T)).astype(int) + 1
+    rate = (1 - alpha) / 2  # at 0 the growth is its limit
+    growth = np.log(horizons) / 2 if rate == 0 else np.expm1(rate * np.log(horizons)) / (2 * rate)
+    learning = scale * growth * statistical**power
+    # Psi_alpha(T) Delta*^alpha: the sum over n = 0, ..., floor(log T) + 1 of n^(2 alpha + 2) / 2^(n alpha)
+    last = np.floor(np.log2(horizons)).astype(int) + 1
     n = np.arange(int(last.max()) + 1, dtype=np.float64)
-    return np.asarray(np.cumsum(n ** (2 * alpha + 2) / 2 ** (n * alpha))[last])
+    episodes = np.asarray(np.cumsum(n ** (2 * alpha + 2) / 2 ** (n * alpha))[last])
+    return np.asarray(start + np.maximum(learning, scale * episodes * private**power))
 
 
 def ratio(dim: int, sparsity: int) -> float:

@@ -10,28 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import (
-    Action,
-    Array,
-    CentralAgent,
-    Feedback,
-    arms_with_features,
-    n_arms,
-    next_change,
-)
+from privbandit_agents.base.agent import Action, Array, CentralAgent, Feedback, arms_with_features, n_arms, next_change
 from privbandit_agents.base.arms import played, stacked_records
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, Open01, Positive
 from privbandit_agents.joint.settings import JointSettings
-from privbandit_agents.joint.sparse.clipping import Clip, Presumed, largest_of, passed
-from privbandit_agents.joint.sparse.estimate import best_by_support
+from privbandit_agents.joint.sparse.clipping import Presumed, largest_of, passed
+from privbandit_agents.joint.sparse.estimate import best_by_support, clipped
 from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 
 CAP = 3.0
 """Absolute residuals are averaged up to so many presumed scales."""
-USERS_A_BLOCK = 64
-"""Users whose contributions are formed at once, so that they stay in cache."""
 BIAS = 0.09
 """Share of the prior variance that a release leaves, since clipping and greedy play are accounted for roughly."""
 
@@ -106,34 +96,30 @@ class ClippedIHT(CentralAgent[Config, Array]):
         self.rng_noise = self.rng.spawn(1)[0]
         self.release = np.zeros((2, self.dim))
         self.residual_scale = float(config.reward_scale)
-        self.batch, self.users, self.length = 0, 0, self._first()
+        latest = max(1, (config.horizon or 20_000) // 4)
+        new = min(config.new, config.s, self.dim)
+        first = config.first or min(latest, self._presumed().users_needed(new, self._worthwhile()))
+        self.batch, self.users, self.length = 0, 0, first
         self.total, self.deviation = np.zeros(self.dim), 0.0
         self.restored()
 
     def restored(self) -> None:
-        """Choose the clip of the batch: a function of releases and public constants."""
-        self.clip = self._choose_clip()
-
-    def _choose_clip(self) -> Clip:
-        """Return the clip that lets the batch add as many coordinates as are detectable together."""
+        """Clip so that the batch adds as many coordinates as are detectable together; no data are read."""
         presumed = self._presumed()
-        room = min(self.config.new, self.config.s, self.dim - presumed.kept)
-        for new in range(room, 0, -1):
-            clip = presumed.best(self.length, new)
-            if presumed.kept == 0 or presumed.detectable(clip) < self._worthwhile():
-                return clip
-        return presumed.best(self.length, 0)
+        for new in range(min(self.config.new, self.config.s, self.dim - presumed.kept), -1, -1):
+            self.clip = presumed.best(self.length, new)
+            if presumed.kept == 0 or new == 0 or presumed.detectable(self.clip) < self._worthwhile():
+                return
 
     def select_action(self, context: Array) -> Action:
-        """Return argmax x . theta, an arm at random before the first release."""
         return best_by_support(context, self.release[0], n_arms(self.action_space), self.rng)
 
     def curate(self, context: Array, action: Action, feedback: Feedback) -> Array | None:
         """Add up clipped contributions; release a new theta when the batch is full."""
         records = stacked_records(context, action, feedback, self.dim)
         released = None
-        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=USERS_A_BLOCK):
-            self._add(*sanitised(played(contexts, arms), rewards))
+        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=64):  # so many stay in cache
+            self._add(*clipped(played(contexts, arms), rewards, LIMIT, LIMIT))
             if self.users == self.length:
                 released = self.release = self._correct()
         return released
@@ -208,19 +194,11 @@ class ClippedIHT(CentralAgent[Config, Array]):
         return Gaussian.from_rho(self.rho * self.config.scale_share, CAP * self.residual_scale)
 
     def _presumed(self) -> Presumed:
-        rho = self.rho * (1 - self.config.scale_share)
-        kept = int(np.count_nonzero(self.release[1]))
-        scales = self.config.feature_scale, self.residual_scale
-        return Presumed(self.dim, *scales, rho, self.config.selection, kept)
-
-    def _first(self) -> int:
-        config = self.config
-        latest = max(1, (config.horizon or 20_000) // 4)
-        new = min(config.new, config.s, self.dim)
-        return config.first or min(latest, self._presumed().users_needed(new, self._worthwhile()))
+        config, kept = self.config, int(np.count_nonzero(self.release[1]))
+        rho = self.rho * (1 - config.scale_share)
+        return Presumed(self.dim, config.feature_scale, self.residual_scale, rho, config.selection, kept)
 
     def _worthwhile(self) -> float:
-        """Return the smallest coefficient worth a release."""
         return self.config.detect * self.config.reward_scale / self.config.feature_scale
 
     def _uncertainty(self) -> float:
@@ -229,20 +207,11 @@ class ClippedIHT(CentralAgent[Config, Array]):
         return known or float(self.config.reward_scale**2)
 
 
-def sanitised(features: Array, rewards: Array) -> tuple[Array, Array]:
-    """Return features and rewards with entries in +-10^6; a record that is not finite becomes (0, 0)."""
-    bad = ~(np.isfinite(features).all(axis=-1) & np.isfinite(rewards))
-    x = np.clip(features, -LIMIT, LIMIT)
-    x[bad] = 0.0
-    return x, np.clip(np.where(bad, 0.0, rewards), -LIMIT, LIMIT)
-
-
 def whitened(x: Array, theta: Array, arms: int) -> Array:
     """Return x - (1 - 1/m) u (u . x), u = theta/|theta|, where m = E max_K^2 is the second moment along u.
 
     Greedy play picks the largest of K along u, which a step would overshoot by the factor m (2.7 for ten arms).
     """
     direction = theta / np.linalg.norm(theta)
-    excess = (1 - 1 / largest_of(arms)) * np.vecdot(x, direction)
-    shrunk: Array = x - excess[:, None] * direction
+    shrunk: Array = x - ((1 - 1 / largest_of(arms)) * np.vecdot(x, direction))[:, None] * direction
     return shrunk

@@ -65,7 +65,6 @@ class Clip:
 
     @property
     def sensitivity(self) -> float:
-        """2 feature_limit residual_limit."""
         return 2 * self.feature_limit * self.residual_limit
 
 
@@ -103,8 +102,7 @@ class Presumed:
 
     def variance(self, clip: Clip) -> float:
         """Return the variance of a released coefficient."""
-        spread = clip.mechanism.sigma**2 + clip.sampling**2
-        return spread / (clip.users * clip.slope * self.feature_scale**2) ** 2
+        return (clip.mechanism.sigma**2 + clip.sampling**2) / (clip.users * clip.slope * self.feature_scale**2) ** 2
 
     def best(self, users: int, new: int) -> Clip:
         """Return the clip levels that detect the smallest coefficient, or for no new ones have the least variance."""

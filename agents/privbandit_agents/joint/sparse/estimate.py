@@ -1,9 +1,17 @@
-"""Playing arms by a sparse estimate."""
+"""What the sparse agents share: records clipped at the door, and playing arms by a sparse estimate."""
 
 import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array, uniforms_per_user
+
+
+def clipped(features: Array, rewards: Array, x_max: float, R: float) -> tuple[Array, Array]:
+    """Return features (n, d) in +-x_max and rewards (n,) in +-R; a record that is not finite becomes (0, 0)."""
+    bad = ~(np.isfinite(features).all(axis=-1) & np.isfinite(rewards))
+    x = np.clip(features, -x_max, x_max)
+    x[bad] = 0
+    return x, np.clip(np.where(bad, 0.0, rewards), -R, R)
 
 
 def best_by_support(context: Array, theta: Array, arms: int, rng: Generator) -> Array:

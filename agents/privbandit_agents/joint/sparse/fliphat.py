@@ -26,8 +26,6 @@ GRAM_ITERATIONS, GRAM_DIM = 6, 1000
 """With more iterations than this, and up to this dimension, the Gram matrix is kept unless rows are cheaper."""
 ROW_PASSES = 1 / 20
 """Iterations over the rows that cost as much as the Gram matrix, for each dimension (measured, float64, one core)."""
-USERS_A_BLOCK = 128
-"""Users taken in at once, so that they stay in cache."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,6 @@ class Config(JointSettings):
     selection: Open01 = 0.75
 
     def __post_init__(self) -> None:
-        """Check the settings, and that a rho is what they can keep."""
         super().__post_init__()
         if self.rho is not None and (self.composition, self.calibration) != ("zcdp", "correct"):
             raise ValueError(f"rho needs calibration correct and composition zcdp; give epsilon instead of {self.rho}.")
@@ -104,7 +101,6 @@ class FLIPHAT(CentralAgent[Config, Array]):
     plays = staticmethod(arms_with_features)
 
     def begin(self) -> None:
-        """Declare the budget and begin episode 0, of one user."""
         config, proven = self.config, self.config.calibration == "correct"
         self.dim = self.context_shape[1]
         self.ledger = config.ledger() if proven else Ledger(math.inf, config.delta)
@@ -126,7 +122,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
         """Store the played features and the reward (Alg. 2, line 13); estimate when the episode ends (line 8)."""
         records = stacked_records(context, action, feedback, self.dim)
         estimate = None
-        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=USERS_A_BLOCK):
+        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=128):  # so many stay in cache
             self.loss.add(played(contexts, arms, dtype=None), rewards)
             self.users += len(rewards)
             if self.users == 2 ** (self.episode + 1) - 1:
@@ -179,7 +175,6 @@ def calibrate(config: Config, users: int, s: int, rho: float) -> tuple[GumbelTop
         peel = peeling.published(config.epsilon, config.delta, M, s, sensitivity, stated)
         return peel, zcdp(M * peel.cost.rho)
     if config.composition == "basic":
-        basic = peeling.basic(config.epsilon, config.delta, M, s, sensitivity)
-        return basic, approximate(config.epsilon, config.delta)
+        return peeling.basic(config.epsilon, config.delta, M, s, sensitivity), approximate(config.epsilon, config.delta)
     one = peeling.concentrated(rho, M, s, sensitivity, config.selection)
     return one, zcdp(M * one.cost.rho)

@@ -8,6 +8,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.rows import Rows, blocks
+from privbandit_agents.joint.sparse.estimate import clipped
 
 Floats = NDArray[np.float64]
 ROWS_A_BLOCK = 1024
@@ -39,13 +40,8 @@ class SquaredLoss:
 
     def add(self, features: Array, rewards: Array) -> None:
         """Take in users, features of shape (n, d) and rewards of shape (n,)."""
-        x, y = features, rewards.astype(np.float64)
-        bad = ~(np.isfinite(x).all(axis=-1) & np.isfinite(y))
-        x = np.clip(x, -self.x_max, self.x_max)
-        x[bad] = 0
-        y = np.clip(np.where(bad, 0.0, y), -self.R, self.R)
-        self.users += len(x)
-        for xs, ys in blocks(self._room, x, y):
+        self.users += len(features)
+        for xs, ys in blocks(self._room, *clipped(features, rewards, self.x_max, self.R)):
             self.features.append(xs)
             self.rewards.append(ys)
             if self._room() == 0:

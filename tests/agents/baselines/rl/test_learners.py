@@ -10,9 +10,8 @@ import pytest
 from privbandit_agents import load, make, play, save
 from privbandit_agents.baselines.rl import learners as rl
 from privbandit_agents.baselines.rl.adapter import to_sb3, vector_face
-from privbandit_agents.baselines.rl.generators import one_torch_thread
 from privbandit_agents.baselines.rl.settings import hyperparameters
-from privbandit_agents.baselines.rl.state import parameters_of
+from privbandit_agents.baselines.rl.state import one_torch_thread, parameters_of
 from privbandit_agents.registry import can_play
 from privbandit_agents.testing import same_state
 from stable_baselines3.common.env_checker import check_env

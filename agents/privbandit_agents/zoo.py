@@ -40,14 +40,14 @@ def ours(agent: str, summary: str, audit: str = "", runs: int | None = None, **d
 
 AGENTS: dict[str, Entry] = {
     "uniform": ours("baselines.uniform:Uniform", "an action at random, always"),
-    "greedy": ours("baselines.ridge:EpsilonGreedy", "ridge regression, best estimate", exploration=0.0),
-    "epsilon-greedy": ours("baselines.ridge:EpsilonGreedy", "greedy, with a random action now and then"),
+    "greedy": ours("baselines.greedy:EpsilonGreedy", "ridge regression, best estimate", exploration=0.0),
+    "epsilon-greedy": ours("baselines.greedy:EpsilonGreedy", "greedy, with a random action now and then"),
     "linucb": ours("baselines.linucb:LinUCB", "optimism in linear bandits (Abbasi-Yadkori et al. 2011)"),
     "lints": ours("baselines.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)"),
     "sa-lasso": ours("baselines.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)"),
     "ucb-mnl": ours("baselines.optimistic_mnl:UCBMNL", "optimism for MNL assortments (Oh and Iyengar 2021)"),
     "greedy-mnl": ours(
-        "baselines.mnl:GreedyMNL", "best estimate for assortments, refitted as users double", growth=2.0
+        "baselines.greedy_mnl:GreedyMNL", "best estimate for assortments, refitted as users double", growth=2.0
     ),
     "ts-mnl": ours("baselines.optimistic_mnl:TSMNL", "Thompson sampling for MNL assortments (Oh and Iyengar 2019)"),
     "tree-public": ours("baselines.tree:TreeClassifier", "decision tree on the public data only", learn_from="public"),

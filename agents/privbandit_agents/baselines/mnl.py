@@ -72,13 +72,3 @@ class MNLAgent(Agent[M]):
         self.in_gram = t
         self.theta = self.choices.fit(self.theta, self.config.ridge)
         self.refit_at = next_change(t, self.config.growth)
-
-
-class GreedyMNL(MNLAgent[MNLSettings]):
-    """Offer the best assortment for the utilities x . theta."""
-
-    Config = MNLSettings
-
-    def utilities(self, context: Array) -> Array:
-        estimates: Array = context[..., :-1] @ self.theta
-        return estimates

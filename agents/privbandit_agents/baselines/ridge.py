@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg.blas import dger, sger
 
-from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_or_context, n_arms, uniforms_per_user
-from privbandit_agents.base.settings import Fraction, Positive, Settings
+from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_or_context, n_arms
+from privbandit_agents.base.settings import Positive, Settings
 
 NOTHING = (None, np.empty(0), np.empty(0))
 
@@ -119,27 +119,3 @@ class RidgeAgent(Agent[R]):
             features[..., arm, arm, :dim] = context
             features[..., arm, arm, dim] = 1
         return features.reshape(*users, self.n_arms, -1)
-
-
-@dataclass(frozen=True)
-class GreedySettings(RidgeSettings):
-    """Settings of greedy play.
-
-    Attributes:
-        exploration: probability of a uniformly random arm, in [0, 1].
-    """
-
-    exploration: Fraction = 0.05
-
-
-class EpsilonGreedy(RidgeAgent[GreedySettings]):
-    """Play the arm with the largest x . theta, but now and then any arm; ``exploration=0`` is greedy play."""
-
-    Config = GreedySettings
-
-    def choose(self, features: Array, scored: Array) -> Array:
-        best: Array = scored[..., -1].argmax(axis=-1)
-        if self.config.exploration == 0:
-            return best
-        explore, arm = np.moveaxis(uniforms_per_user(self.rng, features, features.shape[-2:], 2), -1, 0)
-        return np.where(explore < self.config.exploration, (arm * self.n_arms).astype(int), best)[()]

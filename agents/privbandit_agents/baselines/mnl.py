@@ -1,4 +1,4 @@
-"""Non-private agents for multinomial-logit assortments: explore, keep every choice, refit now and then; greedy play."""
+"""Non-private agents for multinomial-logit assortments: explore, keep every choice, refit now and then."""
 
 from abc import abstractmethod
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Recursive ridge regression, the agents' side of it that LinUCB, LinTS and greedy play share, and greedy play."""
+"""Recursive ridge regression, the agents' side of it that LinUCB, LinTS and greedy play share."""
 
 import math
 from abc import abstractmethod

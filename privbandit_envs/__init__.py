@@ -6,18 +6,8 @@ from privbandit_envs.registration import ENV_IDS, register
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.vector_env import BanditVectorEnv
 
-__all__ = [
-    "ENV_IDS",
-    "ArmProblem",
-    "Assortments",
-    "BanditEnv",
-    "BanditVectorEnv",
-    "Problem",
-    "Served",
-    "Support",
-    "__version__",
-    "register",
-]
+__all__ = ["ENV_IDS", "ArmProblem", "Assortments", "BanditEnv", "BanditVectorEnv", "Problem", "Served", "Support"]
+__all__ += ["__version__", "register"]
 
 __version__ = "0.2.0"
 

@@ -13,7 +13,6 @@ from privbandit_envs.population import Population
 from privbandit_envs.problem import Array, Problem, Rounds, Served
 from privbandit_envs.validate import count, did_you_mean, seed
 
-BLOCK_BYTES = 2**19
 JSON = dict[str, Any]
 Bookmark = JSON
 """A place in a stream of users, as JSON values."""
@@ -181,7 +180,6 @@ def as_json(state: JSON) -> JSON:
 
 
 def from_json(state: JSON) -> JSON:
-    """Return the state that ``as_json`` wrote."""
     return {**state, "state": {"state": np.array(state["state"]["state"], dtype=np.uint64)}}
 
 
@@ -194,4 +192,4 @@ def block_size(observations: gym.Space[object], actions: gym.Space[object]) -> i
         return 64
     size = int(np.prod(observations.shape)) * observations.dtype.itemsize
     size = max(size, 8 * int(getattr(actions, "n_items", getattr(actions, "n", 1))))
-    return max(16, min(512, 1 << (max(BLOCK_BYTES // size, 1).bit_length() - 1)))
+    return max(16, min(512, 1 << (max(2**19 // size, 1).bit_length() - 1)))

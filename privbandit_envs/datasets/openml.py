@@ -29,9 +29,8 @@ def fetch(key: str, label: str | None = None) -> Dataset:
     datasets = sklearn_datasets(f"openml:{key}")
     name = {"data_id": int(key)} if key.isdigit() else {"name": key}
     try:
-        bunch = datasets.fetch_openml(
-            **name, target_column=label or "default-target", as_frame=False, parser="liac-arff"
-        )
+        target = label or "default-target"
+        bunch = datasets.fetch_openml(**name, target_column=target, as_frame=False, parser="liac-arff")
     except OSError as error:
         raise ConnectionError(
             f"openml:{key} could not be downloaded ({error}); check the network or the name."

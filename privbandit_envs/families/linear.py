@@ -12,7 +12,6 @@ from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
 from privbandit_envs.validate import count, fraction, numbers, one_of, positive
 
 DESIGNS = ("sphere", "case1", "case2", "ill", "mixed")
-NOISES = ("rademacher", "uniform")
 MOST_CONTEXTS = 4096
 
 
@@ -75,7 +74,7 @@ class LinearProblem(ArmProblem):
     ) -> None:
         shape = (count(n_arms=n_arms), count(dim=dim))
         self.design = one_of(DESIGNS, design=design)
-        self.noise = one_of(NOISES, noise=noise)
+        self.noise = one_of(("rademacher", "uniform"), noise=noise)
         if design != "sphere" and dim < 2:
             raise ValueError(f"dim must be >= 2 for design {design!r}; got {dim}.")
         self.delta = fraction(delta=positive(delta=horizon**-0.5 if delta is None else delta))

@@ -10,8 +10,7 @@ from privbandit_envs.datasets import store
 
 Floats = NDArray[np.float64]
 JOINS = ("outer", "concatenated", "full")
-SAMPLE = "expedia-sample"
-"""Name of the generated sample, wherever data are named."""
+SAMPLE = "expedia-sample"  # the generated sample, wherever data are named
 ARRAYS = ("hotels", "users", "prices")
 
 

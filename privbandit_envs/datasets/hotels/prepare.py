@@ -34,8 +34,7 @@ from privbandit_envs.validate import count, fraction, positive
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-SAMPLE_COUNTRY = 999
-"""``prop_country_id`` of generated hotels; those of the real file are below 250."""
+SAMPLE_COUNTRY = 999  # `prop_country_id` of generated hotels; those of the real file are below 250
 HOTELS: dict[str, tuple[float, ...]] = {
     "prop_starrating": (2.5, 3.5, 4.5),
     "prop_review_score": (3.25, 4.25),

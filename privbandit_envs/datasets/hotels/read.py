@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from privbandit_envs.validate import did_you_mean
 
 Floats = NDArray[np.float64]
-Progress = Callable[[int, int], None]
-NULLS = ("NULL", "")
 LINES_A_TICK = 2**14
 
 
@@ -53,7 +51,7 @@ class Searches:
     n_destinations: int
 
 
-def read(path: Path, progress: Progress | None = None) -> Searches:
+def read(path: Path, progress: Callable[[int, int], None] | None = None) -> Searches:
     """Read the rows of the destination with the most searches; among equals, the smallest number wins.
 
     Every line must have all columns, a search number and a destination; the lines of the destination itself are
@@ -158,7 +156,7 @@ def lines_of(path: Path, tick: Callable[[int], None]) -> Iterator[tuple[int, lis
 def value(path: Path, line: int, name: str, cell: str) -> float:
     """Return a cell as a number, NaN if it is missing; raise ValueError if it is neither."""
     kind = COLUMNS[name]
-    if cell in NULLS and kind.nullable:
+    if cell in ("NULL", "") and kind.nullable:
         return math.nan
     try:
         return kind.parse(cell)

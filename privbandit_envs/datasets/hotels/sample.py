@@ -27,8 +27,7 @@ Columns = dict[str, Floats]
 TOP, OTHERS = 8192, (42, 117, 2300)
 N_HOTELS = 40
 SHOWN = 8, 31
-HISTORY = 5
-"""The last five user features come from columns with missing values and do not influence the choices."""
+HISTORY = 5  # the last user features: they come from columns with missing values and influence no choice
 START = datetime(2012, 11, 1, tzinfo=UTC).timestamp()
 
 
@@ -73,7 +72,6 @@ def write(path: Path, n_searches: int = 1000, seed: int = 0) -> int:
 
 
 def as_text(name: str, column: Floats) -> list[str]:
-    """Return the cells of a column as the file has them."""
     kind = COLUMNS[name]._replace(nullable=False)
     if kind == MOMENT:
         return [datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S") for value in column.tolist()]

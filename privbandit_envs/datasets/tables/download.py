@@ -17,8 +17,7 @@ from privbandit_envs.datasets.tables.files import DAMAGED, opened
 from privbandit_envs.datasets.tables.sources import SOURCES
 from privbandit_envs.files import atomic
 
-TIMEOUT = 60
-"""Seconds without an answer after which a download fails."""
+TIMEOUT = 60  # seconds without an answer after which a download fails
 
 
 def fetch(name: str, folder: Path) -> Path:

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import IO
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
-Row = tuple[int, list[str]]
-"""The number of a line and its cells."""
+Row = tuple[int, list[str]]  # the number of a line and its cells
 ROWS_A_BLOCK = 2**14
-Found = Generator[tuple[str, IO[bytes]], None, None]
-"""Files by name; to be closed."""
+Found = Generator[tuple[str, IO[bytes]], None, None]  # files by name; to be closed
 DAMAGED = (BadZipFile, EOFError, zlib.error)
 GENERATED = "generated sample"
 """A column, or a word in a comment, by which a generated file is known."""
@@ -37,7 +35,6 @@ def opened(path: Path, files: Sequence[str]) -> Found:
 
 
 def from_folder(path: Path, files: Sequence[str]) -> Found:
-    """Yield the files of a folder."""
     there = {found.name.casefold(): found for found in sorted(path.iterdir()) if found.is_file()}
     for name in files:
         if name.casefold() not in there:
@@ -91,7 +88,6 @@ def lines(text: TextIOWrapper, where: str) -> Iterator[Row]:
 
 
 def arff(file: IO[bytes], where: str) -> tuple[list[str], Iterator[Row], bool]:
-    """Read an ARFF file, by scipy."""
     from scipy.io.arff import loadarff
 
     try:

@@ -73,8 +73,11 @@ def write(name: str, path: Path, rows: int = 500, seed: int = 0) -> int:
 def content(name: str, file: str, rows: int, rng: Generator) -> str:
     columns = table(name, rows, rng)
     if file.endswith(".arff"):
-        first = [f"% {GENERATED}", "@relation sample", *map(attribute, COLUMNS[name].items()), "@data", ""]
-        return "\n".join(first) + text(columns)
+        first = [f"% {GENERATED}", "@relation sample"]
+        for column, law in COLUMNS[name].items():
+            kind = f"{{{','.join(map(str, law))}}}" if isinstance(law[0], str) else "numeric"
+            first.append(f"@attribute {column} {kind}")
+        return "\n".join([*first, "@data", ""]) + text(columns)
     if SOURCES[name].header:
         return f"|{GENERATED}\n" + text(columns, end="." if file.endswith(".test") else "")
     columns[GENERATED] = ["1"] * rows
@@ -87,12 +90,6 @@ def text(columns: dict[str, list[str]], end: str = "") -> str:
     rows = zip(*columns.values(), strict=True)
     csv.writer(lines, lineterminator="\n").writerows([*row[:-1], row[-1] + end] for row in rows)
     return lines.getvalue()
-
-
-def attribute(column: tuple[str, Law]) -> str:
-    """Return the line of an ARFF file that declares a column."""
-    name, law = column
-    return f"@attribute {name} " + (f"{{{','.join(map(str, law))}}}" if isinstance(law[0], str) else "numeric")
 
 
 def table(name: str, rows: int, rng: Generator) -> dict[str, list[str]]:

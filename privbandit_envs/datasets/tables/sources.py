@@ -25,14 +25,11 @@ FILE = "name of the file"
 
 
 class Coding(Enum):
-    """How a column becomes features."""
+    """How a column becomes features: its number, its category's number in sorted order, or an indicator of each."""
 
     NUMBER = "number"
-    """Its number."""
     CODE = "code"
-    """The number of its category, in sorted order."""
     ONE_HOT = "one-hot"
-    """An indicator of every category."""
 
 
 class Rule(NamedTuple):

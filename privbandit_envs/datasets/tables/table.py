@@ -10,6 +10,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from privbandit_envs.datasets.csv import is_number
 from privbandit_envs.datasets.dataset import in_order
 from privbandit_envs.datasets.tables.files import GENERATED, blocks, opened, parsed
 from privbandit_envs.datasets.tables.sources import FILE
@@ -146,20 +147,12 @@ def as_numbers(cells: Sequence[str], column: str, first: int, where: str) -> Flo
     try:
         values = np.fromiter(map(float, cells), np.float32, len(cells))
     except ValueError:
-        values = np.fromiter((number(cell) for cell in cells), np.float32, len(cells))
+        values = np.fromiter((float(cell) if is_number(cell) else np.nan for cell in cells), np.float32, len(cells))
     for at in np.flatnonzero(~np.isfinite(values)).tolist():
         if not is_missing(cells[at]):
             near = f"{where}, near line {first + at}, column {column.partition('|')[0]!r}"
             raise ValueError(f"{near}: a finite number expected; got {cells[at]!r}.")
     return values
-
-
-def number(cell: str) -> float:
-    """Return a cell as a number, NaN if it is none."""
-    try:
-        return float(cell)
-    except ValueError:
-        return np.nan
 
 
 def is_missing(cell: str) -> bool:

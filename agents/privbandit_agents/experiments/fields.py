@@ -2,18 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    StrictInt,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, StrictInt
 
 from privbandit_envs.validate import number
 
@@ -33,7 +24,6 @@ def seed_list(value: object) -> Any:
 
 
 def distinct_seeds(seeds: list[int]) -> list[int]:
-    """Return the seeds if no two are the same."""
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"each seed must be given once; got {seeds}")
     return seeds
@@ -70,22 +60,6 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class OneOf(Model):
-    """Just one of the fields is given."""
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
-        if len(given) != 1:
-            known = ", ".join(type(self).model_fields)
-            raise ValueError(f"needs one of {known}; got {' and '.join(given) or 'none'}")
-        return self
-
-    @property
-    def given(self) -> str:
-        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
-
-
 def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Return all combinations of the values of a grid; one without settings if the grid is empty."""
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
@@ -98,6 +72,5 @@ def given_once(grid: Mapping[str, Any], beside: Mapping[str, Any], where: str = 
 
 
 def distinct(what: str, names: Sequence[str]) -> None:
-    """Raise ValueError if a name occurs twice."""
     if twice := [name for place, name in enumerate(names) if name in names[:place]]:
         raise ValueError(f"{what} must differ; {twice[0]!r} is taken twice")

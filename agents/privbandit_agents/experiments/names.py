@@ -25,7 +25,6 @@ def name_of(spec: Mapping[str, Any]) -> str:
 
 
 def result_path(folder: str | Path, name: str) -> Path:
-    """Return where the result of a job is kept."""
     return Path(folder) / "trials" / f"{name}.json"
 
 

@@ -64,9 +64,7 @@ class Study:
 
     @property
     def heading(self) -> str:
-        """The line above the verdicts."""
-        job = self.jobs[0]
-        counts = sorted({len(cell.jobs) for cell in self.cells})
+        job, counts = self.jobs[0], sorted({len(cell.jobs) for cell in self.cells})
         sizes = f"{self.scale} scale, {len(self.jobs)} {job.kind}s, {span(counts)} {job.unit}s"
         return f"{self.experiment.title} ({sizes})"
 
@@ -151,7 +149,8 @@ def carry_out(
         out.print(f"figure: {path}", soft_wrap=True, highlight=False)
     out.print(f"tables: {folder / 'verdicts.md'}, {folder / 'table.md'} (and .csv)", soft_wrap=True, highlight=False)
     write_board(study.jobs, folder, pictures)
-    idle = nothing_ran(results)
+    reasons = [reason for found in results.values() for reason in found.reasons]
+    idle = [f"no method could run: {reasons[0]}"] if reasons and None not in reasons else []
     for problem in [*failures, *idle]:
         print(problem, file=sys.stderr)
     return 1 if failures or idle or (study.decides and any(verdict.surprising for verdict in verdicts)) else 0
@@ -165,16 +164,10 @@ def write_board(jobs: Sequence[Job], folder: Path, pictures: Sequence[Path] = ()
             write_overview(folder / "tensorboard", specs, pictures)
 
 
-def nothing_ran(results: Results) -> list[str]:
-    """Return a sentence if there are results and no method could run."""
-    reasons = [reason for found in results.values() for reason in found.reasons]
-    return [f"no method could run: {reasons[0]}"] if reasons and None not in reasons else []
-
-
 def verdicts_of(study: Study, results: Results) -> list[Verdict]:
     """Return the verdict on every statement; each has a bootstrap of its own from the same seed."""
     return [
-        Verdict.on(statement, estimate(resolved, results, default_rng(0)))
+        Verdict(statement, estimate(resolved, results, default_rng(0)))
         for statement, resolved in zip(study.experiment.statements, study.measures, strict=True)
     ]
 

@@ -22,6 +22,8 @@ from privbandit_agents.experiments.drawing.figures import draw_figure, label_log
 from privbandit_agents.experiments.running.attempt import Failure
 from privbandit_agents.experiments.running.engine import Engine
 from privbandit_agents.experiments.spec.experiment import Scale, Scales, library, parse_experiment, read_experiment
+from privbandit_agents.experiments.spec.measures import Measure, Selection
+from privbandit_agents.experiments.spec.statements import Statement
 from privbandit_agents.experiments.spec.yaml_text import content_of
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.study import Study, carry_out, prepared, verdicts_of
@@ -53,6 +55,10 @@ def study(statements: Sequence[dict[str, Any]] = (), scale: str = "paper", **mor
         "statements": [{"says": f"statement {i}", "where": "here", **given} for i, given in enumerate(statements)],
     }
     return prepared(parse_experiment(content | more, "made-up.yaml"), "made-up", scale)
+
+
+def said(says: str, where: str, **bounds: Any) -> Statement:
+    return Statement(says=says, where=where, measure=Measure(mean=Selection()), **bounds)
 
 
 def law(trial: Trial, users: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -150,7 +156,7 @@ def test_a_known_ratio_is_decided(bounds: dict[str, Any], decision: str, surpris
 
 def test_what_is_undecided() -> None:
     for least, most in ((None, 1.1), (0.9, None), (0.9, 1.1)):
-        straddling = Verdict("s", "w", Interval(1, 0.8, 1.2), least, most)
+        straddling = Verdict(said("s", "w", at_least=least, at_most=most), Interval(1, 0.8, 1.2))
         assert straddling.decision == "undecided (interval straddles the bound)" and not straddling.surprising
     made = study([{"measure": {"mean": LINUCB}, "at_most": 0}])
     few = {name: run for name, run in results_of(made).items() if run.job["seed"] < 4}
@@ -170,10 +176,10 @@ def test_seeds_that_failed_are_left_out_of_both() -> None:
 
 def test_verdicts_without_a_sweep_make_the_same_tables(tmp_path: Path) -> None:
     verdicts = [
-        Verdict("A | B.", "Theorem 1", Interval(0.5, 0.4, 0.6), at_most=0.7),
-        Verdict("C.", "Figure 2", Interval(3, 2.5, 3.5), 1, 2, "fails"),
-        Verdict("D.", "Figure 3", Interval(2500.4), at_least=1),
-        Verdict("E.", "Figure 4", Interval(1, 0.9, 1.1), at_most=0.5),
+        Verdict(said("A | B.", "Theorem 1", at_most=0.7), Interval(0.5, 0.4, 0.6)),
+        Verdict(said("C.", "Figure 2", at_least=1, at_most=2, expected="fails"), Interval(3, 2.5, 3.5)),
+        Verdict(said("D.", "Figure 3", at_least=1), Interval(2500.4)),
+        Verdict(said("E.", "Figure 4", at_most=0.5), Interval(1, 0.9, 1.1)),
     ]
     write_verdicts(verdicts, tmp_path, "an audit")
     lines = (tmp_path / "verdicts.md").read_text().splitlines()

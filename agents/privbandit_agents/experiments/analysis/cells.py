@@ -1,6 +1,6 @@
 """Cells: jobs that differ in their replication alone, and the four doors by which they are found."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
@@ -34,7 +34,6 @@ class Cell:
 
     @property
     def replications(self) -> tuple[int, ...]:
-        """The seeds of the jobs."""
         return tuple(job.replication for job in self.jobs)
 
     def has(self, key: str, value: object) -> bool:
@@ -50,11 +49,8 @@ def bare_name(key: str, value: object) -> Any:
     return short(value) if key == "env" else value.rpartition(":")[2]
 
 
-class Cells(Sequence[Cell]):
+class Cells(tuple[Cell, ...]):
     """Cells, in the order of their first jobs, with four doors: ``one``, ``select``, ``along`` and ``beside``."""
-
-    def __init__(self, cells: Iterable[Cell]) -> None:
-        self._cells = tuple(cells)
 
     @classmethod
     def of(cls, jobs: Iterable[Job], traits: Callable[[Job], Mapping[str, Any]] = attrgetter("traits")) -> "Cells":
@@ -69,15 +65,6 @@ class Cells(Sequence[Cell]):
             groups.setdefault(job.cell, []).append(job)
         ordered = {name: sorted(group, key=lambda job: job.replication) for name, group in groups.items()}
         return cls(Cell(name, tuple(group), traits(group[0])) for name, group in ordered.items())
-
-    def __len__(self) -> int:
-        return len(self._cells)
-
-    def __iter__(self) -> Iterator[Cell]:
-        return iter(self._cells)
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._cells[place]
 
     @property
     def keys(self) -> list[str]:
@@ -104,10 +91,9 @@ class Cells(Sequence[Cell]):
         found = self.select(wanted)
         if len(found) > 1:
             differ = " and ".join(f"{key} ({found.values_text(key)})" for key in found.differing())
-            raise ValueError(
-                f"{wanted_text(wanted)} matches {len(found)} agents or environments, which differ in {differ}."
-            )
-        return found._cells[0]
+            several = f"{len(found)} agents or environments"
+            raise ValueError(f"{wanted_text(wanted)} matches {several}, which differ in {differ}.")
+        return found[0]
 
     def along(self, wanted: Mapping[str, Any], key: str) -> dict[Any, Cell]:
         """Return the selected cells that have a setting, by its increasing values; each value must select one.
@@ -165,7 +151,7 @@ class Cells(Sequence[Cell]):
 
     def differing(self) -> list[str]:
         """Return the settings that not all cells have with the same value; where names differ, those alone."""
-        first = self._cells[0].settings
+        first = self[0].settings
         found = [key for key in self.keys if any(cell.settings.get(key) != first.get(key) for cell in self)]
         return [key for key in found if key in ("env", "agent")] or found
 
@@ -191,11 +177,7 @@ def world(cell: Cell) -> str:
 
 
 def in_order(key: str, values: Iterable[Any]) -> list[Any]:
-    """Return values increasing.
-
-    Raises:
-        ValueError: they have no order.
-    """
+    """Return values increasing; raise ValueError if they have no order."""
     values = list(values)
     try:
         return sorted(values)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,20 +12,19 @@ from rich.table import Table
 from rich.text import Text
 from scipy.stats import rankdata
 
-from privbandit_agents.experiments.analysis.cells import Cells
+from privbandit_agents.experiments.analysis.cells import Cell, Cells
 from privbandit_agents.experiments.analysis.readings import FitReading, Results, Values
 from privbandit_agents.experiments.analysis.statistics import Floats, common_seeds, signed_rank_p
-from privbandit_agents.experiments.analysis.tables import markdown_table, rich_table
+from privbandit_agents.experiments.analysis.tables import CHOSEN, markdown_table, rich_table, write_both
 from privbandit_agents.experiments.names import as_text
 from privbandit_agents.experiments.spec.figures import TableSpec
 from privbandit_agents.experiments.spec.measures import Pick
-from privbandit_envs.files import atomic
 from privbandit_envs.validate import one_of
 
 LEVEL = 0.05
 BEST, CLOSE, NONE = "*", "'", "-"
 PICKS: dict[Pick, str] = {
-    "best": "best over the grid, chosen on the test sets",
+    "best": CHOSEN["best"],
     "honest": "point of the grid chosen on one half of the replications, scored on the other, both ways",
 }
 MARKS = (
@@ -63,7 +63,8 @@ class Contest:
     @property
     def best(self) -> Bools:
         """Which are the best that compete, ties included, shape (worlds, methods)."""
-        return np.array([leaders(np.where(self.competes, row, np.nan)) for row in self.means])
+        means = np.where(self.competes & ~np.isnan(self.means), self.means, -np.inf)
+        return np.asarray((means == means.max(axis=1, keepdims=True)) & (means > -np.inf))
 
     @property
     def close(self) -> Bools:
@@ -95,13 +96,6 @@ class Contest:
         return [f"{method} on {world}: {values.why}" for world, method, values in named if values.why]
 
 
-def leaders(means: Floats) -> Bools:
-    """Return which of a row are the greatest; none if there is no number."""
-    if np.isnan(means).all():
-        return np.zeros(len(means), np.bool_)
-    return np.asarray(means == np.nanmax(means))
-
-
 def close_to(row: Sequence[Values], best: Bools) -> Bools:
     """Return which values are not significantly below the first best one, in pairs of a replication."""
     close = np.zeros(len(row), np.bool_)
@@ -110,14 +104,10 @@ def close_to(row: Sequence[Values], best: Bools) -> Bools:
     leader = row[int(best.argmax())]
     for place, values in enumerate(row):
         if not best[place] and len(values.replications):
-            close[place] = worse_p(leader, values) >= LEVEL
+            kept = common_seeds(leader.replications, values.replications)
+            ahead = (leader.of(kept).above - values.of(kept).above)[:, 0]
+            close[place] = signed_rank_p(ahead, "greater") >= LEVEL
     return close
-
-
-def worse_p(leader: Values, values: Values) -> float:
-    """Return the p-value of Wilcoxon's test against the alternative that the leader is better."""
-    kept = common_seeds(leader.replications, values.replications)
-    return signed_rank_p((leader.of(kept).above - values.of(kept).above)[:, 0], "greater")
 
 
 def check_columns(spec: TableSpec, cells: Cells) -> None:
@@ -135,17 +125,13 @@ def contests(spec: TableSpec, cells: Cells, results: Results) -> list[Contest]:
 
 def contest(spec: TableSpec, cells: Cells, results: Results, epsilon: float | None, pick: Pick = "best") -> Contest:
     """Return the table at one budget; methods without one are the same at all."""
-    methods = spec.methods or list(dict.fromkeys(cell.settings["method"] for cell in cells))
-    shown = Cells(
-        cell
-        for cell in cells
-        if cell.settings["method"] in methods and cell.settings.get("epsilon", epsilon) == epsilon
-    )
+    methods = spec.methods or cells.values("method")
+    inside = [cell for cell in cells if cell.settings.get("epsilon", epsilon) == epsilon]
+    shown = [cell for cell in inside if cell.settings["method"] in methods]
     labels = world_labels(shown)
     worlds = list(dict.fromkeys(labels.values()))
-    found = {
-        (labels[cell.name], cell.settings["method"]): FitReading(cell, spec.y, pick).read(results) for cell in shown
-    }
+    keys = [(labels[cell.name], cell.settings["method"]) for cell in shown]
+    found = {key: FitReading(cell, spec.y, pick).read(results) for key, cell in zip(keys, shown, strict=True)}
     nothing = Values.nothing("not part of the experiment")
     values = [[found.get((world, method), nothing) for method in methods] for world in worlds]
     what = "Accuracy" if spec.y == "accuracy" else "Seconds of one fit"
@@ -155,7 +141,7 @@ def contest(spec: TableSpec, cells: Cells, results: Results, epsilon: float | No
     return Contest(title, worlds, methods, values, competes, spec.y == "accuracy")
 
 
-def world_labels(cells: Cells) -> dict[str, str]:
+def world_labels(cells: Sequence[Cell]) -> dict[str, str]:
     """Return how each cell's world is called: by its source, or by the settings that differ where these are few."""
     worlds = {cell.name: cell.job.spec["world"] for cell in cells}
     distinct = {as_text(world) for world in worlds.values()}
@@ -223,17 +209,13 @@ def as_markdown(tables: Sequence[Contest]) -> str:
 
 def write_contests(tables: Sequence[Contest], folder: Path, name: str, missing: Sequence[str]) -> None:
     """Write tables as CSV and Markdown, with a line for every data set that is not here."""
-    with atomic(folder / f"{name}.csv") as file:
-        file.write(as_numbers(tables).write_csv())
-    with atomic(folder / f"{name}.md") as file:
-        file.write(as_markdown(tables) + "".join(f"\n{line}\n" for line in missing))
+    notes = "".join(f"\n{line}\n" for line in missing)
+    write_both(folder, name, as_numbers(tables), as_markdown(tables) + notes)
 
 
 def contest_table(table: Contest) -> Table:
-    shown = rich_table(table.title, caption=Text(MARKS) if table.marked else None, caption_justify="left")
-    words = as_words(table)
-    for column in words.columns:
-        shown.add_column(column, justify="left" if column == "data" else "right", overflow="fold")
-    for row in words.iter_rows():
-        shown.add_row(*map(Text, row))
-    return shown
+    def column(name: str) -> dict[str, Any]:
+        return {"justify": "left" if name == "data" else "right", "overflow": "fold"}
+
+    caption = Text(MARKS) if table.marked else None
+    return rich_table(table.title, as_words(table), column, caption=caption, caption_justify="left")

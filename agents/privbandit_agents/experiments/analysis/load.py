@@ -63,10 +63,7 @@ def load_trials(folder: str | Path) -> list[Finished]:
 def check_defaults(path: Path, finished: Finished, known: dict[str, Any]) -> None:
     """Raise StaleResultError if a trial was run with defaults that are others today.
 
-    Args:
-        path: of the result.
-        finished: what it holds.
-        known: settings found so far, by all of a spec but the seed; None where the environment or agent is not here.
+    ``known`` gets the settings, by all of a spec but the seed; None where the environment or agent is not here.
     """
     cell = repr({**finished.job, "seed": 0})
     if cell not in known:
@@ -84,24 +81,19 @@ def as_frame(trials: Sequence[Finished]) -> "pl.DataFrame":
 
     text, whole, real = pl.String, pl.Int64, pl.Float64
     kinds = {"env": text, "agent": text, "config": text, "seed": whole, "seconds": real}
-    constants = pl.DataFrame([constants_of(finished) for finished in trials], schema=kinds)
+    jobs = [finished.job for finished in trials]
+    constants = {
+        "env": [with_settings(job["env"], job["env_kwargs"]) for job in jobs],
+        "agent": [job["agent"] for job in jobs],
+        "config": [canonical(job["config"]) for job in jobs],
+        "seed": [job["seed"] for job in jobs],
+        "seconds": [finished.seconds for finished in trials],
+    }
     lengths = [len(finished.arrays["checkpoints"]) for finished in trials]
-    rows = constants[np.repeat(np.arange(len(trials)), lengths)]
+    rows = pl.DataFrame(constants, schema=kinds)[np.repeat(np.arange(len(trials)), lengths)]
     series = {name: np.concatenate([finished.arrays[name] for finished in trials]) for name in ARRAYS}
     return rows.with_columns(
         pl.Series("checkpoint", series["checkpoints"].astype(np.int64)),
         pl.Series("regret", series["regret"]),
         pl.Series("reward", series["reward"]),
     ).select(COLUMNS)
-
-
-def constants_of(finished: Finished) -> dict[str, Any]:
-    """Return what is the same in all rows of a trial."""
-    trial = finished.job
-    return {
-        "env": with_settings(trial["env"], trial["env_kwargs"]),
-        "agent": trial["agent"],
-        "config": canonical(trial["config"]),
-        "seed": trial["seed"],
-        "seconds": finished.seconds,
-    }

@@ -9,24 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from privbandit_agents.experiments.analysis import statistics
 from privbandit_agents.experiments.analysis.cells import Cells, wanted_text
-from privbandit_agents.experiments.analysis.readings import (
-    Reading,
-    Results,
-    curve,
-    line_along,
-    reading_of,
-    users_of,
-)
-from privbandit_agents.experiments.analysis.statistics import (
-    FEWEST,
-    Floats,
-    Interval,
-    common_seeds,
-    expanded,
-    percentile_interval,
-    seed_weights,
-)
+from privbandit_agents.experiments.analysis.readings import Reading, Results, curve, line_along, reading, users_of
+from privbandit_agents.experiments.analysis.statistics import Floats, Interval, common_seeds
 from privbandit_agents.experiments.fields import as_list, real
 from privbandit_agents.experiments.spec.measures import Axes, Lead, Measure, Selection, Slope, Steps
 from privbandit_agents.experiments.usage import placed
@@ -59,7 +45,7 @@ def resolve(measure: Measure, cells: Cells) -> Resolved:
     Raises:
         ValueError: a selection matches none or several, they share no seed, or a line has one point.
     """
-    kind = measure.given
+    (kind,) = measure.given
     resolved = RESOLVERS[kind](getattr(measure, kind), cells)
     if not len(common_seeds(*(reading.replications for reading in resolved.readings))):
         raise ValueError("the trials compared must have a seed in common; give their parts the same seeds.")
@@ -67,13 +53,17 @@ def resolve(measure: Measure, cells: Cells) -> Resolved:
 
 
 def resolve_cells(selections: Selection | list[Selection], cells: Cells, combine: Combine) -> Resolved:
-    """Find the cells of one mean or two."""
-    return Resolved([reading_of(one, cells) for one in as_list(selections)], combine)
+    return Resolved([reading(cells.one(each.settings), each, cells) for each in as_list(selections)], combine)
 
 
 def resolve_slope(slope: Slope, cells: Cells) -> Resolved:
-    """Find what a slope is fitted to."""
-    readings, x = (slope_along_users if slope.against == "users" else slope_along_setting)(slope, cells)
+    if slope.against == "users":
+        readings, x = slope_along_users(slope, cells)
+    else:
+        start = -math.inf if slope.start is None else slope.start
+        end = math.inf if slope.end is None else slope.end
+        line = {x: one for x, one in numbered(slope.of, slope.against, cells).items() if start <= x <= end}
+        readings, x = list(line.values()), np.array(list(line))
     if len(x) < 2:
         raise ValueError(f"a slope needs two points; {wanted_text(slope.of.settings)} has {len(x)} in its range.")
     return Resolved(readings, partial(fitted_slope, x, axes=slope.axes))
@@ -90,14 +80,6 @@ def slope_along_users(slope: Slope, cells: Cells) -> tuple[list[Reading], Floats
         raise ValueError(f"from must be at least the first checkpoint, {first:g} users, and below to; got {start:g}.")
     users = np.linspace(start, end, POINTS) if slope.axes == "linear" else np.geomspace(start, end, POINTS)
     return [curve(found.cell, slope.of, cells, users)], users
-
-
-def slope_along_setting(slope: Slope, cells: Cells) -> tuple[list[Reading], Floats]:
-    """Return the cells of a line, one for each value of a setting."""
-    start = -math.inf if slope.start is None else slope.start
-    end = math.inf if slope.end is None else slope.end
-    line = {x: found for x, found in numbered(slope.of, slope.against, cells).items() if start <= x <= end}
-    return list(line.values()), np.array(list(line))
 
 
 def numbered(of: Selection, key: str, cells: Cells, every: Cells | None = None) -> Mapping[float, Reading]:
@@ -124,7 +106,8 @@ def resolve_lead(lead: Lead, cells: Cells) -> Resolved:
         line = line_along(selection, lead.along, cells)
         if missing := [value for value in first if line and value not in line]:
             raise ValueError(f"nothing to compare with at {lead.along} {missing[0]}.")
-        readings += [line[value] for value in first] if line else [reading_of(selection, cells)] * len(first)
+        level = [] if line else [reading(cells.one(selection.settings), selection, cells)]
+        readings += [line[value] for value in first] if line else level * len(first)
 
     def least(means: Floats) -> Floats:
         table = means.reshape(len(means), -1, len(first))
@@ -158,10 +141,10 @@ def estimate(resolved: Resolved, results: Results, rng: Generator, confidence: f
     """Return a measure and its bootstrap interval over the replications that all its cells have.
 
     One bootstrap of the replications goes through all cells, so comparisons are paired; its percentiles are those at
-    which a mean gets Student's interval (``expanded``). What the grid picked stays picked.
+    which a mean gets Student's interval (``statistics.expanded``). What the grid picked stays picked.
 
     Returns:
-        NaN where there is none: no ends below ``FEWEST`` replications, no value without replications.
+        NaN where there is none: no ends below ``statistics.FEWEST`` replications, no value without replications.
     """
     read = [reading.read(results) for reading in resolved.readings]
     kept = common_seeds(*(values.replications for values in read))
@@ -171,8 +154,8 @@ def estimate(resolved: Resolved, results: Results, rng: Generator, confidence: f
     below = np.concatenate([values.of(kept).below for values in read], axis=1)
     with np.errstate(all="ignore"):
         value = float(resolved.combine((above.mean(axis=0) / below.mean(axis=0))[None])[0])
-        if len(kept) < FEWEST:
+        if len(kept) < statistics.FEWEST:
             return Interval(value)
-        weights = seed_weights(len(kept), rng)
+        weights = statistics.seed_weights(len(kept), rng)
         drawn = resolved.combine((weights @ above) / (weights @ below))
-        return percentile_interval(value, drawn, expanded(confidence, len(kept)))
+        return statistics.percentile_interval(value, drawn, statistics.expanded(confidence, len(kept)))

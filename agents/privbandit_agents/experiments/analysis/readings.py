@@ -85,7 +85,6 @@ class TrialReading:
 
     @property
     def replications(self) -> Int64s:
-        """The seeds with which it will be measured."""
         return common_seeds(self.cell.replications, *([] if self.uniform is None else [self.uniform.replications]))
 
     def read(self, results: Results) -> Values:
@@ -94,8 +93,7 @@ class TrialReading:
         Raises:
             ValueError: the agents of the cell predict nothing, or the world has not finitely many contexts.
         """
-        cells = [self.cell] if self.uniform is None else [self.cell, self.uniform]
-        runs = [runs_of(cell, results) for cell in cells]
+        runs = [runs_of(cell, results) for cell in (self.cell, self.uniform) if cell is not None]
         seeds = common_seeds(*(list(found) for found in runs))
         if not len(seeds):
             return Values.nothing("not run")
@@ -144,7 +142,6 @@ class FitReading:
 
     @property
     def replications(self) -> Int64s:
-        """The replications in which it will be measured."""
         return np.array(self.cell.replications, dtype=np.int64)
 
     @property
@@ -155,7 +152,6 @@ class FitReading:
         return [place for place, point in points if all(plain(point[key]) == value for key, value in wanted.items())]
 
     def read(self, results: Results) -> Values:
-        """Return the numbers of every replication that was measured."""
         runs = runs_of(self.cell, results)
         places = self.places
         accuracy = np.array([run.arrays["accuracy"][places] for run in runs.values()])
@@ -165,9 +161,8 @@ class FitReading:
             return Values.nothing(reasons[0] if reasons else "not run")
         numbers = np.array([run.arrays[self.y][places] for run in runs.values()])
         picked = could[picks(accuracy[:, could], self.pick)]
-        one_point = len(set(picked.tolist())) == 1
         found = numbers[np.arange(len(runs)), picked][:, None]
-        point = self.cell.job.points[places[picked[0]]] if one_point else None
+        point = self.cell.job.points[places[picked[0]]] if (picked == picked[0]).all() else None
         return Values(np.array(list(runs), np.int64), found, np.ones(found.shape), point=point)
 
 
@@ -190,25 +185,23 @@ def picks(accuracy: Floats, pick: Pick) -> Int64s:
     return np.asarray(np.where(even, by_odd, by_even))
 
 
-def reading_of(selection: Selection, cells: Cells) -> Reading:
-    """Return the reading that a selection names.
+def reading(cell: Cell, selection: Selection, cells: Cells) -> Reading:
+    """Return the reading of a cell as a selection says, which may be of several cells.
 
     Raises:
-        ValueError: it matches no cell or several, or asks for what the cell has not.
+        ValueError: it asks for what the cell has not.
     """
-    return reading(cells.one(selection.settings), selection, cells)
-
-
-def reading(cell: Cell, selection: Selection, cells: Cells) -> Reading:
-    """Return the reading of a cell as a selection says, which may be of several cells."""
     y = one_of(cell.job.quantities, y=selection.y or cell.job.quantities[0])
     foreign = ("at",) if cell.job.kind == "fit" else ("pick", "fixed")
     if given := [key for key in foreign if key in selection.model_fields_set]:
         raise ValueError(f"{given[0]} is no choice for a {cell.job.kind}; leave it out.")
     if cell.job.kind == "fit":
         return fixed_at(FitReading(cell, y, selection.pick), selection.fixed)
-    users = np.array([checked_users(selection.at, cell)])
-    return TrialReading(cell, y, users, cells.beside(cell) if y == "ratio" else None)
+    users, spec = users_of(selection.at, cell), cell.job.spec
+    first = int(even_checkpoints(spec["horizon"], spec["checkpoints"])[0])
+    if users < first:
+        raise ValueError(f"must be at least the first checkpoint, {first} users; got {users:g}.")
+    return TrialReading(cell, y, np.array([users]), cells.beside(cell) if y == "ratio" else None)
 
 
 def curve(cell: Cell, selection: Selection, cells: Cells, users: Floats | None = None) -> TrialReading:
@@ -238,25 +231,21 @@ def line_along(selection: Selection, key: str, cells: Cells, every: Cells | None
         line = cells.along(selection.settings, key)
         return {value: reading(cell, selection, every) for value, cell in line.items()}
     found = reading(cells.one(selection.settings), selection, every)
-    values = grid_values(found.cell, key)
-    if not (values and isinstance(found, FitReading)):
-        raise ValueError(no_grid(found.cell, key))
-    return {value: fixed_at(found, {key: value}) for value in in_order(key, values)}
+    values = in_order(key, grid_values(found.cell, key))
+    assert isinstance(found, FitReading)
+    return {value: fixed_at(found, {key: value}) for value in values}
 
 
 def grid_values(cell: Cell, key: str) -> list[Any]:
-    """Return the values of a setting in the grid of a cell, each once."""
+    """Return the values of a setting in the grid of a cell, each once; raise ValueError if there is none."""
     values: list[Any] = []
     for value in (plain(point[key]) for point in cell.job.points if key in point):
         values += [] if value in values else [value]
+    if not values:
+        known = list(cell.job.points[0]) if cell.job.points else []
+        has = f"{did_you_mean(key, known)}; {', '.join(known) or 'nothing'}."
+        raise ValueError(f"{cell.job.called('agent', ())} has no grid of {key!r}{has}")
     return values
-
-
-def no_grid(cell: Cell, key: str) -> str:
-    """Return that a cell has no such setting in its grid, and which it has."""
-    known = list(cell.job.points[0]) if cell.job.points else []
-    near = did_you_mean(key, known)
-    return f"{cell.job.called('agent', ())} has no grid of {key!r}{near}; {', '.join(known) or 'nothing'}."
 
 
 def fixed_at(found: FitReading, fixed: Mapping[str, Any]) -> FitReading:
@@ -264,8 +253,6 @@ def fixed_at(found: FitReading, fixed: Mapping[str, Any]) -> FitReading:
     for key, value in fixed.items():
         with placed("fixed"):
             known = grid_values(found.cell, key)
-            if not known:
-                raise ValueError(no_grid(found.cell, key))
             if plain(value) not in known:
                 raise ValueError(f"{key} must be one of {known}; got {value!r}.")
     return replace(found, fixed={**found.fixed, **fixed})
@@ -277,17 +264,4 @@ def users_of(at: float, cell: Cell) -> float:
     users = float(at * horizon if isinstance(users_or_fraction(at), float) else at)
     if users > horizon:
         raise ValueError(f"must be at most the horizon {horizon}; got {users:g}, say a fraction such as 0.5 instead.")
-    return users
-
-
-def first_checkpoint(cell: Cell) -> int:
-    """Return the number of users at a trial's first checkpoint."""
-    return int(even_checkpoints(cell.job.spec["horizon"], cell.job.spec["checkpoints"])[0])
-
-
-def checked_users(at: float, cell: Cell) -> float:
-    """Return users between a cell's first checkpoint and its horizon."""
-    users, first = users_of(at, cell), first_checkpoint(cell)
-    if users < first:
-        raise ValueError(f"must be at least the first checkpoint, {first} users; got {users:g}.")
     return users

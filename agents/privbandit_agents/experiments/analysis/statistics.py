@@ -11,7 +11,6 @@ from scipy import stats
 from privbandit_envs.validate import count
 
 Floats = NDArray[np.float64]
-DRAWS = 10_000
 FEWEST = 5
 """With fewer seeds no bootstrap interval means anything."""
 
@@ -26,7 +25,6 @@ class Interval:
 
     @property
     def known(self) -> bool:
-        """Whether all three are numbers."""
         return not any(map(math.isnan, (self.value, self.low, self.high)))
 
 
@@ -37,7 +35,7 @@ def percentile_interval(value: float, resampled: ArrayLike, confidence: float = 
     return Interval(value, float(low), float(high))
 
 
-def seed_weights(n: int, rng: Generator, draws: int = DRAWS) -> Floats:
+def seed_weights(n: int, rng: Generator, draws: int = 10_000) -> Floats:
     """Return the weights that bootstrap samples give to n common seeds, shape (draws, n); rows sum to 1.
 
     Every mean over seeds under one row is of the same sample, so differences and ratios of means are paired.

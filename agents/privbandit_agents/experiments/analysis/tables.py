@@ -1,7 +1,7 @@
 """Summaries of results, one row per cell: on the screen, as CSV and as Markdown."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from privbandit_agents.experiments.names import as_text, canonical, plain, short
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_envs.files import atomic
 
+CHOSEN = {"best": "best over the grid, chosen on the test sets", "honest": "chosen on other replications"}
+"""How the point of the grid is picked, in words."""
 LEFT = ("environment", "agent", "world", "method", "best point", "note")
 """Columns of text, which are aligned to the left."""
 WIDTHS = {"final regret": 14, "rounds/s": 8}
@@ -96,10 +98,8 @@ def summarise_fits(cells: Cells, results: Results) -> pl.DataFrame:
 
 
 def summarise(cells: Cells, results: Results) -> pl.DataFrame:
-    """Return the summary of an experiment's results."""
-    if cells[0].job.kind == "fit":
-        return summarise_fits(cells, results)
-    return summarise_trials([run for cell in cells for run in runs_of(cell, results).values()])
+    trials = [run for cell in cells for run in runs_of(cell, results).values()]
+    return summarise_fits(cells, results) if cells[0].job.kind == "fit" else summarise_trials(trials)
 
 
 def as_words(summary: pl.DataFrame) -> pl.DataFrame:
@@ -129,9 +129,9 @@ def fit_words(row: dict[str, Any]) -> dict[str, str]:
         "method": row["method"],
         "epsilon": "" if row["epsilon"] is None else f"{row['epsilon']:g}",
         "replications": str(row["replications"]),
-        "best over the grid, chosen on the test sets": "-" if row["best"] is None else f"{row['best']:.4f}{width}",
+        CHOSEN["best"]: "-" if row["best"] is None else f"{row['best']:.4f}{width}",
         "best point": row["best_point"],
-        "chosen on other replications": "-" if row["honest"] is None else f"{row['honest']:.4f}",
+        CHOSEN["honest"]: "-" if row["honest"] is None else f"{row['honest']:.4f}",
         "seconds": "-" if row["seconds"] is None else f"{row['seconds']:.1e}",
         "note": row["note"],
     }
@@ -142,24 +142,30 @@ def rounded(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def rich_table(title: str, **options: Any) -> Table:
-    return Table(box=SIMPLE_HEAD, title=Text(title), title_justify="left", pad_edge=False, **options)
+def rich_table(title: str, words: pl.DataFrame, column: Callable[[str], Mapping[str, Any]], **options: Any) -> Table:
+    """Return a table of text for the terminal; ``column`` has the options of each column."""
+    table = Table(box=SIMPLE_HEAD, title=Text(title), title_justify="left", pad_edge=False, **options)
+    for name in words.columns:
+        table.add_column(name, **column(name))
+    for row in words.iter_rows():
+        table.add_row(*map(Text, row))
+    return table
 
 
 def rich_tables(summary: pl.DataFrame) -> list[Table]:
     """Return a summary of trials as tables for the terminal, one for each environment."""
     words = as_words(summary)
     width = max(len(agent) for agent in words["agent"])
-    tables = []
-    for (env, rounds), rows in words.group_by("environment", "rounds", maintain_order=True):
-        table = rich_table(f"{env}, {rounds} users", collapse_padding=True)
-        table.add_column("agent", min_width=min(width, 17), overflow="fold")
-        for column in words.columns[3:]:
-            table.add_column(column, justify="right", no_wrap=True, min_width=WIDTHS.get(column))
-        for row in rows.iter_rows():
-            table.add_row(*map(Text, row[2:]))
-        tables.append(table)
-    return tables
+
+    def column(name: str) -> dict[str, Any]:
+        if name == "agent":
+            return {"min_width": min(width, 17), "overflow": "fold"}
+        return {"justify": "right", "no_wrap": True, "min_width": WIDTHS.get(name)}
+
+    return [
+        rich_table(f"{env}, {rounds} users", rows.drop("environment", "rounds"), column, collapse_padding=True)
+        for (env, rounds), rows in words.group_by("environment", "rounds", maintain_order=True)
+    ]
 
 
 def markdown_table(words: pl.DataFrame, left: Sequence[str] = LEFT) -> str:
@@ -170,8 +176,11 @@ def markdown_table(words: pl.DataFrame, left: Sequence[str] = LEFT) -> str:
 
 
 def write_table(summary: pl.DataFrame, folder: Path) -> None:
-    """Write ``table.csv``, with all digits, and ``table.md``."""
-    with atomic(folder / "table.csv") as file:
-        file.write(summary.write_csv())
-    with atomic(folder / "table.md") as file:
-        file.write(markdown_table(as_words(summary)))
+    write_both(folder, "table", summary, markdown_table(as_words(summary)))
+
+
+def write_both(folder: Path, name: str, numbers: pl.DataFrame, markdown: str) -> None:
+    """Write ``name.csv``, with all digits, and ``name.md``."""
+    for suffix, text in (("csv", numbers.write_csv()), ("md", markdown)):
+        with atomic(folder / f"{name}.{suffix}") as file:
+            file.write(text)

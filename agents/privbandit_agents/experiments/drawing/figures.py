@@ -15,7 +15,7 @@ from privbandit_agents.experiments.analysis.cells import Cells
 from privbandit_agents.experiments.analysis.measures import START, fitted_slope
 from privbandit_agents.experiments.analysis.readings import Results
 from privbandit_agents.experiments.analysis.statistics import Floats
-from privbandit_agents.experiments.analysis.tables import rounded
+from privbandit_agents.experiments.analysis.tables import CHOSEN, rounded
 from privbandit_agents.experiments.drawing.layout import Panel, Series, completed, layout
 from privbandit_agents.experiments.drawing.style import (
     UNIFORM,
@@ -25,9 +25,7 @@ from privbandit_agents.experiments.drawing.style import (
     label_points,
     picture,
     styles_of,
-    write_caption,
 )
-from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.spec.figures import FigureSpec, Reference
 from privbandit_agents.experiments.store.results import Finished
@@ -42,36 +40,23 @@ Y_LABELS = {
     "accuracy": "accuracy",
     "seconds": "seconds of one fit",
 }
-FIT_AXES = {"xy": "log", "x": "semilog", "": "linear"}
 REFERENCE: dict[str, Any] = {"color": "#222222", "linestyle": (0, (1, 1.6)), "linewidth": 1.2}
-GRID = 200
 FEW = 10
 """So many values of x have a tick each."""
-LOG_FROM = 8.0
-"""Ratio of the largest to the smallest end of a line from which a panel with ``log: auto`` has a logarithmic axis."""
 REGRET = FigureSpec(name="regret", log="auto")
 
 
 def draw_regret(trials: Sequence[Finished], path: Path) -> None:
     """Draw the regret of trials, a panel for each environment and horizon, and write a PNG."""
-    cells = Cells.of([Trial(**finished.job) for finished in trials], own_traits)
+    jobs = [Trial(**finished.job) for finished in trials]
+    # what a trial says of itself, though its environment or agent may not be on this machine
+    cells = Cells.of(jobs, lambda job: {key: job.spec[key] for key in ("env", "agent", "horizon")})
     spec = completed(REGRET, cells)
     draw_figure(spec, layout(spec, cells), {finished.name: finished for finished in trials}, path)
 
 
-def own_traits(job: Job) -> dict[str, Any]:
-    """Return what a trial says of itself, though its environment or agent may not be on this machine."""
-    return {key: job.spec[key] for key in ("env", "agent", "horizon")}
-
-
 def draw_figure(spec: FigureSpec, panels: Sequence[Panel], results: Results, path: Path) -> bool:
-    """Draw a figure and write a PNG; lines of which nothing was measured are left out.
-
-    Args:
-        spec: axes, title; completed.
-        panels: from ``layout``.
-        results: of the jobs.
-        path: of the file.
+    """Draw a completed figure and write a PNG; lines of which nothing was measured are left out.
 
     Returns:
         Whether there was anything to draw.
@@ -88,19 +73,17 @@ def draw_figure(spec: FigureSpec, panels: Sequence[Panel], results: Results, pat
         if spec.title:
             figure.suptitle(spec.title, fontsize=12, x=0.01, ha="left")
         told = caption([lines for _, lines in kept], "band" if spec.x == "users" else "interval", job.unit)
-        write_caption(figure, f"{told}; {CHOSEN[spec.pick]}" if job.kind == "fit" else told)
+        told = f"{told}; {CHOSEN[spec.pick]}" if job.kind == "fit" else told
+        figure.supxlabel(told, fontsize=9, color="#555555", x=0.99, ha="right")
     return True
 
 
-CHOSEN = {"best": "best over the grid, chosen on the test sets", "honest": "chosen on other replications"}
-
-
 def with_logarithms(spec: FigureSpec, lines: Sequence[Line]) -> FigureSpec:
-    """Return a figure with ``log: auto`` decided for a panel."""
+    """Return a figure with ``log: auto`` decided for a panel: logarithmic if the ends of lines are far apart."""
     if spec.log != "auto":
         return spec
     ends = [float(line.mean[-1]) for line in lines]
-    apart = min(ends) > 0 and max(ends) / min(ends) > LOG_FROM
+    apart = min(ends) > 0 and max(ends) / min(ends) > 8
     return spec.model_copy(update={"log": "y" if apart else ""})
 
 
@@ -129,7 +112,10 @@ def lines_of(panel: Panel, results: Results) -> list[Line]:
     found = [line for series in panel.series if (line := line_of(series, results)) is not None]
     x = np.concatenate([line.x for line in found if not line.level] or [np.array([1.0, 2.0])])
     ends = np.array([x.min(), x.max()])
-    return [level_across(line, ends) if line.level else line for line in found]
+    for place, line in enumerate(found):
+        if line.level:
+            found[place] = replace(line, x=ends, mean=line.mean.repeat(2), half_width=line.half_width.repeat(2))
+    return found
 
 
 def line_of(series: Series, results: Results) -> Line | None:
@@ -144,17 +130,13 @@ def line_of(series: Series, results: Results) -> Line | None:
     return Line(series.label, series.agent, x, mean, half_width, fewest, series.level)
 
 
-def level_across(line: Line, ends: Floats) -> Line:
-    return replace(line, x=ends, mean=np.repeat(line.mean, 2), half_width=np.repeat(line.half_width, 2))
-
-
 def named(spec: FigureSpec, line: Line) -> str:
     """Return a line's label, with its slope if that is asked for."""
     start = START * line.x[-1] if spec.x == "users" else -np.inf
     late = line.x >= (start if spec.fit_from is None else spec.fit_from)
     if not spec.fit or line.level or late.sum() < 2:
         return line.label
-    axes: Any = FIT_AXES[spec.log]
+    axes: Any = {"xy": "log", "x": "semilog"}.get(spec.log, "linear")
     slope = float(fitted_slope(line.x[late], line.mean[None, late], axes)[0])
     return f"{line.label}, slope {rounded(slope) if abs(slope) >= 10 else format(round(slope, 2) + 0.0, '.2f')}"
 
@@ -179,7 +161,7 @@ def draw_reference(
 ) -> Label:
     """Draw a reference curve; return its label."""
     own = through.x if through is not None else np.concatenate([line.x for line in lines])
-    x = (np.geomspace if "x" in spec.log else np.linspace)(own.min(), own.max(), GRID)
+    x = (np.geomspace if "x" in spec.log else np.linspace)(own.min(), own.max(), 200)
     y = np.asarray(reference.load()(x, **reference.kwargs), dtype=np.float64)
     if through is not None:
         y = y * through.mean[-1] / y[-1]

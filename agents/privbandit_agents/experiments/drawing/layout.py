@@ -12,9 +12,6 @@ from privbandit_agents.experiments.spec.figures import FigureSpec, Reference
 from privbandit_agents.experiments.spec.measures import Selection
 from privbandit_agents.experiments.usage import placed
 
-BARE = (VARIANT, "method", "source")
-"""Settings whose values speak for themselves."""
-
 
 @dataclass(frozen=True)
 class Series:
@@ -94,16 +91,14 @@ def panelled(cells: Sequence[Cell], keys: Sequence[str], told: Sequence[str]) ->
     panels = grouped([cell for cell in cells if len(have[cell.name]) == most], keys, told)
     alone = []
     for cell in (cell for cell in cells if len(have[cell.name]) < most):
-        fitting = [inside for inside in panels.values() if alike(cell, inside[0], have[cell.name], told)]
+        own = [key_text(cell, key, told) for key in have[cell.name]]
+        fitting = [
+            inside for inside in panels.values() if own == [key_text(inside[0], key, told) for key in have[cell.name]]
+        ]
         for inside in fitting:
             inside.append(cell)
         alone += [] if fitting else [cell]
     return {**panels, **grouped(alone, keys, told)}
-
-
-def alike(cell: Cell, other: Cell, keys: Sequence[str], told: Sequence[str]) -> bool:
-    """Return whether two cells have the same text under all keys."""
-    return all(key_text(cell, key, told) == key_text(other, key, told) for key in keys)
 
 
 def grouped(
@@ -129,15 +124,15 @@ def key_text(cell: Cell, key: str, told: Sequence[str]) -> str:
     if called is not None or key not in cell.settings:
         return called or ""
     value = cell.settings[key]
-    return bare(value) if key in BARE else as_text({key.partition(".")[2] or key: value})
+    speaks = key in (VARIANT, "method", "source")  # the value speaks for itself
+    return bare(value) if speaks else as_text({key.partition(".")[2] or key: value})
 
 
 def series_of(spec: FigureSpec, label: str, group: Sequence[Cell], cells: Cells) -> Series:
     """Return the line of some cells; without the setting of x it is a level."""
     inside = Cells(group)
     agent = inside[0].settings["agent"] if spec.lines in (["agent"], ["method"]) else label
-    chosen = {key: getattr(spec, key) for key in ("y", "at", "pick") if key in spec.model_fields_set}
-    wanted = Selection(**chosen)
+    wanted = Selection(**{key: getattr(spec, key) for key in ("y", "at", "pick") if key in spec.model_fields_set})
     with placed(f"line {label!r}"):
         if spec.x == "users":
             return Series(label, agent, [curve(inside.one({}), wanted, cells)])
@@ -156,9 +151,8 @@ def place_reference(reference: Reference, panels: Sequence[Panel]) -> None:
         return
     every = Cells(cell for panel in panels for series in panel.series for cell in series.cells)
     names = {cell.name for cell in every.select(reference.through.settings)}
-    lines = [
-        (panel, series) for panel in panels for series in panel.series if names & {cell.name for cell in series.cells}
-    ]
+    every_line = [(panel, series) for panel in panels for series in panel.series]
+    lines = [(panel, series) for panel, series in every_line if names & {cell.name for cell in series.cells}]
     if len(lines) > 1:
         several = " and ".join(repr(series.label) for _, series in lines)
         raise ValueError(f"through must select one line; {as_text(reference.through.settings)} is on {several}.")

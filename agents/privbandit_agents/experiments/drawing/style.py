@@ -21,8 +21,6 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 """Okabe and Ito's colours, and two of Tol's: told apart with any kind of colour vision."""
 DASHES: tuple[Any, ...] = ("-", (0, (6, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
 UNIFORM: dict[str, Any] = {"color": "#777777", "linestyle": (0, (4, 3))}
-GAP = 0.062
-"""Smallest distance between two labels, as a fraction of a panel's height."""
 STYLE: Any = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -75,10 +73,6 @@ def picture(path: str | Path, panels: int) -> Iterator[tuple[Figure, list[Axes]]
             figure.savefig(file, format="png")
 
 
-def write_caption(figure: Figure, text: str) -> None:
-    figure.supxlabel(text, fontsize=9, color="#555555", x=0.99, ha="right")
-
-
 def styles_of(panels: Sequence[Sequence[Line]]) -> dict[str, dict[str, Any]]:
     """Return the line style of every label: the same in all panels, and no colour twice in one if it can be helped.
 
@@ -105,17 +99,9 @@ def styles_of(panels: Sequence[Sequence[Line]]) -> dict[str, dict[str, Any]]:
 
 
 def caption(panels: Iterable[Sequence[Line]], shown: str, unit: str) -> str:
-    """Return what lines and bands (or what else is shown) are.
-
-    Args:
-        panels: their lines.
-        shown: ``band`` or ``interval``.
-        unit: what a replication is called.
-    """
+    """Return what the lines of panels are, and what is ``shown`` around them; a replication is a ``unit``."""
     counts = sorted({line.replications for lines in panels for line in lines})
-    if counts == [1]:
-        return f"one {unit}"
-    return f"mean and 95 % {shown} over {span(counts)} {unit}s"
+    return f"one {unit}" if counts == [1] else f"mean and 95 % {shown} over {span(counts)} {unit}s"
 
 
 def span(counts: Sequence[int]) -> str:
@@ -137,20 +123,12 @@ def label_points(axis: Axes, labels: Sequence[Label]) -> None:
     to_axes = axis.transData + axis.transAxes.inverted()
     points = to_axes.transform([(label.x, label.y) for label in labels])
     order = points[:, 1].argsort(kind="stable")
-    heights = spread([float(points[i, 1]) for i in order], GAP)
+    heights = spread([float(points[i, 1]) for i in order], gap=0.062)
     for i, height in zip(order, heights, strict=True):
-        color = labels[i].color
-        axis.annotate(
-            labels[i].text,
-            xy=points[i],
-            xytext=(1.04, height),
-            xycoords="axes fraction",
-            textcoords="axes fraction",
-            color=color,
-            va="center",
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": color, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)},
-        )
+        text, color = labels[i].text, labels[i].color
+        tie = {"arrowstyle": "-", "color": color, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
+        how: Any = {"xycoords": "axes fraction", "textcoords": "axes fraction", "va": "center", "arrowprops": tie}
+        axis.annotate(text, points[i], (1.04, height), color=color, annotation_clip=False, **how)
 
 
 def spread(positions: Sequence[float], gap: float) -> list[float]:

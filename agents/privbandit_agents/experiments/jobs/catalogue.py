@@ -16,8 +16,6 @@ from privbandit_agents.registry import find
 from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.validate import did_you_mean
 
-DEFAULT_HORIZON = 10_000
-
 
 @cache
 def env_spec(id: str) -> EnvSpec:
@@ -43,7 +41,7 @@ def env_defaults(id: str) -> dict[str, Any]:
     spec = env_spec(id)
     if "problem" in spec.kwargs:
         own = keywords(named_problem(spec).__init__)
-        defaults = {**own, "horizon": own.get("horizon", DEFAULT_HORIZON), "instance_seed": None}
+        defaults = {**own, "horizon": own.get("horizon", 10_000), "instance_seed": None}
     else:
         assert spec.entry_point is not None
         creator = spec.entry_point if callable(spec.entry_point) else load_env_creator(spec.entry_point)
@@ -52,7 +50,7 @@ def env_defaults(id: str) -> dict[str, Any]:
 
 
 def named_problem(spec: EnvSpec) -> Any:
-    """Return the class of the problem that an environment serves, given by itself or as ``"module:Class"``."""
+    """Return the class of an environment's problem, given by itself or as ``"module:Class"``."""
     problem = spec.kwargs["problem"]
     return resolve_name(problem) if isinstance(problem, str) else problem
 
@@ -66,22 +64,13 @@ def keywords(function: Callable[..., Any]) -> dict[str, Any]:
 def env_summary(id: str) -> str:
     """Return the first line of the family's manual."""
     spec = env_spec(id)
-    return first_line(named_problem(spec) if "problem" in spec.kwargs else spec.entry_point)
-
-
-def first_line(described: object) -> str:
-    """Return the first line of a docstring, or nothing."""
+    described = named_problem(spec) if "problem" in spec.kwargs else spec.entry_point
     return (inspect.getdoc(described) or "").partition("\n")[0]
 
 
 def agent_defaults(name: str) -> dict[str, Any]:
     entry = find(name)
     fields = dataclasses.fields(entry.load().Config)
-    return {f.name: default_of(f) for f in fields} | dict(entry.defaults)
-
-
-def default_of(field: "dataclasses.Field[Any]") -> Any:
-    """Return the default of a dataclass field, or None if it has none."""
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return None if field.default is dataclasses.MISSING else field.default
+    values = {f.name: None if f.default is dataclasses.MISSING else f.default for f in fields}
+    made = {f.name: f.default_factory() for f in fields if f.default_factory is not dataclasses.MISSING}
+    return values | made | dict(entry.defaults)

@@ -68,7 +68,6 @@ class Fit:
 
     @cached_property
     def settings(self) -> JSON:
-        """The agent's settings with today's defaults."""
         return {"env": {}, "agent": described({**agent_defaults(self.method.agent), **self.method.settings})}
 
     @cached_property

@@ -36,12 +36,10 @@ class Method(Model):
 
     @property
     def points(self) -> list[dict[str, Any]]:
-        """The combinations of the grid; one without settings if there is none."""
         return combinations(self.grid)
 
     @property
     def private(self) -> bool:
-        """Whether the agent has a budget."""
         return "epsilon" in agent_defaults(self.agent)
 
     @property
@@ -67,7 +65,7 @@ class Method(Model):
             if "epsilon" in config:
                 raise ValueError("epsilon is not a setting here; give epsilons beside the methods.")
             settings_of(self.agent, config)
-            check_own({**self.settings, **point})
+            check_estimator({**self.settings, **point})
         if not issubclass(find(self.agent).load(), LabelAgent):
             raise ValueError(f"agent must be one that predicts labels, such as lpct; got {self.agent!r}.")
         resolve_name(self.estimator)
@@ -76,13 +74,12 @@ class Method(Model):
         """Return the unfitted estimator of a point of the grid."""
         chosen = {**self.settings, **point}
         config = agent_part(chosen) | ({} if epsilon is None else {"epsilon": epsilon})
-        own = {key: as_tuple(value) for key, value in chosen.items() if key in ESTIMATOR}
+        own = {k: tuple(v) if isinstance(v, list) else v for k, v in chosen.items() if k in ESTIMATOR}
         build: Any = resolve_name(self.estimator)
         return build(self.agent, config, classes=list(range(n_labels)), random_state=random_state, **own)
 
 
-def check_own(settings: Mapping[str, Any]) -> None:
-    """Raise if a setting of the estimator is out of range."""
+def check_estimator(settings: Mapping[str, Any]) -> None:
     one_of(SCALES, scale_by=settings.get("scale_by", "public"))
     ends_of(settings.get("feature_range", (0, 1)))
     aggregate = settings.get("aggregate", False)
@@ -92,8 +89,3 @@ def check_own(settings: Mapping[str, Any]) -> None:
 
 def agent_part(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key not in ESTIMATOR}
-
-
-def as_tuple(value: object) -> Any:
-    """Return a list as the tuple that estimators take."""
-    return tuple(value) if isinstance(value, list) else value

@@ -17,8 +17,6 @@ Labels = NDArray[np.int64]
 
 STREAM = 68001
 """Keeps the draws apart from any other generator of the same seed."""
-TRAINING = 0.8
-"""Of the private rows of a data set; the others are the test set."""
 
 
 class World(Model):
@@ -56,7 +54,6 @@ class World(Model):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        """Fill in the defaults of the synthetic source; refuse its settings for data sets."""
         if self.source == SYNTHETIC:
             for key, value in {"n_public": 50, "n_private": 10_000, "n_test": 5_000, "gamma": 0.5}.items():
                 if getattr(self, key) is None:
@@ -105,8 +102,7 @@ def draw(world: World, replication: int, shrink: int = 1) -> Sample:
     return split(load(world.source), world, replication, shrink)
 
 
-def synthetic(world: World, replication: int, shrink: int = 1) -> Sample:
-    """Draw from P and Q."""
+def synthetic(world: World, replication: int, shrink: int) -> Sample:
     assert world.n_private and world.n_public and world.n_test and world.gamma
     private, public, test, scale = default_rng([STREAM, replication]).spawn(4)
     a = 1.0 if world.stretch is None else scale.uniform(*world.stretch)
@@ -124,14 +120,13 @@ def synthetic(world: World, replication: int, shrink: int = 1) -> Sample:
     )
 
 
-def split(data: Dataset, world: World, replication: int, shrink: int = 1) -> Sample:
-    """Cut a data set into public, private and test rows."""
+def split(data: Dataset, world: World, replication: int, shrink: int) -> Sample:
     order = default_rng([STREAM, replication]).permutation(len(data.y))
     mask = getattr(data, "public", None)
     may = order if mask is None else order[mask[order]]
     public = may[: public_rows(world, len(may), mask is not None)]
     private = order[len(public) :] if mask is None else order[~mask[order]]
-    cut = int(TRAINING * len(private))
+    cut = int(0.8 * len(private))  # the others are the test set
     learn, test = private[:cut], private[cut:]
     if world.n_private is not None:
         if world.n_private > cut:

@@ -93,7 +93,6 @@ class Trial:
 
     @cached_property
     def settings(self) -> JSON:
-        """All settings with today's defaults, as JSON values."""
         env, agent = env_defaults(self.env), agent_defaults(self.agent)
         if "horizon" in env:
             env = {**env, "horizon": self.horizon}
@@ -117,16 +116,8 @@ class Trial:
         return []
 
     @property
-    def env_label(self) -> str:
-        return with_settings(self.env, self.env_kwargs)
-
-    @property
-    def agent_label(self) -> str:
-        return with_settings(self.agent, self.config)
-
-    @property
     def label(self) -> str:
-        return f"{self.agent_label} on {self.env_label}"
+        return f"{with_settings(self.agent, self.config)} on {with_settings(self.env, self.env_kwargs)}"
 
     @property
     def run_name(self) -> str:
@@ -183,28 +174,18 @@ class Trial:
                     desk.on_checkpoint(curve)
 
             snapshot = unfinished(desk.folder, self.name, "npz")
-            result = play(
-                env,
-                agent,
-                self.horizon,
-                self.seed,
-                checkpoints=even_checkpoints(self.horizon, self.checkpoints),
-                on_checkpoint=watch,
-                snapshots=Snapshots(snapshot, self.snapshot_label, desk.save_every, board),
-            )
+            snapshots = Snapshots(snapshot, self.snapshot_label, desk.save_every, board)
+            at = even_checkpoints(self.horizon, self.checkpoints)
+            result = play(env, agent, self.horizon, self.seed, checkpoints=at, on_checkpoint=watch, snapshots=snapshots)
             board.finish(self.spec, self.settings, float(result.regret[-1]))
         env.close()
-        return as_ran(result)
+        names = ("checkpoints", "regret", "reward", *ERRORS)
+        found = {name: getattr(result, name) for name in names if getattr(result, name) is not None}
+        arrays = {name: array.astype(np.float64) for name, array in found.items()}
+        return Ran({**arrays, "seconds": np.array([result.seconds])}, {"simulation": result.simulation})
 
     def refused(self, why: str) -> Ran | None:
         return None
-
-
-def as_ran(result: Result) -> Ran:
-    """Return the arrays of a play."""
-    errors = {name: getattr(result, name) for name in ERRORS if getattr(result, name) is not None}
-    arrays = {"checkpoints": result.checkpoints.astype(np.float64), "regret": result.regret, "reward": result.reward}
-    return Ran({**arrays, **errors, "seconds": np.array([result.seconds])}, {"simulation": result.simulation})
 
 
 @dataclass(frozen=True)
@@ -223,7 +204,6 @@ class Outcome:
 
     @classmethod
     def of(cls, finished: Finished) -> "Outcome":
-        """Return a trial's result as ``play`` gave it."""
         arrays = finished.arrays
         series = arrays["checkpoints"].astype(np.int64), arrays["regret"], arrays["reward"]
         result = Result(*series, finished.seconds, finished.notes["simulation"], *map(arrays.get, ERRORS))

@@ -1,7 +1,7 @@
 """One job: locked, run, stored; and how it ended."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,8 +108,14 @@ def finished(job: Job, ran: Ran, keep: bool = True) -> Finished:
     return Finished(job.kind, job.spec, job.settings, ran.arrays, ran.notes, provenance(), keep)
 
 
+def attempt_all(
+    jobs: Sequence[Job], folder: Path, parent: int | None, save_every: float, wait: bool
+) -> list[tuple[str, End]]:
+    """Run jobs in a worker; leave at the next checkpoint if the parent process is gone."""
+    return [(job.name, attempt(job, folder, parent, save_every, wait)) for job in jobs]
+
+
 def attempt(job: Job, folder: Path, parent: int | None, save_every: float, wait: bool) -> End:
-    """Run a job in a worker; leave at the next checkpoint if the parent process is gone."""
     leave_if_orphaned(parent)
     try:
         return run_job(job, Desk(folder, save_every, lambda _: leave_if_orphaned(parent)), wait)

@@ -15,8 +15,6 @@ AHEAD = 500
 """Tasks that a cluster elsewhere holds at a time."""
 WAIT = 60
 """Seconds to wait for the first worker."""
-TIMEOUT = "20s"
-"""How long a scheduler may take to answer."""
 
 
 @contextmanager
@@ -48,7 +46,11 @@ def dask_cluster(address: str | None, jobs: int | None) -> Iterator[int]:
         ):
             yield 2 * n
     else:
-        with connected(Client, address) as client:
+        try:
+            client = Client(address, timeout="20s")
+        except (OSError, TypeError, ValueError) as error:
+            raise UsageError(f"--address: no Dask scheduler answers at {address}: {error}") from error
+        with client:
             check_workers(client, address)
             with parallel_config(reporting(client)):
                 yield AHEAD
@@ -74,14 +76,6 @@ def reporting(client: Any) -> Any:
     return Reporting(client=client)
 
 
-def connected(client: Any, address: str) -> Any:
-    """Return a client of the scheduler at an address."""
-    try:
-        return client(address, timeout=TIMEOUT)
-    except (OSError, TypeError, ValueError) as error:
-        raise UsageError(f"--address: no Dask scheduler answers at {address}: {error}") from error
-
-
 def check_workers(client: Any, address: str) -> None:
     """Wait for the first worker of a cluster.
 
@@ -96,7 +90,5 @@ def check_workers(client: Any, address: str) -> None:
     workers = client.scheduler_info(n_workers=-1)["workers"]
     threads = max(worker["nthreads"] for worker in workers.values())
     if threads > 1:
-        raise UsageError(
-            f"--address: a worker at {address} has {threads} threads; trials need processes of their own, so start "
-            "workers with --nthreads 1 --nworkers N."
-        )
+        why = f"a worker at {address} has {threads} threads; trials need processes of their own"
+        raise UsageError(f"--address: {why}, so start workers with --nthreads 1 --nworkers N.")

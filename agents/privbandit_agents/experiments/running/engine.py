@@ -15,14 +15,13 @@ from rich.console import Console
 
 from privbandit_agents.experiments.jobs.job import SAVE_EVERY, Job
 from privbandit_agents.experiments.names import result_path
-from privbandit_agents.experiments.running.attempt import Busy, End, Failure, attempt, finished
+from privbandit_agents.experiments.running.attempt import Busy, End, Failure, attempt_all, finished
 from privbandit_agents.experiments.running.cluster import dask_cluster
 from privbandit_agents.experiments.running.progress import Bar
 from privbandit_agents.experiments.store.locks import started
 from privbandit_agents.experiments.store.results import Finished, known_result, write_result
 from privbandit_envs.validate import one_of
 
-ENGINES = ("loky", "dask")
 BUNDLE = 0.5
 """Seconds of work that travel to a worker together."""
 Results = dict[str, Finished]
@@ -50,7 +49,7 @@ class Engine:
     save_every: float = field(default=SAVE_EVERY, kw_only=True)
 
     def __post_init__(self) -> None:
-        one_of(ENGINES, engine=self.kind)
+        one_of(("loky", "dask"), engine=self.kind)
         if self.address is not None and self.kind != "dask":
             raise ValueError(f"--address is for --engine dask; got --engine {self.kind}.")
 
@@ -93,7 +92,9 @@ def run_jobs(
     ends: dict[str, Finished | Failure] = {}
     with Bar(len(wanted), console or Console(quiet=True)) as bar:
         for name, job in wanted.items():
-            known = known_or_none(job, folder)
+            known = None
+            with suppress(OSError):  # what cannot be read is the job's own trouble
+                known = known_result(folder, name, job.settings)
             if known is not None:
                 ends[name] = known
                 bar.skip(job, known)
@@ -111,14 +112,6 @@ def run_jobs(
     ordered = {name: ends[name] for name in wanted}
     results = {name: end for name, end in ordered.items() if isinstance(end, Finished)}
     return results, [end for end in ordered.values() if isinstance(end, Failure)]
-
-
-def known_or_none(job: Job, folder: Path) -> Finished | None:
-    """Return the result of a job that was run before; what cannot be read is the job's own trouble."""
-    try:
-        return known_result(folder, job.name, job.settings)
-    except OSError:
-        return None
 
 
 def settled(jobs: Sequence[Job], folder: Path, engine: Engine) -> Iterator[tuple[Job, Finished | Failure]]:
@@ -217,12 +210,6 @@ class Bundles:
             total += expected
         if bundle:
             yield bundle
-
-
-def attempt_all(
-    jobs: Sequence[Job], folder: Path, parent: int | None, save_every: float, wait: bool
-) -> list[tuple[str, End]]:
-    return [(job.name, attempt(job, folder, parent, save_every, wait)) for job in jobs]
 
 
 def deaths(engine: Engine) -> tuple[type[BaseException], ...]:

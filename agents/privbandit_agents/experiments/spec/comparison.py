@@ -1,6 +1,7 @@
 """Comparisons of classifiers on rows at rest: worlds x methods x budgets x replications."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import product
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -13,9 +14,6 @@ from privbandit_agents.experiments.usage import UsageError, explained, usage_err
 from privbandit_envs.datasets import bundled, load
 from privbandit_envs.datasets.tables import state
 from privbandit_envs.datasets.tables.sources import SOURCES
-
-SMALLEST = 10**9
-"""A divisor that leaves the fewest rows."""
 
 
 class Worlds(BaseModel):
@@ -32,7 +30,6 @@ class Worlds(BaseModel):
     grid: Grid = Field(default={})
 
     def worlds(self) -> list[World]:
-        """Return the worlds, whether or not their data are there."""
         given = self.model_extra or {}
         given_once(self.grid, given, "beside it.")
         if self.sources is None:
@@ -82,7 +79,6 @@ class Comparison(Model):
     @model_validator(mode="before")
     @classmethod
     def _blocks(cls, content: object) -> Any:
-        """Take a single block as one part."""
         return {"parts": [content]} if isinstance(content, dict) and "parts" not in content else content
 
     def fits(self, source: str, replications: int | None = None, shrink: int = 1) -> tuple[list[Fit], list[str]]:
@@ -103,40 +99,26 @@ class Comparison(Model):
             for j, method in enumerate(block.methods):
                 with usage_errors(f"{place}.methods[{j}]"):
                     method.check()
-            for fit in block_fits(block, place, replications or block.replications, shrink, missing):
-                fits[fit.name, fit.method.name] = fit
+            worlds: list[World] = []
+            for j, entry in enumerate(block.worlds):
+                with usage_errors(f"{place}.worlds[{j}]"):
+                    worlds += [world for world in entry.worlds() if is_here(world, missing, entry.sources is None)]
+            plans = [(method, e) for method in block.methods for e in (block.epsilons if method.private else [None])]
+            for replication, world in product(range(replications or block.replications), worlds):
+                for method, epsilon in plans:
+                    fit = Fit(world, method, epsilon, replication, shrink)
+                    fits[fit.name, method.name] = fit
         if not fits:
             raise UsageError(f"{source}: none of its data sets is here. {' '.join(missing.values())}")
         return list(fits.values()), list(missing.values())
 
 
-def block_fits(
-    block: ComparisonBlock, place: str, replications: int, shrink: int, missing: dict[str, str]
-) -> Iterator[Fit]:
-    """Yield the fits of a block; note the data sets that are not here."""
-    worlds: list[World] = []
-    for i, entry in enumerate(block.worlds):
-        with usage_errors(f"{place}.worlds[{i}]"):
-            worlds += [world for world in entry.worlds() if is_here(world, missing, entry.sources is None)]
-    for replication in range(replications):
-        for world in worlds:
-            for method in block.methods:
-                for epsilon in block.epsilons if method.private else [None]:
-                    yield Fit(world, method, epsilon, replication, shrink)
-
-
 def is_here(world: World, missing: dict[str, str], fetch: bool) -> bool:
-    """Return whether the data of a world can be drawn; if not, note why.
-
-    Args:
-        world: that is asked for.
-        missing: gets a sentence for a data set that is not here.
-        fetch: whether its loader may download it.
-    """
+    """Return whether the data of a world can be drawn, for which they may be fetched; if not, note why."""
     why = "" if fetch else absent(world.source)
     if not why:
         try:
-            draw(world, 0, shrink=SMALLEST)
+            draw(world, 0, shrink=10**9)  # the fewest rows
         except FileNotFoundError as error:
             why = str(error)
     if why:

@@ -1,10 +1,10 @@
 """Measures as a file says them: numbers that a statement bounds, each a function of means over replications."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from privbandit_agents.experiments.fields import Model, OneOf, Real, Users
+from privbandit_agents.experiments.fields import Model, Real, Users
 
 Quantity = Literal["regret", "ratio", "regret_per_round", "reward", "mad", "mse", "accuracy", "seconds"]
 """Of trials: cumulative regret; that over uniform's in the same environment; regret per user; reward per user; mean
@@ -76,8 +76,8 @@ class Steps(Model):
 Pair = Annotated[list[Selection], Field(min_length=2, max_length=2)]
 
 
-class Measure(OneOf):
-    """One number.
+class Measure(Model):
+    """One number: just one of the fields is given.
 
     Attributes:
         mean: of a cell, over replications.
@@ -98,3 +98,14 @@ class Measure(OneOf):
     least_step: Steps | None = None
     greatest_step: Steps | None = None
     peak: Steps | None = None
+
+    @property
+    def given(self) -> list[str]:
+        return [name for name in type(self).model_fields if getattr(self, name) is not None]
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if len(self.given) != 1:
+            known = ", ".join(type(self).model_fields)
+            raise ValueError(f"needs one of {known}; got {' and '.join(self.given) or 'none'}")
+        return self

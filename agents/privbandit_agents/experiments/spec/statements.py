@@ -59,20 +59,16 @@ def spelled_out(entries: object, source: str) -> Any:
 
 
 def cases(entry: object, place: str, source: str) -> Iterator[Any]:
-    """Yield the statements of one entry, each with its place."""
     if not isinstance(entry, dict) or "each" not in entry:
         yield {**entry, "place": place} if isinstance(entry, dict) else entry
         return
+    values = []
     with usage_errors(f"{source}: {place}.each"):
-        values = [case for each in as_list(entry["each"]) for case in cases_of(each)]
+        for each in as_list(entry["each"]):
+            if not isinstance(each, Mapping) or not each or [] in each.values():
+                raise ValueError(f"must map names to values, or be a list of such mappings; got {each!r}.")
+            values += combinations({name: as_list(value) for name, value in each.items()})
     rest = {key: value for key, value in entry.items() if key != "each"}
     for case in values:
         with usage_errors(f"{source}: {place}"):
             yield {**filled(rest, case), "place": f"{place} ({as_text(case)})"}
-
-
-def cases_of(each: object) -> list[dict[str, Any]]:
-    """Return all combinations of the values of one mapping."""
-    if not isinstance(each, Mapping) or not each or [] in each.values():
-        raise ValueError(f"must map names to values, or be a list of such mappings; got {each!r}.")
-    return combinations({name: as_list(value) for name, value in each.items()})

@@ -1,6 +1,6 @@
 """From a YAML file or a command line to trials, with every mistake named in one sentence."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -14,7 +14,7 @@ from privbandit_agents.experiments.fields import Grid, Model, Points, Positive, 
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.spec.yaml_text import content_of, filled, from_yaml
-from privbandit_agents.experiments.usage import Place, UsageError, place_of, usage_errors, validated
+from privbandit_agents.experiments.usage import UsageError, place_of, usage_errors, validated
 from privbandit_envs import BanditEnv
 from privbandit_envs.validate import count, did_you_mean, one_of
 
@@ -112,12 +112,7 @@ def read_sweep(path: str | Path) -> Sweep:
 
 
 def included(path: Path, within: tuple[Path, ...] = ()) -> Any:
-    """Return what a YAML file says, with its includes in place.
-
-    Args:
-        path: of the file.
-        within: the files that include it, the outermost first.
-    """
+    """Return what a YAML file says, its includes in place; ``within`` are the files that include it."""
     path = path.resolve()
     if path in within:
         raise UsageError(f"{path.name} includes itself: {' -> '.join(file.name for file in (*within, path))}.")
@@ -147,22 +142,17 @@ def parse_sweep(content: object, source: str = "") -> Sweep:
     """Check what a YAML file or the command line says."""
     single = isinstance(content, dict) and "parts" not in content
     hidden = 2 if single or not source else 0  # parts[0] is not what the file says
-
-    def named(place: Place) -> str:
-        return place_of(place[hidden:])
-
-    return validated(Sweep, {"parts": [content]} if single else content, source, named)
+    whole = {"parts": [content]} if single else content
+    return validated(Sweep, whole, source, lambda place: place_of(place[hidden:]))
 
 
 def block_trials(block: Block, part: int, source: str) -> Iterator[Trial]:
     """Yield the trials of a block, checked: environments x agents x seeds."""
-    envs = [
-        (i, entry.id, given, "horizon" in entry.grid) for i, entry in enumerate(block.envs) for given in entry.points
-    ]
+    envs = [(i, entry.id, entry.grid, given) for i, entry in enumerate(block.envs) for given in entry.points]
     agents = [(j, entry.name, given) for j, entry in enumerate(block.agents) for given in entry.points]
-    for i, env_id, given, own_horizon in envs:
+    for i, env_id, grid, given in envs:
         with usage_errors(f"{source}: parts[{part}].envs[{i}]" if source else env_id):
-            asked = count(horizon=given.pop("horizon")) if own_horizon else block.horizon
+            asked = count(horizon=given.pop("horizon")) if "horizon" in grid else block.horizon
             kwargs = changed(given, env_defaults(env_id))
             horizon = horizon_of(env_id, kwargs, asked)
             env = Trial(env_id, "uniform", horizon, env_kwargs=kwargs).make_env()
@@ -237,15 +227,13 @@ def override(sweep: Sweep, assignments: list[str], **given: Any) -> Sweep:
 
 def shrunk(sweep: Sweep, divisor: int) -> Sweep:
     """Return a sweep whose blocks have a fraction of their horizons."""
-    if divisor == 1:
-        return sweep
     content = sweep.model_dump()
-    for i, block in enumerate(content["parts"]):
+    for i, block in enumerate(content["parts"] if divisor > 1 else []):
         grids = [env["grid"] for env in block["envs"] if "horizon" in env["grid"]]
-        if block["horizon"] is None and len(grids) < len(block["envs"]):
-            raise ValueError(f"shrink needs the horizon of every part; parts[{i}] has none.")
         if block["horizon"] is not None:
             block["horizon"] = max(1, block["horizon"] // divisor)
+        elif len(grids) < len(block["envs"]):
+            raise ValueError(f"shrink needs the horizon of every part; parts[{i}] has none.")
         for grid in grids:
             grid["horizon"] = [max(1, horizon // divisor) for horizon in grid["horizon"]]
     return parse_sweep(content)
@@ -274,8 +262,7 @@ def assign(blocks: list[dict[str, Any]], assignment: str) -> None:
 
 def having(entries: list[dict[str, Any]], key: str, kind: str) -> list[dict[str, Any]]:
     """Return the environments or agents that have a setting; raise if none has."""
-    defaults_of: Callable[[str], dict[str, Any]] = env_defaults if kind == "env" else agent_defaults
-    known = [(entry, defaults_of(entry["id" if kind == "env" else "name"])) for entry in entries]
+    known = [(one, env_defaults(one["id"]) if kind == "env" else agent_defaults(one["name"])) for one in entries]
     chosen = [entry for entry, defaults in known if key in defaults]
     if not chosen:
         near = did_you_mean(key, {name for _, defaults in known for name in defaults})

@@ -33,19 +33,15 @@ def from_yaml(text: str) -> Any:
         return reader.load(text)
     except MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ValueError(f"{problem_of(error)}{line}.") from None
+        problem = str(error.problem)
+        if isinstance(error, DuplicateKeyError):
+            key = problem.partition('"')[2].partition('"')[0]
+            problem = f"key {key!r} is given twice"
+        raise ValueError(f"{problem}{line}.") from None
     except RecursionError:
         raise ValueError("it is nested too deep, or in itself.") from None
     except YAMLError as error:
         raise ValueError(f"not YAML: {' '.join(str(error).split())}.") from None
-
-
-def problem_of(error: MarkedYAMLError) -> str:
-    """Return what is wrong, without the place."""
-    if isinstance(error, DuplicateKeyError):
-        key = str(error.problem).partition('"')[2].partition('"')[0]
-        return f"key {key!r} is given twice"
-    return str(error.problem)
 
 
 def content_of(path: Path) -> Any:

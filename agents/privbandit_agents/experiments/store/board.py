@@ -5,6 +5,7 @@ import os
 import struct
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,8 +30,6 @@ CHARTS = {
     "epsilon spent": "privacy/epsilon_spent",
     "rounds per second": "speed/rounds_per_s",
 }
-LIVE = 2.0
-"""Seconds that events may wait in memory."""
 
 
 class EventFile:
@@ -49,11 +48,7 @@ class EventFile:
         self._file = (folder / f"{EVENTS[:-1]}{time.time():.0f}.{os.getpid()}").open("wb")
         self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Write out what is waiting, and close the file."""
+    def close(self) -> None:
         self._file.close()
 
     def add(self, summary: Summary, step: int = 0, at: float | None = None) -> None:
@@ -76,7 +71,6 @@ class EventFile:
         self._file.write(length + checked(length) + data + checked(data))
 
     def flush(self) -> None:
-        """Let readers see what was added."""
         self._file.flush()
 
 
@@ -113,8 +107,7 @@ class Board:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Write out what is waiting, and close the file."""
-        with self._file:
+        with closing(self._file):
             self.flush()
 
     def write(self, curve: RegretCurve) -> None:
@@ -123,7 +116,7 @@ class Board:
         users, regret, reward = int(curve.checkpoints[now]), float(curve.regret[now]), float(curve.reward[now])
         spent = 0.0 if self._ledger is None else self._ledger.spent_epsilon()
         self._rows.append((time.time(), users, regret, reward, spent, clock - self._started))
-        if clock - self._flushed > LIVE:
+        if clock - self._flushed > 2.0:  # seconds
             self.flush()
 
     def flush(self) -> None:
@@ -154,8 +147,12 @@ class Board:
     def finish(self, spec: Mapping[str, Any], settings: Mapping[str, Any], regret: float) -> None:
         """Write the hparams entry of the finished trial, with the settings that are defaults."""
         self.flush()
-        self._file.add(session_start(flat({**spec, "env_kwargs": settings["env"], "config": settings["agent"]})))
-        self._file.add(session_end())
+        start = plugin_data_pb2.SessionStartInfo()
+        for key, value in flat({**spec, "env_kwargs": settings["env"], "config": settings["agent"]}).items():
+            setattr(start.hparams[key], f"{kind_of(value)}_value", value)
+        end = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS)
+        self._file.add(hparams_summary(hparams.SESSION_START_INFO_TAG, session_start_info=start))
+        self._file.add(hparams_summary(hparams.SESSION_END_INFO_TAG, session_end_info=end))
         self._file.scalars({FINAL_REGRET: regret}, spec["horizon"])
 
 
@@ -169,22 +166,7 @@ def flat(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value if isinstance(value, plain) else json.dumps(value) for key, value in said.items()}
 
 
-def session_start(settings: Mapping[str, Any]) -> Summary:
-    """Return the hparams entry of a trial: its settings."""
-    info = plugin_data_pb2.SessionStartInfo()
-    for key, value in settings.items():
-        setattr(info.hparams[key], f"{kind_of(value)}_value", value)
-    return hparams_summary(hparams.SESSION_START_INFO_TAG, session_start_info=info)
-
-
-def session_end() -> Summary:
-    """Return the entry that says that a trial is finished."""
-    info = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS)
-    return hparams_summary(hparams.SESSION_END_INFO_TAG, session_end_info=info)
-
-
 def kind_of(value: object) -> str:
-    """Return what TensorBoard calls the type of a setting."""
     return "bool" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
 
 
@@ -209,17 +191,12 @@ def hparams_summary(tag: str, **content: Any) -> Summary:
 
 def layout() -> Summary:
     """Return the layout of the custom scalars tab: a chart for each tag, with all trials in it."""
-    charts = [
-        layout_pb2.Chart(title=title, multiline=layout_pb2.MultilineChartContent(tag=[f"^{tag}$"]))
-        for title, tag in CHARTS.items()
-    ]
+    lines = {title: layout_pb2.MultilineChartContent(tag=[f"^{tag}$"]) for title, tag in CHARTS.items()}
+    charts = [layout_pb2.Chart(title=title, multiline=line) for title, line in lines.items()]
     content = layout_pb2.Layout(category=[layout_pb2.Category(title="trials", chart=charts)]).SerializeToString()
-    value = Summary.Value(
-        tag=custom_scalars.CONFIG_SUMMARY_TAG,
-        metadata=custom_scalars.create_summary_metadata(),
-        tensor=TensorProto(dtype="DT_STRING", string_val=[content]),
-    )
-    return Summary(value=[value])
+    tensor = TensorProto(dtype="DT_STRING", string_val=[content])
+    metadata = custom_scalars.create_summary_metadata()
+    return Summary(value=[Summary.Value(tag=custom_scalars.CONFIG_SUMMARY_TAG, metadata=metadata, tensor=tensor)])
 
 
 def write_overview(folder: Path, specs: Sequence[Mapping[str, Any]], pictures: Sequence[Path]) -> None:
@@ -230,7 +207,7 @@ def write_overview(folder: Path, specs: Sequence[Mapping[str, Any]], pictures: S
         specs: of its trials.
         pictures: PNG files, shown as images under their names.
     """
-    with EventFile(folder / "overview") as file:
+    with closing(EventFile(folder / "overview")) as file:
         file.add(layout())
         file.add(columns([flat(spec) for spec in specs]))
         for path in pictures:

@@ -8,8 +8,6 @@ from filelock import FileLock, Timeout
 
 from privbandit_agents.experiments.names import result_path, unfinished
 
-WITHOUT_END, AT_ONCE = -1.0, 0.0
-
 
 class BusyError(RuntimeError):
     """Another process is running the job."""
@@ -27,7 +25,7 @@ def lock(folder: str | Path, name: str, wait: bool = True) -> Iterator[None]:
     path = unfinished(folder, name, "lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(path, timeout=WITHOUT_END if wait else AT_ONCE):
+        with FileLock(path, timeout=-1 if wait else 0):
             yield
     except Timeout:
         raise BusyError(f"another process is running job {name}.") from None

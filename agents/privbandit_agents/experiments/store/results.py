@@ -95,7 +95,6 @@ def encode(finished: Finished) -> bytes:
 
 
 def header_of(body: bytes) -> bytes:
-    """Return the first line of a result file, in canonical JSON."""
     return b'{"checksum":"%b","schema":%d}' % (hashlib.sha256(body).hexdigest().encode(), SCHEMA)
 
 
@@ -103,9 +102,8 @@ def decode(body: bytes) -> Finished | None:
     """Return the result that the second line holds, or None if it is not a whole one."""
     try:
         parts = from_json(body)
-        arrays = {
-            name: np.frombuffer(b64decode(text, validate=True), "<f8") for name, text in parts.pop("arrays").items()
-        }
+        texts = parts.pop("arrays")
+        arrays = {name: np.frombuffer(b64decode(text, validate=True), "<f8") for name, text in texts.items()}
         found = Finished(**parts, arrays=arrays)
         dicts = all(isinstance(part, dict) for part in (found.job, found.settings, found.notes, found.provenance))
         return found if dicts and found.whole else None
@@ -146,17 +144,13 @@ def read_result(path: str | Path) -> Finished:
         if found is not None and found.name == path.stem:
             return found
         raise CorruptResultError(f"{path} is not the result of its job; delete it and run the job again.")
-    if schema_of(header) not in (SCHEMA, None):
-        raise StaleResultError(f"{path} has schema {schema_of(header)!r}, not {SCHEMA}: another version wrote it.")
-    raise CorruptResultError(f"{path} is corrupt: its checksum does not match; delete it and run the job again.")
-
-
-def schema_of(header: bytes) -> Any:
-    """Return the schema version that a first line names, or None."""
     try:
-        return json.loads(header)["schema"]
+        schema = json.loads(header)["schema"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        return None
+        schema = None
+    if schema not in (SCHEMA, None):
+        raise StaleResultError(f"{path} has schema {schema!r}, not {SCHEMA}: another version wrote it.")
+    raise CorruptResultError(f"{path} is corrupt: its checksum does not match; delete it and run the job again.")
 
 
 def known_result(folder: str | Path, name: str, settings: Mapping[str, Any]) -> Finished | None:
@@ -179,18 +173,14 @@ def known_result(folder: str | Path, name: str, settings: Mapping[str, Any]) -> 
 
 def check_settings(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Raise StaleResultError if a job was run with other defaults than today's."""
-    if old != new:
-        raise StaleResultError(f"{path} was run with other defaults ({changed_setting(old, new)}).")
-
-
-def changed_setting(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Return the first setting that differs, in words."""
+    changes = []
     for side in ("env", "agent"):
         before, after = old.get(side, {}), new.get(side, {})
         for key in sorted({*before, *after}):
             if before.get(key) != after.get(key):
-                return f"{side}.{key} was {before.get(key)!r} and is {after.get(key)!r}"
-    return "other settings"
+                changes.append(f"{side}.{key} was {before.get(key)!r} and is {after.get(key)!r}")
+    if old != new:
+        raise StaleResultError(f"{path} was run with other defaults ({[*changes, 'other settings'][0]}).")
 
 
 def set_aside(path: Path, why: CorruptResultError) -> None:

@@ -50,7 +50,6 @@ def home(module: str, name: str) -> str:
 
 
 def file_of(module: str) -> Path:
-    """Return the file of a module."""
     return Path(str(import_module(module).__file__))
 
 
@@ -61,7 +60,6 @@ def examples() -> dict[str, str]:
 
 
 def main() -> None:
-    """Print a table for each example."""
     named = {path: Path(path).read_text() for path in sys.argv[1:]} or examples()
     for name, source in named.items():
         behind = files_behind(source)

@@ -255,7 +255,6 @@ CHECKS: tuple[Callable[..., None], ...] = (
 
 
 def make(env_id: str, **kwargs: Any) -> BanditEnv:
-    """Return the bare environment behind an id."""
     env = gym.make(env_id, **kwargs).unwrapped
     assert isinstance(env, BanditEnv), f"{env_id} is no BanditEnv"
     return env

@@ -175,7 +175,6 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.where(strange, 0, found).astype(np.int64), np.asarray(strange, np.bool_)
 
     def scaled(self, x: Array) -> Floats:
-        """Return rows in the unit cube."""
         return min_max(np.where(np.isfinite(x), x, self.scale_.mean(axis=0)), self.scale_)
 
     def reprocessed(self, **settings: object) -> Self:

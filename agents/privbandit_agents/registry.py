@@ -93,7 +93,6 @@ def settings_of(name: str, config: Mapping[str, Any]) -> Any:
 
 
 def field_names(config_class: type[Any]) -> list[str]:
-    """Return the names of an agent's settings."""
     return [f.name for f in dataclasses.fields(config_class)]
 
 
@@ -104,7 +103,6 @@ def can_play(name: str, env: AnyEnv) -> bool:
 
 
 def spaces_of(env: AnyEnv) -> tuple[Space, Space]:
-    """Return the spaces of one user."""
     if isinstance(env, gym.vector.VectorEnv):
         return env.single_observation_space, env.single_action_space
     return env.observation_space, env.action_space

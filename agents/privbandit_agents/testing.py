@@ -204,7 +204,6 @@ def go_on(env: Any, agent: AnyAgent, context: Any, rounds: int) -> Any:
 
 
 def without_generators(agent: AnyAgent) -> Parts:
-    """Return the state without the generators."""
     arrays, values = agent.state()
     kept = {key: value for key, value in values.items() if not (isinstance(value, dict) and "bit_generator" in value)}
     return {key: array.copy() for key, array in arrays.items()}, kept

@@ -119,6 +119,5 @@ class NewtonGame(AssortmentGame):
     bank = probes(np.array([[1.0, 0.0]]), np.array([[-1.0, 0.0]]))
 
     def statistic(self, agent: AnyAgent, world: int) -> Floats:
-        """Serve the target, and look at one probe."""
         self.serve(agent, np.array([[FAR * (1 - 2 * world), 0.0]]), 0)
         return np.asarray(agent.select_action(self.bank))[0, :1].astype(np.float64)

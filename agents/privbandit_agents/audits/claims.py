@@ -91,7 +91,6 @@ class AuditResult:
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is refuted."""
         if self.claim.rho is not None and self.rho_bound is not None:
             return self.rho_bound > self.claim.rho
         return self.lower_bound > self.claim.epsilon

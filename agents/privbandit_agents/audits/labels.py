@@ -69,7 +69,6 @@ class MomentGame(AgentGame):
     labels = np.arange(2)
 
     def prepare(self) -> None:
-        """Encode the two records."""
         self.records = self.agent(0).learner.encode(self.features, self.labels)
 
     def claimed(self) -> Claim:

@@ -41,7 +41,6 @@ class Event:
         return hits[self.likely], hits[1 - self.likely]
 
     def words(self, statistics: tuple[str, ...]) -> str:
-        """Return the event in words."""
         relation = ">=" if self.sign > 0 else "<="
         name, threshold = statistics[self.statistic], self.sign * self.threshold
         return f"{name} {relation} {threshold:.4g}, likelier in world {self.likely}"

@@ -98,7 +98,6 @@ def game(
 
 
 def mechanism_game(name: str, epsilon: float, delta: float | None, as_published: bool) -> Game:
-    """Return the game of a mechanism."""
     target = TARGETS[name]
     if as_published and not target.published:
         known = ", ".join(key for key, other in TARGETS.items() if other.published)
@@ -138,5 +137,4 @@ def game_of_shape(agent_class: type[AnyAgent]) -> type[AgentGame]:
 
 
 def private_agents() -> list[str]:
-    """Return the names of the private agents."""
     return [name for name in AGENTS if issubclass(find(name).load(), LocalAgent | CentralAgent)]

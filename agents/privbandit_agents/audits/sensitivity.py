@@ -71,7 +71,6 @@ class Sensitivity:
 
     @property
     def exceeded(self) -> bool:
-        """Whether the declared bound is broken."""
         return self.observed > self.declared * (1 + 1e-9)
 
 

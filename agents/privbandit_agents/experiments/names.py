@@ -65,7 +65,6 @@ def with_settings(name: str, settings: Mapping[str, Any]) -> str:
 
 
 def as_text(settings: Mapping[str, Any]) -> str:
-    """Return ``"key=value, ..."``."""
     return ", ".join(f"{key}={bare(value)}" for key, value in settings.items())
 
 

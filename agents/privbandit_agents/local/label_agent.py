@@ -75,7 +75,6 @@ class Learner(ABC, Generic[S]):
 
     @property
     def cost(self) -> Cost:
-        """Privacy cost of one report."""
         return pure(self.config.epsilon)
 
     @abstractmethod

@@ -101,7 +101,6 @@ def _build(facts: store.Facts, arrays: store.Arrays) -> HotelData:
 
 
 def is_prepared(path: Path) -> bool:
-    """Return whether ``save`` wrote a file."""
     try:
         load(path)
     except (OSError, ValueError):

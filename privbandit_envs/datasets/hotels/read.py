@@ -168,7 +168,6 @@ def value(path: Path, line: int, name: str, cell: str) -> float:
 
 
 def whole(cell: str) -> float:
-    """Parse an integer >= 0."""
     if not (cell.isascii() and cell.isdecimal() and len(cell) <= 15):
         raise ValueError(cell)
     return float(cell)
@@ -195,7 +194,6 @@ def among(allowed: tuple[str, ...], cell: str) -> float:
 
 
 def moment(cell: str) -> float:
-    """Parse a date and time, into seconds."""
     return datetime.fromisoformat(cell).replace(tzinfo=UTC).timestamp()
 
 

@@ -85,7 +85,6 @@ def content(name: str, file: str, rows: int, rng: Generator) -> str:
 
 
 def text(columns: dict[str, list[str]], end: str = "") -> str:
-    """Return columns as lines of a CSV file."""
     lines = StringIO()
     rows = zip(*columns.values(), strict=True)
     csv.writer(lines, lineterminator="\n").writerows([*row[:-1], row[-1] + end] for row in rows)

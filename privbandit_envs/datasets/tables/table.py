@@ -41,7 +41,6 @@ class Table:
     generated: bool
 
     def counts(self, column: str) -> Counter[str]:
-        """Return how many rows have each category."""
         found = np.bincount(self.codes[column] + 1, minlength=len(self.names[column]) + 1)[1:]
         return Counter(dict(zip(self.names[column], found.tolist(), strict=True)))
 

@@ -62,14 +62,12 @@ def parameters_of(policy: "Module") -> Arrays:
 
 
 def give(policy: "Module", parameters: Arrays) -> None:
-    """Set a torch module's parameters and buffers."""
     import torch
 
     policy.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in parameters.items()})
 
 
 def give_optimizer(optimizer: "Optimizer", arrays: Arrays, values: Values) -> None:
-    """Set an optimiser's moments and counters."""
     import torch
 
     moments: dict[int, dict[str, Any]] = {}
@@ -106,7 +104,6 @@ class Generators:
 
 
 def generators() -> tuple[Arrays, Values]:
-    """Return the states of the global generators."""
     import torch
 
     _, key, pos, has_gauss, cached = np.random.get_state()  # noqa: NPY002 (stable-baselines3 draws from it)

@@ -68,7 +68,6 @@ class Cells(tuple[Cell, ...]):
 
     @property
     def keys(self) -> list[str]:
-        """All settings that a cell has."""
         return list(dict.fromkeys(key for cell in self for key in cell.settings))
 
     def select(self, wanted: Mapping[str, Any]) -> "Cells":
@@ -138,14 +137,12 @@ class Cells(tuple[Cell, ...]):
         )
 
     def values(self, key: str) -> list[Any]:
-        """Return the values of a setting, each once."""
         return list({bare(cell.settings[key]): cell.settings[key] for cell in self if key in cell.settings}.values())
 
     def values_text(self, key: str) -> str:
         return ", ".join(map(bare, self.values(key)))
 
     def check_setting(self, key: str) -> None:
-        """Raise if no cell has a setting."""
         if key not in self.keys:
             raise ValueError(f"no trial has a setting {key!r}{did_you_mean(key, self.keys)}.")
 
@@ -186,5 +183,4 @@ def in_order(key: str, values: Iterable[Any]) -> list[Any]:
 
 
 def wanted_text(wanted: Mapping[str, Any]) -> str:
-    """Return a selection in words."""
     return as_text(wanted) or "a selection without settings"

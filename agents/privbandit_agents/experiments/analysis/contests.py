@@ -153,7 +153,6 @@ def world_labels(cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def as_words(table: Contest) -> pl.DataFrame:
-    """Return a table as text."""
     means, best, close = table.means, table.best, table.close
     rows = [
         {"data": world}
@@ -168,7 +167,6 @@ def as_words(table: Contest) -> pl.DataFrame:
 
 
 def word(mean: float, marked: bool, best: bool, close: bool) -> str:
-    """Return a mean with its mark."""
     if np.isnan(mean):
         return NONE
     if not marked:

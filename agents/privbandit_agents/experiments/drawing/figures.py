@@ -159,7 +159,6 @@ def draw_lines(axis: Axes, spec: FigureSpec, lines: Sequence[Line], styles: dict
 def draw_reference(
     axis: Axes, spec: FigureSpec, reference: Reference, through: Line | None, lines: Sequence[Line]
 ) -> Label:
-    """Draw a reference curve; return its label."""
     own = through.x if through is not None else np.concatenate([line.x for line in lines])
     x = (np.geomspace if "x" in spec.log else np.linspace)(own.min(), own.max(), 200)
     y = np.asarray(reference.load()(x, **reference.kwargs), dtype=np.float64)

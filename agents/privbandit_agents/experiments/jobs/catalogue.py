@@ -56,7 +56,6 @@ def named_problem(spec: EnvSpec) -> Any:
 
 
 def keywords(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the arguments that have a default."""
     parameters = inspect.signature(function).parameters.values()
     return {p.name: p.default for p in parameters if p.default is not p.empty and p.name != "render_mode"}
 

@@ -98,7 +98,6 @@ class Job(Protocol):
 
 
 def told(job: Job) -> str:
-    """Return a job in words."""
     return f"{job.label}, {job.unit} {job.replication}"
 
 

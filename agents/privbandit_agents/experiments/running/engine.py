@@ -213,7 +213,6 @@ class Bundles:
 
 
 def deaths(engine: Engine) -> tuple[type[BaseException], ...]:
-    """Return what is raised when a worker dies."""
     if engine.kind == "loky":
         return (BrokenProcessPool,)
     from distributed.scheduler import KilledWorker

@@ -124,7 +124,6 @@ def included(path: Path, within: tuple[Path, ...] = ()) -> Any:
 
 
 def resolved(block: object, path: Path, within: tuple[Path, ...]) -> list[Any]:
-    """Return the blocks that a block stands for."""
     if not isinstance(block, dict) or "include" not in block:
         return [block]
     other = block["include"]

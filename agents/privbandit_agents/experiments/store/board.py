@@ -120,7 +120,6 @@ class Board:
             self.flush()
 
     def flush(self) -> None:
-        """Write out the checkpoints that are waiting."""
         for place in range(self._written, len(self._rows)):
             at, users, regret, reward, spent, seconds = self._rows[place]
             _, users_before, regret_before, *_ = self._rows[place - 1] if place else (0.0, 0, 0.0)

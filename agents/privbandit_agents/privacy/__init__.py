@@ -36,18 +36,11 @@ if TYPE_CHECKING:
     from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 
 __all__ = ["epsilon_to_rho", "gaussian_delta", "gaussian_epsilon", "gaussian_mu", "pure_to_rho", "rho_to_epsilon"]
-__all__ += ["Cost", "Ledger", "PrivacyBudgetExceeded", "approximate", "pure", "zcdp"]
-__all__ += ["Moments"]
-__all__ += ["Gaussian", "KNorm", "Laplace", "WishartDifference"]
-__all__ += ["BinaryTree", "BufferedToeplitz", "Counter", "SquareRootToeplitz"]
-__all__ += ["ObjectivePerturbation", "UserLoss"]
-__all__ += ["GumbelTopK", "LaplacePeeling"]
-__all__ += ["KaryRandomizedResponse", "SubsetSelection"]
-__all__ += ["NoisyProducts"]
-__all__ += ["LaplaceWishart", "PublishedLayer"]
-__all__ += ["LaplaceOneHot", "SignedSubset", "UnaryEncoding"]
-__all__ += ["LocalRandomizer"]
-__all__ += ["BinCapSign", "Hemisphere"]
+__all__ += ["Cost", "Ledger", "Moments", "PrivacyBudgetExceeded", "approximate", "pure", "zcdp"]
+__all__ += ["BinaryTree", "BufferedToeplitz", "Counter", "ObjectivePerturbation", "SquareRootToeplitz", "UserLoss"]
+__all__ += ["Gaussian", "GumbelTopK", "KNorm", "Laplace", "LaplacePeeling", "WishartDifference"]
+__all__ += ["KaryRandomizedResponse", "LaplaceOneHot", "SignedSubset", "SubsetSelection", "UnaryEncoding"]
+__all__ += ["BinCapSign", "Hemisphere", "LaplaceWishart", "LocalRandomizer", "NoisyProducts", "PublishedLayer"]
 
 _HOMES = {
     "accounting.conversions": "epsilon_to_rho gaussian_delta gaussian_epsilon gaussian_mu pure_to_rho rho_to_epsilon",
@@ -69,7 +62,6 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    """Load a building block from its module."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}.")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -1,30 +1,29 @@
 """One-sentence errors for privacy parameters; infinite epsilon means no noise and is valid."""
 
 import math
+from collections.abc import Callable
+
+
+def _number(named: dict[str, float], must: str, holds: Callable[[float], bool]) -> float:
+    ((name, value),) = named.items()
+    if isinstance(value, bool) or not isinstance(value, int | float) or not holds(value):
+        raise ValueError(f"{name} must {must}; got {value!r}.")
+    return float(value)
 
 
 def budget(**named: float) -> float:
     """Return the one keyword's value if it is > 0; infinity is allowed."""
-    ((name, value),) = named.items()
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value <= 0:
-        raise ValueError(f"{name} must be > 0; got {value!r}.")
-    return float(value)
+    return _number(named, "be > 0", lambda value: value > 0)
 
 
 def failure(**named: float) -> float:
     """Return the one keyword's value if it lies in (0, 1)."""
-    ((name, value),) = named.items()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-        raise ValueError(f"{name} must lie in (0, 1); got {value!r}.")
-    return float(value)
+    return _number(named, "lie in (0, 1)", lambda value: 0 < value < 1)
 
 
 def positive(**named: float) -> float:
     """Return the one keyword's value if it is a finite number > 0."""
-    ((name, value),) = named.items()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ValueError(f"{name} must be a finite number > 0; got {value!r}.")
-    return float(value)
+    return _number(named, "be a finite number > 0", lambda value: 0 < value < math.inf)
 
 
 def count(**named: int) -> int:
@@ -37,7 +36,4 @@ def count(**named: int) -> int:
 
 def within(low: float, high: float, **named: float) -> float:
     """Return the one keyword's value if it lies in [low, high]."""
-    ((name, value),) = named.items()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ValueError(f"{name} must lie in [{low}, {high}]; got {value!r}.")
-    return float(value)
+    return _number(named, f"lie in [{low}, {high}]", lambda value: low <= value <= high)

@@ -85,8 +85,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
         mu: sensitivity over standard deviation, > 0.
     """
     positive(mu=mu)
-    first = math.exp(log_ndtr(-epsilon / mu + mu / 2))
-    return first - math.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2))
+    return math.exp(log_ndtr(-epsilon / mu + mu / 2)) - math.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2))
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:

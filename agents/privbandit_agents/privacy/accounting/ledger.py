@@ -161,12 +161,12 @@ class Ledger:
         else:
             raise ValueError(f"group must be {self.group} or a later one; got {group}: its users were closed.")
         # nothing is recorded unless the total is within the budget
-        total = everyone + (opened | closed)
-        if not self._within(total):
-            raise PrivacyBudgetExceeded(
-                f"{self._describe(total)} would exceed the budget {self._describe(None)}; "
-                "declare a larger one or release less."
-            )
+        total, limit = everyone + (opened | closed), self.rho or self.epsilon or 0.0
+        spent = total.at(self.delta) if self.rho is None else total.as_rho()
+        if not spent <= limit * (1 + SLACK):
+            words = "rho = {:.6g}" if self.rho else f"(epsilon, delta) = ({{:.6g}}, {self.delta:g})"
+            exceeds = f"{words.format(spent)} would exceed the budget {words.format(limit)}"
+            raise PrivacyBudgetExceeded(f"{exceeds}; declare a larger one or release less.")
         self._everyone, self._open, self._closed = (list(vars_of(part)) for part in (everyone, opened, closed))
         self.group = self.group if group is None else group + groups - 1
         self.releases += groups
@@ -183,19 +183,6 @@ class Ledger:
     def _costs(self) -> tuple[Cost, Cost, Cost]:
         return Cost(*self._everyone), Cost(*self._open), Cost(*self._closed)
 
-    def _within(self, total: Cost) -> bool:
-        if self.rho is not None:
-            return total.as_rho() <= self.rho * (1 + SLACK)
-        assert self.epsilon is not None
-        return total.at(self.delta) <= self.epsilon * (1 + SLACK)
-
-    def _describe(self, total: Cost | None) -> str:
-        if self.rho is not None:
-            return f"rho = {self.rho if total is None else total.as_rho():.6g}"
-        epsilon = self.epsilon if total is None else total.at(self.delta)
-        return f"(epsilon, delta) = ({epsilon:.6g}, {self.delta:g})"
-
 
 def vars_of(cost: Cost) -> tuple[float, ...]:
-    """Return the components of a cost, in the order of its attributes."""
     return cost.pure, cost.pure_rho, cost.rho, cost.epsilon, cost.delta

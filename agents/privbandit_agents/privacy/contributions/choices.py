@@ -101,12 +101,17 @@ def clipped_factors(
     right length.
     """
     positive(radius=radius), positive(gradient_norm=gradient_norm), positive(trace=trace)
-    listed, item, there = sanitise_offer(features, bought, offered, radius)
+    shown = np.asarray(features, dtype=np.float64)
+    there = np.ones(shown.shape[:2], np.bool_) if offered is None else np.asarray(offered) != 0
+    if there.shape != shown.shape[:2]:
+        raise ValueError(f"offered must have shape {shown.shape[:2]}; got {there.shape}.")
+    # items that are not on offer are zeros: to buy one has the gradient of the outside option
+    listed, item = sanitise(shown if there.all() else np.where(there[..., None], shown, 0.0), bought, radius)
     n, k, d = listed.shape
     # choice probabilities, with the largest utility subtracted so that none overflows
     x = np.zeros((d, n, k + 1))  # the outside option first; d in front, since short inner loops are slow
     x[..., 1:] = np.moveaxis(listed, -1, 0)
-    utilities = np.tensordot(bounded(theta), x, axes=1)
+    utilities = np.tensordot(np.clip(np.nan_to_num(np.asarray(theta, dtype=np.float64)), -LIMIT, LIMIT), x, axes=1)
     utilities[:, 1:][~there] = -np.inf
     p = np.exp(utilities - utilities.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
@@ -121,25 +126,6 @@ def clipped_factors(
     p /= np.maximum((p * squared).sum(axis=1, keepdims=True) / trace, 1.0)
     x *= np.sqrt(p)
     return gradient.T, x
-
-
-def bounded(theta: ArrayLike) -> Floats:
-    """Return theta with entries in +-LIMIT, 0 for NaN."""
-    return np.clip(np.nan_to_num(np.asarray(theta, dtype=np.float64)), -LIMIT, LIMIT)
-
-
-def sanitise_offer(
-    features: ArrayLike, bought: ArrayLike, offered: ArrayLike | None, radius: float
-) -> tuple[Floats, NDArray[np.intp], NDArray[np.bool_]]:
-    """Return what ``sanitise`` does, and which items are on offer, shape (n, K); the others count as zeros."""
-    x = np.asarray(features, dtype=np.float64)
-    there = np.ones(x.shape[:2], np.bool_) if offered is None else np.asarray(offered) != 0
-    if there.shape != x.shape[:2]:
-        raise ValueError(f"offered must have shape {x.shape[:2]}; got {there.shape}.")
-    if not there.all():
-        x = np.where(there[..., None], x, 0.0)
-    x, item = sanitise(x, bought, radius)
-    return x, item, there  # to buy an item of zeros is to buy nothing: its gradient is that of the outside option
 
 
 def sanitise(features: ArrayLike, bought: ArrayLike, radius: float) -> tuple[Floats, NDArray[np.intp]]:

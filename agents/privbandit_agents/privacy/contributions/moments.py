@@ -60,7 +60,6 @@ def noise_of_gram(sigma: float) -> float:
 
 
 def packed_size(dim: int) -> int:
-    """Return d + d (d + 1) / 2."""
     return dim + dim * (dim + 1) // 2
 
 
@@ -116,7 +115,6 @@ class Moments:
 
     @property
     def dim(self) -> int:
-        """D = 1 + d + d (d + 1) / 2."""
         return 1 + self.features + self.features * (self.features + 1) // 2
 
     def pack(self, x: Array, y: Array) -> Floats:

@@ -4,7 +4,8 @@ Cynthia Dwork and Aaron Roth, "The Algorithmic Foundations of Differential Priva
 docs/privacy/additive-noise.md.
 
 Every mechanism is a frozen value that knows its noise: ``release`` returns the value with noise from the generator
-passed in, and ``cost`` is what one release costs. Sums and noise are in float64.
+passed in, ``cost`` is what one release costs, and ``log_density`` is the log density of outputs (..., d) given the
+exact value (d,). Sums and noise are in float64.
 
 | edge case | what happens |
 |---|---|
@@ -80,7 +81,6 @@ class Laplace:
         return exact + self.scale * rng.laplace(size=exact.shape)
 
     def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
-        """Return the log density of outputs (..., d) given the exact value (d,)."""
         distance: Floats = np.abs(outputs - finite(value)).sum(axis=-1)
         return np.asarray(-distance / self.scale - np.shape(value)[-1] * math.log(2 * self.scale))
 
@@ -138,7 +138,6 @@ class Gaussian:
         return exact + self.sigma * math.sqrt(releases) * rng.standard_normal(exact.shape)
 
     def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
-        """Return the log density of outputs (..., d) given the exact value (d,)."""
         squared: Floats = ((outputs - finite(value)) ** 2).sum(axis=-1)
         normaliser = np.shape(value)[-1] * math.log(self.sigma * math.sqrt(2 * math.pi))
         return np.asarray(-squared / (2 * self.sigma**2) - normaliser)

@@ -19,14 +19,13 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.signal import lfilter, oaconvolve
 
 from privbandit_agents.privacy._validate import budget, count, positive
 from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
-from privbandit_agents.privacy.mechanisms.additive import finite
+from privbandit_agents.privacy.mechanisms.additive import Floats, finite
 
-Floats = NDArray[np.float64]
 STEPS_A_BLOCK = 256
 """Noise of at least this many steps is prepared at once."""
 
@@ -94,8 +93,7 @@ class Counter(ABC):
         term = finite(x)
         if term.shape != (self.dim,):
             raise ValueError(f"a term must have shape ({self.dim},); got {term.shape}.")
-        released: Floats = self.extend(term[None])[0]
-        return released
+        return np.asarray(self.extend(term[None])[0])
 
     def extend(self, terms: ArrayLike) -> Floats:
         """Take the next n terms, shape (n, d), and return the n noisy sums after each of them, shape (n, d).
@@ -106,7 +104,11 @@ class Counter(ABC):
             ValueError: the shape is wrong, or an entry is not finite; no term is taken in.
             RuntimeError: so many terms would pass the horizon; no term is taken in.
         """
-        rows = self._door(terms)
+        rows = finite(terms)
+        if rows.ndim != 2 or rows.shape[1] != self.dim:
+            raise ValueError(f"terms must have shape (n, {self.dim}); got {rows.shape}.")
+        if self.bound < math.inf:
+            rows = np.array([clip(row, self.bound) for row in rows]).reshape(rows.shape)
         if len(rows) > self.horizon - self.t:
             raise RuntimeError(f"the counter ends after its horizon of {self.horizon} terms; start a new one.")
         sums = np.add.accumulate(np.concatenate([self.total[None], rows]), axis=0)  # one after the other
@@ -137,12 +139,6 @@ class Counter(ABC):
     def _noise(self, n: int) -> Floats:
         """Return the noise of the releases after t + 1, ..., t + n terms, shape (n, d); called in order."""
 
-    def _door(self, terms: ArrayLike) -> Floats:
-        rows = finite(terms)
-        if rows.ndim != 2 or rows.shape[1] != self.dim:
-            raise ValueError(f"terms must have shape (n, {self.dim}); got {rows.shape}.")
-        return rows if self.bound == math.inf else np.array([clip(row, self.bound) for row in rows]).reshape(rows.shape)
-
 
 class BinaryTree(Counter):
     """Sums of dyadic blocks with noise of their own; a release adds one block for every binary one of t.
@@ -160,7 +156,6 @@ class BinaryTree(Counter):
         return math.sqrt(self.horizon.bit_length())
 
     def row_norm(self, t: int) -> float:
-        """Return the square root of the number of binary ones of t."""
         return math.sqrt(int(t).bit_count())
 
     def _noise(self, n: int) -> Floats:
@@ -213,7 +208,6 @@ class SquareRootToeplitz(Counter):
         return float(np.linalg.norm(lfilter([1.0], self.decoder, np.ones(self.horizon))))
 
     def row_norm(self, t: int) -> float:
-        """Return sqrt(r_0^2 + ... + r_{t-1}^2)."""
         return float(np.linalg.norm(self.decoder[:t]))
 
     def _noise(self, n: int) -> Floats:

@@ -4,9 +4,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from privbandit_agents.privacy.mechanisms.additive import Floats
 
 
 def stationary_point(
@@ -33,7 +32,10 @@ def stationary_point(
         if size <= tau:
             return point
         # a Newton step, halved until the gradient falls
-        step = newton_step(gradient, hessian)
+        try:
+            step = np.linalg.solve(hessian, gradient)
+        except np.linalg.LinAlgError:
+            break
         for fraction in 0.5 ** np.arange(30):
             moved = point - fraction * step
             gradient, hessian = derivatives(moved)
@@ -47,11 +49,3 @@ def stationary_point(
         f"the norm of the gradient must fall to tau = {tau:g}, but stays above it; "
         "check that the loss is convex and finite, or raise tau."
     )
-
-
-def newton_step(gradient: Floats, hessian: Floats) -> Floats:
-    """Return hessian^-1 gradient; where there is none, NaN, so that no step is accepted."""
-    try:
-        return np.linalg.solve(hessian, gradient).astype(np.float64, copy=False)
-    except np.linalg.LinAlgError:
-        return np.full_like(gradient, math.nan)

@@ -18,14 +18,13 @@ from typing import Literal, Self
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
+from privbandit_agents.privacy.mechanisms.additive import Floats
 from privbandit_agents.privacy.mechanisms.minimum import stationary_point
 
-Floats = NDArray[np.float64]
 Loss = Callable[[Floats], tuple[float, Floats, Floats]]
 Method = Literal["dimension-free", "published"]
 
@@ -49,10 +48,8 @@ class UserLoss:
     rank: int | None = None
 
     def __post_init__(self) -> None:
-        count(dim=self.dim)
-        positive(lipschitz=self.lipschitz)
-        positive(curvature=self.curvature)
-        budget(trace=self.trace)
+        count(dim=self.dim), positive(lipschitz=self.lipschitz)
+        positive(curvature=self.curvature), budget(trace=self.trace)
         if self.rank is not None:
             count(rank=self.rank)
 
@@ -155,7 +152,6 @@ def calibrate(
         return published(rho, user, split, eta)
     if method != "dimension-free":
         raise ValueError(f"method must be 'dimension-free' or 'published'; got {method!r}.")
-
     return smallest(rho, user)
 
 

@@ -5,7 +5,6 @@ slower than numpy and unseeded by design: for deployment, never for studies. Ily
 Significant Bits for Differential Privacy", CCS 2012, shows the attack on ordinary floating-point noise.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -31,7 +30,7 @@ def laplace(value: Floats, scale: float) -> Floats:
 
     *Formal guarantees.* Those of ``Laplace``, exact for the discrete law on a fine grid.
     """
-    return flat(value, lambda dp: dp.m.make_laplace(*vectors(dp, dp.l1_distance(T=float)), scale=scale), scale)
+    return flat(value, "make_laplace", "l1_distance", scale)
 
 
 def gaussian(value: Floats, sigma: float) -> Floats:
@@ -39,7 +38,7 @@ def gaussian(value: Floats, sigma: float) -> Floats:
 
     *Formal guarantees.* Those of ``Gaussian``, exact for the discrete law on a fine grid.
     """
-    return flat(value, lambda dp: dp.m.make_gaussian(*vectors(dp, dp.l2_distance(T=float)), scale=sigma), sigma)
+    return flat(value, "make_gaussian", "l2_distance", sigma)
 
 
 def randomized_response(categories: NDArray[np.intp], k: int, truthful: float) -> NDArray[np.intp]:
@@ -51,17 +50,14 @@ def randomized_response(categories: NDArray[np.intp], k: int, truthful: float) -
     return np.array([measurement(int(category)) for category in np.ravel(categories)], dtype=np.intp)
 
 
-def flat(value: Floats, build: Callable[[ModuleType], Any], scale: float) -> Floats:
-    """Apply a measurement on vectors to an array of any shape."""
+def flat(value: Floats, law: str, metric: str, scale: float) -> Floats:
+    """Apply a measurement on vectors of finite floats to an array of any shape."""
     if scale == 0:
         return value.copy()
-    measurement = build(opendp())
+    dp = opendp()
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    measurement = getattr(dp.m, law)(domain, getattr(dp, metric)(T=float), scale=scale)
     return np.array(measurement(value.ravel().tolist()), dtype=np.float64).reshape(value.shape)
-
-
-def vectors(dp: ModuleType, metric: object) -> tuple[Any, Any]:
-    """Return the domain of vectors of finite floats, with a metric."""
-    return dp.vector_domain(dp.atom_domain(T=float, nan=False)), metric
 
 
 @lru_cache(maxsize=64)
@@ -71,7 +67,6 @@ def _randomized_response(k: int, truthful: float) -> Any:
 
 @lru_cache(maxsize=1)
 def opendp() -> ModuleType:
-    """Import OpenDP, or say how to get it."""
     try:
         import opendp.prelude as dp
     except ImportError as error:

@@ -108,7 +108,6 @@ class LaplacePeeling:
 
     @staticmethod
     def published_scale(epsilon: float, delta: float, k: int, sup_sensitivity: float) -> float:
-        """Return 2 D sqrt(3 k log(1/delta)) / epsilon."""
         root = math.sqrt(3 * count(k=k) * math.log(1 / failure(delta=delta)))
         return 2 * positive(sup_sensitivity=sup_sensitivity) * root / budget(epsilon=epsilon)
 
@@ -149,7 +148,6 @@ def published_sensitivity(eta: float, x_max: float, R: float, C: float, n: int) 
 
 
 def published_bound(x_max: float, R: float, C: float) -> float:
-    """Return B = R + x_max C."""
     return positive(R=R) + positive(x_max=x_max) * positive(C=C)
 
 

@@ -51,7 +51,6 @@ class KNorm:
         return exact + self.scale * radius * direction
 
     def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
-        """Return the log density of outputs (..., d) given the exact value (d,)."""
         d = np.shape(value)[-1]
         log_sphere = math.log(2) + d / 2 * math.log(math.pi) - gammaln(d / 2)  # area of the unit sphere
         distance: Floats = np.linalg.norm(outputs - finite(value), axis=-1)

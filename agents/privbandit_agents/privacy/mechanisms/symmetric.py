@@ -13,7 +13,6 @@ from privbandit_agents.privacy.mechanisms.additive import Floats, finite
 
 @cache
 def above_diagonal(dim: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the rows and columns of the entries above the diagonal, row by row."""
     return np.triu_indices(dim, 1)
 
 

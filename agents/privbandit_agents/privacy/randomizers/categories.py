@@ -186,7 +186,7 @@ def subsets(size: int, k: int, uniforms: Floats, own: Ints, holds: Array) -> Arr
         np.copyto(at, start + last, where=member[at])
         member[at] = True if step else ~holds  # who has the own element has one less of the others
     rows = np.arange(len(own))
-    members: Array = member.reshape(-1, k)
+    members = member.reshape(-1, k)
     members[rows, k - 1] = members[rows, own]
     members[rows, own] = holds
     return members

@@ -60,11 +60,7 @@ class NoisyProducts:
         return mean if math.isinf(self.randomizer.epsilon) else gaussian(mean, covariance, rng)
 
 
-def features_bound(dim: int) -> float:
-    """Return the largest l1 norm of (x, y) for |x|_2 <= 1 and |y| <= 1."""
-    return math.sqrt(dim) + 1.0
-
-
 def inputs(epsilon: float, dim: int) -> NoisyProducts:
     """Return the mechanism for records (x, y) with x in the unit ball of R^dim and y in [-1, 1]."""
-    return NoisyProducts(LaplaceOneHot(epsilon, 1, dim + 1, bound=features_bound(dim)))
+    largest = math.sqrt(dim) + 1.0  # l1 norm of (x, y)
+    return NoisyProducts(LaplaceOneHot(epsilon, 1, dim + 1, bound=largest))

@@ -48,12 +48,6 @@ class LaplaceWishart(LocalRandomizer):
         """Standard deviations in one report: of the vector's coordinates, and of the matrix's diagonal."""
         return math.sqrt(2) * self.scales, 2 * math.sqrt(self.features + 1) * self.v
 
-    def _noise(self, users: int, size: tuple[int, ...], rng: Generator) -> Floats:
-        """Draw sums of so many users' matrix noise, shape (*size, d, d)."""
-        degrees = users * (self.features + 1)
-        first, second = (wishart(rng, self.features, degrees, self.v, size) for _ in range(2))
-        return self._combine(first, second, degrees)
-
     def _combine(self, first: Floats, second: Floats, degrees: int) -> Floats:
         """Return matrix noise made of two independent Wishart matrices."""
         return first - second
@@ -93,7 +87,9 @@ class LaplaceWishart(LocalRandomizer):
         gammas = rng.standard_gamma(crowd.users, size=(2, self.cells, self.vector))
         total = crowd.sums()
         total[:, : self.vector] += self.scales * (gammas[0] - gammas[1])
-        total[:, self.vector :] += svec(self._noise(crowd.users, (self.cells,), rng))
+        degrees = crowd.users * (self.features + 1)
+        first, second = (wishart(rng, self.features, degrees, self.v, (self.cells,)) for _ in range(2))
+        total[:, self.vector :] += svec(self._combine(first, second, degrees))
         return total
 
 

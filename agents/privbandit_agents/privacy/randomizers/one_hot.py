@@ -15,7 +15,7 @@ from scipy.special import expit, log_expit
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.randomizers.categories import chosen_size, subsets
-from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, signs
+from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt
 
 WORD = 32
 """Signs that one uniform number gives."""
@@ -84,15 +84,13 @@ class UnaryEncoding(LocalRandomizer):
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         ones = self._block(own, z)[..., 0] > 0
-        bits: Array = rng.random(ones.shape) < np.where(ones, 0.5, self.flip)
-        return bits
+        return np.asarray(rng.random(ones.shape) < np.where(ones, 0.5, self.flip))
 
     def _unbias(self, reports: Array) -> Floats:
         return ((reports - self.flip) / self.gap)[..., None]
 
     def _log_density(self, reports: Array, cell: int, z: Floats) -> Floats:
-        bits = np.asarray(reports, bool)
-        each = np.where(bits, log_expit(-self.epsilon), log_expit(self.epsilon))
+        each = np.where(np.asarray(reports, bool), log_expit(-self.epsilon), log_expit(self.epsilon))
         if cell >= 0:
             each[:, cell] = -math.log(2)
         return np.asarray(each.sum(axis=1))
@@ -187,6 +185,11 @@ class SignedSubset(LocalRandomizer):
         idle = (crowd.users - active) * self.size / m
         deviation = np.sqrt(squares + outside + idle) / self.mean
         return np.asarray(crowd.sums() + (deviation * rng.standard_normal(m))[:, None])
+
+
+def signs(z: Floats, uniforms: Floats) -> Floats:
+    """Return signs of mean z, shape (n,): +1 with probability (1 + z) / 2, given z in [-1, 1], uniforms in [0, 1)."""
+    return np.where(uniforms < (1 + z) / 2, 1.0, -1.0)
 
 
 def fair_signs(uniforms: Floats, m: int) -> Array:

@@ -136,15 +136,12 @@ class LocalRandomizer(ABC):
 
         For simulation with 500 users or more; an exact law (``exact_sum``) is drawn instead where there is one.
         """
-        inputs = self._crowd(cells, values, counts)
-        return inputs.sums() if math.isinf(self.epsilon) else self._draw_sum(inputs, rng)
-
-    def _crowd(self, cells: Array, values: Array | None, counts: Array | None) -> "Crowd":
         own, z = self.sanitise(cells, values)
         number = np.ones(len(own), np.int64) if counts is None else np.asarray(counts)
         if number.shape != own.shape or number.dtype.kind not in "iu" or (number < 0).any():
             raise ValueError(f"counts must be {len(own)} integers >= 0; got shape {number.shape} of {number.dtype}.")
-        return Crowd(own, z, number.astype(np.int64), self.cells)
+        crowd = Crowd(own, z, number.astype(np.int64), self.cells)
+        return crowd.sums() if math.isinf(self.epsilon) else self._draw_sum(crowd, rng)
 
     def sanitise(self, cells: Array, values: Array | None) -> tuple[Ints, Floats]:
         """Return cells (n,) and float64 values (n, D), every one of them within the bounds.
@@ -246,8 +243,7 @@ class Tilt:
         """Return the log density of reports that agree with a mixed input with probability ``weight``."""
         with np.errstate(divide="ignore"):
             mixed = np.logaddexp(np.log(weight) + self.epsilon, np.log1p(-weight))
-        density: Floats = mixed - self.log_total
-        return density
+        return np.asarray(mixed - self.log_total)
 
 
 @dataclass(frozen=True)
@@ -294,11 +290,6 @@ class Crowd:
         total = np.zeros(self.cells + 1, np.int64)
         np.add.at(total, cells, number)
         return total[:-1]
-
-
-def signs(z: Floats, uniforms: Floats) -> Floats:
-    """Return signs of mean z, shape (n,): +1 with probability (1 + z) / 2, given z in [-1, 1], uniforms in [0, 1)."""
-    return np.where(uniforms < (1 + z) / 2, 1.0, -1.0)
 
 
 def gaussian(mean: Floats, covariance: Floats, rng: Generator) -> Floats:

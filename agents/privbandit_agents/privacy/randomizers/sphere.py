@@ -14,17 +14,8 @@ from scipy.special import ndtr
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.randomizers.caps import LEAST, Cap, around, best_cap, directions
-from privbandit_agents.privacy.randomizers.one_hot import signed_sum
-from privbandit_agents.privacy.randomizers.randomizer import (
-    Array,
-    Crowd,
-    Floats,
-    Ints,
-    LocalRandomizer,
-    Tilt,
-    gaussian,
-    signs,
-)
+from privbandit_agents.privacy.randomizers.one_hot import signed_sum, signs
+from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, gaussian
 
 
 class BinCapSign(LocalRandomizer):

@@ -9,7 +9,7 @@ import pytest
 from privbandit_agents import make, play
 from privbandit_agents.local.linear.ldp_greedy import clear_solution
 from privbandit_agents.privacy.mechanisms.symmetric import svec
-from privbandit_agents.privacy.randomizers.inputs import features_bound, inputs
+from privbandit_agents.privacy.randomizers.inputs import inputs
 
 SPHERE: dict[str, Any] = {"n_arms": 3, "dim": 2, "design": "sphere", "support": 200}
 
@@ -59,7 +59,7 @@ def test_input_perturbation_is_calibrated_to_the_largest_replacement() -> None:
     corner = np.full((2, 3, 3), 3**-0.5) * np.array([1.0, -1.0])[:, None, None]
     agent: Any = make("input-perturbation", gym.make("privbandit/Linear-v0", n_arms=3, dim=3), seed=0)
     one, other = agent.encode(corner, np.zeros(2, int), np.array([1.0, -1.0]))
-    assert np.abs(one - other).sum() == pytest.approx(2 * features_bound(3))
+    assert np.abs(one - other).sum() == pytest.approx(2 * (math.sqrt(3) + 1))
     assert agent.randomizer.scale == pytest.approx(2 * (3**0.5 + 1))
 
 

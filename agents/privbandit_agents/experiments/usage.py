@@ -58,7 +58,6 @@ def missing_module(error: ImportError) -> str:
 
 
 def sentence(error: BaseException) -> str:
-    """Return an error on one line."""
     text = " ".join(str(error).split())
     return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
 

@@ -16,13 +16,7 @@ VARIANT = "variant"
 
 @dataclass(frozen=True)
 class Cell:
-    """Jobs that differ in their replication alone.
-
-    Attributes:
-        name: hash of what they share.
-        jobs: by increasing replication.
-        settings: by which the cell is found.
-    """
+    """Jobs that differ in their replication alone, in its order; ``name`` is the hash of what they share."""
 
     name: str
     jobs: tuple[Job, ...] = field(compare=False)
@@ -54,12 +48,7 @@ class Cells(tuple[Cell, ...]):
 
     @classmethod
     def of(cls, jobs: Iterable[Job], traits: Callable[[Job], Mapping[str, Any]] = attrgetter("traits")) -> "Cells":
-        """Return the cells of jobs.
-
-        Args:
-            jobs: in any order.
-            traits: the settings by which the cell of a job is found.
-        """
+        """Return the cells of jobs in any order; ``traits`` are the settings by which a job's cell is found."""
         groups: dict[str, list[Job]] = {}
         for job in jobs:
             groups.setdefault(job.cell, []).append(job)
@@ -68,7 +57,6 @@ class Cells(tuple[Cell, ...]):
 
     @property
     def keys(self) -> list[str]:
-        """All settings that a cell has."""
         return list(dict.fromkeys(key for cell in self for key in cell.settings))
 
     def select(self, wanted: Mapping[str, Any]) -> "Cells":
@@ -138,14 +126,12 @@ class Cells(tuple[Cell, ...]):
         )
 
     def values(self, key: str) -> list[Any]:
-        """Return the values of a setting, each once."""
         return list({bare(cell.settings[key]): cell.settings[key] for cell in self if key in cell.settings}.values())
 
     def values_text(self, key: str) -> str:
         return ", ".join(map(bare, self.values(key)))
 
     def check_setting(self, key: str) -> None:
-        """Raise if no cell has a setting."""
         if key not in self.keys:
             raise ValueError(f"no trial has a setting {key!r}{did_you_mean(key, self.keys)}.")
 
@@ -186,5 +172,4 @@ def in_order(key: str, values: Iterable[Any]) -> list[Any]:
 
 
 def wanted_text(wanted: Mapping[str, Any]) -> str:
-    """Return a selection in words."""
     return as_text(wanted) or "a selection without settings"

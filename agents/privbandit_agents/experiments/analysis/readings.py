@@ -259,7 +259,6 @@ def fixed_at(found: FitReading, fixed: Mapping[str, Any]) -> FitReading:
 
 
 def users_of(at: float, cell: Cell) -> float:
-    """Return users within a cell's horizon."""
     horizon = cell.settings["horizon"]
     users = float(at * horizon if isinstance(users_or_fraction(at), float) else at)
     if users > horizon:

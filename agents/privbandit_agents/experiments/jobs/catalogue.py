@@ -56,13 +56,11 @@ def named_problem(spec: EnvSpec) -> Any:
 
 
 def keywords(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the arguments that have a default."""
     parameters = inspect.signature(function).parameters.values()
     return {p.name: p.default for p in parameters if p.default is not p.empty and p.name != "render_mode"}
 
 
 def env_summary(id: str) -> str:
-    """Return the first line of the family's manual."""
     spec = env_spec(id)
     described = named_problem(spec) if "problem" in spec.kwargs else spec.entry_point
     return (inspect.getdoc(described) or "").partition("\n")[0]

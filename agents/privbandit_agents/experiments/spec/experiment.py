@@ -143,7 +143,6 @@ def read_experiment(path: str | Path) -> Experiment:
 
 
 def parse_experiment(content: Any, source: str) -> Experiment:
-    """Check what an experiment file says."""
     if isinstance(content, dict) and "statements" in content:
         content = {**content, "statements": spelled_out(content["statements"], source)}
 

@@ -6,14 +6,13 @@ reveal; the target user's own action is left out, as joint privacy allows.
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.random import Generator
-from numpy.typing import ArrayLike
 
 from privbandit_agents.audits.claims import Claim, Floats, Game
 from privbandit_agents.audits.lower_bounds import bound_of, choose
@@ -35,6 +34,8 @@ PROBES = 32
 class AgentGame(Game):
     """A game with a whole agent. The claim is the agent's guarantee; a subclass says who is served and what is seen.
 
+    It has a ``statistic`` if a run takes an agent of its own, else it overrides ``play``.
+
     Args:
         name: of the agent, as for ``make``.
         config: settings of the agent; they win over the game's own.
@@ -50,7 +51,6 @@ class AgentGame(Game):
     """Settings that the game gives to agents that have them."""
 
     def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
-        """Choose the settings and the world; read the claim off the agent's guarantee."""
         self.name = name
         known = field_names(find(name).load().Config)
         own = {key: value for key, value in self.settings.items() if key in known}
@@ -67,9 +67,15 @@ class AgentGame(Game):
     def agent(self, seed: int) -> Any:
         return make(self.name, self.env, seed=seed, **self.config)
 
-    def run_by_run(self, runs: int, rng: Generator, statistics: Callable[[Any], Floats]) -> Floats:
-        """Return the statistics of so many runs, each with a fresh agent, shape (runs, k)."""
-        return np.stack([statistics(self.agent(int(rng.integers(2**31)))) for _ in range(runs)])
+    def fresh(self, rng: Generator) -> Any:
+        return self.agent(int(rng.integers(2**31)))
+
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        return np.stack([self.statistic(self.fresh(rng), world) for _ in range(runs)])
+
+    def statistic(self, agent: Any, world: int) -> Floats:
+        """Serve a fresh agent in a world; return what is seen of it, shape (k,)."""
+        raise NotImplementedError(f"{type(self).__name__} must override statistic or play.")
 
     def claimed(self) -> Claim:
         """Return what the agent's guarantee claims; zCDP that is not of Gaussian type is converted."""
@@ -92,7 +98,6 @@ class AnyAgentGame(AgentGame):
     """Runs of each world and each pair, half of which suggest statistics and half of which score the pair."""
 
     def prepare(self) -> None:
-        """Find the pair of records that is told apart best."""
         self.others = drawn(self.env)
         best = -1.0
         for pair in pairs(self.env, self.others):
@@ -128,10 +133,9 @@ class LocalGame(AnyAgentGame):
     pilots = 2000
 
     def observed(self, pair: Pair, world: int, runs: int, rng: Generator) -> Floats:
-        agent, users = self.agent(int(rng.integers(2**31))), max(runs, LEAST)
-        records = pair.users(world, users)
-        report = agent.randomize(records.contexts, records.actions, records.feedback)
-        return flattened(report, users)[:runs]
+        users = max(runs, LEAST)
+        sent = pair.users(world, users)
+        return flattened(self.fresh(rng).randomize(sent.contexts, sent.actions, sent.feedback), users)[:runs]
 
 
 class JointGame(AnyAgentGame):
@@ -146,11 +150,11 @@ class JointGame(AnyAgentGame):
     pilots = 100
 
     def observed(self, pair: Pair, world: int, runs: int, rng: Generator) -> Floats:
-        return self.run_by_run(runs, rng, lambda agent: self.readings(agent, pair.users(world, 1)))
+        return np.stack([self.readings(self.fresh(rng), pair.users(world, 1)) for _ in range(runs)])
 
     def readings(self, agent: AnyAgent, target: Records) -> Floats:
         """Serve the target and then others; return the actions towards the probes after each change, flattened."""
-        probes, served = self.others.contexts[:PROBES], 0
+        (_, space), probes, served = spaces_of(self.env), self.others.contexts[:PROBES], 0
         limit = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
         found: list[Floats] = []
         while len(found) < READINGS and served < limit:
@@ -158,13 +162,8 @@ class JointGame(AnyAgentGame):
             block = target if served == 0 else self.others[np.arange(served, served + n) % len(self.others.feedback)]
             agent.update(block.contexts, block.actions, block.feedback)
             served += len(block.feedback)
-            found.append(self.as_numbers(agent.select_action(probes)))
+            chosen = np.asarray(agent.select_action(probes))
+            if isinstance(space, Discrete):  # one indicator for each arm
+                chosen = chosen[:, None] == np.arange(space.start, space.start + space.n)
+            found.append(chosen.astype(np.float64).ravel())
         return np.concatenate(found + found[-1:] * (READINGS - len(found)))
-
-    def as_numbers(self, actions: ArrayLike) -> Floats:
-        """Return actions as numbers: one indicator for each arm."""
-        _, space = spaces_of(self.env)
-        chosen = np.asarray(actions)
-        if isinstance(space, Discrete):
-            chosen = chosen[:, None] == np.arange(space.start, space.start + space.n)
-        return chosen.astype(np.float64).ravel()

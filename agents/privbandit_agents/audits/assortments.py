@@ -6,11 +6,9 @@ two scores. The target's own assortment is left out, as joint privacy allows.
 """
 
 import math
-from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 from scipy.linalg import solve_triangular, toeplitz
 
 from privbandit_agents.audits.agents import AgentGame
@@ -33,16 +31,9 @@ def probes(first: Floats, second: Floats) -> Floats:
 
 
 class AssortmentGame(AgentGame):
-    """The scores of two kinds of items are compared by probes; a subclass says who is served, and what it tells."""
+    """The scores of two kinds of items are compared by probes."""
 
     world: ClassVar = dict(id="privbandit/Assortment-v0", n_items=2 * CAPACITY, capacity=CAPACITY, dim=2, horizon=4096)
-
-    @abstractmethod
-    def statistic(self, agent: AnyAgent, world: int) -> Floats:
-        """Serve an agent; return what is seen."""
-
-    def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        return self.run_by_run(runs, rng, lambda agent: self.statistic(agent, world))
 
     def serve(self, agent: AnyAgent, features: Floats, bought: int) -> None:
         """Serve a user who was offered items with features (k, 2) and bought one of them, or -1."""
@@ -68,8 +59,7 @@ class GramGame(AssortmentGame):
     )
 
     def prepare(self) -> None:
-        """Set up the probes, and what decorrelates the readings."""
-        coefficients = square_root_coefficients(ROUNDS)
+        coefficients = square_root_coefficients(ROUNDS)  # their matrix decorrelates the readings
         decoder = toeplitz(coefficients, np.zeros(ROUNDS))
         self.whiten = coefficients @ solve_triangular(decoder, np.eye(ROUNDS), lower=True)
         width = self.spread()
@@ -100,8 +90,7 @@ class GramGame(AssortmentGame):
             shorter = int((np.asarray(agent.select_action(self.bank))[:, 0] == 1).sum())
             odds = self.lengths[min(shorter, PROBES - 1)] ** 2  # (V^-1)_11 / (V^-1)_22 = V_22 / V_11
             differences[t] = agent.cov.shift() * (1 - odds) / (1 + odds)
-        powers = 2 ** np.arange(ROUNDS.bit_length()) - 1
-        return np.array([differences[powers].sum(), self.whiten @ differences])
+        return np.array([differences[2 ** np.arange(ROUNDS.bit_length()) - 1].sum(), self.whiten @ differences])
 
 
 class NewtonGame(AssortmentGame):
@@ -118,6 +107,6 @@ class NewtonGame(AssortmentGame):
     settings: ClassVar = {"first": 1, "steps": 1}  # the target is a batch of its own, with one step
     bank = probes(np.array([[1.0, 0.0]]), np.array([[-1.0, 0.0]]))
 
-    def statistic(self, agent: AnyAgent, world: int) -> Floats:
+    def statistic(self, agent: Any, world: int) -> Floats:
         self.serve(agent, np.array([[FAR * (1 - 2 * world), 0.0]]), 0)
         return np.asarray(agent.select_action(self.bank))[0, :1].astype(np.float64)

@@ -10,7 +10,6 @@ from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.base.agent import NEVER
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
-from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
 WORLD = {"id": "privbandit/Classification-v0", "horizon": 1000}
 CORNERS = np.array([[0.0, 0.0], [1.0, 1.0]])
@@ -32,19 +31,13 @@ class LeafGame(AgentGame):
     settings: ClassVar = {"splits": 2}
 
     def prepare(self) -> None:
-        """Find the direction in which the two worlds differ most."""
-        means = [self.estimates(world, PILOTS, np.random.default_rng(7 + world)).mean(axis=0) for world in (0, 1)]
-        self.direction = means[0] - means[1]
+        sent = [self.reports(world, PILOTS, np.random.default_rng(7 + world)) for world in (0, 1)]
+        means = [self.agent(0).learner.report.estimate(reports).reshape(PILOTS, -1).mean(axis=0) for reports in sent]
+        self.direction = means[0] - means[1]  # in which the two worlds differ most
 
     def reports(self, world: int, runs: int, rng: Generator) -> Any:
         """Return what so many users with the same record send."""
-        agent = self.agent(int(rng.integers(2**31)))
-        return agent.randomize(np.tile(CORNERS[world], (runs, 1)), np.ones(runs, int), np.ones(runs))
-
-    def estimates(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the estimates from the reports, flattened."""
-        estimates: Floats = self.agent(0).learner.report.estimate(self.reports(world, runs, rng)).reshape(runs, -1)
-        return estimates
+        return self.fresh(rng).randomize(np.tile(CORNERS[world], (runs, 1)), np.ones(runs, int), np.ones(runs))
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         reports, learner = self.reports(world, runs, rng), self.agent(0).learner
@@ -72,26 +65,21 @@ class MomentGame(AgentGame):
         self.records = self.agent(0).learner.encode(self.features, self.labels)
 
     def claimed(self) -> Claim:
-        """Return the claim, which is of Gaussian type if the device adds Gaussian noise."""
         agent = self.agent(0)
         epsilon, delta = agent.guarantee.epsilon, agent.guarantee.delta
         return Claim.gaussian(epsilon, delta) if isinstance(agent.learner.device, Gaussian) else Claim(epsilon)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        agent = self.agent(int(rng.integers(2**31)))
+        agent = self.fresh(rng)
         features, label = np.tile(self.features[world], (runs, 1)), np.full(runs, self.labels[world])
         reports = agent.randomize(features, label, np.ones(runs))
         projection = agent.learner.estimate(reports) @ (self.records[0] - self.records[1])
-        return np.stack([projection, self.ratio(agent.learner.device, reports)], axis=1)
-
-    def ratio(self, device: Gaussian | LocalRandomizer, reports: Floats) -> Floats:
-        """Return the exact log-likelihood ratios of reports (n, ...)."""
+        device, shaped = agent.learner.device, reports.reshape(runs, 1, -1)
         if isinstance(device, Gaussian):
             first, second = (device.log_density(reports, record) for record in self.records)
         else:
-            shaped = reports.reshape(len(reports), 1, -1)
             first, second = (device.log_likelihood(shaped, 0, record) for record in self.records)
-        return np.asarray(first - second)
+        return np.stack([projection, first - second], axis=1)
 
 
 class GradientGame(MomentGame):
@@ -111,6 +99,5 @@ class GradientGame(MomentGame):
         agent = super().agent(seed)
         server = agent.learner.server
         server.schedule = dataclasses.replace(server.schedule, batch=NEVER)
-        theta = AWAKE if "hidden" in self.config else server.theta[:-1]
-        server.theta = np.append(theta, CERTAIN)
+        server.theta = np.append(AWAKE if "hidden" in self.config else server.theta[:-1], CERTAIN)
         return agent

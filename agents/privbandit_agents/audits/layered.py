@@ -25,6 +25,7 @@ class LayeredGame(AgentGame):
     pair = "long features and reward 1, or short features and reward -1, below two bins of large theta"
     seen = "all that one user's device sends on the second layer, after reports of the adversary's choice"
     unseen = "other layers and histories, and other pairs of records"
+    statistics: tuple[str, ...] = ("projection on the difference of the two inputs", "log-likelihood ratio")
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": 10**6}
     settings: ClassVar = {"first": 4 * USERS, "gamma": 2.0}
 
@@ -34,9 +35,8 @@ class LayeredGame(AgentGame):
         super().__init__(name, preset | (config or {}), env)
         target = np.array([np.cos(ANGLE), np.sin(ANGLE)])
         self.features = target, target / 4
-        names = ("projection on the difference of the two inputs", "log-likelihood ratio")
-        self.statistics = (*names, *(f"least eigenvalue in cell {world}" for world in (0, 1)))
-        self.statistics = self.statistics if published else names
+        if published:
+            self.statistics = (*self.statistics, "least eigenvalue in cell 0", "least eigenvalue in cell 1")
 
     def agent(self, seed: int) -> Any:
         """Return an agent on its second layer, after the history."""
@@ -46,8 +46,7 @@ class LayeredGame(AgentGame):
         return agent
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return what is seen of so many reports of the target."""
-        agent = self.agent(int(rng.integers(2**31)))
+        agent = self.fresh(rng)
         inputs = [self.inputs(agent, one) for one in (0, 1)]
         cell, value = inputs[world]
         randomizer = agent.oracle.randomizer
@@ -55,11 +54,9 @@ class LayeredGame(AgentGame):
         ratio = randomizer.log_likelihood(reports, *inputs[0]) - randomizer.log_likelihood(reports, *inputs[1])
         estimates = randomizer.estimate(reports)
         along = estimates[:, inputs[0][0]] @ inputs[0][1] - estimates[:, inputs[1][0]] @ inputs[1][1]
-        columns = [along, ratio]
-        if len(self.statistics) > len(columns):
-            matrices = [smat(estimates[:, cell, -3:]) for cell, _ in inputs]
-            columns += [np.linalg.eigvalsh(matrix)[:, 0] for matrix in matrices]
-        return np.stack(columns, axis=1)
+        seen = inputs[: len(self.statistics) - 2]  # for the published calibration
+        least = [np.linalg.eigvalsh(smat(estimates[:, cell, -3:]))[:, 0] for cell, _ in seen]
+        return np.stack([along, ratio, *least], axis=1)
 
     def inputs(self, agent: Any, world: int) -> tuple[int, Floats]:
         """Return the target's cell and packed statistics."""

@@ -38,9 +38,8 @@ class FarApartGame(AgentGame):
     unseen = "reports to a server that has learned, and pairs of records that the agent does not name"
 
     def prepare(self) -> None:
-        """Find the direction in which the reports of the two worlds differ most."""
         means = [self.reports(world, PILOTS, np.random.default_rng(7 + world)).mean(axis=0) for world in (0, 1)]
-        self.direction = means[0] - means[1]
+        self.direction = means[0] - means[1]  # in which the reports of the two worlds differ most
 
     def records(self, agent: Distinguishable, worlds: Array) -> tuple[Array, Array, Array]:
         """Return the records of users in worlds (n,); all arms have the same features."""
@@ -51,9 +50,8 @@ class FarApartGame(AgentGame):
 
     def reports(self, world: int, runs: int, rng: Generator) -> Floats:
         """Return the reports of so many users with the same record, flattened."""
-        agent = self.agent(int(rng.integers(2**31)))
-        report = agent.randomize(*self.records(agent, np.full(runs, world)))
-        return np.asarray(report).reshape(runs, -1)
+        agent = self.fresh(rng)
+        return np.asarray(agent.randomize(*self.records(agent, np.full(runs, world)))).reshape(runs, -1)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         reports = self.reports(world, runs, rng)
@@ -93,14 +91,9 @@ class ProbeGame(AgentGame):
         self.weights = np.repeat([1.0, -1.0], len(angles))
         self.target, self.pinned = (np.tile(unit, (2, 1)).astype(np.float32) for unit in np.eye(2))
 
-    def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Play short runs: the target is the first user, the others pin the second coordinate."""
-        return self.run_by_run(runs, rng, lambda agent: self.readings(agent, 1.0 - 2.0 * world))
-
-    def readings(self, agent: AnyAgent, reward: float) -> Floats:
-        """Return what the probes read after every user, and the sum."""
+    def statistic(self, agent: AnyAgent, world: int) -> Floats:
         found = np.zeros(ROUNDS)
-        for t in range(ROUNDS):
-            agent.update(self.pinned if t else self.target, 0, 1.0 if t else reward)
+        for t in range(ROUNDS):  # the target is the first user, the others pin the second coordinate
+            agent.update(self.pinned if t else self.target, 0, 1.0 if t else 1.0 - 2.0 * world)
             found[t] = (np.asarray(agent.select_action(self.probes)) == 0) @ self.weights
         return np.append(found, found.sum())

@@ -75,8 +75,11 @@ def audit(
     event = choose(game.claim, sample(game, pilot, rng, on_progress, 0), 1 - confidence)
     fresh = sample(game, runs, rng, on_progress, 2 * pilot)
     bound, rho = bound_of(game.claim, *event.rates(fresh), runs, 1 - confidence)
-    words = event.words(game.statistics)
-    return AuditResult(game.name, game.claim, bound, rho, confidence, words, runs, trade_off(event, fresh))
+    # the trade-off curve: how often the chosen statistic passes every threshold, in both worlds
+    values = [event.sign * world[:, event.statistic] for world in (fresh[1 - event.likely], fresh[event.likely])]
+    cuts = candidates(np.concatenate(values))
+    curve = np.stack([(value[:, None] >= cuts).mean(axis=0) for value in values])
+    return AuditResult(game.name, game.claim, bound, rho, confidence, event.words(game.statistics), runs, curve)
 
 
 def pilot_runs(runs: int) -> int:
@@ -162,11 +165,3 @@ def clopper_pearson(hits: ArrayLike, runs: int, alpha: float) -> tuple[Floats, F
     low = np.where(hits > 0, beta.ppf(alpha / 2, np.maximum(hits, 1), runs - hits + 1), 0.0)
     high = np.where(hits < runs, beta.ppf(1 - alpha / 2, hits + 1, np.maximum(runs - hits, 1)), 1.0)
     return low, high
-
-
-def trade_off(event: Event, worlds: tuple[Floats, Floats]) -> Floats:
-    """Return (false, true) positive rates of the chosen statistic over all thresholds."""
-    values = [event.sign * world[:, event.statistic] for world in worlds]
-    cuts = candidates(np.concatenate(values))
-    rates = [(value[:, None] >= cuts[None]).mean(axis=0) for value in values]
-    return np.stack([rates[1 - event.likely], rates[event.likely]])

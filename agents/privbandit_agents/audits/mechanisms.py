@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -48,13 +49,10 @@ class Request:
 
     @property
     def rho(self) -> float:
-        """The zCDP budget of (epsilon, delta)."""
         return epsilon_to_rho(self.epsilon, self.delta)
 
     def __post_init__(self) -> None:
-        """Refuse budgets that promise nothing."""
-        positive(epsilon=self.epsilon)
-        failure(delta=self.delta)
+        positive(epsilon=self.epsilon), failure(delta=self.delta)  # other budgets promise nothing
 
 
 def randomizer_game(randomizer: LocalRandomizer, inputs: tuple[Input, Input], pair: str) -> Game:
@@ -80,8 +78,8 @@ def additive(mechanism: Laplace | Gaussian | KNorm, claim: Claim, dim: int = 3) 
     return MechanismGame("0 and 2 e1", claim, sample)
 
 
-def laplace(request: Request) -> Game:
-    return additive(Laplace.calibrate(request.epsilon, 2), Claim(request.epsilon))
+def pure(kind: type[Laplace] | type[KNorm], request: Request) -> Game:
+    return additive(kind.calibrate(request.epsilon, 2), Claim(request.epsilon))
 
 
 def gaussian(request: Request) -> Game:
@@ -89,15 +87,10 @@ def gaussian(request: Request) -> Game:
     return additive(mechanism, Claim.gaussian(request.epsilon, request.delta), dim=2)
 
 
-def k_norm(request: Request) -> Game:
-    return additive(KNorm.calibrate(request.epsilon, 2), Claim(request.epsilon))
-
-
 def gumbel_top_k(request: Request) -> Game:
     """Half of the coordinates one sensitivity up, half down, or the other way round: choice and values both tell."""
-    k, half = 5, 5
-    mechanism = GumbelTopK.calibrate(request.rho, k, 2.0)
-    side = np.repeat([1.0, -1.0], half)
+    mechanism = GumbelTopK.calibrate(request.rho, 5, 2.0)
+    side = np.repeat([1.0, -1.0], 5)
 
     def sample(world: int, runs: int, rng: Generator) -> Floats:
         exact = 10.0 + side * (1 - 2 * world)
@@ -140,20 +133,17 @@ def category(kind: Callable[[float, int], LocalRandomizer], request: Request) ->
 
 
 def signed_subset(request: Request) -> Game:
-    one = np.ones(1)
-    return randomizer_game(SignedSubset(request.epsilon, 8), ((0, one), (1, one)), "leaves 0 and 1, label 1")
+    inputs = (0, np.ones(1)), (1, np.ones(1))
+    return randomizer_game(SignedSubset(request.epsilon, 8), inputs, "leaves 0 and 1, label 1")
 
 
 def bin_cap(request: Request) -> Game:
-    vector = np.eye(6)[0]
-    return randomizer_game(
-        BinCapSign(request.epsilon, 3, 6), ((0, vector), (1, vector)), "bins 0 and 1, the same vector"
-    )
+    inputs = (0, np.eye(6)[0]), (1, np.eye(6)[0])
+    return randomizer_game(BinCapSign(request.epsilon, 3, 6), inputs, "bins 0 and 1, the same vector")
 
 
 def hemisphere(request: Request) -> Game:
-    vector = np.eye(6)[0]
-    return randomizer_game(Hemisphere(request.epsilon, 1, 6), ((0, vector), (0, -vector)), "e1 and -e1")
+    return randomizer_game(Hemisphere(request.epsilon, 1, 6), ((0, np.eye(6)[0]), (0, -np.eye(6)[0])), "e1 and -e1")
 
 
 def first_term(kind: Callable[..., Counter], request: Request) -> Game:
@@ -179,11 +169,9 @@ def counter_game(
         released = np.array(sums).reshape(horizon, runs, -1) @ direction
         if not isinstance(counter, SquareRootToeplitz):
             return np.asarray(released[powers].sum(axis=0))
-        white = lfilter([1.0], counter.decoder, released, axis=0)  # R^-1
-        return np.asarray(counter.decoder @ white)
+        return np.asarray(counter.decoder @ lfilter([1.0], counter.decoder, released, axis=0))  # R^-1
 
-    claim = Claim(request.epsilon, request.delta, request.rho)
-    return MechanismGame(pair, claim, sample, ("decoded difference",))
+    return MechanismGame(pair, Claim(request.epsilon, request.delta, request.rho), sample, ("decoded difference",))
 
 
 def objective_perturbation(request: Request) -> Game:
@@ -191,25 +179,19 @@ def objective_perturbation(request: Request) -> Game:
 
     Near 0 the two gradients are then almost 2 L apart.
     """
-    user = UserLoss.multinomial_logit(1, 101)
     method: Literal["published", "dimension-free"] = "published" if request.published else "dimension-free"
-    mechanism = ObjectivePerturbation.calibrate(request.rho, user, method=method)
+    mechanism = ObjectivePerturbation.calibrate(request.rho, UserLoss.multinomial_logit(1, 101), method=method)
     features = np.append(1.0, -np.ones(100))
 
-    def loss_of(world: int) -> Callable[[Floats], tuple[float, Floats, Floats]]:
-        x = features if world == 0 else -features  # item 0 is bought
-
-        def loss(a: Floats) -> tuple[float, Floats, Floats]:
-            p = np.exp(x * a[0] - max(0.0, abs(a[0])))
-            p /= p.sum() + math.exp(-max(0.0, abs(a[0])))
-            mean = float(p @ x)
-            return 0.0, np.array([mean - x[0]]), np.array([[float(p @ x**2) - mean**2]])
-
-        return loss
+    def loss(x: Floats, a: Floats) -> tuple[float, Floats, Floats]:  # item 0 is bought
+        p = np.exp(x * a[0] - abs(a[0]))
+        p /= p.sum() + math.exp(-abs(a[0]))
+        mean = float(p @ x)
+        return 0.0, np.array([mean - x[0]]), np.array([[float(p @ x**2) - mean**2]])
 
     def sample(world: int, runs: int, rng: Generator) -> Floats:
-        loss = loss_of(world)
-        return np.array([mechanism.minimise(loss, rng)[0] for _ in range(runs)])
+        of_world = partial(loss, features if world == 0 else -features)
+        return np.array([mechanism.minimise(of_world, rng)[0] for _ in range(runs)])
 
     pair = "feature 1 bought among 100 of -1, and its mirror image"
     return MechanismGame(pair, Claim(request.epsilon, request.delta), sample, ("minimiser",))

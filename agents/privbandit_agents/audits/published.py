@@ -10,16 +10,9 @@ import math
 import numpy as np
 from numpy.random import Generator
 
+from privbandit_agents.audits import mechanisms
 from privbandit_agents.audits.claims import Claim, Floats, Game
-from privbandit_agents.audits.mechanisms import (
-    MechanismGame,
-    Request,
-    counter_game,
-    matrix_game,
-    randomizer_game,
-    signed_subset,
-    wishart_difference,
-)
+from privbandit_agents.audits.mechanisms import MechanismGame, Request, counter_game, randomizer_game
 from privbandit_agents.privacy.contributions.moments import Moments
 from privbandit_agents.privacy.mechanisms import selection as peeling
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree
@@ -33,23 +26,21 @@ from privbandit_agents.privacy.randomizers.sphere import BinCapSign
 def lplr_wishart(request: Request) -> Game:
     """LPLR's matrix release: a unit row in one of two bins."""
     if not request.published:
-        return wishart_difference(request)
+        return mechanisms.wishart_difference(request)
     v = 4.5 / request.epsilon  # 3 W_d(d + 1, 1.5 / alpha)
-    return matrix_game(Claim(request.epsilon), lambda n, rng: wishart(rng, 2, 3, v, (n, 2)))
+    return mechanisms.matrix_game(Claim(request.epsilon), lambda n, rng: wishart(rng, 2, 3, v, (n, 2)))
 
 
 def lplr_update(request: Request) -> Game:
     """LPLR-UPDATE: phi = 1/sqrt(d), y = 1 in bin 0 or bin 1; published: count and moment without the matrix."""
     if not request.published:
         packed = Moments(2).pack(np.full((1, 2), 0.5**0.5), np.ones(1))[0]
-        inputs = (0, packed), (1, packed)
         mechanism = BinCapSign(request.epsilon, 2, len(packed))
-        return randomizer_game(mechanism, inputs, "bins 0 and 1, the same record")
+        return randomizer_game(mechanism, ((0, packed), (1, packed)), "bins 0 and 1, the same record")
     d, alpha = 2, request.epsilon
     scale = np.array([3 / alpha] + d * [3 * math.sqrt(d) / alpha])
     record = np.array([1.0] + d * [1 / math.sqrt(d)])
-    pair = "bins 0 and 1, the same record; count and moment only"
-    return laplace_blocks(alpha, scale, record, pair)
+    return laplace_blocks(alpha, scale, record, "bins 0 and 1, the same record; count and moment only")
 
 
 def lplr_ci(request: Request) -> Game:
@@ -57,16 +48,14 @@ def lplr_ci(request: Request) -> Game:
     if not request.published:
         inputs = (0, np.ones(1)), (1, np.ones(1))
         return randomizer_game(LaplaceOneHot(request.epsilon, 2), inputs, "active bins 0 and 1, width 1")
-    scale = np.array([1 / request.epsilon])
-    return laplace_blocks(request.epsilon, scale, np.ones(1), "active bins 0 and 1, width 1")
+    return laplace_blocks(request.epsilon, np.array([1 / request.epsilon]), np.ones(1), "active bins 0 and 1, width 1")
 
 
 def lpct_report(request: Request) -> Game:
     """LPCT's report on (leaf 0, label 1) or (leaf 1, label 1); published: U and V by Laplace noise of 4/epsilon."""
     if not request.published:
-        return signed_subset(request)
-    scale = np.full(2, 4 / request.epsilon)
-    return laplace_blocks(request.epsilon, scale, np.ones(2), "leaves 0 and 1, label 1")
+        return mechanisms.signed_subset(request)
+    return laplace_blocks(request.epsilon, np.full(2, 4 / request.epsilon), np.ones(2), "leaves 0 and 1, label 1")
 
 
 def laplace_blocks(epsilon: float, scale: Floats, record: Floats, pair: str) -> Game:
@@ -107,8 +96,7 @@ def fliphat_peeling(request: Request) -> Game:
             out[run, chosen] = values
             out[run] = project_on_l1_ball(out[run], b_max)
         nearer = (np.abs(out - steps[1]) - np.abs(out - steps[0])) / scale
-        along = (out - theta) @ (steps[0] - steps[1]) / scale**2
-        return np.stack([nearer.sum(axis=1), along], axis=1)
+        return np.stack([nearer.sum(axis=1), (out - theta) @ (steps[0] - steps[1]) / scale**2], axis=1)
 
     pair = "a user's features, and their negatives in all coordinates but the first"
     names = ("Laplace log-likelihood ratio", "projection on the difference")

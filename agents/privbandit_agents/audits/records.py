@@ -32,7 +32,6 @@ class Records:
     feedback: Array
 
     def __getitem__(self, users: slice | Array) -> "Records":
-        """Return the records of some of the users."""
         return Records(self.contexts[users], self.actions[users], self.feedback[users])
 
 

@@ -12,15 +12,15 @@ from privbandit_agents.audits.agents import AgentGame, JointGame, LocalGame
 from privbandit_agents.audits.claims import Game
 from privbandit_agents.audits.linear import Distinguishable, FarApartGame
 from privbandit_agents.audits.mechanisms import Request
-from privbandit_agents.base.agent import AnyAgent, CentralAgent, LocalAgent
+from privbandit_agents.base.agent import CentralAgent, LocalAgent
+from privbandit_agents.privacy.mechanisms.additive import Laplace
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, SquareRootToeplitz
+from privbandit_agents.privacy.mechanisms.spherical import KNorm
 from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
 from privbandit_agents.privacy.randomizers.one_hot import UnaryEncoding
 from privbandit_agents.registry import field_names, find
 from privbandit_agents.zoo import AGENTS
 from privbandit_envs.validate import one_of, positive
-
-CALIBRATIONS = ("correct", "published")
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Target:
 
 
 TARGETS: dict[str, Target] = {
-    "laplace": Target(mechanisms.laplace),
+    "laplace": Target(partial(mechanisms.pure, Laplace)),
     "gaussian": Target(mechanisms.gaussian),
     "gumbel-topk": Target(mechanisms.gumbel_top_k, runs=5000, delta=0.01),
     "wishart-difference": Target(mechanisms.wishart_difference),
-    "k-norm": Target(mechanisms.k_norm),
+    "k-norm": Target(partial(mechanisms.pure, KNorm)),
     "objective-perturbation": Target(mechanisms.objective_perturbation, runs=5000, published=math.inf),
     "tree": Target(partial(mechanisms.first_term, BinaryTree)),
     "toeplitz": Target(partial(mechanisms.first_term, SquareRootToeplitz)),
@@ -89,16 +89,12 @@ def game(
     if ":" not in name:
         one_of((*TARGETS, *private_agents()), target=name)
     positive(epsilon=epsilon)
-    one_of(CALIBRATIONS, calibration=calibration)
+    one_of(("correct", "published"), calibration=calibration)
     if name not in TARGETS:
         return agent_game(name, {"epsilon": epsilon, "delta": delta, "calibration": calibration}, env, config or {})
     if env or config:
         raise ValueError(f"{name} is a mechanism: it has no environment and no settings.")
-    return mechanism_game(name, epsilon, delta, calibration == "published")
-
-
-def mechanism_game(name: str, epsilon: float, delta: float | None, as_published: bool) -> Game:
-    target = TARGETS[name]
+    target, as_published = TARGETS[name], calibration == "published"
     if as_published and not target.published:
         known = ", ".join(key for key, other in TARGETS.items() if other.published)
         raise ValueError(f"{name} has no published calibration; those of {known} can be audited.")
@@ -115,7 +111,10 @@ def agent_game(name: str, asked: dict[str, Any], env: str | None, config: Mappin
     agent_class = entry.load()
     if not issubclass(agent_class, LocalAgent | CentralAgent):
         raise ValueError(f"{name} is neither a LocalAgent nor a CentralAgent: it makes no promise to audit.")
-    kind = resolve_name(entry.audit) if entry.audit else game_of_shape(agent_class)
+    # agents that register no game: by the notion, and by what the agent knows of its reports
+    local = FarApartGame if issubclass(agent_class, Distinguishable) else LocalGame
+    shape = JointGame if issubclass(agent_class, CentralAgent) else local
+    kind = resolve_name(entry.audit) if entry.audit else shape
     if not (isinstance(kind, type) and issubclass(kind, AgentGame)):
         raise ValueError(f"{name} is registered with audit={entry.audit!r}, which is not a subclass of AgentGame.")
     known = field_names(agent_class.Config)
@@ -127,13 +126,6 @@ def agent_game(name: str, asked: dict[str, Any], env: str | None, config: Mappin
     played = kind(name, {key: value for key, value in asked.items() if key in known} | dict(config), env)
     played.runs = entry.runs or played.runs
     return played
-
-
-def game_of_shape(agent_class: type[AnyAgent]) -> type[AgentGame]:
-    """Return the game for agents that register none: by the notion, and by what the agent knows of its reports."""
-    if issubclass(agent_class, CentralAgent):
-        return JointGame
-    return FarApartGame if issubclass(agent_class, Distinguishable) else LocalGame
 
 
 def private_agents() -> list[str]:

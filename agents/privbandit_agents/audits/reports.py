@@ -103,8 +103,7 @@ class Contrast:
         """Return the statistics of reports (n, D), shape (n, 3); coordinates that are missing count as 0."""
         if not len(self.kept):
             return np.zeros((len(reports), len(self.statistics)))
-        short = max(self.kept[-1] + 1 - reports.shape[1], 0)
-        values = np.pad(reports, ((0, 0), (0, short)))[:, self.kept]
+        values = np.pad(reports, ((0, 0), (0, max(self.kept[-1] + 1 - reports.shape[1], 0))))[:, self.kept]
         terms = np.array(
             [
                 ratios[np.searchsorted(edges, column, side="right")]

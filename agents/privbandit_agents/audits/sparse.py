@@ -10,7 +10,6 @@ from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
@@ -42,7 +41,6 @@ class SparseGame(AgentGame):
         self.side = np.repeat([1.0, -1.0], DIM // 2)
         self.others = limit * np.concatenate([[1.0], np.full(DIM - 1, BASE)])
         self.target = limit * np.concatenate([[0.0], self.side])
-        self.shift = 1 / BATCH  # of a value, relative to the pinned one
         self.per_selection = self.selection_weight()
 
     @abstractmethod
@@ -53,17 +51,13 @@ class SparseGame(AgentGame):
         """Return how much a selection tells beside a value, in units of values."""
         return 0.0
 
-    def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        return self.run_by_run(runs, rng, lambda agent: self.statistic(agent, world))
-
     def statistic(self, agent: AnyAgent, world: int) -> Floats:
-        """Return what the probes read after the target's batch."""
         self.serve(agent, world)
         ratios = read(agent)
         selected = np.abs(ratios) > 1e-3
         moved = np.where(selected, self.side * (ratios - BASE), 0.0)
         chosen, values = float(self.side @ selected), float(moved.sum())
-        clipped = float(np.clip(moved, -self.shift, self.shift).sum())
+        clipped = float(np.clip(moved, -1 / BATCH, 1 / BATCH).sum())  # to the target's shift of a value
         return np.array([chosen, values, clipped, values + self.per_selection * chosen])
 
     def serve(self, agent: AnyAgent, world: int) -> None:
@@ -107,7 +101,6 @@ class ClippedGame(SparseGame):
     settings: ClassVar = {"s": DIM, "new": DIM // 2 + 1, "first": BATCH}
 
     def limit(self) -> float:
-        """Return the clip that it has chosen."""
         return float(self.agent(0).clip.feature_limit)
 
     def selection_weight(self) -> float:

@@ -45,7 +45,6 @@ def plain(value: object) -> Any:
 
 
 def is_plain(value: object) -> bool:
-    """Return whether ``plain`` turns a value into JSON."""
     if isinstance(value, Mapping):
         return all(isinstance(key, str) and is_plain(inner) for key, inner in value.items())
     if isinstance(value, list | tuple):

@@ -31,18 +31,7 @@ UNDECIDING = "This scale shows that everything runs; its few replications decide
 
 @dataclass(frozen=True)
 class Study:
-    """An experiment at a scale, checked and ready to run.
-
-    Attributes:
-        name: of the file.
-        scale: ``smoke`` or ``paper``.
-        experiment: what the file says.
-        jobs: what is run.
-        cells: of the jobs.
-        measures: of the statements, with their cells.
-        figures: with their panels.
-        missing: a sentence for every data set that is not here.
-    """
+    """An experiment at a scale, ready to run; ``missing`` has a sentence for every data set that is not here."""
 
     name: str
     scale: str

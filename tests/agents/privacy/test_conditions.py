@@ -6,10 +6,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from given import clipped_derivatives
 from privbandit_agents import make
 from privbandit_agents.audits.registry import private_agents
 from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded, pure, zcdp
-from privbandit_agents.privacy.contributions.choices import clipped_derivatives
 from privbandit_agents.privacy.mechanisms.counters import SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.objective import UserLoss, certified_rho
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK

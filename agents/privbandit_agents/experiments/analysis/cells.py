@@ -16,13 +16,7 @@ VARIANT = "variant"
 
 @dataclass(frozen=True)
 class Cell:
-    """Jobs that differ in their replication alone.
-
-    Attributes:
-        name: hash of what they share.
-        jobs: by increasing replication.
-        settings: by which the cell is found.
-    """
+    """Jobs that differ in their replication alone, in its order; ``name`` is the hash of what they share."""
 
     name: str
     jobs: tuple[Job, ...] = field(compare=False)
@@ -54,12 +48,7 @@ class Cells(tuple[Cell, ...]):
 
     @classmethod
     def of(cls, jobs: Iterable[Job], traits: Callable[[Job], Mapping[str, Any]] = attrgetter("traits")) -> "Cells":
-        """Return the cells of jobs.
-
-        Args:
-            jobs: in any order.
-            traits: the settings by which the cell of a job is found.
-        """
+        """Return the cells of jobs in any order; ``traits`` are the settings by which a job's cell is found."""
         groups: dict[str, list[Job]] = {}
         for job in jobs:
             groups.setdefault(job.cell, []).append(job)

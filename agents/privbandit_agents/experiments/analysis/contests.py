@@ -37,12 +37,9 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Contest:
-    """A table at one budget.
+    """A table at one budget, of worlds x methods.
 
     Attributes:
-        title: what it shows.
-        worlds: its rows.
-        methods: its columns.
         values: what was read, a list of columns for each row.
         competes: which methods do, shape (methods,).
         marked: whether best ones are marked and ranks given, which is for accuracy.
@@ -90,7 +87,6 @@ class Contest:
 
     @property
     def reasons(self) -> list[str]:
-        """Why methods could not run, a sentence each."""
         rows = zip(self.worlds, self.values, strict=True)
         named = [(world, *pair) for world, row in rows for pair in zip(self.methods, row, strict=True)]
         return [f"{method} on {world}: {values.why}" for world, method, values in named if values.why]

@@ -28,12 +28,7 @@ Combine = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Resolved:
-    """A measure whose cells are found.
-
-    Attributes:
-        readings: what is read.
-        combine: from the means of what was read to the measure.
-    """
+    """A measure whose cells are found: what is read, and the way from the means of it to the measure."""
 
     readings: Sequence[Reading]
     combine: Combine

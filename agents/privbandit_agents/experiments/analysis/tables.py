@@ -49,7 +49,6 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
 
 
 def trial_row(env: str, horizon: int, agent: str, config: str, runs: Sequence[Finished]) -> dict[str, Any]:
-    """Return the summary of the trials of one cell."""
     regret = np.array([run.arrays["regret"][-1] for run in runs])
     return {
         "env": env,

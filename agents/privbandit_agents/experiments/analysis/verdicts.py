@@ -51,10 +51,8 @@ class Verdict:
 
 
 def measured_words(measured: Interval) -> str:
-    if math.isnan(measured.value):
-        return "-"
     ends = f" ({rounded(measured.low)} to {rounded(measured.high)})" if measured.known else ""
-    return rounded(measured.value) + ends
+    return "-" if math.isnan(measured.value) else rounded(measured.value) + ends
 
 
 def bound_words(statement: Statement) -> str:

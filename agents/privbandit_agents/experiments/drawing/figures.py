@@ -90,7 +90,6 @@ def with_logarithms(spec: FigureSpec, lines: Sequence[Line]) -> FigureSpec:
 def draw_panel(
     axis: Axes, spec: FigureSpec, panel: Panel, lines: Sequence[Line], styles: dict[str, dict[str, Any]]
 ) -> None:
-    """Draw one panel: lines, reference curves, and a label at the end of each."""
     ticks = np.unique(np.concatenate([line.x for line in lines]))
     lines = [replace(line, x=places_of(line.x, ticks, spec)) for line in lines]
     draw_lines(axis, spec, lines, styles)
@@ -119,7 +118,6 @@ def lines_of(panel: Panel, results: Results) -> list[Line]:
 
 
 def line_of(series: Series, results: Results) -> Line | None:
-    """Return the mean over replications of one line, with its interval."""
     read = [reading.read(results) for reading in series.readings]
     there = [place for place, values in enumerate(read) if len(values.replications)]
     if not there:
@@ -142,7 +140,6 @@ def named(spec: FigureSpec, line: Line) -> str:
 
 
 def draw_lines(axis: Axes, spec: FigureSpec, lines: Sequence[Line], styles: dict[str, dict[str, Any]]) -> None:
-    """Draw bands around curves and levels, and error bars at points."""
     for line in lines:
         style = styles[line.label]
         axis.plot(line.x, line.mean, linewidth=1.8, zorder=3 if style is UNIFORM else 2, **style)
@@ -169,7 +166,6 @@ def draw_reference(
 
 
 def finish(axis: Axes, spec: FigureSpec, title: str, lines: Sequence[Line], ticks: Floats) -> None:
-    """Set scales, limits, ticks and titles of a panel."""
     axis.set_title(title)
     axis.set_xlabel("users served" if spec.x == "users" else spec.x.rpartition(".")[2].replace("_", " "))
     axis.set_ylabel(Y_LABELS[str(spec.y)])

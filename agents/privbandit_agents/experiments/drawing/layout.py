@@ -18,7 +18,6 @@ class Series:
     """A line to be drawn.
 
     Attributes:
-        label: its name.
         agent: that plays or is fitted, or the label if the line is not an agent's.
         readings: one along the users, one for each x, or one of a level.
         x: values of the setting, increasing; empty against users and for a level.

@@ -132,11 +132,9 @@ def label_points(axis: Axes, labels: Sequence[Label]) -> None:
 
 
 def spread(positions: Sequence[float], gap: float) -> list[float]:
-    """Return increasing positions moved as little as needed to be ``gap`` apart (least squares).
-
-    Subtracting i gap turns it into isotonic regression.
-    """
+    """Return increasing positions moved as little as needed to be ``gap`` apart (least squares)."""
     if not positions:
         return []
     steps = gap * np.arange(len(positions))
+    # without i gap it is isotonic regression
     return [float(place) for place in isotonic_regression(np.asarray(positions) - steps).x + steps]

@@ -61,7 +61,6 @@ def keywords(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def env_summary(id: str) -> str:
-    """Return the first line of the family's manual."""
     spec = env_spec(id)
     described = named_problem(spec) if "problem" in spec.kwargs else spec.entry_point
     return (inspect.getdoc(described) or "").partition("\n")[0]

@@ -86,7 +86,6 @@ class Fit:
         return f"{self.method.name}{budget} on {as_text(self.world.settings)}"
 
     def called(self, key: str, told: Collection[str]) -> str | None:
-        """Return the method where a figure asks for the agent."""
         return self.method.name if key == "agent" else None
 
     def run(self, desk: Desk) -> Ran:
@@ -119,6 +118,5 @@ class Fit:
         return [float(np.mean(one.predict(x) == y)) for one in fitted], seconds
 
     def refused(self, why: str) -> Ran:
-        """Return no numbers, and the reason for every point."""
         nothing = np.full(len(self.points), np.nan)
         return Ran({"accuracy": nothing, "seconds": nothing}, {"reasons": [why] * len(nothing)})

@@ -97,10 +97,6 @@ class Job(Protocol):
         """Return what a job that cannot run here gives; None if it fails instead."""
 
 
-def told(job: Job) -> str:
-    return f"{job.label}, {job.unit} {job.replication}"
-
-
 def one_thread() -> Any:
     """Return a context in which numerical libraries use one thread; enter it when all are imported."""
     return thread_pools(len(sys.modules)).limit(limits=1)

@@ -71,7 +71,6 @@ class Method(Model):
         resolve_name(self.estimator)
 
     def build(self, point: Mapping[str, Any], epsilon: float | None, n_labels: int, random_state: Any) -> Any:
-        """Return the unfitted estimator of a point of the grid."""
         chosen = {**self.settings, **point}
         config = agent_part(chosen) | ({} if epsilon is None else {"epsilon": epsilon})
         own = {k: tuple(v) if isinstance(v, list) else v for k, v in chosen.items() if k in ESTIMATOR}

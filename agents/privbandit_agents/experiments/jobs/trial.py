@@ -88,7 +88,6 @@ class Trial:
 
     @cached_property
     def cell(self) -> str:
-        """The hash of what trials of other seeds share with this one."""
         return name_of({key: value for key, value in self.spec.items() if key not in ("seed", "checkpoints")})
 
     @cached_property
@@ -190,13 +189,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished trial.
-
-    Attributes:
-        trial: what was run.
-        result: what it gave.
-        provenance: versions, commit, host and date.
-    """
+    """A finished trial, its result, and the versions, commit, host and date of the run."""
 
     trial: Trial
     result: Result

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from privbandit_agents.experiments.jobs.job import SAVE_EVERY, Desk, Job, Ran, told
+from privbandit_agents.experiments.jobs.job import SAVE_EVERY, Desk, Job, Ran
 from privbandit_agents.experiments.jobs.trial import Outcome, Trial
 from privbandit_agents.experiments.names import result_path, unfinished
 from privbandit_agents.experiments.store.locks import BusyError, lock, started
@@ -18,18 +18,13 @@ from privbandit_envs.wrappers import RegretCurve
 
 @dataclass(frozen=True)
 class Failure:
-    """A job that raised.
-
-    Attributes:
-        job: what was run.
-        error: what went wrong, on one line.
-    """
+    """A job that raised; ``error`` is what went wrong, on one line."""
 
     job: Job
     error: str
 
     def __str__(self) -> str:
-        return f"{told(self.job)}, failed: {self.error}"
+        return f"{self.job.label}, {self.job.unit} {self.job.replication}, failed: {self.error}"
 
 
 @dataclass(frozen=True)
@@ -73,13 +68,11 @@ def run_job(job: Job, desk: Desk, wait: bool = True) -> Finished:
         BusyError: another process is running the job and ``wait`` is False.
     """
     folder = desk.folder
-    known = known_result(folder, job.name, job.settings)
-    if known is not None:
+    if (known := known_result(folder, job.name, job.settings)) is not None:
         return known
     again = started(folder, job.name)
     with lock(folder, job.name, wait):
-        known = known_result(folder, job.name, job.settings)  # another process may have held the lock
-        if known is not None:
+        if (known := known_result(folder, job.name, job.settings)) is not None:  # another process held the lock
             return known
         snapshot = unfinished(folder, job.name, "npz")
         if again:
@@ -97,14 +90,12 @@ def work(job: Job, desk: Desk) -> Finished:
     try:
         return finished(job, job.run(desk))
     except ImportError as error:
-        refused = job.refused(missing_module(error))
-        if refused is None:
+        if (refused := job.refused(missing_module(error))) is None:
             raise
         return finished(job, refused, keep=False)
 
 
 def finished(job: Job, ran: Ran, keep: bool = True) -> Finished:
-    """Return what a job gave, with all that its result file holds."""
     return Finished(job.kind, job.spec, job.settings, ran.arrays, ran.notes, provenance(), keep)
 
 

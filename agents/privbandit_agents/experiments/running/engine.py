@@ -133,15 +133,10 @@ def settled(jobs: Sequence[Job], folder: Path, engine: Engine) -> Iterator[tuple
     for job in suspects + busy:
         for _, end in attempts([job], folder, engine, wait=True):
             assert not isinstance(end, Busy)
-            yield job, recorded(end, folder) if isinstance(end, Failure) else end
-
-
-def recorded(failure: Failure, folder: Path) -> Finished | Failure:
-    """Write that a fit killed its worker, so that it is not tried again; a trial fails."""
-    refused = failure.job.refused(failure.error) if failure.error == DIED else None
-    if refused is None:
-        return failure
-    return kept(failure.job, finished(failure.job, refused), folder)
+            died = isinstance(end, Failure) and end.error == DIED
+            # a fit that kills its worker has this as its result, so that it is not tried again
+            refused = job.refused(DIED) if died else None
+            yield job, end if refused is None else kept(job, finished(job, refused), folder)
 
 
 def attempts(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) -> Iterator[tuple[str, End]]:

@@ -14,12 +14,7 @@ from privbandit_agents.experiments.store.results import Finished
 
 
 class Bar:
-    """Jobs done, time left, and the mean so far of the kind of job that finished last.
-
-    Args:
-        total: number of jobs.
-        console: where it is shown.
-    """
+    """Jobs done of a total, time left, and the mean so far of the kind of job that finished last."""
 
     def __init__(self, total: int, console: Console) -> None:
         columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()

@@ -82,7 +82,6 @@ class Sweep(Model):
 
 
 def bundled() -> dict[str, Path]:
-    """Return the sweeps that come with the package: name to file."""
     return {path.stem: path for path in sorted(Path(__file__).parents[1].glob("*.yaml"))}
 
 
@@ -93,7 +92,6 @@ def named_sweep(name: str) -> Sweep:
 
 
 def pairs_sweep(envs: list[str], agents: list[str]) -> Sweep:
-    """Return the sweep of every agent in every environment."""
     if not (envs and agents):
         raise UsageError("run needs --env and --agent, or an experiment such as demo; `privbandit list` shows all.")
     return parse_sweep({"envs": [{"id": id} for id in envs], "agents": [{"name": name} for name in agents]})
@@ -138,7 +136,6 @@ def resolved(block: object, path: Path, within: tuple[Path, ...]) -> list[Any]:
 
 
 def parse_sweep(content: object, source: str = "") -> Sweep:
-    """Check what a YAML file or the command line says."""
     single = isinstance(content, dict) and "parts" not in content
     hidden = 2 if single or not source else 0  # parts[0] is not what the file says
     whole = {"parts": [content]} if single else content
@@ -225,7 +222,6 @@ def override(sweep: Sweep, assignments: list[str], **given: Any) -> Sweep:
 
 
 def shrunk(sweep: Sweep, divisor: int) -> Sweep:
-    """Return a sweep whose blocks have a fraction of their horizons."""
     content = sweep.model_dump()
     for i, block in enumerate(content["parts"] if divisor > 1 else []):
         grids = [env["grid"] for env in block["envs"] if "horizon" in env["grid"]]

@@ -33,12 +33,9 @@ CHARTS = {
 
 
 class EventFile:
-    """The one event file of a run; an earlier one is replaced.
+    """The one event file of a run, in a folder of its own; an earlier one is replaced.
 
     Events are written in the calling thread, so that a full disk is an error there.
-
-    Args:
-        folder: of this run alone.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,13 +49,7 @@ class EventFile:
         self._file.close()
 
     def add(self, summary: Summary, step: int = 0, at: float | None = None) -> None:
-        """Add one event.
-
-        Args:
-            summary: what happened.
-            step: number of users served.
-            at: seconds since the epoch; default: now.
-        """
+        """Add one event, after ``step`` users, ``at`` seconds since the epoch (default: now)."""
         self._write(Event(wall_time=time.time() if at is None else at, step=step, summary=summary))
 
     def scalars(self, values: Mapping[str, float], step: int, at: float | None = None) -> None:
@@ -90,10 +81,6 @@ class Board:
         ``privacy/epsilon_spent``: by the agent's ledger; 0 for agents without one.
         ``speed/rounds_per_s``: users per second so far.
         ``final/regret``: once, at the end; the metric of the hparams tab.
-
-    Args:
-        folder: of this trial alone.
-        agent: the one that plays.
     """
 
     def __init__(self, folder: Path, agent: AnyAgent) -> None:
@@ -199,13 +186,7 @@ def layout() -> Summary:
 
 
 def write_overview(folder: Path, specs: Sequence[Mapping[str, Any]], pictures: Sequence[Path]) -> None:
-    """Write the run ``overview`` of a board: how its charts are laid out, the columns of hparams, and the figures.
-
-    Args:
-        folder: of the whole board.
-        specs: of its trials.
-        pictures: PNG files, shown as images under their names.
-    """
+    """Write the run ``overview`` of a board of trials: its charts, the columns of hparams, and PNG figures by name."""
     with closing(EventFile(folder / "overview")) as file:
         file.add(layout())
         file.add(columns([flat(spec) for spec in specs]))

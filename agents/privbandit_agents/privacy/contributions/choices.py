@@ -19,17 +19,17 @@ USERS_A_BLOCK = 512
 """Users whose derivatives are formed at once, so that they stay in cache."""
 
 
-def clipped_derivatives(
-    features: ArrayLike,
-    bought: ArrayLike,
+def clipped_sums(
+    features: Array,
+    bought: Array,
     theta: ArrayLike,
-    offered: ArrayLike | None = None,
+    offered: Array | None = None,
     *,
     radius: float,
     gradient_norm: float,
     trace: float,
 ) -> tuple[Floats, Floats]:
-    """Return gradients (n, d) and Hessians (n, d, d) of n users' negative log-likelihoods, each within its bound.
+    """Return the sums of n users' gradients, shape (d,), and Hessians, (d, d), of their negative log-likelihoods.
 
     User i was offered up to K items with the given features and bought one of them, or nothing, under the
     multinomial-logit model with parameter theta; the utility of buying nothing is 0.
@@ -37,7 +37,8 @@ def clipped_derivatives(
     *Formal guarantees.* For any input whatever, a gradient has l2 norm at most ``gradient_norm``, and a Hessian is
     positive semidefinite with trace, and hence Frobenius norm, at most ``trace``. Inside the bounds they are the
     derivatives; where the gradient is clipped, the Hessian is that of the clipped gradient. Replacing one user's whole
-    record moves the two sums by at most ``sensitivities``. theta must be public: a release.
+    record moves the two sums by at most ``sensitivities``, up to rounding of sums in float64. theta must be public: a
+    release. Users are added up in blocks of a fixed size.
 
     | record | counts as |
     |---|---|
@@ -54,25 +55,6 @@ def clipped_derivatives(
         radius: > 0, to which features are clipped.
         gradient_norm: > 0.
         trace: > 0.
-    """
-    gradient, roots = clipped_factors(features, bought, theta, offered, radius, gradient_norm, trace)
-    return gradient, np.einsum("ink,jnk->nij", roots, roots)
-
-
-def clipped_sums(
-    features: Array,
-    bought: Array,
-    theta: ArrayLike,
-    offered: Array | None = None,
-    *,
-    radius: float,
-    gradient_norm: float,
-    trace: float,
-) -> tuple[Floats, Floats]:
-    """Return the sums over users, shapes (d,) and (d, d), of what ``clipped_derivatives`` gives; the same arguments.
-
-    *Formal guarantees.* Replacing one user's whole record moves them by at most ``sensitivities``, up to rounding of
-    sums in float64. Users are added up in blocks of a fixed size.
     """
     first, second = np.zeros(np.shape(features)[-1]), np.zeros(2 * np.shape(features)[-1:])
     for start in range(0, len(features), USERS_A_BLOCK):

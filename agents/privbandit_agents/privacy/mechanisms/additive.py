@@ -67,8 +67,7 @@ class Laplace:
     @classmethod
     def calibrate(cls, epsilon: float, l1_sensitivity: float, noise: str = "numpy") -> Self:
         """Return the mechanism that is epsilon-DP for an l1 sensitivity."""
-        scale = positive(l1_sensitivity=l1_sensitivity) / budget(epsilon=epsilon)
-        return cls(scale, epsilon, noise)
+        return cls(positive(l1_sensitivity=l1_sensitivity) / budget(epsilon=epsilon), epsilon, noise)
 
     @property
     def cost(self) -> Cost:
@@ -113,8 +112,7 @@ class Gaussian:
     @classmethod
     def from_rho(cls, rho: float, l2_sensitivity: float, noise: str = "numpy") -> Self:
         """Return the mechanism that is rho-zCDP for an l2 sensitivity."""
-        sigma = positive(l2_sensitivity=l2_sensitivity) / math.sqrt(2 * budget(rho=rho))
-        return cls(sigma, rho, noise)
+        return cls(positive(l2_sensitivity=l2_sensitivity) / math.sqrt(2 * budget(rho=rho)), rho, noise)
 
     @classmethod
     def from_epsilon(cls, epsilon: float, delta: float, l2_sensitivity: float, noise: str = "numpy") -> Self:

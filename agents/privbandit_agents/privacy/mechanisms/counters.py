@@ -225,10 +225,8 @@ class SquareRootToeplitz(Counter):
     def _prepare(self, left: int) -> None:
         """Draw as many steps as the past has; the sequence does not depend on how it is cut."""
         steps = min(max(len(self.past), STEPS_A_BLOCK), left)
-        fresh = self.scale * self.rng.standard_normal((steps, self.dim))
-        drawn = np.concatenate([self.past, fresh])
-        coefficients = self.decoder[: len(drawn), None]
-        self.prepared = oaconvolve(drawn, coefficients, axes=0)[len(self.past) : len(drawn)].copy()
+        drawn = np.concatenate([self.past, self.scale * self.rng.standard_normal((steps, self.dim))])
+        self.prepared = oaconvolve(drawn, self.decoder[: len(drawn), None], axes=0)[len(self.past) : len(drawn)].copy()
         self.past = drawn[max(len(drawn) - len(self.decoder) + 1, 0) :].copy()
         self.used = 0
 

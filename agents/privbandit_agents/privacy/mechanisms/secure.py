@@ -17,7 +17,6 @@ NOISES = ("numpy", "secure")
 
 
 def check(noise: str) -> str:
-    """Return the name of a noise source, or raise ValueError."""
     if noise not in NOISES:
         raise ValueError(f"noise must be one of {', '.join(NOISES)}; got {noise!r}.")
     if noise == "secure":

@@ -164,8 +164,7 @@ def basic(epsilon: float, delta: float, iterations: int, s: int, sensitivity: fl
     proved.
     """
     one, failing = budget(epsilon=epsilon) / count(iterations=iterations), failure(delta=delta) / iterations
-    proved = max(one / (3 * s), math.sqrt(epsilon_to_rho(one, failing) / (2.5 * s)))
-    scale = positive(sensitivity=sensitivity) / proved
+    scale = positive(sensitivity=sensitivity) / max(one / (3 * s), math.sqrt(epsilon_to_rho(one, failing) / (2.5 * s)))
     return LaplacePeeling(s, max(scale, LaplacePeeling.published_scale(one, failing, s, sensitivity)), sensitivity)
 
 

@@ -53,9 +53,8 @@ class KNorm:
     def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
         d = np.shape(value)[-1]
         log_sphere = math.log(2) + d / 2 * math.log(math.pi) - gammaln(d / 2)  # area of the unit sphere
-        distance: Floats = np.linalg.norm(outputs - finite(value), axis=-1)
         normaliser = float(log_sphere + gammaln(d)) + d * math.log(self.scale)
-        return np.asarray(-distance / self.scale - normaliser)
+        return np.asarray(-np.linalg.norm(outputs - finite(value), axis=-1) / self.scale - normaliser)
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,6 @@ class WishartDifference:
 def wishart(rng: Generator, dim: int, degrees: int, v: float, size: tuple[int, ...] = ()) -> Floats:
     """Draw Wishart matrices of scale v I by Bartlett's decomposition: O(d^2) variates for any degrees of freedom."""
     lower = np.tril(rng.standard_normal((*size, dim, dim)), -1)
-    diagonal = np.sqrt(rng.chisquare(degrees - np.arange(dim), (*size, dim)))
-    lower[..., np.arange(dim), np.arange(dim)] = diagonal
+    lower[..., np.arange(dim), np.arange(dim)] = np.sqrt(rng.chisquare(degrees - np.arange(dim), (*size, dim)))
     matrices: Floats = v * lower @ np.swapaxes(lower, -1, -2)
     return matrices

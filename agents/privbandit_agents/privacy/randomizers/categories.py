@@ -93,8 +93,7 @@ class KaryRandomizedResponse(Categories):
 
     def _draw_sum(self, crowd: Crowd, rng: Generator) -> Floats:
         truths = rng.binomial(self._by_category(crowd), self.truth)
-        uniform = np.full(self.categories, 1 / self.categories)
-        answers = truths + rng.multinomial(crowd.users - truths.sum(), uniform)
+        answers = truths + rng.multinomial(crowd.users - truths.sum(), np.full(self.categories, 1 / self.categories))
         return self._scale(answers[: self.cells], crowd.users)[:, None]
 
 
@@ -134,8 +133,7 @@ class SubsetSelection(Categories):
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         uniforms = rng.random((len(own), 1 + min(self.size, self.categories - self.size)))
-        holds = uniforms[:, 0] < self.p
-        return subsets(self.size, self.categories, uniforms[:, 1:], self._category(own), holds)
+        return subsets(self.size, self.categories, uniforms[:, 1:], self._category(own), uniforms[:, 0] < self.p)
 
     def _unbias(self, reports: Array) -> Floats:
         return ((reports[:, : self.cells] - self.q) / self.gap)[..., None]

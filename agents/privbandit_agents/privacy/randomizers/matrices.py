@@ -132,5 +132,4 @@ class PublishedLayer(LaplaceWishart):
         matrices = smat(rest[..., self.vector :]) + (self.features + 1) * self.v * np.eye(self.features)
         inside = (np.linalg.eigvalsh(matrices)[..., 0] >= 0).all(axis=1)
         # d + 1 degrees of freedom: the density is proportional to exp(-trace / (2 v)) on the cone
-        trace = np.trace(matrices, axis1=2, axis2=3).sum(axis=1)
-        return np.where(inside, laplace - trace / (2 * self.v), -math.inf)
+        return np.where(inside, laplace - np.trace(matrices, axis1=2, axis2=3).sum(axis=1) / (2 * self.v), -math.inf)

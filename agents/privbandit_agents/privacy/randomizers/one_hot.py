@@ -154,8 +154,7 @@ class SignedSubset(LocalRandomizer):
         agree = uniforms[:, 1] < self.tilt.agree
         report = fair_signs(uniforms[:, 3 : 3 + words], m)
         active = np.flatnonzero(own >= 0)
-        sign = signs(z[:, 0], uniforms[:, 0]) * np.where(agree, 1, -1)
-        report[active, own[active]] = sign[active]
+        report[active, own[active]] = (signs(z[:, 0], uniforms[:, 0]) * np.where(agree, 1, -1))[active]
         if self.size == m:
             return report
         # a subset of the cells is kept: with the own one for sure if the report agrees, else at the rate that is left
@@ -195,8 +194,7 @@ def signs(z: Floats, uniforms: Floats) -> Floats:
 def fair_signs(uniforms: Floats, m: int) -> Array:
     """Return m fair signs a row, int8 (n, m): the first bits of uniforms in [0, 1) of shape (n, ceil(m / 32))."""
     words = (uniforms * 2.0**WORD).astype("<u4")
-    bits = np.unpackbits(words.view(np.uint8), axis=1, count=m).view(np.int8)
-    return bits * np.int8(2) - np.int8(1)
+    return np.unpackbits(words.view(np.uint8), axis=1, count=m).view(np.int8) * np.int8(2) - np.int8(1)
 
 
 def signed_sum(crowd: Crowd, tilt: Tilt, activity: float, rng: Generator) -> Floats:

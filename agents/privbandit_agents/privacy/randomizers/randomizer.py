@@ -168,8 +168,7 @@ class LocalRandomizer(ABC):
         if z.shape != (n, self.dim):
             raise ValueError(f"values must have shape {(n, self.dim)}; got {z.shape}.")
         z = np.clip(np.where(np.isfinite(z).all(axis=1, keepdims=True), z, 0.0), -RANGE, RANGE)
-        norms = np.linalg.norm(z, self.norm_order, axis=1, keepdims=True)
-        return np.asarray(z / np.maximum(norms / self.radius, 1.0))
+        return np.asarray(z / np.maximum(np.linalg.norm(z, self.norm_order, axis=1, keepdims=True) / self.radius, 1.0))
 
     def _block(self, own: Ints, z: Floats) -> Floats:
         block = np.zeros((len(own), self.cells + 1, self.dim))
@@ -236,8 +235,7 @@ class Tilt:
     @property
     def contrast(self) -> Any:
         """The density on the event minus the one off it, (e^epsilon - 1) / Z."""
-        shrunk = math.exp(-self.epsilon)
-        return -math.expm1(-self.epsilon) / (self.chance + (1 - self.chance) * shrunk)
+        return -math.expm1(-self.epsilon) / (self.chance + (1 - self.chance) * math.exp(-self.epsilon))
 
     def log_density(self, weight: Array) -> Floats:
         """Return the log density of reports that agree with a mixed input with probability ``weight``."""

@@ -6,10 +6,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from given import clipped_derivatives
 from privbandit_agents import load, make, play, save
 from privbandit_agents.base.choices import lay_out
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
-from privbandit_agents.privacy.contributions.choices import clipped_derivatives
 from privbandit_agents.privacy.mechanisms import additive as mechanisms
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.testing import same_parts, same_state

@@ -3,10 +3,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from given import clipped_derivatives
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privbandit_agents.audits.sensitivity import search_sensitivity
-from privbandit_agents.privacy.contributions.choices import clipped_derivatives, clipped_sums, sensitivities
+from privbandit_agents.privacy.contributions.choices import clipped_sums, sensitivities
 from privbandit_agents.privacy.mechanisms.symmetric import svec
 from scipy.optimize import approx_fprime
 

@@ -7,6 +7,7 @@ for one test a check.
 import math
 import pickle
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import numpy as np
 import privbandit_envs  # noqa: F401  (registers the environments)
 from privbandit_agents.base.agent import AnyAgent, CentralAgent, LocalAgent
 from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.base.records import IgnoredRecord
+from privbandit_agents.hostile import PARTS, SECRET, Attack, Record, attacks, finite, in_group, misfits
 from privbandit_agents.play import Result, play
 from privbandit_agents.registry import find, make
 from privbandit_agents.saving import load, save
@@ -93,19 +96,60 @@ def check_resume(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     assert same_state(agent, copy), "the loaded agent went another way"
 
 
-def check_wild_feedback(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
-    """Rewards far out of range leave an agent with a finite state that still plays valid actions."""
+def check_hostile_records(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """What is no number counts as NaN, user by user; no record stops, poisons or delays anybody, or is shown."""
     env = environment(env_id, horizon)
-    agent = make(name, env, seed=4, **config)
-    context, _ = env.reset(seed=4)
-    for wild in (1e6, -1e6, 1e12, 0.0):
-        action = agent.select_action(context)
-        following, *_ = env.step(action)
-        agent.update(context, action, wild)
-        context = following
-        assert env.action_space.contains(agent.select_action(context)), f"no valid action after a reward of {wild}"
-    arrays, _ = agent.state()
-    assert all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f"), "not a finite state"
+    env.reset(seed=6)
+    contexts = env.upcoming(60)
+    actions = np.asarray(make(name, env, seed=6, **config).select_action(contexts))
+    group = contexts, actions, env.serve(actions).feedback
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IgnoredRecord)
+        for part in range(3):
+            for no_number in (True, False):
+                sent = [one for one in attacks(first(group)) if (one.part, one.no_number) == (part, no_number)]
+                attack_groups(*(make(name, env, seed=6, **config) for _ in range(2)), group, sent)
+        attack_alone(make(name, env, seed=6, **config), first(group))
+        refuse_misfits(make(name, env, seed=6, **config), first(group))
+
+
+def attack_groups(agent: AnyAgent, twin: AnyAgent, group: Record, sent: list[Attack]) -> None:
+    """Let every other user of a group attack; the twin gets NaN in their place."""
+    wild, tame, what = in_group(group, sent), in_group(group, sent, harmless=True), PARTS[sent[0].part]
+    served, expected = np.asarray(agent.select_action(wild[0])), np.asarray(twin.select_action(tame[0]))
+    honest = [user for user in range(len(served)) if user % 2 or user >= 2 * len(sent)]
+    assert all(agent.action_space.contains(action) for action in served), "an action outside the action space"
+    assert np.array_equal(served[honest], expected[honest]), "a hostile context changed another user's action"
+    agent.update(*wild)
+    twin.update(*tame)
+    assert finite(agent), f"a hostile {what} left a state that is not finite"
+    assert agent.frozen_rounds() == twin.frozen_rounds(), f"when the policy changes depends on a hostile {what}"
+    assert not sent[0].no_number or same_state(agent, twin), f"a hostile {what} that is no number does not count as NaN"
+
+
+def attack_alone(agent: AnyAgent, user: Record) -> None:
+    """Let one user attack after the other."""
+    for attack in attacks(user):
+        wild = attack.on(user)
+        assert agent.action_space.contains(agent.select_action(wild[0])), f"no valid action for a hostile {attack.name}"
+        agent.update(*wild)
+        assert finite(agent), f"a hostile {attack.name} left a state that is not finite"
+
+
+def refuse_misfits(agent: AnyAgent, user: Record) -> None:
+    """Send one context with several actions or answers, and contexts of other shapes: nothing is taken in of them."""
+    for attack in misfits(user):
+        before = without_generators(agent)
+        try:
+            agent.update(*attack.on(user))
+        except ValueError as error:
+            assert SECRET not in str(error), "an error shows a value of a record"
+        assert same_parts(before, without_generators(agent)), f"{attack.name} left a trace"
+
+
+def first(group: Record) -> Record:
+    """Return the record of a group's first user."""
+    return group[0][0], group[1][0], group[2][0]
 
 
 def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
@@ -168,7 +212,7 @@ CHECKS: tuple[Check, ...] = (
     check_actions,
     check_frozen,
     check_resume,
-    check_wild_feedback,
+    check_hostile_records,
     check_budgets,
     check_local,
     check_central,

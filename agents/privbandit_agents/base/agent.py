@@ -3,7 +3,6 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
 
@@ -13,6 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from privbandit_agents.base.records import Records, contexts_of, records_of
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.state import Arrays, restore_into, state_of
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -179,12 +179,23 @@ class Agent(ABC, Generic[C]):
     def restored(self) -> None:
         """Rebuild what is derived from the state; called after a load."""
 
-    def one_by_one(self, context: Array, action: Action, feedback: Feedback) -> Iterator[tuple[Array, Any, Any]]:
-        """Yield (context, action, feedback) of each user of an update, whether it is for one or for many."""
-        if np.ndim(context) == len(self.context_shape):
-            yield context, action, feedback
-        else:
-            yield from zip(context, np.asarray(action), np.asarray(feedback), strict=True)
+    def contexts_of(self, context: object) -> Array:
+        """Return the context of one user or of n as numbers; what is no number is NaN.
+
+        Raises:
+            ValueError: it has another shape.
+        """
+        return contexts_of(context, self.context_shape)
+
+    def records_of(self, context: object, action: object, feedback: object) -> Records:
+        """Return the records of one user or of n as arrays, one row a user.
+
+        What is no number becomes NaN, user by user; an arm that does not exist becomes -1.
+
+        Raises:
+            ValueError: there are not as many contexts, actions and feedback; the message shows shapes alone.
+        """
+        return records_of(context, action, feedback, self.context_shape, self.action_space)
 
     @property
     def context_shape(self) -> tuple[int, ...]:
@@ -202,14 +213,15 @@ AnyAgent: TypeAlias = Agent[Any]
 class LocalAgent(Agent[C], Generic[C, Report]):
     """An agent whose server never sees raw data: a user's device randomizes its record, the server absorbs the report.
 
-    ``ledger`` holds the declared budget; every report is entered in it, under its user.
+    ``ledger`` holds the declared budget; every report is entered in it, under its user. ``update`` hands ``randomize``
+    the records as ``records_of`` makes them: any record reports, whatever is in it.
     """
 
     ledger: Ledger
 
     @final
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        self.absorb(self.randomize(context, action, feedback))
+        self.absorb(self.randomize(*self.records_of(context, action, feedback)))
 
     @abstractmethod
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Report:
@@ -235,6 +247,8 @@ class LocalAgent(Agent[C], Generic[C, Report]):
 class CentralAgent(Agent[C], Generic[C, Release]):
     """An agent with a trusted curator: raw data stay in ``curate``, actions read ``release`` and nothing else learned.
 
+    ``update`` hands ``curate`` the records as ``records_of`` makes them: one row a user, and any record counts.
+
     By the billboard lemma the agent is jointly private if the sequence of releases is private.
     ``ledger`` holds the declared budget; a release is entered before it is made. The object itself, and its saved
     state, hold raw data: they belong to the curator.
@@ -245,13 +259,22 @@ class CentralAgent(Agent[C], Generic[C, Release]):
 
     @final
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        new = self.curate(context, action, feedback)
+        new = self.curate(*self.records_of(context, action, feedback))
         if new is not None:
             self.release = new
 
     @abstractmethod
-    def curate(self, context: Array, action: Action, feedback: Feedback) -> Release | None:
-        """Take in raw records; return a release if one is due."""
+    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Release | None:
+        """Take in the raw records of n users; return a release if one is due."""
+
+    def refuse_beyond(self, horizon: int, users: int) -> None:
+        """Refuse a whole group that would make more users than the horizon, before any is taken in.
+
+        Raises:
+            RuntimeError: it would.
+        """
+        if users > horizon:
+            raise RuntimeError(f"{self.name} ends after its horizon of {horizon} users; make it with a longer one.")
 
 
 def uniforms_per_user(rng: Generator, context: Array, single_shape: tuple[int, ...], *shape: int) -> Array:

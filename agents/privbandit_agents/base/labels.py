@@ -89,7 +89,8 @@ class PublicLabelAgent(LabelAgent[L]):
     """Predict from the public data alone: the policy never changes, and nothing is learned from users."""
 
     def select_action(self, context: Array) -> Action:
-        rows = np.asarray(context).reshape(-1, *self.context_shape)
+        context = self.contexts_of(context)
+        rows = context.reshape(-1, *self.context_shape)
         return self.explored(self.chances(rows).argmax(axis=1), context, self.rng)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:

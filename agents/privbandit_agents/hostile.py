@@ -48,7 +48,8 @@ class Attack(NamedTuple):
 
     def on(self, record: Record) -> Record:
         """Return one user's record with the part replaced."""
-        return tuple(self.value if at == self.part else one for at, one in enumerate(record))  # type: ignore[return-value]
+        context, action, feedback = (self.value if at == self.part else one for at, one in enumerate(record))
+        return context, action, feedback
 
 
 def in_group(records: Record, sent: list[Attack], harmless: bool = False) -> Record:
@@ -56,7 +57,7 @@ def in_group(records: Record, sent: list[Attack], harmless: bool = False) -> Rec
     parts: list[Any] = [list(part) for part in records]
     for place, attack in enumerate(sent):
         parts[attack.part][2 * place] = attack.harmless if harmless else attack.value
-    return tuple(parts)  # type: ignore[return-value]
+    return parts[0], parts[1], parts[2]
 
 
 def attacks(record: Record) -> Iterator[Attack]:

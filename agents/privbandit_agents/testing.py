@@ -103,12 +103,13 @@ def check_hostile_records(name: str, env_id: str, horizon: int, config: dict[str
     contexts = env.upcoming(60)
     actions = np.asarray(make(name, env, seed=6, **config).select_action(contexts))
     group = contexts, actions, env.serve(actions).feedback
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
         warnings.simplefilter("ignore", IgnoredRecord)
         for part in range(3):
             for no_number in (True, False):
                 sent = [one for one in attacks(first(group)) if (one.part, one.no_number) == (part, no_number)]
-                attack_groups(*(make(name, env, seed=6, **config) for _ in range(2)), group, sent)
+                agent, twin = (make(name, env, seed=6, **config) for _ in range(2))
+                attack_groups(agent, twin, group, sent)
         attack_alone(make(name, env, seed=6, **config), first(group))
         refuse_misfits(make(name, env, seed=6, **config), first(group))
 

@@ -157,9 +157,9 @@ def existing(actions: Array, action_space: object) -> Array:
         there = (actions >= 0) & (actions < action_space.n)
         if actions.dtype.kind == "f":
             there &= actions == np.floor(np.where(there, actions, 0.0))
-        return np.where(there, actions, -1).astype(np.int64)
+        return np.asarray(np.where(there, actions, -1), np.int64)
     if isinstance(action_space, Assortments) and actions.dtype.kind == "f":
-        return (np.isfinite(actions) & (actions != 0)).astype(np.int8)
+        return np.asarray(np.isfinite(actions) & (actions != 0), np.int8)
     return actions
 
 
@@ -171,6 +171,5 @@ def usable(features: Array, answers: Array) -> NDArray[np.bool_]:
         answers: rewards or purchases, shape (n,).
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        near = np.vecdot(features, features) <= FARTHEST**2
-        found: NDArray[np.bool_] = near.reshape(len(answers), -1).all(axis=1) & (np.abs(answers) <= FARTHEST)
-    return found
+        near: Array = np.vecdot(features, features) <= FARTHEST**2
+        return np.asarray(near.reshape(len(answers), -1).all(axis=1) & (np.abs(answers) <= FARTHEST))

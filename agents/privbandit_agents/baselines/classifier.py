@@ -65,7 +65,7 @@ class RefittingLabelAgent(LabelAgent[R]):
         if self.config.learn_from == "public":
             return
         contexts, answers, rewards = self.records_of(context, action, feedback)
-        good = usable(contexts, rewards) & (answers >= 0)
+        good = usable(contexts, answers) & (answers >= 0) & np.isfinite(rewards)
         if not good.all():
             warn_of_ignored()
         for x, labels, right, kept in blocks(self.frozen_rounds, contexts, answers, rewards > 0.5, good):

@@ -60,8 +60,8 @@ class MNLAgent(Agent[M]):
             return best_sets(context, self.utilities(context), self.capacity)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        for block in blocks(self.frozen_rounds, *self.records_of(context, action, feedback)):
-            self.choices.store(learnable(lay_out(*block, self.capacity)))
+        for x, sets, bought in blocks(self.frozen_rounds, *self.records_of(context, action, feedback)):
+            self.choices.store(learnable(lay_out(x, sets, bought, self.capacity)))
             if len(self.choices) == self.refit_at:
                 self.refit()
 

@@ -50,7 +50,7 @@ class Ridge:
         scored: Array = features @ self.matrix.T
         return scored
 
-    def learn(self, x: Array, scored: Array, reward: Feedback) -> None:
+    def learn(self, x: Array, scored: Array, reward: float) -> None:
         """Add one observation, given its ``score``; ``scored`` is overwritten. What is not usable is ignored."""
         if not (abs(reward) <= FARTHEST and float(x @ x) <= FARTHEST**2):
             warn_of_ignored()

@@ -130,10 +130,8 @@ def test_every_released_coordinate_has_noise_kept_ones_too(monkeypatch: pytest.M
 def test_a_group_that_is_refused_was_not_taken_in() -> None:
     agent = taught()
     before, n = agent.state(), 200
-    rewards: Any = np.zeros(n).astype(object)
-    rewards[150] = "x"
     contexts = np.zeros((n, 3, 30))
-    for feedback, actions in ((rewards, np.zeros(n, int)), (np.zeros(n - 1), np.zeros(n, int))):
+    for feedback, actions in ((np.zeros(n), np.zeros(n + 1, int)), (np.zeros(n - 1), np.zeros(n, int))):
         with pytest.raises(ValueError):
             agent.update(contexts, actions, feedback)
     assert same_parts(before, agent.state())

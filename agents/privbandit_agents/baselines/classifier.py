@@ -58,6 +58,7 @@ class RefittingLabelAgent(LabelAgent[R]):
         """Let the predictions reflect all that was learnt."""
 
     def select_action(self, context: Array) -> Action:
+        context = self.contexts_of(context)
         return self.explored(self.guess(self.rows(context)), context, self.rng)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:

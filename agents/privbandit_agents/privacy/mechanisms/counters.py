@@ -26,6 +26,8 @@ from privbandit_agents.privacy._validate import budget, count, positive
 from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite
 
+LONGEST = 10**8
+"""Largest horizon of Toeplitz counters, whose calibration takes 8 to 16 bytes a term."""
 STEPS_A_BLOCK = 256
 """Noise of at least this many steps is prepared at once."""
 
@@ -193,7 +195,8 @@ class SquareRootToeplitz(Counter):
         bound: float | None = None,
         bandwidth: int | None = None,
     ) -> None:
-        kept = count(horizon=horizon) if bandwidth is None else min(count(bandwidth=bandwidth), count(horizon=horizon))
+        longest = toeplitz_horizon(horizon)
+        kept = longest if bandwidth is None else min(count(bandwidth=bandwidth), longest)
         self.decoder = square_root_coefficients(kept)
         super().__init__(horizon, dim, sensitivity, rho, rng, bound=bound)
 
@@ -245,7 +248,7 @@ class BufferedToeplitz(Counter):
     spacing = 2.5
 
     def _set_up(self) -> None:
-        u = np.arange(-3.0, math.log(self.horizon) + 3 + self.spacing / 2, self.spacing)
+        u = np.arange(-3.0, math.log(toeplitz_horizon(self.horizon)) + 3 + self.spacing / 2, self.spacing)
         self.decay = 1 / (1 + np.exp(-u))
         self.weights = self.spacing / math.pi * np.sqrt(self.decay * (1 - self.decay))
         self.sums = np.zeros((len(u), self.dim))
@@ -277,6 +280,17 @@ class BufferedToeplitz(Counter):
             self.sums += noise[step]
             noise[step] = self.weights @ self.sums
         return noise
+
+
+def toeplitz_horizon(horizon: int) -> int:
+    """Return a horizon that a Toeplitz counter can be calibrated for.
+
+    Raises:
+        ValueError: it is no integer from 1 to 10^8.
+    """
+    if count(horizon=horizon) > LONGEST:
+        raise ValueError(f"a Toeplitz counter takes horizons up to {LONGEST}, a tree longer ones; got {horizon}.")
+    return horizon
 
 
 def square_root_coefficients(n: int) -> Floats:

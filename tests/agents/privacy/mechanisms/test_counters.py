@@ -339,3 +339,10 @@ def test_the_eigenvalue_bound_holds_and_is_not_loose(dim: int) -> None:
     bound = eigenvalue_bound(3.0, dim, 0.05)
     assert (largest > bound).mean() <= 0.05
     assert bound <= 2.5 * np.quantile(largest, 0.95)
+
+
+@pytest.mark.parametrize("counter", [SquareRootToeplitz, BufferedToeplitz])
+def test_horizons_that_would_fill_the_memory_are_refused(counter: Any) -> None:
+    with pytest.raises(ValueError, match="takes horizons up to 100000000, a tree longer ones; got 1000000000000"):
+        counter(10**12, 2, 1.0, 1.0, np.random.default_rng(0))
+    assert BinaryTree(10**12, 2, 1.0, 1.0, np.random.default_rng(0)).add([1.0, 0.0]).shape == (2,)

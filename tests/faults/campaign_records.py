@@ -36,7 +36,10 @@ RUNS = [
 
 
 def records(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
-    """Attack the agents in a random order, each after some honest users."""
+    """Attack every agent in every world it plays, in a random order, each after some honest users.
+
+    The time is not looked at, so that no agent is left out: it takes about half a minute.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for ignored in (IgnoredRecord, UnprovenCalibration):

@@ -20,7 +20,6 @@ from privbandit_agents.base.labels import SCALES, Floats, LabelAgent, Labels, en
 from privbandit_agents.registry import field_names, find, generator, settings_of
 from privbandit_envs.families.classification import min_max
 from privbandit_envs.validate import one_of
-from privbandit_envs.validate import seed as checked_seed
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -328,6 +327,6 @@ def generator_of(random_state: Randomness) -> np.random.Generator | None:
     if random_state is None or isinstance(random_state, np.random.Generator):
         return random_state
     if isinstance(random_state, Integral):
-        return generator(int(checked_seed(random_state=random_state) or 0))
+        return generator(int(random_state))
     words = check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)
     return np.random.default_rng(words)

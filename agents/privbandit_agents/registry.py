@@ -61,28 +61,29 @@ def make(name: str, env: AnyEnv, *, seed: int | None = None, **config: Any) -> A
 
     Raises:
         ValueError: unknown name, a value out of range, or an environment the agent cannot play.
-        TypeError: a setting the agent does not have.
+        TypeError: a setting the agent does not have, or something that is no environment.
     """
-    agent_class = find(name).load()
     spaces = spaces_of(env)
-    if "horizon" in field_names(agent_class.Config):
-        config.setdefault("horizon", getattr(env.unwrapped, "horizon", None))
-    settings = settings_of(name, config)
+    agent_class = find(name).load()
     if needs := agent_class.plays(*spaces):
         raise ValueError(f"{name} plays {needs}; got contexts of shape {spaces[0].shape} and {spaces[1]} actions.")
+    users = getattr(env.unwrapped, "horizon", None)
+    if users is not None and "horizon" in field_names(agent_class.Config):
+        config.setdefault("horizon", users)
+    settings = settings_of(name, config)
     public = (public_data(env),) if agent_class.uses_public_data else ()
     if public == (None,):
         raise ValueError(f"{name} learns from public data; the environment has public_data = None.")
-    rng = None if checked_seed(seed=seed) is None else generator(seed)
-    agent = agent_class(*spaces, settings, rng, *public)
+    agent = agent_class(*spaces, settings, None if seed is None else generator(seed), *public)
     agent.name = name
     return agent
 
 
 def generator(seed: int) -> Generator:
     """Return an agent's generator, independent of that of a world with the same seed; long seeds count whole."""
-    words = max(1, math.ceil(int(seed).bit_length() / 64))
-    own = SeedSequence(seed, spawn_key=(SEED_STREAM,)).generate_state(words, np.uint64)
+    whole = checked_seed(seed=seed) or 0
+    words = max(1, math.ceil(whole.bit_length() / 64))
+    own = SeedSequence(whole, spawn_key=(SEED_STREAM,)).generate_state(words, np.uint64)
     return default_rng(SeedSequence(own.tolist(), spawn_key=(AGENT_STREAM,)))
 
 
@@ -109,8 +110,15 @@ def can_play(name: str, env: AnyEnv) -> bool:
 
 
 def spaces_of(env: AnyEnv) -> tuple[Space, Space]:
+    """Return the spaces of one user's context and action.
+
+    Raises:
+        TypeError: no Gymnasium environment.
+    """
     if isinstance(env, gym.vector.VectorEnv):
         return env.single_observation_space, env.single_action_space
+    if not isinstance(env, gym.Env):
+        raise TypeError(f"env must be a Gymnasium environment, as gym.make returns it; got {env!r:.60}.")
     return env.observation_space, env.action_space
 
 

@@ -65,7 +65,7 @@ def test_impossible_horizons_are_refused(horizon: Any) -> None:
 
 def test_an_environment_without_a_horizon_is_said_to_have_none() -> None:
     class Endless(gym.Wrapper[Any, Any, Any, Any]):
-        unwrapped = property(lambda self: self)  # type: ignore[assignment]
+        unwrapped = property(lambda self: self)
 
     env = Endless(gym.make(LINEAR))
     with pytest.raises(ValueError, match=r"no horizon of its own; say how many users come, as in horizon=1000\.$"):
@@ -112,11 +112,13 @@ def test_several_environments_that_are_no_bandits_get_one_sentence() -> None:
 def test_what_is_no_environment_or_no_agent_gets_one_sentence() -> None:
     env: Any = gym.make(LINEAR)
     agent: Any = Scripted(env, 1)
-    for one, other in ((LINEAR, agent), (agent, env)):
+    no_agent: Any = "linucb"
+    wrong: Any
+    for wrong in (LINEAR, agent):
         with pytest.raises(TypeError, match=r"^env must be a Gymnasium environment, as gym.make returns it; got"):
-            play(one, other)
+            play(wrong, agent)
     with pytest.raises(TypeError, match=r"^agent must be an Agent, as make returns it; got 'linucb'\.$"):
-        play(env, "linucb")  # type: ignore[arg-type]
+        play(env, no_agent)
 
 
 def test_checkpoints_beyond_the_horizon_are_refused() -> None:

@@ -106,6 +106,20 @@ def test_two_continuations_share_no_noise_from_the_very_next_release_on(counter:
     assert np.array_equal(one, other) and np.array_equal(one, agent.counter.extend(terms))
 
 
+@pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])
+def test_one_seed_at_two_budgets_reveals_exact_sums(counter: str) -> None:
+    """Why seeds are for simulations; without one the same computation gives noise."""
+    env = gym.make(LINEAR, dim=2, n_arms=2, horizon=400)
+    terms = np.ones((9, 5)).cumsum(axis=1) / 9
+    errors = []
+    for seed in (1, None):
+        one, other = (make("jdp-linucb", env, seed=seed, counter=counter, epsilon=epsilon) for epsilon in (1.0, 2.0))
+        s, t = (agent.counter.scale for agent in (one, other))  # type: ignore[attr-defined]
+        first, second = (agent.counter.extend(terms)[-1] for agent in (one, other))  # type: ignore[attr-defined]
+        errors.append(np.abs((s * second - t * first) / (s - t) - terms.sum(axis=0)).max())
+    assert errors[0] < 1e-10 and errors[1] > 1e-3
+
+
 class Leaky(LDPGreedy):
     """Its devices' generator is part of the state."""
 

@@ -183,7 +183,7 @@ def test_any_chunking_gives_the_same_noise(bandwidth: int | None, monkeypatch: p
 
 def test_a_bandwidth_bounds_the_memory() -> None:
     counter = SquareRootToeplitz(3000, 1, 1.0, 0.5, rng(), bandwidth=20)
-    held = [counter.add([0.0]) is not None and len(counter.past) + len(counter.prepared) for _ in range(3000)]
+    held = [counter.add([0.0]) is not None and len(counter.drawn) + len(counter.prepared) for _ in range(3000)]
     assert max(held) <= 3 * 20
     buffers = BufferedToeplitz(10**6, 1, 1.0, 0.5, rng())
     assert buffers.sums.shape[0] == 9 < BinaryTree(10**6, 1, 1.0, 0.5, rng()).blocks.shape[0]

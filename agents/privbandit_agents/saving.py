@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent
@@ -27,6 +28,24 @@ def save(agent: AnyAgent, path: str | Path) -> None:
     state.write(path, arrays, {"header": header, "state": values}, secret=agent.guarantee.notion != "none")
 
 
+def parts_of(path: str | Path) -> tuple[state.Arrays, dict[str, Any]]:
+    """Return arrays and values of a file that ``save`` wrote.
+
+    Raises:
+        ValueError: it did not write this, or the checksum of a part is not that of the part.
+    """
+    try:
+        arrays, values = state.read(path)
+        known = {"header", "state"} <= set(values)
+    except OSError:
+        raise
+    except Exception as error:  # whatever damage does to a file
+        raise ValueError(f"{path} is damaged, or is no saved agent: {error}.") from error
+    if not known:
+        raise ValueError(f"{path} is no saved agent.")
+    return arrays, values
+
+
 def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
     """Return the agent that ``save`` wrote; a private one draws all noise to come from fresh keys.
 
@@ -41,15 +60,19 @@ def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
             fresh key all the same; ``restore_devices`` gives simulated ones what ``devices_state`` returned.
 
     Raises:
-        ValueError: other spaces, or a state of another version of the agent.
+        ValueError: other spaces, a state of another version of the agent, or a damaged file.
+        OSError: the file cannot be read.
     """
-    arrays, values = state.read(path)
+    arrays, values = parts_of(path)
     header = values["header"]
     agent = make(header["agent"], env, **header["config"])
     if plays(agent) != header["plays"]:
         raise ValueError(f"{path} was saved for {header['plays']}; the environment has {plays(agent)}.")
-    agent.restore(arrays, values["state"])
-    agent.restored()
+    try:
+        agent.restore(arrays, values["state"])
+        agent.restored()
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} was saved by another version of {agent.name}: {error}.") from error
     if fork and agent.guarantee.notion != "none":
         agent.rekey()
     return agent

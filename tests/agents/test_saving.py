@@ -16,7 +16,7 @@ from privbandit_agents.audits.registry import private_agents
 from privbandit_agents.base import state
 from privbandit_agents.local.linear.ldp_greedy import LDPGreedy
 from privbandit_agents.registry import can_play, find
-from privbandit_agents.testing import check_local
+from privbandit_agents.testing import check_local, same_state
 from privbandit_agents.zoo import AGENTS
 
 LINEAR = "privbandit/Linear-v0"
@@ -80,6 +80,47 @@ def test_the_state_of_a_local_agent_has_nothing_of_its_devices(name: str, tmp_pa
     assert len(report) and (tmp_path / "before.npz").read_bytes() == (tmp_path / "after.npz").read_bytes()
     _, values = state.read(tmp_path / "after.npz")
     assert str(agent.rng.bit_generator.state["state"]["inc"]) not in str(values)
+
+
+def test_damage_to_a_saved_agent_never_goes_unnoticed(tmp_path: Path) -> None:
+    env = gym.make(LINEAR, dim=2, horizon=50)
+    agent, path = make("jdp-linucb", env, seed=1), tmp_path / "agent.npz"
+    play(env, agent, 20, seed=0)
+    save(agent, path)
+    raw = path.read_bytes()
+    refused = 0
+    for position in range(0, len(raw), 61):
+        damaged = bytearray(raw)
+        damaged[position] ^= 1 << (position % 8)
+        path.write_bytes(damaged)
+        try:
+            loaded = load(path, env, fork=False)
+            assert same_state(loaded, agent)  # harmless where the bit is in a part that is not read
+        except ValueError as error:
+            assert str(path) in str(error) and "\n" not in str(error)
+            refused += 1
+    assert refused > 50
+    for text, message in (
+        (b"", "is damaged, or is no saved agent: "),
+        (raw[:-100], "is damaged"),
+        (raw[:50], "is damaged"),
+    ):
+        path.write_bytes(text)
+        with pytest.raises(ValueError, match=message):
+            load(path, env)
+    state.write(path, {}, {"header": 3})
+    with pytest.raises(ValueError, match="is no saved agent"):
+        load(path, env)
+
+
+def test_a_state_of_another_version_is_refused(tmp_path: Path) -> None:
+    env = gym.make(LINEAR, dim=2, horizon=50)
+    save(make("ldp-greedy", env), tmp_path / "agent.npz")
+    arrays, values = state.read(tmp_path / "agent.npz")
+    for changed in ({**values["state"], "rng": 3}, {}):
+        state.write(tmp_path / "agent.npz", arrays, {**values, "state": changed})
+        with pytest.raises(ValueError, match=r"agent.npz was saved by another version of ldp-greedy: [^\n]*$"):
+            load(tmp_path / "agent.npz", env)
 
 
 def test_an_agent_without_privacy_goes_on_as_it_was(tmp_path: Path) -> None:

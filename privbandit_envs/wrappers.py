@@ -1,6 +1,6 @@
 """Wrappers that measure regret, flatten contexts, and turn scores into assortments."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -154,7 +154,7 @@ class RecordRegret(gym.Wrapper[Array, Any, Array, Any]):
 
     def step(self, action: object) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
         step = self.env.step(action)
-        self.curve.add(step[4]["regret"], step[1])  # type: ignore[arg-type]
+        self.curve.add(told(step[4], "regret"), step[1])  # type: ignore[arg-type]
         return step
 
 
@@ -167,7 +167,7 @@ class RecordVectorRegret(VectorWrapper[Array, Array, Array]):
 
     def step(self, actions: Array) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         step = self.env.step(actions)
-        self.curve.extend(step[4].get("final_info", step[4])["regret"], step[1])
+        self.curve.extend(told(step[4].get("final_info", step[4]), "regret"), step[1])
         return step
 
 
@@ -205,6 +205,17 @@ class ScoreAction(gym.ActionWrapper[Array, Any, Any], RecordConstructorArgs):
 
     def action(self, action: Array) -> Array:
         return top_scores(action, self.assortments)
+
+
+def told(info: Mapping[str, Any], what: str) -> Any:
+    """Return an entry of the ``info`` of a bandit's step.
+
+    Raises:
+        ValueError: it is not there.
+    """
+    if what not in info:
+        raise ValueError(f"the environment is no bandit: info[{what!r}] is missing after a step.")
+    return info[what]
 
 
 def flat_space(space: gym.Space[object]) -> Box:

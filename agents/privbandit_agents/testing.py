@@ -4,11 +4,13 @@ Register an agent, then call ``check_agent("mine", "privbandit/Linear-v0")`` in 
 for one test a check.
 """
 
+import copy
+import dataclasses
 import math
 import pickle
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from privbandit_agents.registry import find, make
 from privbandit_agents.saving import load, save
 
 HORIZON = 300
+FORKS = 6
+"""Continuations of one agent; two of them can be equal by chance where a release has few values."""
 Check = Callable[[str, str, int, dict[str, Any]], None]
 Parts = tuple[dict[str, Any], dict[str, Any]]
 
@@ -80,7 +84,7 @@ def check_frozen(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
 
 
 def check_resume(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
-    """An agent that was saved and loaded goes on bit for bit, and its file needs no pickle."""
+    """An agent that was saved and loaded with ``fork=False`` goes on bit for bit, and its file needs no pickle."""
     env = environment(env_id, horizon)
     agent = make(name, env, seed=3, **config)
     context, _ = env.reset(seed=3)
@@ -88,12 +92,42 @@ def check_resume(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.npz"
         save(agent, path)
-        copy = load(path, env)
-    assert same_state(agent, copy), "load() returned another state"
+        again = load(path, env, fork=False)
+    if isinstance(agent, LocalAgent) and isinstance(again, LocalAgent):
+        again.restore_devices(agent.devices_state())
+    assert same_state(agent, again), "load() returned another state"
     other = pickle.loads(pickle.dumps(env))
     go_on(env, agent, context, horizon // 4)
-    go_on(other, copy, context, horizon // 4)
-    assert same_state(agent, copy), "the loaded agent went another way"
+    go_on(other, again, context, horizon // 4)
+    assert same_state(agent, again), "the loaded agent went another way"
+
+
+def check_forks(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """Two continuations of one saved private agent share no noise; they do if that was asked for."""
+    env = environment(env_id, horizon)
+    agent = make(name, env, seed=11, **config)
+    if agent.guarantee.notion == "none":
+        return
+    env.reset(seed=11)
+    serve(env, [agent], horizon // 2)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "agent.npz"
+        save(agent, path)
+        forks = [load(path, env) for _ in range(FORKS)]
+        twins = [load(path, env, fork=False) for _ in range(2)]
+    for one in [*forks, *twins]:
+        assert alike(released(agent), released(one)), "load() changed what was released"
+    old, new = keys(agent), [key for fork in forks for key in keys(fork)]
+    assert not any(key in old for key in new), "load() left a generator of the state as it was"
+    if isinstance(agent, LocalAgent):
+        for twin in twins:
+            twin.restore_devices(agent.devices_state())  # type: ignore[attr-defined]
+    agents = [agent, *forks, *twins]
+    made = made_by(env, agents, 2 * horizon - horizon // 2)
+    own, by_forks, by_twins = made[0], made[1 : 1 + FORKS], made[1 + FORKS :]
+    assert not all(alike(by_forks[0], one) for one in by_forks), "continuations of one saved agent share their noise"
+    assert not all(alike(own, one) for one in by_forks), "a continuation of a saved agent shares its noise"
+    assert all(alike(own, one) for one in by_twins), "fork=False draws other noise"
 
 
 def check_hostile_records(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
@@ -170,19 +204,26 @@ def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
 
 
 def check_local(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
-    """The server of a LocalAgent sees reports alone: they decide everything, and making one changes nothing else."""
+    """The server of a LocalAgent sees reports alone: they decide everything, and making one changes nothing else.
+
+    The devices' generator, ``rng``, is for reports alone, and is not in the server's state.
+    """
     env = environment(env_id, horizon)
     agent, other = (make(name, env, seed=6, **config) for _ in range(2))
     if not isinstance(agent, LocalAgent) or not isinstance(other, LocalAgent):
         return
     env.reset(seed=6)
     contexts = env.upcoming(40)
+    devices = agent.devices_state()
     actions = np.asarray(agent.select_action(contexts))
+    assert agent.devices_state() == devices, "select_action() drew from rng, which is the devices'; spawn another one"
     feedback = env.serve(actions).feedback
-    before = without_generators(agent)
+    before = parts(agent)
     report = agent.randomize(contexts, actions, feedback)
-    assert same_parts(before, without_generators(agent)), "randomize() changed more than its generator"
+    assert same_parts(before, parts(agent)), "randomize() changed more than rng, or fixed does not name rng"
+    devices = agent.devices_state()
     agent.absorb(report)
+    assert agent.devices_state() == devices, "absorb() drew from rng, which is the devices'; spawn another one"
     other.absorb(pickle.loads(pickle.dumps(report)))
     probe = env.upcoming(horizon - 40)
     same = np.array_equal(agent.select_action(probe), other.select_action(probe))
@@ -213,6 +254,7 @@ CHECKS: tuple[Check, ...] = (
     check_actions,
     check_frozen,
     check_resume,
+    check_forks,
     check_hostile_records,
     check_budgets,
     check_local,
@@ -248,10 +290,65 @@ def go_on(env: Any, agent: AnyAgent, context: Any, rounds: int) -> Any:
     return context
 
 
-def without_generators(agent: AnyAgent) -> Parts:
+def serve(env: Any, agents: Sequence[AnyAgent], users: int) -> None:
+    """Let the first agent choose for so many users, and all of them learn from the same records."""
+    while users:
+        n = min(agents[0].frozen_rounds(), users)
+        contexts = env.upcoming(n)
+        actions = np.asarray(agents[0].select_action(contexts))
+        feedback = env.serve(actions).feedback
+        for agent in agents:
+            agent.update(contexts, actions, feedback)
+        users -= n
+
+
+def made_by(env: Any, agents: Sequence[AnyAgent], users: int) -> list[Any]:
+    """Return what each agent makes of the same users next: their reports, or the next release."""
+    if isinstance(agents[0], LocalAgent):
+        contexts = env.upcoming(40)
+        actions = np.asarray(agents[0].select_action(contexts))
+        feedback = env.serve(actions).feedback
+        return [agent.randomize(contexts, actions, feedback) for agent in agents]  # type: ignore[attr-defined]
+    before = copy.deepcopy(released(agents[0]))
+    while users and alike(before, released(agents[0])):
+        n = min(agents[0].frozen_rounds(), users)
+        serve(env, agents, n)
+        users -= n
+    return [released(agent) for agent in agents]
+
+
+def released(agent: AnyAgent) -> Any:
+    return getattr(agent, "release", None)
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Return whether two reports or releases are equal: arrays, numbers, or objects made of these."""
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if dataclasses.is_dataclass(one):
+        return alike(list(vars(one).values()), list(vars(other).values()))
+    return np.array_equal(one, other)
+
+
+def parts(agent: AnyAgent) -> Parts:
+    """Return a copy of an agent's state."""
     arrays, values = agent.state()
-    kept = {key: value for key, value in values.items() if not (isinstance(value, dict) and "bit_generator" in value)}
-    return {key: array.copy() for key, array in arrays.items()}, kept
+    return {key: array.copy() for key, array in arrays.items()}, copy.deepcopy(values)
+
+
+def keys(agent: AnyAgent) -> list[Any]:
+    """Return the states of the generators in an agent's state."""
+    return [value["state"] for value in agent.state()[1].values() if is_generator(value)]
+
+
+def without_generators(agent: AnyAgent) -> Parts:
+    """Return a copy of an agent's state but its generators."""
+    arrays, values = parts(agent)
+    return arrays, {key: value for key, value in values.items() if not is_generator(value)}
+
+
+def is_generator(value: Any) -> bool:
+    return isinstance(value, dict) and "bit_generator" in value
 
 
 def same_parts(one: Parts, other: Parts) -> bool:
@@ -261,4 +358,6 @@ def same_parts(one: Parts, other: Parts) -> bool:
 
 
 def same_state(one: AnyAgent, other: AnyAgent) -> bool:
-    return same_parts(one.state(), other.state())
+    """Return whether two agents, and their simulated devices, have the same state."""
+    devices = [agent.devices_state() if isinstance(agent, LocalAgent) else None for agent in (one, other)]
+    return same_parts(one.state(), other.state()) and devices[0] == devices[1]

@@ -6,6 +6,8 @@ import pytest
 from privbandit_agents import Agent, make, play
 from privbandit_agents.base.agent import NEVER
 
+from privbandit_envs.wrappers import RecordVectorRegret
+
 LINEAR = "privbandit/Linear-v0"
 
 
@@ -59,6 +61,64 @@ def test_impossible_horizons_are_refused(horizon: Any) -> None:
     env = gym.make(LINEAR, horizon=60)
     with pytest.raises(ValueError, match=r"horizon must be .*; got"):
         play(env, Scripted(env, 1), horizon)
+
+
+def test_an_environment_without_a_horizon_is_said_to_have_none() -> None:
+    class Endless(gym.Wrapper[Any, Any, Any, Any]):
+        unwrapped = property(lambda self: self)
+
+    env = Endless(gym.make(LINEAR))
+    with pytest.raises(ValueError, match=r"no horizon of its own; say how many users come, as in horizon=1000\.$"):
+        play(env, Scripted(env, 1))
+    assert len(play(env, Scripted(env, 1), 30).regret) == 30
+
+
+def lacking(what: str) -> Any:
+    class Lacking(gym.Wrapper[Any, Any, Any, Any]):
+        def step(self, action: Any) -> Any:
+            step = self.env.step(action)
+            del step[4][what]
+            return step
+
+    return Lacking(gym.make(LINEAR))
+
+
+@pytest.mark.parametrize("what", ["regret", "feedback"])
+def test_an_environment_that_lacks_what_a_bandit_tells_gets_one_sentence(what: str) -> None:
+    env = lacking(what)
+    with pytest.raises(
+        ValueError, match=rf"^the environment is no bandit: info\['{what}'\] is missing after a step\.$"
+    ):
+        play(env, Scripted(env, 1), 20)
+
+
+@pytest.mark.parametrize("horizon", [None, 20])
+@pytest.mark.parametrize("name", ["uniform", "linucb"])
+def test_what_is_no_bandit_gets_one_sentence(name: str, horizon: int | None) -> None:
+    env, bandit = gym.make("CartPole-v1"), gym.make(LINEAR)
+    with pytest.raises(ValueError, match=r"^the environment (has no horizon|is no bandit)[^\n]*$"):
+        play(env, make(name, env), horizon)
+    with pytest.raises(ValueError, match=r"was made for contexts of shape \(10, 20\); those of the environment have"):
+        play(env, make(name, bandit), horizon)
+
+
+def test_several_environments_that_are_no_bandits_get_one_sentence() -> None:
+    env = RecordVectorRegret(gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")] * 2), [10])
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"^the environment is no bandit: info\['regret'\] is missing"):
+        env.step(np.zeros(2, int))
+
+
+def test_what_is_no_environment_or_no_agent_gets_one_sentence() -> None:
+    env: Any = gym.make(LINEAR)
+    agent: Any = Scripted(env, 1)
+    no_agent: Any = "linucb"
+    wrong: Any
+    for wrong in (LINEAR, agent):
+        with pytest.raises(TypeError, match=r"^env must be a Gymnasium environment, as gym.make returns it; got"):
+            play(wrong, agent)
+    with pytest.raises(TypeError, match=r"^agent must be an Agent, as make returns it; got 'linucb'\.$"):
+        play(env, no_agent)
 
 
 def test_checkpoints_beyond_the_horizon_are_refused() -> None:

@@ -174,8 +174,8 @@ class SquareRootToeplitz(Counter):
     """R = C = square root of A: the Toeplitz matrix with r_0 = 1, r_k = r_{k-1} (1 - 1/(2k)).
 
     The noise after t terms is sum_k r_k Z_{t-k}, worked out for many steps at once by Fourier transforms: O(d log T) a
-    step on average. Memory: the past and prepared noise, at most 2 T d numbers. A bandwidth sets r_k = 0 from k =
-    bandwidth on and bounds the memory by 2 max(bandwidth, 256) d numbers, but costs noise: at T / 100 it is no better
+    step on average. Memory: drawn and prepared noise, at most 2 T d numbers. A bandwidth sets r_k = 0 from k =
+    bandwidth on and bounds the memory by 3 max(bandwidth, 256) d numbers, but costs noise: at T / 100 it is no better
     than the tree. ``BufferedToeplitz`` bounds the memory at almost no loss.
 
     *Formal guarantees.* As ``Counter``. The column norm is that of the encoder R^-1 A of the R in use: sqrt(sum r_k^2)
@@ -201,7 +201,7 @@ class SquareRootToeplitz(Counter):
         super().__init__(horizon, dim, sensitivity, rho, rng, bound=bound)
 
     def _set_up(self) -> None:
-        self.past, self.prepared = np.zeros((0, self.dim)), np.zeros((0, self.dim))
+        self.drawn, self.prepared = np.zeros((0, self.dim)), np.zeros((0, self.dim))  # Z, and R Z ahead of its release
         self.used = 0
 
     def column_norm(self) -> float:
@@ -227,11 +227,16 @@ class SquareRootToeplitz(Counter):
 
     def _prepare(self, left: int) -> None:
         """Draw as many steps as the past has; the sequence does not depend on how it is cut."""
-        steps = min(max(len(self.past), STEPS_A_BLOCK), left)
-        drawn = np.concatenate([self.past, self.scale * self.rng.standard_normal((steps, self.dim))])
-        self.prepared = oaconvolve(drawn, self.decoder[: len(drawn), None], axes=0)[len(self.past) : len(drawn)].copy()
-        self.past = drawn[max(len(drawn) - len(self.decoder) + 1, 0) :].copy()
-        self.used = 0
+        past = self.drawn[max(len(self.drawn) - len(self.decoder) + 1, 0) :]  # has a part in later releases
+        steps = min(max(len(past), STEPS_A_BLOCK), left)
+        drawn = np.concatenate([past, self.scale * self.rng.standard_normal((steps, self.dim))])
+        self.prepared = oaconvolve(drawn, self.decoder[: len(drawn), None], axes=0)[len(past) : len(drawn)].copy()
+        self.drawn, self.used = drawn, 0
+
+    def forget(self) -> None:
+        """Forget the noise that is prepared for releases to come; it will be drawn anew."""
+        self.drawn = self.drawn[: len(self.drawn) - len(self.prepared) + self.used]
+        self.prepared, self.used = self.prepared[:0], 0
 
 
 class BufferedToeplitz(Counter):

@@ -319,7 +319,7 @@ def test_a_reload_gives_no_budget_back(name: str, tmp_path: Path) -> None:
     contexts, sets, bought = records(T)
     agent.update(contexts[:200], sets[:200], bought[:200])
     save(agent, tmp_path / "agent.npz")
-    copy: Any = load(tmp_path / "agent.npz", small())
+    copy: Any = load(tmp_path / "agent.npz", small(), fork=False)
     assert copy.calls == 8 and copy.ledger.spent() == agent.ledger.spent()
     for one in (agent, copy):
         one.update(contexts[200:], sets[200:], bought[200:])

@@ -311,7 +311,7 @@ def test_resuming_in_mid_batch_is_bit_for_bit(tmp_path: Path) -> None:
     play(env, agent, 777, seed=2)
     assert agent.batch > 2 and 0 < len(agent.choices) < agent.length
     save(agent, tmp_path / "agent.npz")
-    copy: Any = load(tmp_path / "agent.npz", env)
+    copy: Any = load(tmp_path / "agent.npz", env, fork=False)
     for seed in range(3):
         probe = records(300, seed)
         for one in (agent, copy):

@@ -237,7 +237,7 @@ def test_resuming_in_mid_batch_is_bit_for_bit(tmp_path: Path) -> None:
     play(whole, agent, 777, seed=2)
     assert 0 < agent.users < agent.length
     save(agent, tmp_path / "agent.npz")
-    copy: Any = load(tmp_path / "agent.npz", rest)
+    copy: Any = load(tmp_path / "agent.npz", rest, fork=False)
     assert copy.clip == agent.clip
     rest.reset(seed=3)
     for _ in range(5):

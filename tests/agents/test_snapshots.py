@@ -11,7 +11,7 @@ from privbandit_agents import snapshots
 from privbandit_agents.base import state
 from privbandit_agents.experiments import Trial, run_trial
 from privbandit_agents.experiments.names import unfinished
-from privbandit_agents.testing import same_state
+from privbandit_agents.testing.runs import same_state
 
 from privbandit_envs.wrappers import RegretCurve
 

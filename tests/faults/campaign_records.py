@@ -3,6 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from privbandit_agents import AGENTS, make
 from privbandit_agents.base.agent import UnprovenCalibration
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.records import IgnoredRecord
-from privbandit_agents.hostile import SECRET, Attack, Record, attacks, finite, in_group, misfits
 from privbandit_agents.registry import can_play
+from privbandit_agents.testing.attacks import SECRET, Attack, Record, attacks, finite, in_group, misfits
 
 import privbandit_envs  # noqa: F401  (registers the environments)
 
@@ -45,7 +46,8 @@ def records(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
         for ignored in (IgnoredRecord, UnprovenCalibration):
             warnings.simplefilter("ignore", ignored)
         for run in rng.permutation(len(RUNS)):
-            yield from on_agent(*RUNS[run], seed=int(rng.integers(2**31)), honest=int(rng.integers(1, 80)))
+            name, env_id, options = RUNS[run]
+            yield from on_agent(name, env_id, options, int(rng.integers(2**31)), int(rng.integers(1, 80)))
 
 
 def on_agent(name: str, env_id: str, options: dict[str, Any], seed: int, honest: int) -> Iterator[str]:
@@ -58,10 +60,10 @@ def on_agent(name: str, env_id: str, options: dict[str, Any], seed: int, honest:
     user = group[0][0], group[1][0], group[2][0]
     where = f"{name} on {env_id} {options}, seed {seed}"
     for attack in attacks(user):
-        yield judged(f"{where}: {attack.name}", lambda attack=attack: survives(env, agent, attack, group))
+        yield judged(f"{where}: {attack.name}", partial(survives, env, agent, attack, group))
     for attack in misfits(user):
-        yield judged(f"{where}: {attack.name}", lambda attack=attack: refuses(agent, attack, user))
-    yield judged(f"{where}: later users", lambda: play_on(env, agent, 300))
+        yield judged(f"{where}: {attack.name}", partial(refuses, agent, attack, user))
+    yield judged(f"{where}: later users", partial(play_on, env, agent, 300))
 
 
 def judged(what: str, attempt: Callable[[], None]) -> str:

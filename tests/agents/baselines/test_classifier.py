@@ -6,7 +6,7 @@ from given import classification
 from privbandit_agents import make, play
 from privbandit_agents.base.agent import NEVER
 from privbandit_agents.base.records import IgnoredRecord
-from privbandit_agents.testing import same_state, without_generators
+from privbandit_agents.testing.runs import same_state, without_generators
 
 USERS = 600
 

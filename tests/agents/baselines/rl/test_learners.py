@@ -14,9 +14,9 @@ from privbandit_agents.baselines.rl import learners as rl
 from privbandit_agents.baselines.rl.adapter import to_sb3, vector_face
 from privbandit_agents.baselines.rl.settings import hyperparameters
 from privbandit_agents.baselines.rl.state import one_torch_thread, parameters_of
-from privbandit_agents.hostile import finite
 from privbandit_agents.registry import can_play
-from privbandit_agents.testing import same_state
+from privbandit_agents.testing.attacks import finite
+from privbandit_agents.testing.runs import same_state
 from stable_baselines3.common.env_checker import check_env
 
 from privbandit_envs import Assortments, BanditEnv, BanditVectorEnv
@@ -356,8 +356,9 @@ def test_hostile_users_do_not_poison_a_policy(name: str) -> None:
         agent.learn(Hostile(env), 120)
     assert finite(agent)
     contexts = np.stack([np.full((10, 20), value) for value in (0.1, np.nan, np.inf, 1e308)])
-    assert len(agent.select_action(contexts)) == 4
-    assert env.action_space.contains(agent.select_action([[None] * 20] * 10))
+    nothing: Any = [[None] * 20] * 10
+    assert np.shape(agent.select_action(contexts)) == (4,)
+    assert env.action_space.contains(agent.select_action(nothing))
 
 
 def test_no_folder_is_left_behind(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

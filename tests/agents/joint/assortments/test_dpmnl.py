@@ -14,7 +14,8 @@ from privbandit_agents.privacy.mechanisms import objective
 from privbandit_agents.privacy.mechanisms.counters import Counter
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss, certified_rho
 from privbandit_agents.privacy.mechanisms.objective_approximate import perturbation, published
-from privbandit_agents.testing import check_frozen, check_resume, same_parts, same_state
+from privbandit_agents.testing.loops import check_frozen, check_resume
+from privbandit_agents.testing.runs import same_parts, same_state
 from scipy import stats
 
 ASSORTMENT = "privbandit/Assortment-v0"

@@ -12,7 +12,7 @@ from privbandit_agents.base.choices import lay_out
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
 from privbandit_agents.privacy.mechanisms import additive as mechanisms
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
-from privbandit_agents.testing import same_parts, same_state
+from privbandit_agents.testing.runs import same_parts, same_state
 
 ASSORTMENT = "privbandit/Assortment-v0"
 SMALL = {"n_items": 20, "capacity": 4, "dim": 3, "horizon": 2000}

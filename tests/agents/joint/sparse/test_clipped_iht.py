@@ -11,7 +11,7 @@ from privbandit_agents.joint.sparse.clipped_iht import whitened
 from privbandit_agents.joint.sparse.clipping import Presumed, largest_of, passed, power
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
-from privbandit_agents.testing import same_parts, same_state
+from privbandit_agents.testing.runs import same_parts, same_state
 
 SPARSE = "privbandit/SparseLinear-v0"
 WILD = [1e38, -1e38, 1e308, math.inf, -math.inf, math.nan, 1.0, -1.0]

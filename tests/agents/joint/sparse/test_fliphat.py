@@ -14,7 +14,7 @@ from privbandit_agents.privacy.mechanisms.selection import (
     project_on_l1_ball,
     step_sensitivity,
 )
-from privbandit_agents.testing import same_state
+from privbandit_agents.testing.runs import same_state
 
 SPARSE = "privbandit/SparseLinear-v0"
 

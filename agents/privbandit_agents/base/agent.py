@@ -186,21 +186,11 @@ class Agent(ABC, Generic[C]):
         rekey(self)
 
     def contexts_of(self, context: object) -> Array:
-        """Return the context of one user or of n as numbers; what is no number is NaN.
-
-        Raises:
-            ValueError: it has another shape.
-        """
+        """Return contexts as numbers, NaN where there is none, as ``base.records`` does."""
         return contexts_of(context, self.context_shape)
 
     def records_of(self, context: object, action: object, feedback: object) -> Records:
-        """Return the records of one user or of n as arrays, one row a user.
-
-        What is no number becomes NaN, user by user; an arm that does not exist becomes -1.
-
-        Raises:
-            ValueError: there are not as many contexts, actions and feedback; the message shows shapes alone.
-        """
+        """Return records as arrays, one row a user, NaN where there is no number, as ``base.records`` does."""
         return records_of(context, action, feedback, self.context_shape, self.action_space)
 
     @property
@@ -296,21 +286,6 @@ class CentralAgent(Agent[C], Generic[C, Release]):
     @abstractmethod
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Release | None:
         """Take in the raw records of n users; return a release if one is due."""
-
-    def refuse_beyond(self, horizon: int, users: int) -> None:
-        """Refuse a whole group that would make more users than the horizon, before any is taken in.
-
-        Raises:
-            RuntimeError: it would.
-        """
-        if users > horizon:
-            raise RuntimeError(f"{self.name} ends after its horizon of {horizon} users; make it with a longer one.")
-
-
-def uniforms_per_user(rng: Generator, context: Array, single_shape: tuple[int, ...], *shape: int) -> Array:
-    """Draw uniforms of the given shape for each user in ``context``; the same ones however users are grouped."""
-    leading = context.shape[: context.ndim - len(single_shape)]
-    return np.asarray(rng.random((*leading, *shape)))
 
 
 def next_change(users: int, growth: float, least: int = 1) -> int:

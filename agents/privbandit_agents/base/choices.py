@@ -6,8 +6,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Array, Space, uniforms_per_user
-from privbandit_agents.base.rows import Rows
+from privbandit_agents.base.agent import Array, Space
+from privbandit_agents.base.rows import Rows, uniforms_per_user
 from privbandit_envs.families.mnl import attraction, best_assortment
 from privbandit_envs.spaces import Assortments, top_k
 

@@ -7,17 +7,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from privbandit_agents.base.agent import (
-    NEVER,
-    Action,
-    Agent,
-    Array,
-    Feedback,
-    Space,
-    labels_of_contexts,
-    n_arms,
-    uniforms_per_user,
-)
+from privbandit_agents.base.agent import NEVER, Action, Agent, Array, Feedback, Space, labels_of_contexts, n_arms
+from privbandit_agents.base.rows import uniforms_per_user
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]

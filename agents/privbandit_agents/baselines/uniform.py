@@ -14,9 +14,9 @@ from privbandit_agents.base.agent import (
     arms_or_context,
     assortments,
     n_arms,
-    uniforms_per_user,
 )
 from privbandit_agents.base.choices import random_sets
+from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Settings
 from privbandit_envs.spaces import Assortments
 

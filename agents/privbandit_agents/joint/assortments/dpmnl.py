@@ -23,6 +23,7 @@ from privbandit_agents.joint.assortments.dpmnl_settings import (
     spread_trigger,
 )
 from privbandit_agents.joint.assortments.private_cov import PrivateCov, gram_sensitivity
+from privbandit_agents.joint.settings import refuse_beyond
 from privbandit_agents.privacy.accounting.ledger import Ledger, zcdp
 from privbandit_agents.privacy.contributions.choices import sanitise
 from privbandit_agents.privacy.mechanisms.objective import Method, ObjectivePerturbation, UserLoss
@@ -121,7 +122,7 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
             RuntimeError: more users than the horizon, none of whom is taken in; or the perturbed likelihood had no
                 certified minimum: then all users are taken in, the call counts, and the release before stays.
         """
-        self.refuse_beyond(self.horizon, self.users + len(feedback))
+        refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         released, failure = None, None
         records = contexts, actions, feedback
         for x, sets, bought in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache

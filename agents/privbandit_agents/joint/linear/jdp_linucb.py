@@ -12,7 +12,7 @@ from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_
 from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01, Positive
-from privbandit_agents.joint.settings import COUNTERS, CounterName, JointSettings
+from privbandit_agents.joint.settings import COUNTERS, CounterName, JointSettings, refuse_beyond
 from privbandit_agents.privacy.accounting.ledger import zcdp
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, packed_size, perturbed_ridge
 
@@ -82,7 +82,7 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         Raises:
             RuntimeError: more users than the horizon, none of whom is taken in.
         """
-        self.refuse_beyond(self.counter.horizon, self.users + len(feedback))
+        refuse_beyond(self.counter.horizon, self.users + len(feedback), self.name)
         scorer = None
         records = contexts, actions, feedback
         for x, arms, rewards in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache

@@ -2,6 +2,8 @@
 
 import json
 import os
+import struct
+import zlib
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +18,8 @@ from privbandit_envs.files import atomic
 FOLDER = "PRIVBANDIT_DATA"
 """Environment variable that names the folder of prepared data."""
 FORMAT = 1
-MALFORMED = (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile)
+MALFORMED = (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile, zlib.error, struct.error)
+MALFORMED += (RuntimeError, OverflowError, MemoryError)
 T = TypeVar("T")
 Facts = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]

@@ -1,9 +1,9 @@
 """Which wrappers around an environment carry something from one user to another, and which nobody sees.
 
-A private agent accounts for what it learns itself. A wrapper that shows a user what came of the contexts of others, such
-as a running mean, or an earlier context, is outside of every guarantee. Nothing is known of a wrapper but its class, so
-the rule is: a wrapper is harmless if it leaves contexts and actions alone, if it is a known one that looks at one user
-at a time, or if its author says so by ``per_user = True`` in the body of the class, or on the object.
+A private agent accounts for what it learns itself. What a wrapper carries from one user to another, a running mean or
+an earlier context, is outside of every guarantee. Nothing is known of a wrapper but its class, so the rule is: a
+wrapper is harmless if it leaves contexts and actions alone, if it is a known one that looks at one user at a time, or
+if its author says so by ``per_user = True`` in the body of the class, or on the object.
 """
 
 from collections.abc import Iterator

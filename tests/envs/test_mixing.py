@@ -20,7 +20,7 @@ def world() -> Any:
 
 
 def worlds() -> Any:
-    return gym.make_vec("privbandit/Linear-v0", num_envs=2, n_arms=3, dim=2)
+    return SyncVectorEnv([world, world])
 
 
 class Centred(gym.ObservationWrapper[Any, Any, Any]):
@@ -66,10 +66,10 @@ MIXING: list[Callable[[Any], Any]] = [
 ]
 HARMLESS: list[Callable[[Any], Any]] = [
     w.FlattenObservation,
-    lambda env: w.RescaleObservation(env, np.float32(0), np.float32(1)),
+    lambda env: w.RescaleObservation(env, np.zeros((3, 2), np.float32), np.ones((3, 2), np.float32)),
     lambda env: w.DtypeObservation(env, np.float64),
     lambda env: w.ReshapeObservation(env, (6,)),
-    w.TimeAwareObservation,
+    lambda env: w.TimeAwareObservation(w.TimeLimit(env, 5)),
     lambda env: w.TimeLimit(env, 5),
     w.OrderEnforcing,
     w.PassiveEnvChecker,
@@ -119,7 +119,7 @@ def test_vectors_of_environments_are_looked_into() -> None:
     assert mixing_wrappers(v.TransformObservation(worlds(), lambda x: x)) == ("TransformObservation",)
     for wrap in (v.FlattenObservation, v.NormalizeReward, v.RecordEpisodeStatistics):
         assert mixing_wrappers(wrap(RecordVectorRegret(worlds(), [5]))) == ()
-    inside = SyncVectorEnv([world, lambda: w.NormalizeObservation(world()), lambda: w.NormalizeObservation(world())])
+    inside = SyncVectorEnv([lambda: w.NormalizeObservation(world()), lambda: w.NormalizeObservation(world())])
     assert mixing_wrappers(inside) == ("NormalizeObservation",)
 
 

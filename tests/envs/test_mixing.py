@@ -93,6 +93,7 @@ def test_a_wrapper_that_may_mix_users_is_named_wherever_it_stands(wrap: Callable
     assert mixing_wrappers(w.TimeLimit(wrap(FlattenContext(world())), 5)) == (name,)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # RescaleObservation compares bounds of two precisions
 @pytest.mark.parametrize("wrap", HARMLESS)
 def test_a_wrapper_that_looks_at_one_user_at_a_time_is_not_named(wrap: Callable[[Any], Any]) -> None:
     assert mixing_wrappers(world()) == mixing_wrappers(wrap(world())) == ()

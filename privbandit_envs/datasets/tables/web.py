@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from http.client import HTTPException
 from typing import IO, Any, TypeVar
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import (
     HTTPDefaultErrorHandler,
@@ -32,6 +32,15 @@ T = TypeVar("T")
 
 class SameDoor(HTTPRedirectHandler):
     """Follow a server to another address of the same kind, or to a safer one; never to a file or to FTP."""
+
+    def http_error_302(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any) -> Any:
+        try:
+            return super().http_error_302(req, fp, code, msg, headers)
+        except BaseException:
+            fp.close()
+            raise
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
     def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str) -> Any:
         if urlsplit(newurl).scheme not in {"https", req.type}:
@@ -63,6 +72,8 @@ def download(url: str, by_hand: str) -> bytes:
     try:
         return within(PATIENCE, lambda: content(url, stop))
     except (OSError, HTTPException, ValueError) as error:
+        if isinstance(error, HTTPError):
+            error.close()  # it is the answer, too
         raise ConnectionError(f"{url} could not be downloaded ({reason(error)}); {by_hand}") from error
     finally:
         stop.set()
@@ -91,7 +102,7 @@ def within(seconds: float, job: Callable[[], T]) -> T:
         try:
             outcome.set_result(job())
         except BaseException as error:
-            outcome.set_exception(error)
+            outcome.set_exception(error.with_traceback(None))  # which would keep sockets alive
 
     threading.Thread(target=run, daemon=True).start()
     try:

@@ -160,10 +160,9 @@ def cut(text: str) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names as an error lists them: all of a few, the number of many."""
+    """Return names as an error lists them: all of a few, each of them cut, and the number of many."""
     known = list(names)
-    few = len(known) <= LISTED and sum(map(len, known)) <= LISTED * LONGEST
-    return ", ".join(known) if few else f"{len(known):,} others"
+    return ", ".join(map(cut, known)) if len(known) <= LISTED else f"{len(known):,} others"
 
 
 def did_you_mean(value: object, known: Iterable[str]) -> str:

@@ -19,8 +19,8 @@ from privbandit_envs.validate import cut
 FOLDER = "PRIVBANDIT_DATA"
 """Environment variable that names the folder of prepared data."""
 FORMAT = 1
-MALFORMED = (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile, zlib.error, struct.error)
-MALFORMED += (RuntimeError, OverflowError, MemoryError)
+WRONG = (ValueError, KeyError, TypeError, AttributeError, EOFError, OverflowError, MemoryError)
+MALFORMED = (*WRONG, BadZipFile, RuntimeError, zlib.error, struct.error)
 T = TypeVar("T")
 Facts = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]

@@ -77,7 +77,7 @@ HARMLESS: list[Callable[[Any], Any]] = [
     w.Autoreset,
     lambda env: w.ClipReward(env, 0, 1),
     w.NormalizeReward,
-    lambda env: w.TransformReward(env, lambda r: 0 * r),
+    lambda env: w.TransformReward(env, lambda r: 0.0 * float(r)),
     FlattenContext,
     lambda env: RecordRegret(env, [5]),
     CentredPerUser,
@@ -134,13 +134,13 @@ def test_what_runs_elsewhere_cannot_be_looked_into() -> None:
 
 def test_rewards_that_no_agent_sees_are_named() -> None:
     assert unseen_rewards(world()) == unseen_rewards(w.NormalizeObservation(world())) == ()
-    stack = Halved(w.TransformReward(w.NormalizeReward(w.ClipReward(world(), 0, 1)), lambda r: 0 * r))
+    stack = Halved(w.TransformReward(w.NormalizeReward(w.ClipReward(world(), 0, 1)), lambda r: 0.0 * float(r)))
     assert unseen_rewards(stack) == ("Halved", "TransformReward", "NormalizeReward", "ClipReward")
     assert unseen_rewards(v.NormalizeReward(v.ClipReward(worlds(), 0, 1))) == ("NormalizeReward", "ClipReward")
 
 
 def test_the_rewards_named_are_those_that_agents_do_not_learn_from() -> None:
-    wrapped = w.TransformReward(world(), lambda r: 0 * r)
+    wrapped = w.TransformReward(world(), lambda r: 0.0 * float(r))
     wrapped.reset(seed=0)
     _, reward, _, _, info = wrapped.step(0)
     assert reward == 0 and info["feedback"] != 0

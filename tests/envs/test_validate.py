@@ -46,4 +46,8 @@ def test_the_nearest_of_many_names_is_found() -> None:
     names = [f"feature_{number}" for number in range(10**5)]
     assert did_you_mean("featur_99999", names) == " (did you mean 'feature_99999'?)"
     assert did_you_mean("q", names) == did_you_mean("x" * 10**6, names) == ""
-    assert listed(names) == "100,000 others" and listed(["a", "b"]) == "a, b" and listed(["a" * 10**5]) == "1 others"
+    assert (
+        listed(names) == "100,000 others"
+        and listed(["a", "b"]) == "a, b"
+        and listed(["a" * 61, "\x1b"]) == "a" * 60 + "..., ?"
+    )

@@ -47,7 +47,7 @@ def archive_of(path: Path, called: str) -> Iterator[ZipFile]:
         ValueError: the archive is damaged, encrypted, or packed in a way that is not known.
     """
     try:
-        with Wary(path) as file, ZipFile(file) as archive:  # type: ignore[type-var]
+        with Wary(path) as file, ZipFile(file) as archive:
             yield archive
     except DAMAGED as error:
         raise ValueError(f"{called} is a damaged .zip file ({cut(str(error))}); get it again.") from error

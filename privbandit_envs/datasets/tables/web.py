@@ -53,8 +53,8 @@ def urlopen(url: str, timeout: float) -> Any:
     opener = OpenerDirector()
     for handler in (ProxyHandler, UnknownHandler, HTTPHandler, HTTPSHandler):
         opener.add_handler(handler())
-    for handler in (HTTPDefaultErrorHandler, SameDoor, HTTPErrorProcessor):
-        opener.add_handler(handler())
+    for follower in (HTTPDefaultErrorHandler, SameDoor, HTTPErrorProcessor):
+        opener.add_handler(follower())
     return opener.open(url, timeout=timeout)
 
 

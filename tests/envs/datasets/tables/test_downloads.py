@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZipFile
 
+import numpy as np
 import pytest
 
 from privbandit_envs.datasets import load, store, tables
@@ -327,7 +328,7 @@ def test_a_full_disk_names_the_file_and_leaves_nothing(
         with pytest.raises(OSError, match=r"No space left on device: '.*rice\.sha256\.json'"):
             tables.get("rice")
     assert list(cache.iterdir()) == []
-    monkeypatch.setattr(store.np, "savez", full)
+    monkeypatch.setattr(np, "savez", full)
     with pytest.raises(OSError, match=r"No space left on device: '.*rice\.npz'"):
         tables.get("rice")
     assert sorted(path.name for path in cache.iterdir()) == ["rice.sha256.json", "rice.zip"]

@@ -387,8 +387,11 @@ def fuzzed(rng: Generator, content: bytes) -> bytes:
 
 def naive(path: Path) -> list[list[str]]:
     """Return the rows of a CSV file, or nothing if it is none; read whole, by the csv module's strict rules."""
-    text = path.read_bytes().decode("utf-8-sig")
-    return [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        return [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+    except (csv.Error, UnicodeDecodeError):
+        return [[]]
 
 
 def right_rows(path: Path, found: Dataset) -> bool:
@@ -429,8 +432,9 @@ def right_table(path: Path, found: tables.PreparedTable) -> bool:
     """Return whether every row of a file is a row of the table, or was left out and counted."""
     rows = len(found.data.y) + found.facts.incomplete + found.facts.others
     if path.suffix == ".arff":
-        text = path.read_text("utf-8-sig").partition("@data\n")[2]
-        return rows == len([line for line in re.split("\r\n|\r|\n", text) if line and line[0] != "%"])
+        lines = re.split("\r\n|\r|\n", path.read_bytes().decode("utf-8-sig"))
+        start = next(at for at, line in enumerate(lines) if line.split()[:1] == ["@data"])
+        return rows == len([line for line in lines[start + 1 :] if line and line[0] != "%"])
     return rows == len(naive(path)) - 1
 
 

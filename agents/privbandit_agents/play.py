@@ -1,6 +1,7 @@
 """Playing: the ten-line loop, blocks of users while the policy is frozen, and users by counts."""
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +15,9 @@ from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.registry import spaces_of
 from privbandit_agents.snapshots import Snapshots
 from privbandit_envs import BanditEnv
-from privbandit_envs.validate import count
-from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints, told
+from privbandit_envs.mixing import mixing_wrappers, unseen_rewards
+from privbandit_envs.validate import count, reported
+from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
 
 BLOCK_BYTES = 2**22
 """Contexts of a block take about so much memory."""
@@ -82,7 +84,8 @@ def play(
 
     Raises:
         ValueError: a horizon beyond the environment's, or none at all; checkpoints beyond the horizon; an environment
-            that is no bandit, or has other contexts than the agent was made for.
+            that is no bandit, or has other contexts than the agent was made for; a wrapper that may carry something
+            from one user to another, in front of a private agent.
         TypeError: something that is no environment, or no agent.
     """
     check_match(env, agent)
@@ -114,6 +117,17 @@ def check_match(env: AnyEnv, agent: AnyAgent) -> None:
     if shape != agent.observation_space.shape:
         made_for = f"{agent.name} was made for contexts of shape {agent.observation_space.shape}"
         raise ValueError(f"{made_for}; those of the environment have shape {shape}.")
+    if agent.guarantee.notion != "none" and (mixing := mixing_wrappers(env)):
+        means = "may carry something from one user to another, which the guarantee does not cover"
+        way_out = "leave it out, or declare per_user = True on a wrapper that looks at one user at a time"
+        raise ValueError(f"{', '.join(mixing)} {means}: {agent.name} does not play it; {way_out}.")
+    if not isinstance(agent, LearningAgent) and (unseen := unseen_rewards(env)):
+        text = f"{', '.join(unseen)} changes rewards that {agent.name} never sees: it learns from info['feedback']."
+        warnings.warn(text, UnseenReward, stacklevel=3)
+
+
+class UnseenReward(UserWarning):
+    """A wrapper changes rewards, and the agent learns from the feedback in ``info``."""
 
 
 def horizon_of(env: AnyEnv) -> int:
@@ -131,7 +145,9 @@ def play_steps(env: gym.Env[Any, Any], agent: AnyAgent, horizon: int, curve: Reg
     for _ in range(horizon):
         action = agent.select_action(context)
         following, _, terminated, truncated, info = env.step(action)
-        agent.update(context, action, told(info, "feedback"))
+        if "feedback" not in info:
+            reported(info, env.unwrapped, "feedback", "regret")
+        agent.update(context, action, info["feedback"])
         context = env.reset()[0] if terminated or truncated else following
 
 

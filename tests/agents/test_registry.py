@@ -19,7 +19,7 @@ BAD: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("linucb", {"ridge": 0}, ValueError, "ridge must be > 0; got 0."),
     ("epsilon-greedy", {"exploration": 1.2}, ValueError, "exploration must lie in [0, 1]; got 1.2."),
     ("sa-lasso", {"growth": 1}, ValueError, "growth must be > 1; got 1."),
-    ("ucb-mnl", {}, ValueError, "ucb-mnl plays assortments; got"),
+    ("ucb-mnl", {}, ValueError, "ucb-mnl plays assortments of items with features and a revenue; got"),
     ("tree-all", {}, ValueError, "tree-all plays classification"),
 ]
 

@@ -313,7 +313,10 @@ def labels_of_contexts(observation_space: Space, action_space: Space) -> str:
 
 def assortments(observation_space: Space, action_space: Space) -> str:
     """Return "" for assortments with features and revenues of shape (N, d + 1)."""
-    return "" if isinstance(action_space, Assortments) else "assortments"
+    items = action_space.n_items if isinstance(action_space, Assortments) else 0
+    shape = (observation_space.shape or ()) if isinstance(observation_space, Box) else ()
+    fits = len(shape) == 2 and shape[0] == items and shape[1] > 1
+    return "" if fits else "assortments of items with features and a revenue"
 
 
 def n_arms(action_space: Space) -> int:

@@ -10,7 +10,7 @@ Every check takes one keyword, whose name the error repeats, and returns its val
 """
 
 import difflib
-import math
+import sys
 from collections.abc import Iterable
 
 import numpy as np
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 def number(**named: float) -> float:
     """Return a finite number."""
     ((name, value),) = named.items()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    real = isinstance(value, int | float) and not isinstance(value, bool)
+    if not real or not -sys.float_info.max <= value <= sys.float_info.max:  # an integer may be beyond all floats
         raise ValueError(f"{name} must be a finite number; got {value!r}.")
     return value
 

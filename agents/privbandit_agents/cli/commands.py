@@ -4,8 +4,8 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from privbandit_agents.cli.data import data
 from privbandit_agents.cli.listing import agent_lines, dataset_lines, env_lines, experiment_lines
+from privbandit_agents.cli.process import interruption
 from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.names import short
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
@@ -31,13 +32,22 @@ out = Console(width=None if sys.stdout.isatty() else 120)
 err = Console(stderr=True)
 MOST_JOBS = 1000
 EXITS = (
-    "Exit codes: 0 good; 1 a checked claim fails; 2 bad usage; 3 an error of privbandit's own; 4 some of the work failed "
-    "or could not be written; 130 stopped. PRIVBANDIT_TRACEBACK=1 shows where an error of its own comes from."
+    "Exit codes: 0 good; 1 a checked claim fails; 2 bad usage; 3 an error of privbandit's own; 4 some of the work "
+    "failed or could not be written; 130 stopped. PRIVBANDIT_TRACEBACK=1 shows where an error of its own comes from."
 )
 
 
 class OneSentence(TyperGroup):
-    """A group of commands whose bad usage is one sentence on stderr and exit code 2."""
+    """A group of commands: bad usage is a sentence on stderr and exit code 2, Ctrl-C likewise and 130."""
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BaseException as error:
+            if (stop := interruption(error)) is None:
+                raise
+            print(str(stop) or "stopped.", file=sys.stderr)
+            raise typer.Exit(130) from None
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -46,9 +56,6 @@ class OneSentence(TyperGroup):
             message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
             print(cut(message), file=sys.stderr)
             code = 2
-        except typer.Abort:
-            print("stopped.", file=sys.stderr)
-            code = 130
         sys.exit(code or 0)
 
 
@@ -175,8 +182,7 @@ def reproduce(
     study = prepare(name, scale, assignments or ())
     folder = folder or study.folder
     check_results(folder)
-    with stoppable():
-        raise typer.Exit(carry_out(study, folder, engine, out, err))
+    raise typer.Exit(carry_out(study, folder, engine, out, err))
 
 
 @app.command()
@@ -188,16 +194,6 @@ def report(folder: Annotated[Path, typer.Argument(help="Folder of a run or a swe
     with usage_errors("report"):
         trials = load_trials(folder)
     raise typer.Exit(show(trials, folder, out, err))
-
-
-@contextmanager
-def stoppable() -> Iterator[None]:
-    """End with exit code 130 and one sentence when the user stops what is running."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        print(str(error) or "stopped.", file=sys.stderr)
-        raise typer.Exit(130) from None
 
 
 def engine_of(kind: str, jobs: int | None, address: str | None, save_every: float) -> "Engine":
@@ -268,8 +264,7 @@ def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", whole: Se
     whole = whole or trials
     with suppress(OSError):  # it is written again at the end
         write_board(whole, folder)
-    with stoppable():
-        results, failures = run_jobs(trials, folder, engine, err)
+    results, failures = run_jobs(trials, folder, engine, err)
     shown = list(results.values())
     if len(whole) > len(trials):
         known = (found_before(trial, folder) for trial in whole)

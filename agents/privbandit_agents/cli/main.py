@@ -5,7 +5,7 @@ import sys
 import traceback
 from contextlib import suppress
 
-from privbandit_agents.cli.streams import lasting
+from privbandit_agents.cli.process import interruption, lasting
 
 BENCH = "crc32c filelock joblib matplotlib polars pydantic rich ruamel tensorboard threadpoolctl typer".split()
 """What the command needs beyond the core of the package: the extra ``bench``."""
@@ -37,10 +37,10 @@ def ended() -> int:
         app()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
-    except KeyboardInterrupt:
-        print("stopped.", file=sys.stderr)
-        return 130
-    except Exception as error:
+    except BaseException as error:
+        if (stop := interruption(error)) is not None:
+            print(str(stop) or "stopped.", file=sys.stderr)
+            return 130
         package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
         if package in BENCH:
             print(f"privbandit needs {package}: run pip install 'privbandit[bench]'.", file=sys.stderr)

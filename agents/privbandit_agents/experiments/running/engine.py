@@ -1,17 +1,22 @@
 """Many jobs: on the cores of one machine, or on a cluster, by one code path."""
 
 import os
+import signal
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs, parallel_config
+from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from rich.console import Console
 
 from privbandit_agents.experiments.jobs.job import SAVE_EVERY, Job
@@ -27,6 +32,7 @@ BUNDLE = 0.5
 """Seconds of work that travel to a worker together."""
 Results = dict[str, Finished]
 """What jobs gave, by their names."""
+LOST = "the connection to the Dask scheduler was lost; results that are there are kept, and the same command goes on."
 ALONE = "this system shares no memory between processes (is there a /dev/shm?), so jobs run one by one, in this one."
 DIED = "a worker process died, perhaps for lack of memory; run again with fewer jobs."
 
@@ -63,7 +69,7 @@ class Engine:
         can be no others, as without ``/dev/shm``.
         """
         if self.kind == "loky" and effective_n_jobs(2) == 1:
-            warnings.warn(ALONE, stacklevel=2)
+            warnings.warn(ALONE, stacklevel=1)
             yield {"n_jobs": 1}
         elif self.kind == "loky":
             jobs = self.jobs or cpu_count()
@@ -160,6 +166,9 @@ def attempts(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) -> I
             for job in running or list(left.values()):
                 del left[job.name]
                 yield job.name, Failure(job, DIED)
+        except losses(engine):
+            yield from ((name, Failure(job, LOST)) for name, job in left.items())
+            return
 
 
 def dispatched(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) -> Iterator[tuple[str, End]]:
@@ -168,12 +177,28 @@ def dispatched(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) ->
     bundles = Bundles(jobs)
     with engine.workers() as workers:
         calls = (delayed(attempt_all)(bundle, folder, parent, engine.save_every, wait) for bundle in bundles)
-        ends = Parallel(**workers, return_as="generator_unordered", batch_size=1)(calls)
+        with interrupts_held():  # the first jobs are handed out, so workers start
+            ends = Parallel(**workers, return_as="generator_unordered", batch_size=1)(calls)
         with closing(ends):
             for name, end in chain.from_iterable(ends):
                 if isinstance(end, Finished):
                     bundles.note(name, end.seconds)
                 yield name, end
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back; processes that start meanwhile never get it, as it is this one that stops them."""
+    if sys.platform == "win32":
+        yield
+        return
+    for tracker in (resource_tracker, loky_tracker):  # their start would let Ctrl-C through again
+        tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def kept(job: Job, end: Finished, folder: Path) -> Finished | Failure:
@@ -213,6 +238,11 @@ class Bundles:
             total += expected
         if bundle:
             yield bundle
+
+
+def losses(engine: Engine) -> tuple[type[BaseException], ...]:
+    """Return what is raised when the scheduler of a cluster is gone."""
+    return (CancelledError, OSError) if engine.kind == "dask" else ()
 
 
 def deaths(engine: Engine) -> tuple[type[BaseException], ...]:

@@ -1,4 +1,4 @@
-"""Standard streams whose loss stops nothing: a reader that left, a full disk, a stream that was never open."""
+"""What the command has of the system: standard streams whose loss stops nothing, and Ctrl-C."""
 
 import io
 import os
@@ -7,7 +7,10 @@ from typing import Any, Literal
 
 
 class Lasting(io.FileIO):
-    """What cannot be written is left out; ``lost`` is why."""
+    """A stream whose reader may leave, or whose disk may be full: what cannot be written is left out.
+
+    ``lost`` is why.
+    """
 
     lost: OSError | None = None
 
@@ -21,7 +24,7 @@ class Lasting(io.FileIO):
 
 
 def lasting(name: Literal["stdout", "stderr"]) -> Lasting:
-    """Replace a standard stream of this process by one that lasts, and return its file.
+    """Replace a standard stream of this process by one that lasts, and return its file; a closed one leads nowhere.
 
     Characters that its encoding does not have are written as escapes.
     """
@@ -31,3 +34,10 @@ def lasting(name: Literal["stdout", "stderr"]) -> Lasting:
     lines = name == "stderr" or file.isatty()
     setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(file), encoding, "backslashreplace", line_buffering=lines))
     return file
+
+
+def interruption(error: BaseException | None) -> KeyboardInterrupt | None:
+    """Return the Ctrl-C behind an error, if there is one: inside an import it may have become any other."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error

@@ -16,11 +16,13 @@ from scipy.stats import norm
 
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
 from privbandit_agents.audits.lower_bounds import audit, pilot_runs
+from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.files import atomic
 
 CLAIM, FOUND = "#0072b2", "#d55e00"
+MOST_RUNS = 10**8
 
 
 def config_of(assignments: Sequence[str]) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def config_of(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def run_audit(game: Game, runs: int | None, seed: int, confidence: float, console: Console) -> AuditResult:
-    runs = runs or game.runs
+    runs = game.runs if runs is None else at_most(MOST_RUNS, runs=runs)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(f"auditing {game.name}", total=2 * (runs + pilot_runs(runs)))

@@ -84,7 +84,7 @@ def test_more_seeds_later_run_only_the_new_ones(tmp_path: Path) -> None:
         (["--agent", "linubc"], "did you mean 'linucb'?"),
         (["--agent", "uniform", "--env", "privbandit/Linaer-v0"], "did you mean 'privbandit/Linear-v0'?"),
         (["--agent", "uniform", "--env", "no_such_package:x/Y-v0"], "no module named 'no_such_package'"),
-        (["--agent", "ucb-mnl"], "ucb-mnl: cannot play privbandit/Linear-v0; it plays assortments."),
+        (["--agent", "ucb-mnl"], "ucb-mnl: cannot play privbandit/Linear-v0; it plays assortments of items"),
         (["--agent", "uniform", "--horizon", "-5"], "horizon: input should be greater than or equal to 1; got -5."),
         (["--agent", "uniform", "--horizon", "many"], "--horizon"),
         (["--agent", "uniform", "--seeds", "-1"], "seeds: must be an integer >= 1 or a list of seeds; got -1."),

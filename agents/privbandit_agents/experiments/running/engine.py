@@ -26,6 +26,7 @@ from privbandit_agents.experiments.running.cluster import dask_cluster
 from privbandit_agents.experiments.running.progress import Bar
 from privbandit_agents.experiments.store.locks import started
 from privbandit_agents.experiments.store.results import Finished, known_result, write_result
+from privbandit_agents.experiments.usage import sentence
 from privbandit_envs.validate import one_of
 
 BUNDLE = 0.5
@@ -166,8 +167,12 @@ def attempts(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) -> I
             for job in running or list(left.values()):
                 del left[job.name]
                 yield job.name, Failure(job, DIED)
-        except losses(engine):
-            yield from ((name, Failure(job, LOST)) for name, job in left.items())
+        except (
+            CancelledError,
+            OSError,
+        ) as error:  # of the scheduler or of workers: jobs return theirs
+            why = LOST if engine.kind == "dask" else f"workers could not be started: {sentence(error)}"
+            yield from ((name, Failure(job, why)) for name, job in left.items())
             return
 
 
@@ -238,11 +243,6 @@ class Bundles:
             total += expected
         if bundle:
             yield bundle
-
-
-def losses(engine: Engine) -> tuple[type[BaseException], ...]:
-    """Return what is raised when the scheduler of a cluster is gone."""
-    return (CancelledError, OSError) if engine.kind == "dask" else ()
 
 
 def deaths(engine: Engine) -> tuple[type[BaseException], ...]:

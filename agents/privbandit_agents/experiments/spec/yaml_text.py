@@ -24,6 +24,13 @@ class Constructor(SafeConstructor):
             problem = f"{str(node.value)[:50]!r} is not of the kind {node.tag.rpartition(':')[2]!r}"
             raise ConstructorError(None, None, problem, node.start_mark) from None
 
+    def check_mapping_key(self, node: Any, key_node: Any, mapping: Any, key: Any, value: Any) -> bool:
+        try:
+            return bool(super().check_mapping_key(node, key_node, mapping, key, value))
+        except TypeError:
+            problem = f"a key must be a plain value; got {str(key)[:50]}"
+            raise ConstructorError(None, None, problem, key_node.start_mark) from None
+
 
 Constructor.add_constructor("tag:yaml.org,2002:timestamp", SafeConstructor.construct_yaml_str)
 

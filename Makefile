@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format docs bench bench-sweeps clean
+.PHONY: help demo test test-slow notebooks test-faults check format docs bench bench-sweeps clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -37,6 +37,12 @@ test: $(VENV)/.dev  ## run the tests
 
 test-slow: $(VENV)/.dev  ## run the long statistical studies
 	$(BIN)/python -m pytest -n auto -m slow
+
+notebooks: $(VENV)/.dev  ## run every notebook
+	$(BIN)/python -m pytest -n auto -m "slow or not slow" tests/test_notebooks.py
+
+test-faults: $(VENV)/.dev  ## attack the project by kills, full disks, hostile records, broken servers and files (about eight minutes)
+	$(BIN)/python tests/faults/run.py
 
 check: $(VENV)/.dev  ## lint, format and types
 	$(BIN)/ruff check .

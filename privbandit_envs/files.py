@@ -38,16 +38,18 @@ def atomic(path: Path, mode: str = "w", permissions: int = 0o666, sync: bool = T
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     encoding = None if "b" in mode else "utf-8"
     # mode "x" refuses a file that exists; the system itself applies the umask to the permissions
-    file = open(temporary, mode.replace("w", "x"), encoding=encoding, opener=lambda p, f: os.open(p, f, permissions))
+    new = mode.replace("w", "x")
     try:
-        with file:
+        with open(temporary, new, encoding=encoding, opener=lambda p, f: os.open(p, f, permissions)) as file:
             yield file
             file.flush()
             if sync:
                 os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = str(path)  # a full disk does not say whose it is
         raise
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from privbandit_envs.validate import shown
+
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
@@ -138,7 +140,7 @@ class Rounds:
         """Return n actions as an array, or raise ValueError; all are checked before anybody is served."""
         for action in actions:
             if not self.problem.action_space.contains(action):
-                raise ValueError(f"action must lie in {self.problem.action_space}; got {action!r}.")
+                raise ValueError(f"action must lie in {self.problem.action_space}; got {shown(action)}.")
         return np.asarray(actions)
 
     def serve(self, rows: slice, actions: Array) -> Served:
@@ -239,7 +241,7 @@ class ArmRounds(Rounds):
         except TypeError:
             arm = -1
         if not 0 <= arm < self.n_arms:
-            raise ValueError(f"action must be an arm 0, ..., {self.n_arms - 1}; got {action!r}.")
+            raise ValueError(f"action must be an arm 0, ..., {self.n_arms - 1}; got {shown(action)}.")
         expected, reward, regret = means[arm], rewards[arm], best_reward - means[arm]
         return reward, {"feedback": reward, "regret": regret, "expected_reward": expected, "optimal_action": best}
 

@@ -10,19 +10,27 @@ Every check takes one keyword, whose name the error repeats, and returns its val
 """
 
 import difflib
-import sys
-from collections.abc import Iterable
+import heapq
+import math
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
+
+LONGEST = 60
+"""An error shows so many characters of a value."""
+COMPARED = 500
+"""So many names at most are compared letter by letter with one that is not known."""
+LISTED = 30
+"""More names than these are counted, not listed."""
 
 
 def number(**named: float) -> float:
     """Return a finite number."""
     ((name, value),) = named.items()
-    real = isinstance(value, int | float) and not isinstance(value, bool)
-    if not real or not -sys.float_info.max <= value <= sys.float_info.max:  # an integer may be beyond all floats
-        raise ValueError(f"{name} must be a finite number; got {value!r}.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not is_finite(value):
+        raise ValueError(f"{name} must be a finite number; got {shown(value)}.")
     return value
 
 
@@ -30,7 +38,7 @@ def at_least(minimum: float, **named: float) -> float:
     """Return a finite number >= ``minimum``."""
     ((name, value),) = named.items()
     if number(**named) < minimum:
-        raise ValueError(f"{name} must be >= {minimum:g}; got {value!r}.")
+        raise ValueError(f"{name} must be >= {minimum:g}; got {shown(value)}.")
     return value
 
 
@@ -43,7 +51,7 @@ def above(minimum: float, **named: float) -> float:
     """Return a finite number > ``minimum``."""
     ((name, value),) = named.items()
     if number(**named) <= minimum:
-        raise ValueError(f"{name} must be > {minimum:g}; got {value!r}.")
+        raise ValueError(f"{name} must be > {minimum:g}; got {shown(value)}.")
     return value
 
 
@@ -51,7 +59,7 @@ def count(**named: int) -> int:
     """Return an integer >= 1."""
     ((name, value),) = named.items()
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
-        raise ValueError(f"{name} must be an integer >= 1; got {value!r}.")
+        raise ValueError(f"{name} must be an integer >= 1; got {shown(value)}.")
     return int(value)
 
 
@@ -59,7 +67,7 @@ def seed(**named: int | None) -> int | None:
     """Return None or an integer >= 0."""
     ((name, value),) = named.items()
     if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__") or value < 0):
-        raise ValueError(f"{name} must be an integer >= 0; got {value!r}.")
+        raise ValueError(f"{name} must be an integer >= 0; got {shown(value)}.")
     return value if value is None else int(value)
 
 
@@ -67,7 +75,7 @@ def fraction(**named: float) -> float:
     """Return a number in [0, 1]."""
     ((name, value),) = named.items()
     if not 0 <= number(**named) <= 1:
-        raise ValueError(f"{name} must lie in [0, 1]; got {value!r}.")
+        raise ValueError(f"{name} must lie in [0, 1]; got {shown(value)}.")
     return value
 
 
@@ -82,7 +90,7 @@ def one_of(options: Iterable[str], **named: str) -> str:
     ((name, value),) = named.items()
     known = list(options)
     if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}{did_you_mean(value, known)}.")
+        raise ValueError(f"{name} must be one of {', '.join(known)}; got {shown(value)}{did_you_mean(value, known)}.")
     return value
 
 
@@ -96,14 +104,102 @@ def numbers(size: int, **named: object) -> NDArray[np.float64]:
     ((name, value),) = named.items()
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         array = np.empty(0)
     if array.shape != (size,) or not np.isfinite(array).all():
-        raise ValueError(f"{name} must be {size} finite numbers; got {value!r}.")
+        raise ValueError(f"{name} must be {size} finite numbers; got {shown(value)}.")
     return array
 
 
+def is_finite(value: float) -> bool:
+    """Return whether a number is finite and small enough for a float."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def as_number(text: str) -> float:
+    """Return the number that a text spells in ASCII digits; ``float`` alone takes ``1_0`` and other digits, too.
+
+    Raises:
+        ValueError: the text spells no number.
+    """
+    if not text.isascii() or "_" in text:
+        raise ValueError(f"no number: {shown(text)}")
+    return float(text)
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text spells a finite number."""
+    try:
+        return math.isfinite(as_number(text))
+    except ValueError:
+        return False
+
+
+def shown(value: object) -> str:
+    """Return a value as an error shows it: as Python writes it, cut after 60 characters.
+
+    Example:
+        >>> shown("two"), shown("2" * 10**6)[-5:]
+        ("'two'", '22...')
+    """
+    try:
+        text = repr(value[: LONGEST + 1] if isinstance(value, str) else value)
+    except ValueError:  # an integer of more digits than Python writes
+        text = f"a very long {type(value).__name__}"
+    return cut(text)
+
+
+def cut(text: str) -> str:
+    """Return a text of others as an error shows it: in one line of printable letters, cut after 60 of them."""
+    line = " ".join(map(str.strip, text[: 2 * LONGEST].splitlines()))
+    line = "".join(letter if letter.isprintable() else "?" for letter in line)
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as an error lists them: all of a few, each of them cut, and the number of many."""
+    known = list(names)
+    return ", ".join(map(cut, known)) if len(known) <= LISTED else f"{len(known):,} others"
+
+
 def did_you_mean(value: object, known: Iterable[str]) -> str:
-    """Return ``" (did you mean 'x'?)"`` for the nearest known name, or ``""`` if none is near."""
-    near = difflib.get_close_matches(str(value), list(known), n=1, cutoff=0.5)
+    """Return ``" (did you mean 'x'?)"`` for the nearest known name, or ``""`` if none is near.
+
+    Of many names only those are compared that begin and end most like the value, so that a table of a hundred thousand
+    columns takes no longer than a small one.
+    """
+    text, names = str(value)[:LONGEST], [name for name in known if len(name) <= 2 * LONGEST]
+    if len(names) > COMPARED:
+        names = heapq.nlargest(COMPARED, names, key=lambda name: _in_common(text, name))
+    near = difflib.get_close_matches(text, names, n=1, cutoff=0.5)
     return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def _in_common(one: str, other: str) -> int:
+    """Return how many letters two names share at their beginnings and at their ends."""
+    pairs = zip(one, other, strict=False), zip(reversed(one), reversed(other), strict=False)
+    return sum(1 for way in pairs for _ in takewhile(lambda pair: pair[0] == pair[1], way))
+
+
+def reported(info: Mapping[str, object], env: object, *keys: str) -> None:
+    """Raise unless the ``info`` of a step has what a bandit reports.
+
+    Args:
+        info: of a step.
+        env: names the environment in the error.
+        keys: what is needed: ``"feedback"`` to learn from, ``"regret"`` to measure.
+
+    Raises:
+        ValueError: a key is missing: the environment is no bandit.
+
+    Example:
+        >>> reported({"TimeLimit.truncated": False}, "CartPole-v1", "feedback", "regret")
+        Traceback (most recent call last):
+        ValueError: CartPole-v1 is not a bandit: the info of a step has no 'feedback' and no 'regret'.
+    """
+    missing = [repr(key) for key in keys if key not in info]
+    if missing:
+        raise ValueError(f"{env} is not a bandit: the info of a step has no {' and no '.join(missing)}.")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from privbandit_envs.env import Place
 from privbandit_envs.problem import Array, Problem
 from privbandit_envs.stream import UserStream
-from privbandit_envs.validate import count
+from privbandit_envs.validate import count, shown
 from privbandit_envs.validate import seed as checked_seed
 
 INFO = ("feedback", "regret", "expected_reward", "optimal_action")
@@ -67,7 +67,7 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
     ) -> tuple[Array, dict[str, Any]]:
         """Start an episode: in a new world if a seed is given or none was drawn yet, else with new users of the old."""
         if isinstance(seed, list | tuple):
-            raise TypeError(f"seed must be one integer, since all slots share one world; got {seed!r}.")
+            raise TypeError(f"seed must be one integer, since all slots share one world; got {shown(seed)}.")
         seed = checked_seed(seed=seed)
         super().reset(seed=seed)
         self._begin(int(self.np_random.integers(2**63)) if self._stream is None and seed is None else seed)

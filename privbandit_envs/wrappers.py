@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from privbandit_envs.problem import Array, Floats
 from privbandit_envs.spaces import Assortments, top_k
 from privbandit_envs.stream import JSON
-from privbandit_envs.validate import count
+from privbandit_envs.validate import count, reported, shown
 
 Checkpoints = Sequence[int] | NDArray[np.int64]
 
@@ -49,7 +49,7 @@ class RegretCurve:
     def __init__(self, checkpoints: Checkpoints, on_checkpoint: Callable[["RegretCurve"], None] | None = None) -> None:
         self.checkpoints = np.asarray(checkpoints, dtype=np.int64)
         if self.checkpoints.ndim != 1 or not len(self.checkpoints) or (np.diff(self.checkpoints, prepend=0) < 1).any():
-            raise ValueError(f"checkpoints must be increasing integers >= 1; got {checkpoints!r}.")
+            raise ValueError(f"checkpoints must be increasing integers >= 1; got {shown(checkpoints)}.")
         self.regret, self.reward = np.zeros(len(self.checkpoints)), np.zeros(len(self.checkpoints))
         self.notes: dict[str, Floats] = {}
         self.total_regret = self.total_reward = 0.0
@@ -154,6 +154,8 @@ class RecordRegret(gym.Wrapper[Array, Any, Array, Any]):
 
     def step(self, action: object) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
         step = self.env.step(action)
+        if "regret" not in step[4]:
+            reported(step[4], self.env.unwrapped, "feedback", "regret")
         self.curve.add(step[4]["regret"], step[1])  # type: ignore[arg-type]
         return step
 
@@ -167,7 +169,10 @@ class RecordVectorRegret(VectorWrapper[Array, Array, Array]):
 
     def step(self, actions: Array) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         step = self.env.step(actions)
-        self.curve.extend(step[4].get("final_info", step[4])["regret"], step[1])
+        info = step[4].get("final_info", step[4])
+        if "regret" not in info:
+            reported(info, self.env, "feedback", "regret")
+        self.curve.extend(info["regret"], step[1])
         return step
 
 
@@ -226,7 +231,7 @@ def top_scores(scores: Array, space: gym.Space[object]) -> Array:
     assert isinstance(space, Assortments)
     scores = np.asarray(scores)
     if scores.shape[-1:] != space.shape[-1:] or np.isnan(scores).any():
-        raise ValueError(f"scores must be {space.n_items} numbers; got {scores!r}.")
+        raise ValueError(f"scores must be {space.n_items} numbers; got {shown(scores)}.")
     return top_k(scores, space.capacity)
 
 

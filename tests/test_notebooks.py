@@ -1,4 +1,4 @@
-"""Every notebook runs from top to bottom."""
+"""Every notebook runs from top to bottom: the tour here, the others by ``make notebooks``."""
 
 from pathlib import Path
 
@@ -7,9 +7,10 @@ import pytest
 from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+LONG = [pytest.param(path, marks=pytest.mark.slow) if path.stem != "tour" else path for path in NOTEBOOKS]
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", LONG, ids=[path.stem for path in NOTEBOOKS])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_notebook_runs(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]

@@ -8,6 +8,7 @@ import dataclasses
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import SCALES, Floats, LabelAgent, Labels, ends_of
-from privbandit_agents.registry import field_names, find, settings_of
+from privbandit_agents.registry import field_names, find, generator, settings_of
 from privbandit_envs.families.classification import min_max
 from privbandit_envs.validate import one_of
 
@@ -41,10 +42,12 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     the public rows, the settings and the number of private rows alone. No row stops the others: private features that
     are not finite count as the middle of their scale, private labels that are no class as the first one. Text labels
     for numeric classes, or the reverse, are refused, since that is a property of the table. Each ``fit`` spends the
-    budget once, and ``ledger_`` belongs to the last one. Fits on the same people add up if their noise is fresh; noise
-    that is used twice cancels out. So an integer ``random_state``, or a generator that ``sklearn.base.clone`` or a grid
-    search has copied, is for one fit: it is for reproduction and must be secret. ``aggregate=True`` draws the sum of
-    the reports at once from the rows themselves, where that sum has an exact law: for simulation.
+    budget once, and ``ledger_`` belongs to the last one. Fits on the same people add up if their noise is fresh. Noise
+    that is used twice cancels out, and noise that can be drawn again can be subtracted. So ``random_state`` is None by
+    default: each fit takes fresh keys from the operating system and keeps none of them, in a pickle neither. Anything
+    else is for simulations: an integer, or a generator that ``sklearn.base.clone`` or a grid search copies, gives
+    several fits the same noise, and whoever has the estimator has it. ``aggregate=True`` draws the sum of the reports
+    at once from the rows themselves, where that sum has an exact law: for simulations, too.
 
     Attributes:
         classes_: the labels, shape (K,).
@@ -97,6 +100,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for part in self.parts(len(labels)):
             self.agent_.learn_labels(self.scaled(private[part]), self.numbered(labels[part])[0], self.aggregate)
         self.agent_.conclude()
+        if self.agent_.guarantee.notion != "none":
+            self.agent_.rekey()  # nothing that is kept, or pickled, can draw the noise again
         self.guarantee_, self.ledger_ = self.agent_.guarantee, getattr(self.agent_, "ledger", None)
         return self
 
@@ -138,7 +143,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         spaces = Box(0, 1, (self.n_features_in_,), np.float64), Discrete(len(self.classes_))
         if needs := agent_class.plays(*spaces):
             raise ValueError(f"{name} needs {needs}; got {len(self.classes_)} labels.")
-        agent = agent_class(*spaces, settings_of(name, settings), generator(self.random_state), public)
+        agent = agent_class(*spaces, settings_of(name, settings), generator_of(self.random_state), public)
         agent.name = name
         return agent
 
@@ -222,7 +227,7 @@ class AgentClassifier(LabelClassifier):
         scale_by: ``"public"`` scales features by the public rows (Theorem 8 of the LPCT paper), and by the range if
             there are none; ``"range"`` always by the range.
         aggregate: whether to draw the sum of the reports at once where its law is exact.
-        random_state: seed or numpy generator of the agent.
+        random_state: None: fresh keys from the operating system; a seed or a generator of numpy's: for simulations.
     """
 
     def __init__(
@@ -313,10 +318,15 @@ def refuse_infinite(x: Array, name: str) -> Array:
     return x
 
 
-def generator(random_state: Randomness) -> np.random.Generator:
-    """Return a generator for scikit-learn's ways to name one."""
-    if isinstance(random_state, np.random.Generator):
+def generator_of(random_state: Randomness) -> np.random.Generator | None:
+    """Return a generator for scikit-learn's ways to name one; None: the agent takes fresh keys.
+
+    Raises:
+        ValueError: no way to name one.
+    """
+    if random_state is None or isinstance(random_state, np.random.Generator):
         return random_state
-    if random_state is None:
-        return np.random.default_rng()
-    return np.random.default_rng(check_random_state(random_state).randint(2**31))
+    if isinstance(random_state, Integral):
+        return generator(int(random_state))
+    words = check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)
+    return np.random.default_rng(words)

@@ -1,6 +1,7 @@
 """Playing: the ten-line loop, blocks of users while the policy is frozen, and users by counts."""
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +10,13 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.agent import Agent, AnyAgent
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
+from privbandit_agents.registry import spaces_of
 from privbandit_agents.snapshots import Snapshots
 from privbandit_envs import BanditEnv
-from privbandit_envs.validate import count
+from privbandit_envs.mixing import mixing_wrappers, unseen_rewards
+from privbandit_envs.validate import count, reported
 from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
 
 BLOCK_BYTES = 2**22
@@ -80,9 +83,13 @@ def play(
         by_counts: False serves every user alone, whatever the world.
 
     Raises:
-        ValueError: a horizon beyond the environment's, or checkpoints beyond the horizon.
+        ValueError: a horizon beyond the environment's, or none at all; checkpoints beyond the horizon; an environment
+            that is no bandit, or has other contexts than the agent was made for; a wrapper that may carry something
+            from one user to another, in front of a private agent.
+        TypeError: something that is no environment, or no agent.
     """
-    horizon = count(horizon=getattr(env.unwrapped, "horizon", 0)) if horizon is None else count(horizon=horizon)
+    check_match(env, agent)
+    horizon = horizon_of(env) if horizon is None else count(horizon=horizon)
     curve = RegretCurve(even_checkpoints(horizon) if checkpoints is None else checkpoints, on_checkpoint)
     if curve.checkpoints[-1] > horizon:
         raise ValueError(f"checkpoints must not exceed the horizon {horizon}; got {curve.checkpoints[-1]}.")
@@ -102,6 +109,35 @@ def play(
     return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation, *errors)
 
 
+def check_match(env: AnyEnv, agent: AnyAgent) -> None:
+    """Raise if these are no environment and no agent, or not made for each other."""
+    shape = spaces_of(env)[0].shape
+    if not isinstance(agent, Agent):
+        raise TypeError(f"agent must be an Agent, as make returns it; got {agent!r:.60}.")
+    if shape != agent.observation_space.shape:
+        made_for = f"{agent.name} was made for contexts of shape {agent.observation_space.shape}"
+        raise ValueError(f"{made_for}; those of the environment have shape {shape}.")
+    if agent.guarantee.notion != "none" and (mixing := mixing_wrappers(env)):
+        means = "may carry something from one user to another, which the guarantee does not cover"
+        way_out = "leave it out, or declare per_user = True on a wrapper that looks at one user at a time"
+        raise ValueError(f"{', '.join(mixing)} {means}: {agent.name} does not play it; {way_out}.")
+    if not isinstance(agent, LearningAgent) and (unseen := unseen_rewards(env)):
+        text = f"{', '.join(unseen)} changes rewards that {agent.name} never sees: it learns from info['feedback']."
+        warnings.warn(text, UnseenReward, stacklevel=3)
+
+
+class UnseenReward(UserWarning):
+    """A wrapper changes rewards, and the agent learns from the feedback in ``info``."""
+
+
+def horizon_of(env: AnyEnv) -> int:
+    """Return the horizon of an environment that has one."""
+    horizon = getattr(env.unwrapped, "horizon", None)
+    if horizon is None:
+        raise ValueError("the environment has no horizon of its own; say how many users come, as in horizon=1000.")
+    return count(horizon=horizon)
+
+
 def play_steps(env: gym.Env[Any, Any], agent: AnyAgent, horizon: int, curve: RegretCurve, seed: int | None) -> None:
     """Serve one user at a time, through any wrappers."""
     env = RecordRegret(env, curve)
@@ -109,6 +145,8 @@ def play_steps(env: gym.Env[Any, Any], agent: AnyAgent, horizon: int, curve: Reg
     for _ in range(horizon):
         action = agent.select_action(context)
         following, _, terminated, truncated, info = env.step(action)
+        if "feedback" not in info:
+            reported(info, env.unwrapped, "feedback", "regret")
         agent.update(context, action, info["feedback"])
         context = env.reset()[0] if terminated or truncated else following
 

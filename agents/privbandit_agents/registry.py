@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from privbandit_agents.base.agent import AnyAgent, PublicData, Space
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_agents.zoo import AGENTS, Entry
 from privbandit_envs.validate import did_you_mean, one_of
+from privbandit_envs.validate import seed as checked_seed
 
 SEED_STREAM, AGENT_STREAM = 2**20, 7_777_777
 """Keep an agent's generator, and what is spawned from it, apart from those of a world with the same seed."""
@@ -52,32 +54,37 @@ def make(name: str, env: AnyEnv, *, seed: int | None = None, **config: Any) -> A
     Args:
         name: one of ``AGENTS``, or ``"module:name"`` for an agent that a module of yours registers.
         env: a Gymnasium environment (single or vector); only its spaces and its public data are read.
-        seed: of the agent's own randomness; ``seed=3`` is the agent of a trial with seed 3.
+        seed: of the agent's own randomness, for simulations; ``seed=3`` is the agent of a trial with seed 3. None:
+            fresh keys from the operating system, as agents that meet real users need. With a seed that somebody
+            knows or guesses the noise is no noise; one seed at two budgets reveals exact sums of the same users.
         **config: settings of the agent's Config; a ``horizon`` among them is by default the environment's.
 
     Raises:
         ValueError: unknown name, a value out of range, or an environment the agent cannot play.
-        TypeError: a setting the agent does not have.
+        TypeError: a setting the agent does not have, or something that is no environment.
     """
-    agent_class = find(name).load()
     spaces = spaces_of(env)
-    if "horizon" in field_names(agent_class.Config):
-        config.setdefault("horizon", getattr(env.unwrapped, "horizon", None))
-    settings = settings_of(name, config)
+    agent_class = find(name).load()
     if needs := agent_class.plays(*spaces):
         raise ValueError(f"{name} plays {needs}; got contexts of shape {spaces[0].shape} and {spaces[1]} actions.")
+    users = getattr(env.unwrapped, "horizon", None)
+    if users is not None and "horizon" in field_names(agent_class.Config):
+        config.setdefault("horizon", users)
+    settings = settings_of(name, config)
     public = (public_data(env),) if agent_class.uses_public_data else ()
     if public == (None,):
         raise ValueError(f"{name} learns from public data; the environment has public_data = None.")
-    agent = agent_class(*spaces, settings, generator(seed), *public)
+    agent = agent_class(*spaces, settings, None if seed is None else generator(seed), *public)
     agent.name = name
     return agent
 
 
-def generator(seed: int | None) -> Generator:
-    """Return an agent's generator, independent of that of a world with the same seed."""
-    own = SeedSequence(seed, spawn_key=(SEED_STREAM,)).generate_state(1, np.uint64)[0]
-    return default_rng(SeedSequence(int(own), spawn_key=(AGENT_STREAM,)))
+def generator(seed: int) -> Generator:
+    """Return an agent's generator, independent of that of a world with the same seed; long seeds count whole."""
+    whole = checked_seed(seed=seed) or 0
+    words = max(1, math.ceil(whole.bit_length() / 64))
+    own = SeedSequence(whole, spawn_key=(SEED_STREAM,)).generate_state(words, np.uint64)
+    return default_rng(SeedSequence(own.tolist(), spawn_key=(AGENT_STREAM,)))
 
 
 def settings_of(name: str, config: Mapping[str, Any]) -> Any:
@@ -103,8 +110,15 @@ def can_play(name: str, env: AnyEnv) -> bool:
 
 
 def spaces_of(env: AnyEnv) -> tuple[Space, Space]:
+    """Return the spaces of one user's context and action.
+
+    Raises:
+        TypeError: no Gymnasium environment.
+    """
     if isinstance(env, gym.vector.VectorEnv):
         return env.single_observation_space, env.single_action_space
+    if not isinstance(env, gym.Env):
+        raise TypeError(f"env must be a Gymnasium environment, as gym.make returns it; got {env!r:.60}.")
     return env.observation_space, env.action_space
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent
@@ -18,29 +19,60 @@ def plays(agent: AnyAgent) -> str:
 def save(agent: AnyAgent, path: str | Path) -> None:
     """Write an agent between two rounds to one ``.npz`` file, without pickle, whole or not at all.
 
-    The file of a private agent is as secret as its users' records: it holds the state of the noise generators, and of a
-    jointly private agent the curator's exact sums. It is made readable by its owner alone.
+    The file of a private agent is made readable by its owner alone. That of a jointly private agent is as secret as its
+    users' records: it holds the curator's exact sums and the state of its noise generators. That of a locally private
+    agent holds what the server knows; the devices' generator is not in it.
     """
     arrays, values = agent.state()
     header = {"agent": agent.name, "config": dataclasses.asdict(agent.config), "plays": plays(agent)}
     state.write(path, arrays, {"header": header, "state": values}, secret=agent.guarantee.notion != "none")
 
 
-def load(path: str | Path, env: AnyEnv) -> AnyAgent:
-    """Return the agent that ``save`` wrote; it goes on as if it had never stopped, bit for bit.
+def parts_of(path: str | Path) -> tuple[state.Arrays, dict[str, Any]]:
+    """Return arrays and values of a file that ``save`` wrote.
+
+    Raises:
+        ValueError: it did not write this, or the checksum of a part is not that of the part.
+    """
+    try:
+        arrays, values = state.read(path)
+        known = {"header", "state"} <= set(values)
+    except OSError:
+        raise
+    except Exception as error:  # whatever damage does to a file
+        raise ValueError(f"{path} is damaged, or is no saved agent: {error}.") from error
+    if not known:
+        raise ValueError(f"{path} is no saved agent.")
+    return arrays, values
+
+
+def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
+    """Return the agent that ``save`` wrote; a private one draws all noise to come from fresh keys.
+
+    So two continuations of one file share no noise. What was released before stays as it is. Each continuation costs
+    its own budget: a user of both pays twice.
 
     Args:
         path: the file.
         env: an environment with the same spaces (and public data).
+        fork: False goes on with the very same noise, bit for bit as if the agent had never stopped: for tests and
+            simulations. The difference of two such continuations is free of noise. Devices of a local agent have a
+            fresh key all the same; ``restore_devices`` gives simulated ones what ``devices_state`` returned.
 
     Raises:
-        ValueError: other spaces, or a state of another version of the agent.
+        ValueError: other spaces, a state of another version of the agent, or a damaged file.
+        OSError: the file cannot be read.
     """
-    arrays, values = state.read(path)
+    arrays, values = parts_of(path)
     header = values["header"]
     agent = make(header["agent"], env, **header["config"])
     if plays(agent) != header["plays"]:
         raise ValueError(f"{path} was saved for {header['plays']}; the environment has {plays(agent)}.")
-    agent.restore(arrays, values["state"])
-    agent.restored()
+    try:
+        agent.restore(arrays, values["state"])
+        agent.restored()
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} was saved by another version of {agent.name}: {error}.") from error
+    if fork and agent.guarantee.notion != "none":
+        agent.rekey()
     return agent

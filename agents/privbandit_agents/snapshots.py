@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from privbandit_agents.base import state
-from privbandit_agents.base.agent import AnyAgent, Array
+from privbandit_agents.base.agent import AnyAgent, Array, LocalAgent
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_envs import BanditEnv, BanditVectorEnv
 from privbandit_envs.wrappers import RegretCurve
@@ -24,8 +24,9 @@ class Kept(Protocol):
 class Snapshots:
     """Keeps the agent, the place in the stream of users and the regret so far in one ``.npz`` file, without pickle.
 
-    A run that goes on from a snapshot gives what it would have given, bit for bit. The file is as secret as the users'
-    records (see ``privbandit_agents.save``) and readable by its owner alone.
+    A run that goes on from a snapshot gives what it would have given, bit for bit. So the file holds the whole
+    simulation: beside the agent, as ``privbandit_agents.save`` writes it, the users to come and the generator of the
+    simulated devices. It is as secret as the users' records, and readable by its owner alone.
 
     Args:
         path: of the file.
@@ -55,6 +56,8 @@ class Snapshots:
         try:
             agent.restore(arrays, values["agent"])
             agent.restored()
+            if isinstance(agent, LocalAgent):
+                agent.restore_devices(values["devices"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             self.remove()
             raise RuntimeError(f"snapshot {self.path} does not fit ({error}), so it was removed; run again.") from error
@@ -72,8 +75,9 @@ class Snapshots:
         arrays, values = agent.state()
         seconds = self.seconds_before + time.perf_counter() - self._started
         run = {"label": self.label, "agent": values, "env": env.bookmark(), "curve": curve.state(), "seconds": seconds}
+        devices = agent.devices_state() if isinstance(agent, LocalAgent) else None
         beside = None if self.beside is None else self.beside.state()
-        state.write(self.path, arrays, {**run, "beside": beside}, secret=True)
+        state.write(self.path, arrays, {**run, "devices": devices, "beside": beside}, secret=True)
         self._last = time.perf_counter()
         self.every = max(self.every, SHARE * (self._last - now))
 

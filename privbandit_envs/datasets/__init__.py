@@ -8,7 +8,7 @@ from pathlib import Path
 
 from privbandit_envs.datasets import bundled, csv, openml, tables
 from privbandit_envs.datasets.dataset import Dataset
-from privbandit_envs.validate import did_you_mean
+from privbandit_envs.validate import did_you_mean, shown
 
 __all__ = ["Dataset", "load"]
 
@@ -38,7 +38,7 @@ def load(source: str, label: str | None = None) -> Dataset:
     """
     own = source in NAMES or source.endswith(".npz")
     if own and label is not None:
-        raise ValueError(f"label is for CSV files and OpenML; {source} has its own, got {label!r}.")
+        raise ValueError(f"label is for CSV files and OpenML; {source} has its own, got {shown(label)}.")
     if source in bundled.NAMES:
         return bundled.read(source)
     if source in tables.NAMES:
@@ -51,6 +51,6 @@ def load(source: str, label: str | None = None) -> Dataset:
     if path.suffix != ".csv" and not path.is_file():
         raise ValueError(
             f"source must be one of {', '.join(NAMES)}, {OPENML}<id or name>, or the path of a CSV file; "
-            f"got {source!r}{did_you_mean(source, NAMES)}."
+            f"got {shown(source)}{did_you_mean(source, NAMES)}."
         )
     return csv.read(path, label)

@@ -1,6 +1,5 @@
 """CSV files with a header, columns of numbers, and a column of labels."""
 
-import csv
 import math
 from functools import lru_cache
 from pathlib import Path
@@ -8,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from privbandit_envs.datasets.dataset import Dataset, encode
-from privbandit_envs.validate import did_you_mean
+from privbandit_envs.datasets.lines import check_width, csv_rows, text_lines
+from privbandit_envs.validate import as_number, did_you_mean, is_number, listed, shown
 
 
 def read(path: Path, label: str | None = None) -> Dataset:
@@ -32,48 +32,47 @@ def read(path: Path, label: str | None = None) -> Dataset:
 
 @lru_cache
 def _read(path: Path, label: str | None, version: tuple[int, int]) -> Dataset:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        lines = csv.reader(file)
-        header = [name.strip() for name in next(lines, [])]
+    where = str(path)
+    with path.open("rb") as file:
+        rows = csv_rows(text_lines(file, where), where)
+        _, cells = next(rows, (1, [""]))
+        header = [name.strip() for name in cells]
         position = label_position(path, header, label)
         names = [*header[:position], *header[position + 1 :]]
         features, labels = [], []
-        for cells in filter(None, lines):
-            if len(cells) != len(header):
-                raise ValueError(f"{path}, line {lines.line_num}: {len(header)} columns expected; got {len(cells)}.")
+        for line, cells in rows:
+            check_width(cells, len(header), where, line)
             labels.append(cells.pop(position).strip())
-            features.append(numbers(cells, f"{path}, line {lines.line_num}", names))
+            features.append(numbers(cells, f"{where}, line {line}", names))
     y, label_names = encode(labels)
-    return Dataset(np.array(features, dtype=float).reshape(len(y), len(names)), y, label_names, tuple(names))
+    if len(label_names) < 2:
+        raise ValueError(f"{where} needs at least two different labels; got {shown(list(label_names))}.")
+    return Dataset(np.array(features, dtype=float), y, label_names, tuple(names))
 
 
 def label_position(path: Path, header: list[str], label: str | None) -> int:
     """Check the header and return the place of the label column."""
     if len(header) < 2 or any(map(is_number, header)):
-        raise ValueError(f"{path}: the first line must name at least two columns; got {','.join(header)!r}.")
+        raise ValueError(f"{path}: the first line must name at least two columns; got {shown(','.join(header))}.")
     if label is None:
         return len(header) - 1
-    if label not in header:
-        raise ValueError(f"{path} has no column {label!r}{did_you_mean(label, header)}; it has {', '.join(header)}.")
+    if header.count(label) != 1:
+        often = "more than one column" if label in header else "no column"
+        near = did_you_mean(label, (name for name in header if name != label))
+        raise ValueError(f"{path} has {often} {shown(label)}{near}; it has {listed(header)}.")
     return header.index(label)
 
 
 def numbers(cells: list[str], where: str, names: list[str]) -> list[float]:
     """Return a row's features; raise ValueError for a cell that is no finite number."""
+    plain = "".join(cells)
     try:
-        row = [float(cell) for cell in cells]
+        row = list(map(float if plain.isascii() and "_" not in plain else as_number, cells))
         if math.isfinite(sum(row)):
             return row
     except ValueError:
         pass
     for name, cell in zip(names, cells, strict=True):
         if not is_number(cell):
-            raise ValueError(f"{where}, column {name!r}: a finite number expected; got {cell!r}.")
+            raise ValueError(f"{where}, column {shown(name)}: a finite number expected; got {shown(cell)}.")
     return row
-
-
-def is_number(cell: str) -> bool:
-    try:
-        return math.isfinite(float(cell))
-    except ValueError:
-        return False

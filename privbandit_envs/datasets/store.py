@@ -2,6 +2,8 @@
 
 import json
 import os
+import struct
+import zlib
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -12,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_envs.files import atomic
+from privbandit_envs.validate import cut
 
 FOLDER = "PRIVBANDIT_DATA"
 """Environment variable that names the folder of prepared data."""
 FORMAT = 1
-MALFORMED = (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile)
+WRONG = (ValueError, KeyError, TypeError, AttributeError, EOFError, OverflowError, MemoryError)
+MALFORMED = (*WRONG, BadZipFile, RuntimeError, zlib.error, struct.error)
 T = TypeVar("T")
 Facts = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
@@ -57,7 +61,7 @@ def load(path: Path, build: Build[T], what: str, command: str) -> T:
     try:
         data: T = _load(path.resolve(), build, (stat.st_mtime_ns, stat.st_size))
     except MALFORMED as error:
-        reason = " ".join(str(error).split()).rstrip(".")
+        reason = cut(str(error)).rstrip(".")
         raise ValueError(f"{path} is no prepared {what} ({reason}); make one with {command}.") from error
     return data
 

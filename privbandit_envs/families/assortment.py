@@ -16,7 +16,7 @@ from privbandit_envs.families.hotel_users import SYNTHETIC, HotelUsers, load
 from privbandit_envs.families.mnl import NO_PURCHASE, attraction, best_assortment, offer, purchase, revenue_of
 from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served
 from privbandit_envs.spaces import Assortments
-from privbandit_envs.validate import count, numbers, one_of
+from privbandit_envs.validate import count, numbers, one_of, shown
 
 
 class AssortmentProblem(Problem):
@@ -204,12 +204,12 @@ class AssortmentRounds(Rounds):
         if not (isinstance(action, np.ndarray) and action.dtype == np.int8):
             vector = np.asarray(action)
             if vector.dtype.kind not in "biuf" or not ((vector == 0) | (vector == 1)).all() or vector.ndim != 1:
-                raise ValueError(f"action must be a 0/1 vector of length {self.space.n_items}; got {action!r}.")
+                raise ValueError(f"action must be a 0/1 vector of length {self.space.n_items}; got {shown(action)}.")
             action = vector.astype(np.int8)
         items: NDArray[np.intp] = action.nonzero()[0]
         n = len(items)
         if action.shape != (self.space.n_items,) or action.tobytes().count(1) != n:
-            raise ValueError(f"action must be a 0/1 vector of length {self.space.n_items}; got {action!r}.")
+            raise ValueError(f"action must be a 0/1 vector of length {self.space.n_items}; got {shown(action)}.")
         if n > self.space.capacity:
             raise ValueError(f"an assortment has at most {self.space.capacity} items; got {n}.")
         return items
@@ -224,7 +224,9 @@ def fixed_revenues(revenues: ArrayLike, n_items: int, dtype: Precision, prices: 
         return named[one_of(named, revenues=revenues)]
     fixed = numbers(n_items, revenues=revenues)
     if (fixed < 0).any() or not fixed.any():
-        raise ValueError(f"revenues must be 'ones', 'random' or {n_items} numbers >= 0, not all 0; got {revenues!r}.")
+        raise ValueError(
+            f"revenues must be 'ones', 'random' or {n_items} numbers >= 0, not all 0; got {shown(revenues)}."
+        )
     return fixed.astype(dtype)
 
 
@@ -232,4 +234,4 @@ def refuse(source: str, **given: tuple[object, object]) -> None:
     """Raise ValueError if an argument that the source decides has another value than its default."""
     for name, (value, default) in given.items():
         if not (type(value) is type(default) and value == default):
-            raise ValueError(f"{name} cannot be combined with source {source!r}; leave it out, got {value!r}.")
+            raise ValueError(f"{name} cannot be combined with source {source!r}; leave it out, got {shown(value)}.")

@@ -9,7 +9,7 @@ from privbandit_envs.datasets.hotels import data as hotels
 from privbandit_envs.datasets.hotels.data import JOINS, SAMPLE, HotelData
 from privbandit_envs.families.gaussians import Precision
 from privbandit_envs.problem import Array
-from privbandit_envs.validate import did_you_mean, one_of
+from privbandit_envs.validate import did_you_mean, one_of, shown
 
 SYNTHETIC = "synthetic"
 
@@ -56,6 +56,6 @@ def load(source: str) -> HotelData:
     if not isinstance(source, str) or not Path(source).expanduser().is_file():
         raise ValueError(
             f"source must be {SYNTHETIC!r}, {SAMPLE!r} or the path of a file made by privbandit data expedia; "
-            f"got {source!r}{did_you_mean(source, (SYNTHETIC, SAMPLE))}."
+            f"got {shown(source)}{did_you_mean(source, (SYNTHETIC, SAMPLE))}."
         )
     return hotels.load(Path(source).expanduser())

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from privbandit_envs.families.gaussians import INSIDE, directions
 from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
-from privbandit_envs.validate import count, fraction, numbers, one_of, positive
+from privbandit_envs.validate import count, fraction, numbers, one_of, positive, shown
 
 DESIGNS = ("sphere", "case1", "case2", "ill", "mixed")
 MOST_CONTEXTS = 4096
@@ -118,7 +118,7 @@ class LinearProblem(ArmProblem):
         if given is not None:
             theta = numbers(dim, theta=given)
             if np.linalg.norm(theta) > 1 + 1e-9:
-                raise ValueError(f"theta must have norm at most 1; got {given!r}.")
+                raise ValueError(f"theta must have norm at most 1; got {shown(given)}.")
             return theta
         direction = rng.standard_normal(dim)
         if self.design != "sphere":
@@ -130,7 +130,7 @@ class LinearProblem(ArmProblem):
     def _supported(self, support: int | str, rng: Generator) -> Support:
         if support != "all":
             if isinstance(support, str):
-                raise ValueError(f"support must be a number of contexts or 'all'; got {support!r}.")
+                raise ValueError(f"support must be a number of contexts or 'all'; got {shown(support)}.")
             contexts = self._features(count(support=support), rng)
             return Support(contexts, np.full(len(contexts), 1 / len(contexts)))
         atoms, chances = self._atoms()

@@ -1,6 +1,8 @@
 import math
+import pickle
 import tracemalloc
 import warnings
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from privbandit_agents import classifiers
 from privbandit_agents.base.labels import LabelAgent
 from privbandit_agents.classifiers import ROWS_A_BLOCK, AgentClassifier, LPCTClassifier
+from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.registry import field_names, find
 from privbandit_agents.zoo import AGENTS
 from sklearn.base import clone
@@ -81,6 +84,52 @@ def test_fitting_twice_spends_the_same_and_gives_the_same() -> None:
     assert (
         np.array_equal(model.agent_.learner.total, total) and model.guarantee_.epsilon == 0.7 and model.epsilon == 0.7
     )
+
+
+def total(random_state: Any) -> Any:
+    return LPCTClassifier(1.0, depth=3, random_state=random_state).fit(*draw(40, 7), *PUBLIC).agent_.learner.total
+
+
+def test_random_states_count_whole() -> None:
+    """Integers that agree in their lowest 31 bits are different ones; so are generators of 128 bits."""
+    whole = [3, 3 + 2**31, 3 + 2**64, np.random.RandomState(3), np.random.default_rng(3)]
+    totals = [total(random_state) for random_state in whole]
+    assert all(not np.array_equal(one, other) for place, one in enumerate(totals) for other in totals[:place])
+    again = [
+        total(random_state) for random_state in (3, np.int64(3), np.random.RandomState(3), np.random.default_rng(3))
+    ]
+    assert all(map(np.array_equal, again, [totals[0], *totals[:1], *totals[3:]]))
+    for wrong in (-1, "x"):
+        with pytest.raises(ValueError, match=r"(seed must be an integer >= 0; got -1|cannot be used to seed)"):
+            total(wrong)
+
+
+def test_without_a_random_state_every_fit_and_every_clone_has_noise_of_its_own() -> None:
+    model = LPCTClassifier(1.0, depth=3)
+    assert model.get_params()["random_state"] is None
+    fits = [one.fit(*draw(40, 7), *PUBLIC).agent_.learner.total for one in (model, model, clone(model))]
+    assert not any(np.array_equal(one, other) for one, other in combinations(fits, 2))
+
+
+@pytest.mark.parametrize("random_state", [None, 3])
+def test_what_is_kept_of_a_fit_cannot_draw_its_noise_again(random_state: int | None, monkeypatch: Any) -> None:
+    used: list[Any] = []
+    learn = LocalLabelAgent.learn_labels
+
+    def watched(agent: Any, *rows: Any) -> None:
+        used.extend(key_of(generator) for generator in (agent.rng, agent.rng_exploration))
+        assert all(key in pickle.dumps(agent) for key in used), "keys look different in a pickle"
+        learn(agent, *rows)
+
+    monkeypatch.setattr(LocalLabelAgent, "learn_labels", watched)
+    model = LPCTClassifier(1.0, depth=3, random_state=random_state).fit(*draw(40, 7), *PUBLIC)
+    kept = pickle.dumps(model)
+    assert len(used) == 2 and not any(key in kept for key in used)
+
+
+def key_of(generator: np.random.Generator) -> bytes:
+    """Return what tells a generator's stream from all others, as it is in a pickle."""
+    return int(generator.bit_generator.state["state"]["inc"]).to_bytes(16, "little")
 
 
 def test_exact_sums_have_the_law_of_the_reports() -> None:

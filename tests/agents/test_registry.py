@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from privbandit_agents import AGENTS, load, make, play, register_agent, save
 from privbandit_agents.base.state import read, restore_into, state_of, write
+from privbandit_agents.registry import can_play, generator
 
 LINEAR = "privbandit/Linear-v0"
 
@@ -18,7 +19,7 @@ BAD: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("linucb", {"ridge": 0}, ValueError, "ridge must be > 0; got 0."),
     ("epsilon-greedy", {"exploration": 1.2}, ValueError, "exploration must lie in [0, 1]; got 1.2."),
     ("sa-lasso", {"growth": 1}, ValueError, "growth must be > 1; got 1."),
-    ("ucb-mnl", {}, ValueError, "ucb-mnl plays assortments; got"),
+    ("ucb-mnl", {}, ValueError, "ucb-mnl plays assortments of items with features and a revenue; got"),
     ("tree-all", {}, ValueError, "tree-all plays classification"),
 ]
 
@@ -78,6 +79,43 @@ def test_a_saved_agent_fits_the_environment_it_was_saved_for(tmp_path: Path) -> 
         restore_into(Outer(), {}, {"extra": 1})
 
 
+def test_something_that_is_no_environment_gets_one_sentence(tmp_path: Path) -> None:
+    save(make("linucb", gym.make(LINEAR)), tmp_path / "a.npz")
+    wrong: Any = LINEAR
+    for call in (
+        lambda: make("linucb", wrong),
+        lambda: load(tmp_path / "a.npz", wrong),
+        lambda: can_play("ppo", wrong),
+    ):
+        with pytest.raises(
+            TypeError, match=r"^env must be a Gymnasium environment, as gym.make returns it; got 'privb"
+        ):
+            call()
+
+
+def test_the_horizon_is_the_agents_own_where_the_environment_has_none() -> None:
+    class Endless(gym.Env[Any, Any]):
+        observation_space, action_space = gym.make(LINEAR).observation_space, gym.make(LINEAR).action_space
+
+    for name in ("lplr", "jdp-linucb"):
+        assert make(name, Endless()).frozen_rounds() >= 1
+    with pytest.raises(ValueError, match="lplr plays arms with features"):
+        make("lplr", gym.make("CartPole-v1"))
+
+
+def test_a_seed_counts_whole() -> None:
+    """Seeds that agree in their lowest 31, 32, 64 or 128 bits are different seeds."""
+    seeds = [5, 5 + 2**31, 5 + 2**32, 5 + 2**64, 5 + 2**128, 5 + 2**64 + 2**128]
+    assert len({generator(seed).random() for seed in seeds}) == len(seeds)
+    assert generator(5).random() == generator(5).random() == make("uniform", gym.make(LINEAR), seed=5).rng.random()
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "x", True])
+def test_a_seed_that_is_none_gets_one_sentence(seed: Any) -> None:
+    with pytest.raises(ValueError, match=r"^seed must be an integer >= 0; got"):
+        make("uniform", gym.make(LINEAR), seed=seed)
+
+
 def test_an_agents_noise_is_no_stream_of_a_world_with_the_same_seed() -> None:
     """Neither the agent's generator nor its first children draw what the world's three generators draw."""
     for seed in range(5):
@@ -86,7 +124,7 @@ def test_an_agents_noise_is_no_stream_of_a_world_with_the_same_seed() -> None:
         agent = make("jdp-linucb", env, seed=seed)
         world = [np.random.default_rng(child).standard_normal(3) for child in np.random.SeedSequence(seed).spawn(3)]
         noise = [agent.rng, *agent.rng.spawn(3), agent.counter.rng]  # type: ignore[attr-defined]
-        drawn = [generator.standard_normal(3) for generator in noise]
+        drawn = [one.standard_normal(3) for one in noise]
         assert not any(np.allclose(one, other) for one in world for other in drawn)
 
 

@@ -11,6 +11,7 @@ from privbandit_agents import snapshots
 from privbandit_agents.base import state
 from privbandit_agents.experiments import Trial, run_trial
 from privbandit_agents.experiments.names import unfinished
+from privbandit_agents.testing.runs import same_state
 
 from privbandit_envs.wrappers import RegretCurve
 
@@ -92,11 +93,13 @@ def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
 
 
 def test_no_flipped_bit_stops_a_trial(tmp_path: Path) -> None:
-    trial = TRIALS[1]
+    trial = TRIALS[3]  # its snapshot has a part for the server and one for the devices
     interrupted(trial, tmp_path, 50)
     path = unfinished(tmp_path, trial.name, "npz")
     raw = path.read_bytes()
     env = trial.make_env()
+    whole = trial.make_agent(env)
+    snapshots.Snapshots(path, trial.snapshot_label).resume(env, whole, RegretCurve(np.arange(1, 201) * 5))
     for position in range(0, len(raw), 37):
         damaged = bytearray(raw)
         damaged[position] ^= 1 << (position % 8)
@@ -105,6 +108,14 @@ def test_no_flipped_bit_stops_a_trial(tmp_path: Path) -> None:
         curve = RegretCurve(np.arange(1, 201) * 5)
         resumed = kept.resume(env, agent, curve)  # harmless where the bit is in a part that is not read
         assert (resumed is None) == (curve.users == 0)
+        assert resumed is None or same_state(agent, whole), "damage went unnoticed"
+
+
+def test_a_snapshot_keeps_the_simulated_devices_apart_from_the_server(tmp_path: Path) -> None:
+    trial = TRIALS[3]
+    interrupted(trial, tmp_path, 50)
+    _, values = state.read(unfinished(tmp_path, trial.name, "npz"))
+    assert values["devices"]["rng"]["bit_generator"] == "PCG64" and "rng" not in values["agent"]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "foreign", "other code"])

@@ -93,3 +93,10 @@ def test_wrappers_refuse_what_they_cannot_wrap_and_rebuild_from_their_spec() -> 
     assert wrapped.spec is not None
     rebuilt = gym.make(wrapped.spec)
     assert rebuilt.observation_space == wrapped.observation_space
+
+
+def test_an_environment_that_is_no_bandit_is_one_sentence() -> None:
+    env = RecordRegret(gym.make("CartPole-v1"), [5])
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"CartPole-v1.* is not a bandit: the info of a step has no 'feedback' and no"):
+        env.step(env.action_space.sample())

@@ -3,18 +3,18 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
-from numpy.random import Generator
+from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
+from privbandit_agents.base.records import Records, contexts_of, records_of
 from privbandit_agents.base.settings import Settings
-from privbandit_agents.base.state import Arrays, restore_into, state_of
+from privbandit_agents.base.state import Arrays, rekey, restore_into, state_of
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_envs.spaces import Assortments
 
@@ -94,7 +94,7 @@ class Agent(ABC, Generic[C]):
         observation_space: of one user.
         action_space: of one user.
         config: an instance of ``Config``.
-        rng: the agent's own randomness.
+        rng: the agent's own randomness, for simulations and tests; None: fresh keys from the operating system.
         public_data: features (n, d) and labels (n,), for agents with ``uses_public_data``.
     """
 
@@ -110,18 +110,20 @@ class Agent(ABC, Generic[C]):
         observation_space: Space,
         action_space: Space,
         config: C,
-        rng: Generator,
+        rng: Generator | None = None,
         public_data: PublicData | None = None,
     ) -> None:
         """Keep the arguments, which ``make`` has checked against ``plays``, and begin."""
         self.name = type(self).__name__
         self.observation_space, self.action_space = observation_space, action_space
-        self.config, self.rng = config, rng
+        self.config, self.rng = config, default_rng() if rng is None else rng
         if self.uses_public_data:
             if public_data is None:
                 raise ValueError(f"{self.name} needs an environment with public_data; got None.")
             self.public_data = public_data
         self.begin()
+        if rng is None and self.guarantee.notion != "none":
+            self.rekey()  # now no generator tells of another one that it was spawned from, or with
 
     def begin(self) -> None:
         """Prepare for the first user; everything the constructor got is an attribute by now."""
@@ -179,12 +181,17 @@ class Agent(ABC, Generic[C]):
     def restored(self) -> None:
         """Rebuild what is derived from the state; called after a load."""
 
-    def one_by_one(self, context: Array, action: Action, feedback: Feedback) -> Iterator[tuple[Array, Any, Any]]:
-        """Yield (context, action, feedback) of each user of an update, whether it is for one or for many."""
-        if np.ndim(context) == len(self.context_shape):
-            yield context, action, feedback
-        else:
-            yield from zip(context, np.asarray(action), np.asarray(feedback), strict=True)
+    def rekey(self) -> None:
+        """Take fresh keys from the operating system for all randomness to come; what was released stays as it is."""
+        rekey(self)
+
+    def contexts_of(self, context: object) -> Array:
+        """Return contexts as numbers, NaN where there is none, as ``base.records`` does."""
+        return contexts_of(context, self.context_shape)
+
+    def records_of(self, context: object, action: object, feedback: object) -> Records:
+        """Return records as arrays, one row a user, NaN where there is no number, as ``base.records`` does."""
+        return records_of(context, action, feedback, self.context_shape, self.action_space)
 
     @property
     def context_shape(self) -> tuple[int, ...]:
@@ -202,18 +209,40 @@ AnyAgent: TypeAlias = Agent[Any]
 class LocalAgent(Agent[C], Generic[C, Report]):
     """An agent whose server never sees raw data: a user's device randomizes its record, the server absorbs the report.
 
-    ``ledger`` holds the declared budget; every report is entered in it, under its user.
+    ``ledger`` holds the declared budget; every report is entered in it, under its user. ``update`` hands ``randomize``
+    the records as ``records_of`` makes them: any record reports, whatever is in it.
+
+    ``rng`` belongs to the users' devices: reports are drawn from it, and nothing else is. The server draws from
+    generators that ``begin`` spawns from it (``self.rng_choices = self.rng.spawn(1)[0]``). So ``state()``, what the
+    server knows, holds nothing with which a report could be undone, and a loaded agent has devices with a fresh key.
+    A simulation that goes on bit for bit keeps ``devices_state()`` beside the server's state.
     """
 
     ledger: Ledger
+    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng"}
+
+    def devices_state(self) -> dict[str, Any]:
+        """Return the state of the devices' generator, JSON values: for simulations, never for a server."""
+        return {"rng": self.rng.bit_generator.state}
+
+    def restore_devices(self, values: dict[str, Any]) -> None:
+        """Let simulated devices go on with what ``devices_state`` returned."""
+        self.rng.bit_generator.state = values["rng"]
+
+    def rekey(self) -> None:
+        super().rekey()
+        self.rng = default_rng()
 
     @final
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        self.absorb(self.randomize(context, action, feedback))
+        self.absorb(self.randomize(*self.records_of(context, action, feedback)))
 
     @abstractmethod
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Report:
-        """Return all that leaves the devices of one user or of n users; read public state only, change none of it."""
+        """Return all that leaves the devices of one user or of n users.
+
+        It draws from ``rng``, the devices' generator, reads public state only, and changes none of it.
+        """
 
     @abstractmethod
     def absorb(self, report: Report) -> None:
@@ -224,7 +253,10 @@ class LocalAgent(Agent[C], Generic[C, Report]):
         self.absorb_sum(self.randomize_sum(contexts, actions, feedback, counts), int(np.sum(counts)))
 
     def randomize_sum(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> Array:
-        """Return the sum of the users' reports, drawn at once: for simulation, by the law of ``randomize``."""
+        """Return the sum of the users' reports, drawn at once: for simulation, by the law of ``randomize``.
+
+        Users by counts exist in simulations only; so this draws from ``rng`` too, as ``select_counts`` may.
+        """
         raise TypeError(f"{self.name} has no law of summed reports.")
 
     def absorb_sum(self, total: Array, users: int) -> None:
@@ -235,9 +267,11 @@ class LocalAgent(Agent[C], Generic[C, Report]):
 class CentralAgent(Agent[C], Generic[C, Release]):
     """An agent with a trusted curator: raw data stay in ``curate``, actions read ``release`` and nothing else learned.
 
+    ``update`` hands ``curate`` the records as ``records_of`` makes them: one row a user, and any record counts.
+
     By the billboard lemma the agent is jointly private if the sequence of releases is private.
     ``ledger`` holds the declared budget; a release is entered before it is made. The object itself, and its saved
-    state, hold raw data: they belong to the curator.
+    state, hold raw data and the keys of noise to come: they belong to the curator.
     """
 
     ledger: Ledger
@@ -245,19 +279,13 @@ class CentralAgent(Agent[C], Generic[C, Release]):
 
     @final
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        new = self.curate(context, action, feedback)
+        new = self.curate(*self.records_of(context, action, feedback))
         if new is not None:
             self.release = new
 
     @abstractmethod
-    def curate(self, context: Array, action: Action, feedback: Feedback) -> Release | None:
-        """Take in raw records; return a release if one is due."""
-
-
-def uniforms_per_user(rng: Generator, context: Array, single_shape: tuple[int, ...], *shape: int) -> Array:
-    """Draw uniforms of the given shape for each user in ``context``; the same ones however users are grouped."""
-    leading = context.shape[: context.ndim - len(single_shape)]
-    return np.asarray(rng.random((*leading, *shape)))
+    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Release | None:
+        """Take in the raw records of n users; return a release if one is due."""
 
 
 def next_change(users: int, growth: float, least: int = 1) -> int:
@@ -285,7 +313,10 @@ def labels_of_contexts(observation_space: Space, action_space: Space) -> str:
 
 def assortments(observation_space: Space, action_space: Space) -> str:
     """Return "" for assortments with features and revenues of shape (N, d + 1)."""
-    return "" if isinstance(action_space, Assortments) else "assortments"
+    items = action_space.n_items if isinstance(action_space, Assortments) else 0
+    shape = (observation_space.shape or ()) if isinstance(observation_space, Box) else ()
+    fits = len(shape) == 2 and shape[0] == items and shape[1] > 1
+    return "" if fits else "assortments of items with features and a revenue"
 
 
 def n_arms(action_space: Space) -> int:

@@ -1,30 +1,14 @@
-"""What agents that play arms share: checking and stacking records, the played features, and the optimistic arm."""
+"""What agents that play arms share: the played features, what can be learned from them, and the optimistic arm."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from privbandit_agents.base.records import usable, warn_of_ignored
+
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
-
-
-def stacked_records(context: ArrayLike, action: ArrayLike, feedback: ArrayLike, dim: int) -> tuple[Any, Any, Floats]:
-    """Return the records of one user or of many as (n, K, d), (n,) and (n,), or raise before any is taken in.
-
-    A group that is refused half-way and sent again would count its first users twice.
-
-    Raises:
-        ValueError: they are not numbers, or not as many of each.
-    """
-    contexts = np.asarray(context)
-    contexts = contexts[None] if contexts.ndim == 2 else contexts
-    actions, rewards = np.atleast_1d(action), np.atleast_1d(np.asarray(feedback, dtype=np.float64))
-    shapes = contexts.shape, actions.shape, rewards.shape
-    numbers = all(array.dtype.kind in "biuf" for array in (contexts, actions))
-    if not numbers or contexts.ndim != 3 or shapes[0][2] != dim or not shapes[0][:1] == shapes[1] == shapes[2]:
-        raise ValueError(f"records must be n contexts of shape (K, {dim}), n actions, n rewards; got shapes {shapes}.")
-    return contexts, actions, rewards
 
 
 def played(contexts: ArrayLike, arms: ArrayLike, dtype: DTypeLike | None = np.float64) -> Array:
@@ -42,11 +26,20 @@ def played(contexts: ArrayLike, arms: ArrayLike, dtype: DTypeLike | None = np.fl
     return rows
 
 
+def learnable(features: Array, rewards: Array) -> tuple[Array, Array]:
+    """Return played features (n, d) and rewards (n,), both 0 where a record is not ``usable``; warn of it."""
+    if not (good := usable(features, rewards)).all():
+        warn_of_ignored()
+        features, rewards = np.where(good[:, None], features, 0), np.where(good, rewards, 0)
+    return features, rewards
+
+
 def best_arm(contexts: Array, scorer: Floats) -> Any:
     """Return argmax of x . theta + width |x|_(A^-1) over the arms, given an ``optimistic_scorer``."""
-    scored = contexts @ scorer
-    width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
-    return (scored[..., -1] + width).argmax(axis=-1)
+    with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+        scored = contexts @ scorer
+        width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
+        return (scored[..., -1] + width).argmax(axis=-1)
 
 
 def optimistic_scorer(a: Floats, theta: Floats, width: float) -> Floats:

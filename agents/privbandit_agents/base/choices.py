@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Action, Array, Feedback, Space, uniforms_per_user
-from privbandit_agents.base.rows import Rows
+from privbandit_agents.base.agent import Array, Space
+from privbandit_agents.base.rows import Rows, uniforms_per_user
 from privbandit_envs.families.mnl import attraction, best_assortment
 from privbandit_envs.spaces import Assortments, top_k
 
@@ -37,8 +37,8 @@ def sizes(observation_space: Space, action_space: Space) -> tuple[int, int, int]
 def lay_out(contexts: Array, sets: Array, purchases: Array, capacity: int) -> LaidOut:
     """Pick out the offered items; no user's result depends on the records of others.
 
-    Any record will do: in a set of more than ``capacity`` items the first ones count, and a purchase outside the set
-    counts as none.
+    Any record will do: in a set of more than ``capacity`` items the first ones count, a purchase outside the set counts
+    as none, and offered features with NaN or infinity count as items of zeros, none of them bought.
 
     Args:
         contexts: shape (n, N, d + 1), the revenue in the last column.
@@ -53,6 +53,8 @@ def lay_out(contexts: Array, sets: Array, purchases: Array, capacity: int) -> La
     if not offered.all():
         features[~offered] = 0.0
     hit = offered & (order == np.asarray(purchases)[:, None])
+    if not (whole := np.isfinite(features).all(axis=(1, 2))).all():
+        features[~whole], hit[~whole] = 0.0, False
     return LaidOut(features, offered, np.where(hit.any(axis=1), hit.argmax(axis=1), -1))
 
 
@@ -63,34 +65,6 @@ def offered_first(there: NDArray[np.bool_], capacity: int) -> tuple[NDArray[np.i
         return order, np.ones(order.shape, np.bool_)
     order = np.argsort(~there, axis=1, kind="stable")[:, :capacity]
     return order, np.take_along_axis(there, order, axis=1)
-
-
-def stacked_records(
-    context: ArrayLike, action: Action, feedback: Feedback, shape: tuple[int, ...]
-) -> tuple[Array, Array, Array]:
-    """Return the records of one user or of many as (n, N, d + 1), (n, N) and (n,), or raise before any is taken in.
-
-    A group that is refused half-way and sent again would count its first users twice.
-
-    Args:
-        context: of one user or of n.
-        action: 0/1, of one user or of n.
-        feedback: the purchased item or -1, of one user or of n.
-        shape: (N, d + 1).
-
-    Raises:
-        ValueError: they are not numbers, or not as many of each.
-    """
-    contexts, sets, bought = np.asarray(context), np.asarray(action), np.atleast_1d(feedback)
-    if contexts.ndim == len(shape):
-        contexts, sets = contexts[None], sets[None]
-    n = len(bought)
-    shapes = contexts.shape, sets.shape, bought.shape
-    numbers = all(array.dtype.kind in "biuf" for array in (contexts, sets, bought))
-    if not numbers or shapes != ((n, *shape), (n, shape[0]), (n,)):
-        expected = f"n contexts of shape {shape}, n sets of {shape[0]} items, n purchases"
-        raise ValueError(f"records must be {expected}; got shapes {shapes}.")
-    return contexts, sets, bought
 
 
 def random_sets(rng: Generator, context: Array, capacity: int) -> NDArray[np.int8]:

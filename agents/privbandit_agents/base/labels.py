@@ -7,17 +7,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from privbandit_agents.base.agent import (
-    NEVER,
-    Action,
-    Agent,
-    Array,
-    Feedback,
-    Space,
-    labels_of_contexts,
-    n_arms,
-    uniforms_per_user,
-)
+from privbandit_agents.base.agent import NEVER, Action, Agent, Array, Feedback, Space, labels_of_contexts, n_arms
+from privbandit_agents.base.rows import uniforms_per_user
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -89,7 +80,8 @@ class PublicLabelAgent(LabelAgent[L]):
     """Predict from the public data alone: the policy never changes, and nothing is learned from users."""
 
     def select_action(self, context: Array) -> Action:
-        rows = np.asarray(context).reshape(-1, *self.context_shape)
+        context = self.contexts_of(context)
+        rows = context.reshape(-1, *self.context_shape)
         return self.explored(self.chances(rows).argmax(axis=1), context, self.rng)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:

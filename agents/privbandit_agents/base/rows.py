@@ -1,10 +1,11 @@
-"""Rows of observations: an array that grows, and arrays taken in block by block."""
+"""Rows, one a user: an array that grows, arrays taken in block by block, and uniforms for each user."""
 
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import DTypeLike, NDArray
 
 Array = NDArray[Any]
@@ -65,3 +66,9 @@ def blocks(room: Callable[[], int], *columns: Array, most: int = sys.maxsize) ->
         stop = start + min(room(), most)
         yield tuple(column[start:stop] for column in columns)
         start = stop
+
+
+def uniforms_per_user(rng: Generator, context: Array, single_shape: tuple[int, ...], *shape: int) -> Array:
+    """Draw uniforms of the given shape for each user in ``context``; the same ones however users are grouped."""
+    leading = context.shape[: context.ndim - len(single_shape)]
+    return np.asarray(rng.random((*leading, *shape)))

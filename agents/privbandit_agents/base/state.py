@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from privbandit_envs.files import atomic
@@ -62,6 +62,21 @@ def restore_into(thing: object, arrays: Arrays, values: dict[str, Any]) -> None:
             restore(inside(name, arrays), inside(name, values))
         else:
             setattr(thing, name, arrays[name].copy(order="K") if name in arrays else values[name])
+
+
+def rekey(thing: object) -> None:
+    """Give an object's generators fresh keys from the operating system; noise of later releases is forgotten.
+
+    What has been released stays as it is. An object that draws noise ahead of its release has a method ``forget``,
+    which drops what is not released.
+    """
+    for name, value in kept(thing):
+        if isinstance(value, Generator):
+            setattr(thing, name, default_rng())
+        elif hasattr(value, "__dict__"):
+            rekey(value)
+    if hasattr(thing, "forget"):
+        thing.forget()
 
 
 def kept(thing: object) -> Iterator[tuple[str, Any]]:

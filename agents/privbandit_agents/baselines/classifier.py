@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import NEVER, Action, Array, Feedback, next_change
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, propensities
+from privbandit_agents.base.records import usable, warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Fraction, Growth, Settings
 
@@ -57,22 +58,19 @@ class RefittingLabelAgent(LabelAgent[R]):
         """Let the predictions reflect all that was learnt."""
 
     def select_action(self, context: Array) -> Action:
+        context = self.contexts_of(context)
         return self.explored(self.guess(self.rows(context)), context, self.rng)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        """Learn from the users, refitting when it is time, unless only public data count.
-
-        Raises:
-            ValueError: feedback that is not finite.
-        """
+        """Learn from the users, refitting when it is time, unless only public data count."""
         if self.config.learn_from == "public":
             return
-        rewards = np.atleast_1d(feedback)
-        if not (finite := np.isfinite(rewards)).all():
-            raise ValueError(f"feedback must be finite; got {rewards[~finite][0]}.")
-        records = self.rows(context), np.atleast_1d(action), rewards > 0.5
-        for contexts, answers, right in blocks(self.frozen_rounds, *records):
-            self.learn_answers(contexts, answers, right)
+        contexts, answers, rewards = self.records_of(context, action, feedback)
+        good = usable(contexts, answers) & (answers >= 0) & np.isfinite(rewards)
+        if not good.all():
+            warn_of_ignored()
+        for x, labels, right, kept in blocks(self.frozen_rounds, contexts, answers, rewards > 0.5, good):
+            self.learn_answers(x[kept], labels[kept], right[kept])
             self.users += len(right)
             if self.users == self.next_fit:
                 self.conclude()
@@ -89,7 +87,8 @@ class RefittingLabelAgent(LabelAgent[R]):
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
         """Take in rows whose labels are known, unless only public data count."""
         if self.config.learn_from == "all":
-            self.learn(contexts, labels, np.ones(len(labels)))
+            good = usable(contexts, labels)
+            self.learn(contexts[good], labels[good], np.ones(np.count_nonzero(good)))
             self.users += len(labels)
 
     def conclude(self) -> None:
@@ -108,4 +107,4 @@ class RefittingLabelAgent(LabelAgent[R]):
         return next_change(public + self.users, self.config.refit) - public
 
     def rows(self, context: Array) -> Array:
-        return context if context.ndim == 2 else context[None]
+        return self.contexts_of(context).reshape(-1, *self.context_shape)

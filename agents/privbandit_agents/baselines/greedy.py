@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array, uniforms_per_user
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Fraction
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 

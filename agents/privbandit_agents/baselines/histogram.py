@@ -72,8 +72,8 @@ class Histogram(RefittingLabelAgent[Config]):
         """Return the cell of every context: one bit for each halving, the first halving's the most significant."""
         cells = np.zeros(len(contexts), np.int64)
         for feature, codes in enumerate(self.codes):
-            parts = (contexts[:, feature] * len(codes)).astype(np.int64)
-            cells += codes[np.minimum(parts, len(codes) - 1)]
+            inside = np.clip(np.nan_to_num(contexts[:, feature]), 0, 1)
+            cells += codes[np.minimum((inside * len(codes)).astype(np.int64), len(codes) - 1)]
         return cells
 
 

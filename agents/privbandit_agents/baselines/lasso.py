@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_with_features, next_change
-from privbandit_agents.base.arms import Floats, played, stacked_records
+from privbandit_agents.base.arms import Floats, learnable, played
 from privbandit_agents.base.rows import Rows, blocks
 from privbandit_agents.base.settings import Growth, Positive, Settings
 
@@ -52,16 +52,16 @@ class SparsityAgnosticLasso(Agent[Config]):
     def select_action(self, context: Array) -> Action:
         """Return argmax x . beta; only the support of beta is read (line 4)."""
         support = np.flatnonzero(self.beta)
-        scores: Array = np.vecdot(context[..., support], self.beta[support].astype(context.dtype))
+        context = self.contexts_of(context)
+        with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+            scores: Array = np.vecdot(context[..., support], self.beta[support].astype(context.dtype))
         best: Array = scores.argmax(axis=-1)
         return best
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         """Keep the played features; refit when it is time (lines 5 to 7)."""
-        contexts, arms, rewards = stacked_records(context, action, feedback, len(self.beta))
-        if not np.isfinite(rewards).all():
-            raise ValueError(f"feedback must be finite; got {feedback!r}.")
-        for x, y in blocks(self._room, played(contexts, arms, dtype=None), rewards):
+        contexts, arms, rewards = self.records_of(context, action, feedback)
+        for x, y in blocks(self._room, *learnable(played(contexts, arms, dtype=None), rewards)):
             self.features.append(x)
             self.feedback.append(y)
             self.users += len(y)

@@ -33,7 +33,8 @@ class LinTS(RidgeAgent[Config]):
     Config = Config
 
     def choose(self, features: Array, scored: Array) -> Array:
-        covariance = (scored[..., :-1] @ np.swapaxes(features, -1, -2)).astype(np.float64)
+        covariance = scored[..., :-1] @ np.swapaxes(features, -1, -2)
+        covariance[~np.isfinite(covariance).all(axis=(-2, -1))] = 0.0  # of a hostile context
         values, vectors = np.linalg.eigh((covariance + np.swapaxes(covariance, -1, -2)) / 2)
         normal = self.rng.standard_normal(features.shape[:-1])
         spread = vectors @ (np.sqrt(np.maximum(values, 0)) * normal)[..., None]

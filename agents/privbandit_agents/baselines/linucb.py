@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback, next_change
+from privbandit_agents.base.arms import learnable, played
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import AtLeast, NonNegative
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
@@ -48,7 +49,7 @@ class LinUCB(RidgeAgent[Config]):
         if self.config.growth == 1:
             return super().update(context, action, feedback)
         self.forget()
-        records = context.reshape(-1, *self.context_shape), np.atleast_1d(action), np.atleast_1d(feedback)
+        records = self.records_of(context, action, feedback)
         for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache
             self.update_counts(contexts, arms, rewards, np.ones(len(rewards), np.int64))
         return None
@@ -59,10 +60,7 @@ class LinUCB(RidgeAgent[Config]):
 
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
         """Learn from users by counts, who come before the policy changes."""
-        x = self.features(contexts)[np.arange(len(contexts)), actions].astype(np.float64)
-        y = np.asarray(feedback, dtype=np.float64)
-        if not np.isfinite(y).all():
-            raise ValueError(f"feedback must be finite; got {y[~np.isfinite(y)][0]!r}.")
+        x, y = learnable(played(self.features(contexts), actions), np.asarray(feedback, dtype=np.float64))
         each = x[:, :, None] * (counts[:, None] * np.column_stack([x, y]))[:, None, :]
         self.moments = np.add.reduce(np.concatenate([self.moments[None], each]), axis=0)
         self.users += int(counts.sum())
@@ -73,7 +71,7 @@ class LinUCB(RidgeAgent[Config]):
 
     def choose(self, features: Array, scored: Array) -> Array:
         squared_width = np.vecdot(scored[..., :-1], features)
-        np.abs(squared_width, out=squared_width)  # rounding may leave a little less than 0
+        np.maximum(squared_width, 0.0, out=squared_width)  # rounding may leave a little less than 0
         bound = np.sqrt(squared_width, out=squared_width)
         bound *= self.config.alpha
         bound += scored[..., -1]

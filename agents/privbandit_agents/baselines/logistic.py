@@ -59,9 +59,10 @@ class LogisticPublic(PublicLabelAgent[Config]):
         self.weights[rows], self.offsets[rows] = model.coef_, model.intercept_
 
     def chances(self, contexts: Array) -> Floats:
-        standard = (np.asarray(contexts, np.float64) - self.mean) / self.deviation
-        scores = standard @ self.weights.T + self.offsets
-        likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+        with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+            standard = (np.asarray(contexts, np.float64) - self.mean) / self.deviation
+            scores = standard @ self.weights.T + self.offsets
+            likely = np.exp(scores - scores.max(axis=1, keepdims=True))
         chances = np.zeros((len(scores), self.n_labels))
         chances[:, self.known] = likely / likely.sum(axis=1, keepdims=True)
         return chances

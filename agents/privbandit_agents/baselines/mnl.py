@@ -7,7 +7,8 @@ from typing import TypeVar
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback, assortments, next_change
-from privbandit_agents.base.choices import Choices, best_sets, random_sets, sizes, stacked_records
+from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, sizes
+from privbandit_agents.base.records import usable, warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Count, Growth, Positive, Settings
 
@@ -52,13 +53,15 @@ class MNLAgent(Agent[M]):
         """Return the utilities to choose by, of one user or n, shape (..., N)."""
 
     def select_action(self, context: Array) -> Array:
+        context = self.contexts_of(context)
         if len(self.choices) < self.config.exploration_rounds:
             return random_sets(self.rng, context, self.capacity)
-        return best_sets(context, self.utilities(context), self.capacity)
+        with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+            return best_sets(context, self.utilities(context), self.capacity)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        for block in blocks(self.frozen_rounds, *stacked_records(context, action, feedback, self.context_shape)):
-            self.choices.append(*block)
+        for x, sets, bought in blocks(self.frozen_rounds, *self.records_of(context, action, feedback)):
+            self.choices.store(learnable(lay_out(x, sets, bought, self.capacity)))
             if len(self.choices) == self.refit_at:
                 self.refit()
 
@@ -72,3 +75,12 @@ class MNLAgent(Agent[M]):
         self.in_gram = t
         self.theta = self.choices.fit(self.theta, self.config.ridge)
         self.refit_at = next_change(t, self.config.growth)
+
+
+def learnable(laid_out: LaidOut) -> LaidOut:
+    """Return users' choices; one that is not ``usable`` becomes items of zeros, none of them bought, with a warning."""
+    features, offered, bought = laid_out
+    if not (good := usable(features, bought)).all():
+        warn_of_ignored()
+        features, bought = np.where(good[:, None, None], features, 0.0), np.where(good, bought, -1)
+    return LaidOut(features, offered, bought)

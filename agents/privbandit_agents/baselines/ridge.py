@@ -1,15 +1,15 @@
 """Recursive ridge regression, the agents' side of it that LinUCB, LinTS and greedy play share."""
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import DTypeLike
-from scipy.linalg.blas import dger, sger
+from scipy.linalg.blas import dger
 
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_or_context, n_arms
+from privbandit_agents.base.arms import played
+from privbandit_agents.base.records import FARTHEST, warn_of_ignored
 from privbandit_agents.base.settings import Positive, Settings
 
 NOTHING = (None, np.empty(0), np.empty(0))
@@ -39,11 +39,10 @@ class Ridge:
     Args:
         dim: d.
         ridge: regularisation, > 0.
-        dtype: float32 or float64.
     """
 
-    def __init__(self, dim: int, ridge: float, dtype: DTypeLike | None) -> None:
-        self.matrix: Array = np.zeros((dim + 1, dim), dtype, order="F")  # M', so that M itself is C-ordered
+    def __init__(self, dim: int, ridge: float) -> None:
+        self.matrix: Array = np.zeros((dim + 1, dim), order="F")  # M', so that M itself is C-ordered
         self.matrix[np.arange(dim), np.arange(dim)] = 1 / ridge
 
     def score(self, features: Array) -> Array:
@@ -51,15 +50,15 @@ class Ridge:
         scored: Array = features @ self.matrix.T
         return scored
 
-    def learn(self, x: Array, scored: Array, reward: Feedback) -> None:
-        """Add one observation, given its ``score``; ``scored`` is overwritten."""
-        if not math.isfinite(reward):
-            raise ValueError(f"feedback must be finite; got {reward!r}.")
+    def learn(self, x: Array, scored: Array, reward: float) -> None:
+        """Add one observation, given its ``score``; ``scored`` is overwritten. What is not usable is ignored."""
+        if not (abs(reward) <= FARTHEST and float(x @ x) <= FARTHEST**2):
+            warn_of_ignored()
+            return
         direction = scored[:-1]
         scored[-1] -= reward
         gain = -1.0 / (1.0 + float(direction @ x))
-        add_outer = sger if self.matrix.dtype == np.float32 else dger
-        self.matrix = add_outer(gain, scored, direction, a=self.matrix, overwrite_a=1)
+        self.matrix = dger(gain, scored, direction, a=self.matrix, overwrite_a=1)
 
 
 class RidgeAgent(Agent[R]):
@@ -76,7 +75,7 @@ class RidgeAgent(Agent[R]):
         shape = self.context_shape
         self.shared_context = len(shape) == 1
         dim = (shape[0] + 1) * self.n_arms if self.shared_context else shape[1]
-        self.regression = Ridge(dim, self.config.ridge, self.observation_space.dtype)
+        self.regression = Ridge(dim, self.config.ridge)
         self.last: tuple[Array | None, Array, Array] = NOTHING
 
     @abstractmethod
@@ -84,20 +83,23 @@ class RidgeAgent(Agent[R]):
         """Return arms, given features (..., K, d) and their scores (..., K, d + 1)."""
 
     def select_action(self, context: Array) -> Action:
-        features = self.features(context)
-        scored = self.regression.score(features)
-        self.last = context, features, scored
-        return self.choose(features, scored)
+        context = self.contexts_of(context)
+        with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+            features = self.features(context)
+            scored = self.regression.score(features)
+            self.last = context, features, scored
+            return self.choose(features, scored)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        if context is self.last[0] and context.ndim == len(self.context_shape):
-            self.regression.learn(self.last[1][action], self.last[2][action], feedback)
-            self.forget()
-            return
+        last, features, scored = self.last
         self.forget()
-        for one, arm, reward in self.one_by_one(context, action, feedback):
-            x = self.features(one)[arm]
-            self.regression.learn(x, self.regression.score(x), reward)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if context is last and scored.ndim == 2 and type(action) is np.int64 and type(feedback) is float:
+                self.regression.learn(features[action], scored[action], feedback)
+                return
+            contexts, arms, rewards = self.records_of(context, action, feedback)
+            for x, reward in zip(played(self.features(contexts), arms), rewards.tolist(), strict=True):
+                self.regression.learn(x, self.regression.score(x), reward)
 
     def predict(self, contexts: Array) -> Array:
         return self.regression.score(self.features(contexts))[..., -1]

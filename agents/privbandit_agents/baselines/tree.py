@@ -50,7 +50,8 @@ class TreeClassifier(RefittingLabelAgent[Config]):
         self.fit()
 
     def guess(self, contexts: Array) -> Labels:
-        labels: Labels = self.leaf_labels[self.tree.apply(contexts.astype(np.float32))]
+        with np.errstate(over="ignore"):
+            labels: Labels = self.leaf_labels[self.tree.apply(contexts.astype(np.float32))]
         return labels
 
     def learn(self, contexts: Array, labels: Labels, weights: Floats) -> None:

@@ -14,9 +14,9 @@ from privbandit_agents.base.agent import (
     arms_or_context,
     assortments,
     n_arms,
-    uniforms_per_user,
 )
 from privbandit_agents.base.choices import random_sets
+from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Settings
 from privbandit_envs.spaces import Assortments
 
@@ -30,6 +30,7 @@ class Uniform(Agent[Settings]):
         return "arms or assortments" if neither else ""
 
     def select_action(self, context: Array) -> Action:
+        context = self.contexts_of(context)
         if isinstance(self.action_space, Assortments):
             return random_sets(self.rng, context, self.action_space.capacity)
         arms = uniforms_per_user(self.rng, context, self.context_shape) * n_arms(self.action_space)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 data = typer.Typer(help="Prepare real data for the environments.")
 out_console = Console(width=None if sys.stdout.isatty() else 120)
+INTERRUPTED = 130  # exit code, as shells have it
 GENERATED = "This is a generated sample, not real data."
 
 
@@ -52,7 +53,7 @@ def prepare_expedia(
     check_target(out, path)
     if out.exists() and not prepared.is_prepared(out):
         raise UsageError(f"{str(out)!r} exists and is no file that was prepared before; name another one with --out.")
-    with usage_errors("data expedia"), bar() as progress:
+    with interruptible("data expedia"), usage_errors("data expedia"), bar() as progress:
         count(max_hotels=max_hotels), count(min_items=min_items), positive(ridge=ridge)
         task = progress.add_task("reading", total=None)
         searches = expedia.read(path, lambda done, total: progress.update(task, completed=done, total=total))
@@ -72,7 +73,7 @@ def write_sample(
     from privbandit_envs.datasets.hotels import sample as expedia_sample
 
     check_target(path)
-    with usage_errors("data expedia-sample"):
+    with interruptible("data expedia-sample"), usage_errors("data expedia-sample"):
         rows = expedia_sample.write(path, searches, seed)
     print(f"{path}: {rows:,} rows. {GENERATED}\nprivbandit data expedia {path} prepares it.")
 
@@ -94,8 +95,10 @@ def command_for(name: str) -> Callable[..., None]:
         if out and out.exists() and not out.is_dir():
             raise UsageError(f"--out must be a folder; got the file {str(out)!r}.")
         if target.exists() and lpct.data.facts_of(target) is None:
-            raise UsageError(f"{str(target)!r} exists and is no file that was prepared before; name another --out.")
-        with usage_errors(f"data {name}"), bar() as progress:
+            raise UsageError(
+                f"{str(target)!r} exists and is no file that was prepared before; delete it or name another --out."
+            )
+        with interruptible(f"data {name}"), usage_errors(f"data {name}"), bar() as progress:
             task = progress.add_task("reading", total=None)
             found = lpct.get(name, path, out, lambda rows: progress.update(task, completed=rows))
         print("\n".join(rows_summary(found, target, name if out is None else str(target))))
@@ -119,7 +122,7 @@ def write_rows_sample(
     from privbandit_envs.datasets.tables import sample
 
     check_target(path)
-    with usage_errors("data sample"):
+    with interruptible("data sample"), usage_errors("data sample"):
         written = sample.write(name, path, rows, seed)
     print(f"{path}: {written:,} rows. {GENERATED}\nprivbandit data {name} {path} --out FOLDER prepares it.")
 
@@ -154,6 +157,18 @@ def check_target(out: Path, source: Path | None = None) -> None:
             raise UsageError(f"there is no folder {str(out.parent)!r}; make it first.")
         with TemporaryFile(dir=out.parent):
             pass
+
+
+@contextmanager
+def interruptible(place: str) -> Iterator[None]:
+    """Say in a sentence that Ctrl-C has ended a command, which leaves no half-written file behind."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(
+            f"{place}: interrupted, and nothing is left half-written; the same command starts again.", file=sys.stderr
+        )
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @contextmanager

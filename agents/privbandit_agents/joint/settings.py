@@ -51,3 +51,13 @@ class JointSettings(Settings):
         """Return joint DP of every user's record at this budget; ``reference`` says where the proof is."""
         epsilon, delta = self.pair() or (None, None)
         return Guarantee.joint(epsilon, delta, self.concentrated(), reference, proven, record)
+
+
+def refuse_beyond(horizon: int, users: int, name: str) -> None:
+    """Refuse a whole group that would make more users than the horizon, before any is taken in.
+
+    Raises:
+        RuntimeError: it would.
+    """
+    if users > horizon:
+        raise RuntimeError(f"{name} ends after its horizon of {horizon} users; make it with a longer one.")

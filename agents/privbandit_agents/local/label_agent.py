@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike
 
 from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, Space, n_arms, next_change
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
+from privbandit_agents.base.records import numbers
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, Settings
 from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, pure
@@ -197,11 +197,11 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
         return needs or "classification with two labels" * (cls.binary and n_arms(action_space) != 2)
 
     def select_action(self, context: Array) -> Action:
-        return self.explored(self.learner.answer(self.rows(context)), context, self.rng_exploration)
+        return self.explored(self.learner.answer(self.rows(context)), self.contexts_of(context), self.rng_exploration)
 
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
-        rows = self.rows(context)
-        return self.learner.randomize(rows, self.revealed(action, feedback, len(rows)), self.rng)
+        contexts, actions, answers = self.records_of(context, action, feedback)
+        return self.learner.randomize(self.rows(contexts), self.revealed(actions, answers), self.rng)
 
     def absorb(self, report: Array) -> None:
         self.pay(len(report))
@@ -237,25 +237,11 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
 
     def rows(self, context: Array) -> Floats:
         """Return contexts of shape (n, d) within the cube, also for one user."""
-        x = numbers(context).reshape(-1, *self.context_shape)
+        x = self.contexts_of(context).reshape(-1, *self.context_shape).astype(np.float64, copy=False)
         return np.clip(np.where(np.isfinite(x), x, 0.5), 0, 1)
 
-    def revealed(self, action: Action, feedback: Feedback, users: int) -> Labels:
-        """Return each user's label, -1 if it was not revealed, shape (n,)."""
-        actions, answers = (np.broadcast_to(numbers(part), users) for part in (action, feedback))
-        actions = np.clip(np.nan_to_num(actions, posinf=0, neginf=0), 0, self.n_labels - 1).astype(np.int64)
-        right = np.isfinite(answers) & (np.nan_to_num(answers) > 0.5)
-        return np.where(right, actions, 1 - actions if self.n_labels == 2 else -1)
-
-
-def numbers(record: ArrayLike) -> Floats:
-    """Return a part of a record in float64, whose infinity stands for what is too large.
-
-    Raises:
-        TypeError: it does not consist of real numbers; the message shows none of it, for it may be raw data.
-    """
-    values = np.asarray(record)
-    if values.dtype.kind not in "biuf":
-        raise TypeError(f"a record must consist of real numbers; got {values.dtype}.")
-    with np.errstate(over="ignore"):
-        return values.astype(np.float64, copy=False)
+    def revealed(self, actions: Labels, answers: Array) -> Labels:
+        """Return each user's label, -1 if it was not revealed, shape (n,); an unknown answer counts as 0."""
+        given = np.maximum(actions, 0).astype(np.int64, copy=False)
+        right = np.isfinite(answers) & (answers > 0.5)
+        return np.where(right, given, 1 - given if self.n_labels == 2 else -1)

@@ -5,7 +5,6 @@ It has one row for every hotel that was shown in a search.
 The file (2.4 GB) is not distributed with the package; get it from https://kaggle.com/c/expedia-personalized-sort.
 """
 
-import csv
 import math
 from array import array
 from collections import Counter
@@ -13,14 +12,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from io import TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_envs.validate import did_you_mean
+from privbandit_envs.datasets.lines import Row, check_width, csv_rows, text_lines
+from privbandit_envs.validate import as_number, did_you_mean, is_number, shown
 
 Floats = NDArray[np.float64]
 LINES_A_TICK = 2**14
@@ -95,7 +94,7 @@ def destinations(path: Path, tick: Callable[[int], None]) -> dict[int, int]:
         if of.setdefault(search, destination) != destination:
             raise ValueError(
                 f"{path}, line {line}, column 'srch_destination_id': search {search} is for destination "
-                f"{of[search]}; got {now[1]!r}."
+                f"{of[search]}; got {shown(now[1])}."
             )
         before = now
     return of
@@ -105,22 +104,22 @@ def rows_of(path: Path, destination: int, tick: Callable[[int], None]) -> dict[s
     lines, places = opened(path, tick)
     at = places["srch_destination_id"]
     numbers = array("d")
-    shown: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
     for line, cells in lines:
         if not cells[at].isdecimal() or int(cells[at]) != destination:
             continue
         pair = cells[places["srch_id"]], cells[places["prop_id"]]
-        if pair in shown:
+        if pair in seen:
             raise ValueError(
-                f"{path}, line {line}, column 'prop_id': search {pair[0]} shows it twice; got {pair[1]!r}."
+                f"{path}, line {line}, column 'prop_id': search {pair[0]} shows it twice; got {shown(pair[1])}."
             )
-        shown.add(pair)
+        seen.add(pair)
         numbers.extend(value(path, line, name, cells[place]) for name, place in places.items())
     table = np.array(numbers).reshape(-1, len(COLUMNS))
     return dict(zip(COLUMNS, np.ascontiguousarray(table.T), strict=True))
 
 
-def opened(path: Path, tick: Callable[[int], None]) -> tuple[Iterator[tuple[int, list[str]]], dict[str, int]]:
+def opened(path: Path, tick: Callable[[int], None]) -> tuple[Iterator[Row], dict[str, int]]:
     """Return the lines below the header, all of its width, and the places of the columns in them."""
     lines = lines_of(path, tick)
     _, header = next(lines, (1, [""]))
@@ -132,25 +131,17 @@ def opened(path: Path, tick: Callable[[int], None]) -> tuple[Iterator[tuple[int,
     return lines, {name: header.index(name) for name in COLUMNS}
 
 
-def lines_of(path: Path, tick: Callable[[int], None]) -> Iterator[tuple[int, list[str]]]:
+def lines_of(path: Path, tick: Callable[[int], None]) -> Iterator[Row]:
     """Yield number and cells of every line that is not empty, all as wide as the first; at times tell bytes read."""
     width = 0
     with path.open("rb") as file:
-        reader = csv.reader(TextIOWrapper(file, "utf-8-sig", newline=""))
-        try:
-            for number, cells in enumerate(reader):
-                if number % LINES_A_TICK == 0:
-                    tick(file.tell())
-                width = width or len(cells)
-                if cells and len(cells) != width:
-                    raise ValueError(f"{path}, line {reader.line_num}: {width} columns expected; got {len(cells)}.")
-                if cells:
-                    yield reader.line_num, cells
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise ValueError(
-                f"{path}, near line {reader.line_num}: not a CSV file in UTF-8 ({error}); "
-                "give Kaggle's train.csv, unpacked."
-            ) from None
+        rows = csv_rows(text_lines(file, str(path), "give Kaggle's train.csv, unpacked"), str(path))
+        for number, (line, cells) in enumerate(rows):
+            if number % LINES_A_TICK == 0:
+                tick(file.tell())
+            width = width or len(cells)
+            check_width(cells, width, str(path), line)
+            yield line, cells
 
 
 def value(path: Path, line: int, name: str, cell: str) -> float:
@@ -163,7 +154,7 @@ def value(path: Path, line: int, name: str, cell: str) -> float:
     except ValueError:
         or_null = " or NULL" if kind.nullable else ""
         raise ValueError(
-            f"{path}, line {line}, column {name!r}: {kind.expected}{or_null} expected; got {cell!r}."
+            f"{path}, line {line}, column {name!r}: {kind.expected}{or_null} expected; got {shown(cell)}."
         ) from None
 
 
@@ -174,10 +165,9 @@ def whole(cell: str) -> float:
 
 
 def number(cell: str) -> float:
-    parsed = float(cell)
-    if not math.isfinite(parsed) or "_" in cell:
+    if not is_number(cell):
         raise ValueError(cell)
-    return parsed
+    return as_number(cell)
 
 
 def between(low: float, high: float, cell: str) -> float:

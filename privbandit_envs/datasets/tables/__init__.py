@@ -31,6 +31,7 @@ def load(name: str) -> Dataset:
         FileNotFoundError: the data set has to be prepared from a file first.
         ConnectionError: it cannot be downloaded.
         ValueError: a wrong checksum or a damaged file.
+        OSError: it cannot be written.
     """
     path = place(name)
     if not path.is_file():
@@ -51,6 +52,7 @@ def get(name: str, path: Path | None = None, out: Path | None = None, tick: Tick
         FileNotFoundError: no such file, or no path for a data set that cannot be downloaded.
         ConnectionError: it cannot be downloaded.
         ValueError: a malformed file or a wrong checksum.
+        OSError: it cannot be written.
     """
     folder, source = out or store.folder(), SOURCES[name]
     if path is None:
@@ -59,8 +61,10 @@ def get(name: str, path: Path | None = None, out: Path | None = None, tick: Tick
             raise FileNotFoundError(
                 f"{name} is prepared from a file; get {files} from {source.page} and run privbandit data {name} PATH."
             )
-        path = download.fetch(name, folder)
-    prepared = prepare(name, path, tick)
+        with download.fetched(name, folder) as archive:
+            prepared = prepare(name, archive, tick, called=source.url)
+    else:
+        prepared = prepare(name, path, tick)
     data.save(prepared, folder / f"{name}.npz")
     return prepared
 

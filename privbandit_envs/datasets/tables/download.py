@@ -1,76 +1,98 @@
 """Archives of the UCI repository, downloaded once and checked.
 
 A file whose checksum is known beforehand must have it. Of the others the checksum found at the first download is
-written beside the archive, and every later download must have the same one: trust on first use.
+written beside the archive, once the files have been read to their end, and every later download must have the same one:
+trust on first use. Only whoever deletes the record makes it forget.
 """
 
 import hashlib
 import json
-import shutil
-from contextlib import closing
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
-from zipfile import BadZipFile, is_zipfile
 
-from privbandit_envs.datasets.tables.files import DAMAGED, opened
-from privbandit_envs.datasets.tables.sources import SOURCES
+from privbandit_envs.datasets.tables.archive import is_archive
+from privbandit_envs.datasets.tables.files import opened
+from privbandit_envs.datasets.tables.sources import SOURCES, Source
+from privbandit_envs.datasets.tables.web import download
 from privbandit_envs.files import atomic
 
-TIMEOUT = 60  # seconds without an answer after which a download fails
+LONGEST_RECORD = 2**16
 
 
-def fetch(name: str, folder: Path) -> Path:
-    """Download the archive of a data set and check it; return its path.
+@contextmanager
+def fetched(name: str, folder: Path) -> Iterator[Path]:
+    """Download the archive of a data set and check it; keep it, and its checksums, if the block can use it.
 
     Raises:
         ConnectionError: it cannot be downloaded.
-        ValueError: the archive is damaged or its checksum is wrong; it is not kept.
+        OSError: it cannot be written.
+        ValueError: the archive is damaged, its checksum is wrong, or the record of checksums is damaged; nothing is
+            kept.
     """
-    source = SOURCES[name]
+    source, record = SOURCES[name], folder / f"{name}.sha256.json"
     assert source.url is not None
     by_hand = f"get it by hand from {source.page} and run privbandit data {name} PATH."
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.zip"
-    fresh = folder / f"{name}-new.zip"
-    try:
-        with urlopen(source.url, timeout=TIMEOUT) as answer, atomic(fresh, "wb") as file:
-            shutil.copyfileobj(answer, file)
-    except (URLError, OSError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise ConnectionError(f"{source.url} could not be downloaded ({reason}); {by_hand}") from error
-    try:
-        check(name, fresh, folder / f"{name}.sha256.json", by_hand)
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
-    return path
+    recorded(record, source.files)  # before the download, since a damaged record makes it vain
+    content = download(source.url, by_hand)
+    with atomic(folder / f"{name}.zip", "wb") as file:
+        file.write(content)
+        file.flush()
+        fresh = Path(file.name)
+        found = checksums(fresh, source, by_hand)
+        compare(found, source, record, by_hand)
+        yield fresh
+        if not compare(found, source, record, by_hand):  # another process may have been the first by now
+            with atomic(record) as opened_record:
+                opened_record.write(json.dumps(found, indent=1))
 
 
-def check(name: str, path: Path, record: Path, by_hand: str) -> None:
-    """Compare the checksums of an archive's files with those known or recorded; record those that are new.
+def compare(found: Mapping[str, str], source: Source, record: Path, by_hand: str) -> bool:
+    """Return whether checksums are known; raise ValueError if one of them is another than that found."""
+    known = source.sha256 or recorded(record, source.files)
+    for file, expected in known.items():
+        if found[file] != expected:
+            way_out = by_hand if source.sha256 else f"if it was meant to change, delete {record}; else {by_hand}"
+            raise ValueError(
+                f"{file} of {source.url} has the SHA-256 checksum {found[file]} and not {expected}; {way_out}"
+            )
+    return bool(known)
+
+
+def recorded(record: Path, files: tuple[str, ...]) -> dict[str, str]:
+    """Return the checksums of the first download, or nothing if there was none.
 
     Raises:
-        ValueError: a wrong checksum, or a damaged archive.
+        ValueError: there is a record and it is no longer whole.
     """
-    source = SOURCES[name]
+    if not os.path.lexists(record):
+        return {}
     try:
-        found = checksums(path, source.files)
-    except (ValueError, OSError, *DAMAGED) as error:
-        raise ValueError(f"{source.url} is no .zip file with {' and '.join(source.files)}; {by_hand}") from error
-    known = dict(source.sha256) or (json.loads(record.read_text("utf-8")) if record.is_file() else {})
-    for file, expected in known.items():
-        if found.get(file) != expected:
-            raise ValueError(
-                f"{file} of {source.url} has the SHA-256 checksum {found.get(file)} and not {expected}; {by_hand}"
-            )
-    if not known:
-        with atomic(record) as opened_record:
-            opened_record.write(json.dumps(found, indent=1))
+        with record.open("rb") as file:
+            known = json.loads(file.read(LONGEST_RECORD).decode())
+    except (OSError, ValueError, RecursionError):
+        known = None
+    if not isinstance(known, dict) or known.keys() != set(files) or not all(map(is_checksum, known.values())):
+        raise ValueError(
+            f"{record} is no record of the first download's checksums; delete it, and the next download is trusted."
+        )
+    return known
 
 
-def checksums(path: Path, files: tuple[str, ...]) -> dict[str, str]:
-    if not is_zipfile(path):
-        raise BadZipFile(path.name)
-    with closing(opened(path, files)) as there:
-        return {name: hashlib.file_digest(file, "sha256").hexdigest() for name, file in there}  # type: ignore[arg-type]
+def is_checksum(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def checksums(path: Path, source: Source, by_hand: str) -> dict[str, str]:
+    """Return the checksums of a data set's files in an archive."""
+    assert source.url is not None
+    if not is_archive(path):
+        raise ValueError(f"{source.url} is no .zip file with {' and '.join(source.files)}; {by_hand}")
+    try:
+        with opened(path, source.files, source.megabytes, source.url) as files:
+            return {name: hashlib.file_digest(file, "sha256").hexdigest() for name, file in files}  # type: ignore[arg-type]
+    except (ValueError, OSError) as error:
+        problem = str(error).removesuffix("; get it again.").rstrip(".")
+        raise ValueError(f"{problem}; {by_hand}") from error

@@ -9,26 +9,31 @@ from privbandit_envs.datasets.dataset import Dataset
 from privbandit_envs.datasets.tables import table
 from privbandit_envs.datasets.tables.data import PreparedTable, TableFacts
 from privbandit_envs.datasets.tables.files import GENERATED
-from privbandit_envs.datasets.tables.sources import FILE, SOURCES, Coding, Source
+from privbandit_envs.datasets.tables.sources import SOURCES, Coding, Source
 from privbandit_envs.datasets.tables.table import Codes, Floats, Table, Tick
+from privbandit_envs.validate import LONGEST
 
 Mask = NDArray[np.bool_]
+MOST_LEVELS = 50
+"""A column that becomes an indicator of each of its values has so many at most."""
 
 
-def prepare(name: str, path: Path, tick: Tick = lambda rows: None) -> PreparedTable:
+def prepare(name: str, path: Path, tick: Tick = lambda rows: None, called: str = "") -> PreparedTable:
     """Read the files of a data set and prepare it.
 
     Args:
         name: one of ``SOURCES``.
         path: the file, or a folder or .zip file with its files.
         tick: called with the number of rows read so far.
+        called: names the path in errors and facts; default: the path itself.
 
     Raises:
         FileNotFoundError: no such file.
         ValueError: a missing column or label, a malformed row, no public or no private rows.
     """
     source = SOURCES[name]
-    found = table.read(path, source.files, lambda names: wanted(source, names), source.header, tick)
+    called = called or str(path)
+    found = table.read(path, source, lambda names: wanted(source, names), tick, called)
     y, label_names = labels(source, found)
     other = y < 0
     kept = np.ones(len(y), dtype=bool)
@@ -37,12 +42,13 @@ def prepare(name: str, path: Path, tick: Tick = lambda rows: None) -> PreparedTa
     gaps = [np.isnan(numbers) for numbers in found.numbers.values()] + [codes < 0 for codes in found.codes.values()]
     complete: Mask = ~np.logical_or.reduce(gaps)
     rows = complete & kept & ~other
-    if len(set(y[rows].tolist())) < len(label_names):
-        raise ValueError(f"{path}: rows with both labels {' and '.join(label_names)} are needed; got fewer.")
-    x, feature_names = features(source, found, rows)
-    public = public_rows(source, found, rows, path)
+    if len(set(y[rows].tolist())) < 2:
+        both = "both labels " + " and ".join(name[:LONGEST] for name in label_names) if label_names else "two labels"
+        raise ValueError(f"{called}: rows with {both} are needed; got fewer.")
+    x, feature_names = features(source, found, rows, called)
+    public = public_rows(source, found, rows, called)
     others = int((complete & ~(kept & ~other)).sum())
-    facts = TableFacts(name, path.name, found.generated, incomplete=int((~complete).sum()), others=others)
+    facts = TableFacts(name, Path(called).name, found.generated, incomplete=int((~complete).sum()), others=others)
     return PreparedTable(Dataset(x, y[rows], label_names, feature_names, public), facts)
 
 
@@ -55,7 +61,7 @@ def wanted(source: Source, names: list[str]) -> tuple[list[str], list[str]]:
         categories += [name for name, coding in source.features.items() if coding is not Coding.NUMBER]
         numbers = [name for name, coding in source.features.items() if coding is Coding.NUMBER]
         return numbers, list(dict.fromkeys(categories))
-    others = {table.find(names, column) for column in (*categories, *source.dropped, GENERATED) if column != FILE}
+    others = set(table.find(names, (*categories, *source.dropped, GENERATED)).values())
     numbers = [name for at, name in enumerate(names) if at not in others]
     return numbers, categories
 
@@ -72,12 +78,16 @@ def labels(source: Source, found: Table) -> tuple[NDArray[np.int64], tuple[str, 
     return code[found.codes[source.label]], tuple(spellings.partition("|")[0] for spellings in classes)
 
 
-def features(source: Source, found: Table, rows: Mask) -> tuple[Floats, tuple[str, ...]]:
+def features(source: Source, found: Table, rows: Mask, called: str) -> tuple[Floats, tuple[str, ...]]:
     """Return the features of the rows, in the order of the columns, and their names."""
     codings = source.features or dict.fromkeys(found.numbers, Coding.NUMBER)
     levels = {
         column: np.unique(found.codes[column][rows]) for column, coding in codings.items() if coding is Coding.ONE_HOT
     }
+    for column, there in levels.items():
+        if len(there) > MOST_LEVELS:
+            many = f"has {len(there):,} different values; this data set has at most {MOST_LEVELS}"
+            raise ValueError(f"{called}, column {column!r} {many}.")
     names: list[str] = []
     x = np.empty((int(rows.sum()), sum(len(levels.get(column, [0])) for column in codings)), dtype=np.float32)
     for column, coding in codings.items():
@@ -93,7 +103,7 @@ def features(source: Source, found: Table, rows: Mask) -> tuple[Floats, tuple[st
     return x, tuple(names)
 
 
-def public_rows(source: Source, found: Table, rows: Mask, path: Path) -> Mask | None:
+def public_rows(source: Source, found: Table, rows: Mask, called: str) -> Mask | None:
     """Return which of the rows are public by the rule; None without a rule."""
     if source.rule is None:
         return None
@@ -105,5 +115,7 @@ def public_rows(source: Source, found: Table, rows: Mask, path: Path) -> Mask | 
     public: Mask = np.isin(codes, [names.index(name) for name in chosen])
     if public.all() or not public.any():
         which = "all rows are" if public.any() else "no row is"
-        raise ValueError(f"{path}: {which} public by the rule ({rule.text}); both public and private rows are needed.")
+        raise ValueError(
+            f"{called}: {which} public by the rule ({rule.text}); both public and private rows are needed."
+        )
     return public

@@ -18,7 +18,7 @@ from enum import Enum
 from importlib import resources
 from typing import Any, NamedTuple
 
-from privbandit_envs.datasets.csv import is_number
+from privbandit_envs.validate import is_number
 
 FILE = "name of the file"
 """An extra column of every table: the file that a row comes from."""
@@ -86,6 +86,7 @@ class Source:
         url: the archive to download; None: a page such as Kaggle that wants a login.
         sha256: checksums of files, where they are known beforehand.
         header: names of the columns, for files that do not name them.
+        megabytes: how large the files may be together, unpacked; larger ones are not read.
         ours: what the paper leaves open and we chose.
     """
 
@@ -103,6 +104,7 @@ class Source:
     url: str | None = None
     sha256: Mapping[str, str] = field(default_factory=dict)
     header: tuple[str, ...] = ()
+    megabytes: int = 16
     ours: str = ""
 
 

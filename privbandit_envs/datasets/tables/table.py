@@ -1,8 +1,7 @@
 """Tables of text, read in blocks of rows: numbers in single precision, categories as codes."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -10,17 +9,17 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_envs.datasets.csv import is_number
 from privbandit_envs.datasets.dataset import in_order
 from privbandit_envs.datasets.tables.files import GENERATED, blocks, opened, parsed
-from privbandit_envs.datasets.tables.sources import FILE
-from privbandit_envs.validate import did_you_mean
+from privbandit_envs.datasets.tables.sources import FILE, Source
+from privbandit_envs.validate import as_number, did_you_mean, is_number, listed, shown
 
 Floats = NDArray[np.float32]
 Codes = NDArray[np.int32]
 Tick = Callable[[int], None]
 Choice = Callable[[list[str]], tuple[list[str], list[str]]]
 """Takes the columns of a file; returns those to read as numbers and those to read as categories."""
+MOST_COLUMNS = 10_000
 MISSING = frozenset(("", "?", "na", "n/a", "nan", "null", "none"))
 
 
@@ -45,28 +44,27 @@ class Table:
         return Counter(dict(zip(self.names[column], found.tolist(), strict=True)))
 
 
-def read(
-    path: Path, files: Sequence[str], choice: Choice, header: Sequence[str] = (), tick: Tick = lambda rows: None
-) -> Table:
-    """Read files: a file by its path, or several from a folder or a .zip file.
+def read(path: Path, source: Source, choice: Choice, tick: Tick = lambda rows: None, called: str = "") -> Table:
+    """Read the files of a data set: a file by its path, or several from a folder or a .zip file.
 
     Args:
         path: the file, folder or archive.
-        files: names of the files to read.
+        source: the data set.
         choice: the columns to read.
-        header: names of the columns, if the files do not have them in a first line.
         tick: called with the number of rows read so far.
+        called: names the path in errors; default: the path itself.
 
     Raises:
         FileNotFoundError: a file is missing.
         ValueError: a column is missing or a row malformed; the message names file, line and column.
     """
-    reading = Reading(choice, header, tick)
-    with closing(opened(path, files)) as found:
+    called = called or str(path)
+    reading = Reading(choice, source.header, tick)
+    with opened(path, source.files, source.megabytes, called) as found:
         for name, file in found:
-            reading.add(name, file, str(path) if path.is_file() and len(files) == 1 else f"{path}, {name}")
+            reading.add(name, file, called if path.is_file() and len(source.files) == 1 else f"{called}, {name}")
     if not reading.rows:
-        raise ValueError(f"{path} has no rows; give another file.")
+        raise ValueError(f"{called} has no rows; give another file.")
     return reading.table()
 
 
@@ -90,11 +88,13 @@ class Reading:
             as_number, as_category = self.choice(names)
             self.numbers = {column: [] for column in as_number}
             self.categories = {column: Categories() for column in as_category}
-        places = {column: place(names, column, where) for column in (*self.numbers, *self.categories)}
-        for first, block in blocks(rows, len(names), where):
+        if len(self.numbers) > MOST_COLUMNS:
+            raise ValueError(f"{where} has {len(names):,} columns; no data set here has more than {MOST_COLUMNS:,}.")
+        places = places_of((*self.numbers, *self.categories), names, where)
+        for at, block in blocks(rows, len(names), where):
             cells = [*zip(*block, strict=True), (name,) * len(block)]
             for column, found in self.numbers.items():
-                found.append(as_numbers(cells[places[column]], column, first, where))
+                found.append(as_numbers(cells[places[column]], column, at, where))
             for column, categories in self.categories.items():
                 categories.extend(cells[places[column]])
             self.rows += len(block)
@@ -116,41 +116,50 @@ def key(name: str) -> str:
     return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
-def find(names: Sequence[str], column: str) -> int | None:
-    """Return the place of a column that has one of several names, or None."""
-    for name in column.split("|"):
-        if name in names:
-            return names.index(name)
-    keys = [key(name) for name in names]
-    return next((keys.index(key(name)) for name in column.split("|") if key(name) in keys), None)
+def find(names: Sequence[str], columns: Iterable[str]) -> dict[str, int]:
+    """Return the places of the columns that are there; a column has one of several names."""
+    exact = {name: at for at, name in reversed([*enumerate(names)])}  # the first one of several
+    alike = {key(name): at for name, at in reversed(exact.items())}
+    places = {}
+    for column in columns:
+        spellings = [column, *column.split("|")]
+        found = [exact[name] for name in spellings if name in exact]
+        found += [alike[key(name)] for name in spellings if key(name) in alike]
+        if found:
+            places[column] = found[0]
+    return places
 
 
-def place(names: Sequence[str], column: str, where: str) -> int:
-    """Return the place of a column among the cells of a row; the name of the file comes last.
+def places_of(columns: Sequence[str], names: Sequence[str], where: str) -> dict[str, int]:
+    """Return the places of columns among the cells of a row; the name of the file comes last.
 
     Raises:
-        ValueError: there is no such column.
+        ValueError: a column is missing, or there are two of its name.
     """
-    if column == FILE:
-        return len(names)
-    found = find(names, column)
-    if found is None:
+    places = {**find(names, columns), FILE: len(names)}
+    for column in columns:
         name = column.partition("|")[0]
-        there = ", ".join(names[:30]) + (", ..." if len(names) > 30 else "")
-        raise ValueError(f"{where} has no column {name!r}{did_you_mean(name, names)}; it has {there}.")
-    return found
+        if column not in places:
+            raise ValueError(f"{where} has no column {name!r}{did_you_mean(name, names)}; it has {listed(names)}.")
+    often = Counter(names)
+    for column in columns:
+        if column != FILE and often[names[places[column]]] > 1:
+            raise ValueError(f"{where} has more than one column {shown(names[places[column]])}; leave one of them.")
+    return places
 
 
-def as_numbers(cells: Sequence[str], column: str, first: int, where: str) -> Floats:
+def as_numbers(cells: Sequence[str], column: str, lines: Sequence[int], where: str) -> Floats:
     """Return cells as numbers, NaN where missing; raise ValueError for a cell that is neither."""
+    text = "".join(cells)
     try:
-        values = np.fromiter(map(float, cells), np.float32, len(cells))
+        number = float if text.isascii() and "_" not in text else as_number
+        values = np.fromiter(map(number, cells), np.float32, len(cells))
     except ValueError:
         values = np.fromiter((float(cell) if is_number(cell) else np.nan for cell in cells), np.float32, len(cells))
     for at in np.flatnonzero(~np.isfinite(values)).tolist():
         if not is_missing(cells[at]):
-            near = f"{where}, near line {first + at}, column {column.partition('|')[0]!r}"
-            raise ValueError(f"{near}: a finite number expected; got {cells[at]!r}.")
+            place = f"{where}, line {lines[at]}, column {column.partition('|')[0]!r}"
+            raise ValueError(f"{place}: a finite number expected; got {shown(cells[at])}.")
     return values
 
 
@@ -182,7 +191,7 @@ def plain(cell: str) -> str:
     """Return a category without spaces around it or a full stop behind it; numbers are written in one way."""
     name = cell.strip().removesuffix(".")
     try:
-        value = float(name)
+        value = as_number(name)
     except ValueError:
         return name
     return str(int(value)) if value.is_integer() else str(value)

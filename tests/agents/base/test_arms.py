@@ -1,9 +1,7 @@
 import math
-from typing import Any
 
 import numpy as np
-import pytest
-from privbandit_agents.base.arms import best_arm, optimistic_scorer, played, stacked_records
+from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
 
 
 def test_arms_that_do_not_exist_have_no_features() -> None:
@@ -11,19 +9,6 @@ def test_arms_that_do_not_exist_have_no_features() -> None:
     assert played(contexts, [1, 2]).tolist() == [[2, 3], [10, 11]]
     for bad in (-1, 3, 7, 0.5, math.nan):
         assert played(contexts[:1], bad).tolist() == [[0, 0]]
-
-
-def test_one_record_and_many_are_stacked_alike_and_bad_groups_are_refused() -> None:
-    contexts = np.arange(12.0).reshape(2, 3, 2)
-    one, many = stacked_records(contexts[0], 1, 0.5, 2), stacked_records(contexts, [1, 2], [0.5, 1.0], 2)
-    assert [part.shape for part in one] == [(1, 3, 2), (1,), (1,)]
-    assert [part.shape for part in many] == [(2, 3, 2), (2,), (2,)]
-    bad: list[tuple[list[Any], list[float]]] = [([1, 2], [0.5]), ([1], [0.5, 1.0]), (["a", "b"], [0.5, 1.0])]
-    for actions, rewards in bad:
-        with pytest.raises(ValueError, match="records must be n contexts of shape"):
-            stacked_records(contexts, actions, rewards, 2)
-    with pytest.raises(ValueError, match="records must be n contexts of shape"):
-        stacked_records(contexts, [1, 2], [0.5, 1.0], 3)
 
 
 def test_the_best_arm_maximises_the_upper_bound() -> None:

@@ -2,7 +2,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, stacked_records
+from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets
 from scipy.optimize import check_grad, minimize
 
 from privbandit_envs.families.mnl import attraction, best_assortment
@@ -132,21 +132,6 @@ def test_random_sets_are_full_and_do_not_depend_on_the_grouping() -> None:
     rng = np.random.default_rng(1)
     assert np.array_equal(group, [random_sets(rng, context, 2) for context in contexts])
     assert (group.sum(axis=1) == 2).all()
-
-
-@pytest.mark.parametrize("wrong", ["few purchases", "one set", "text", "other shape"])
-def test_a_group_is_taken_whole_or_not_at_all(wrong: str) -> None:
-    contexts, sets, bought = np.zeros((3, 5, 2)), np.zeros((3, 5), np.int8), np.zeros(3, int)
-    arguments = {
-        "few purchases": (contexts, sets, bought[:2]),
-        "one set": (contexts, sets[0], bought),
-        "text": (contexts, sets, np.array(["a", "b", "c"])),
-        "other shape": (contexts[:, :4], sets, bought),
-    }[wrong]
-    with pytest.raises(ValueError, match=r"^records must be n contexts of shape \(5, 2\)"):
-        stacked_records(*arguments, (5, 2))
-    one = stacked_records(contexts[0], sets[0], -1, (5, 2))
-    assert [array.shape for array in one] == [(1, 5, 2), (1, 5), (1,)]
 
 
 def test_no_revenue_overflows() -> None:

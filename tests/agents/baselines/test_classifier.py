@@ -5,7 +5,8 @@ import pytest
 from given import classification
 from privbandit_agents import make, play
 from privbandit_agents.base.agent import NEVER
-from privbandit_agents.testing import same_state, without_generators
+from privbandit_agents.base.records import IgnoredRecord
+from privbandit_agents.testing.runs import same_state, without_generators
 
 USERS = 600
 
@@ -31,14 +32,18 @@ def test_a_group_of_users_across_refits_is_those_users_in_order(name: str, sourc
 
 @pytest.mark.parametrize("feedback", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_feedback_must_be_finite(name: str, feedback: float) -> None:
+def test_feedback_that_is_not_finite_counts_as_nothing(name: str, feedback: float) -> None:
     world = classification(USERS)
-    agent, untouched = make(name, world, seed=0), make(name, world, seed=0)
+    agent, others = make(name, world, seed=0), make(name, world, seed=0)
     contexts = np.stack([world.reset(seed=0)[0]] * 3)
-    for context, action, bad in ((contexts[0], 0, feedback), (contexts, np.zeros(3, int), np.array([1, feedback, 0]))):
-        with pytest.raises(ValueError, match=rf"^feedback must be finite; got {feedback}\.$"):
-            agent.update(context, action, bad)
-    assert same_state(agent, untouched)
+    with pytest.warns(IgnoredRecord):
+        agent.update(contexts[0], 0, feedback)
+    with pytest.warns(IgnoredRecord):
+        agent.update(contexts, np.zeros(3, int), np.array([1, feedback, 0]))
+    others.update(contexts[:2], np.zeros(2, int), np.array([1, 0]))
+    (arrays, values), (expected, _) = agent.state(), others.state()
+    assert values["users"] == 4 and arrays.keys() == expected.keys()
+    assert all(np.array_equal(arrays[key], expected[key]) for key in arrays)
 
 
 @pytest.mark.parametrize("name", ["tree-public", "histogram"])

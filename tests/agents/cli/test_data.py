@@ -177,3 +177,46 @@ def test_bad_use_of_data_sets_is_one_sentence(tmp_path: Path, cache: Path, argum
     assert shown.exit_code == 2 and expected.format(tmp_path) in shown.stderr, shown.stderr
     assert shown.stderr.count("\n") == 1 and shown.stdout == "" and not cache.exists()
     assert (tmp_path / "mine" / "employee.npz").read_text() == "mine"
+
+
+def test_ctrl_c_is_one_sentence_and_leaves_nothing(
+    tmp_path: Path, cache: Path, csv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invoke("sample", "employee", str(tmp_path / "Employee.csv"))
+    before = sorted(tmp_path.iterdir())
+
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for place, arguments in {
+        "privbandit_envs.datasets.store.np.savez": ["employee", str(tmp_path / "Employee.csv")],
+        "privbandit_envs.datasets.tables.web.urlopen": ["rice"],
+        "privbandit_envs.datasets.hotels.read.rows_of": ["expedia", str(csv)],
+        "privbandit_envs.datasets.tables.sample.table": ["sample", "employee", str(tmp_path / "new.csv")],
+    }.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(place, stopped)
+            shown = invoke(*arguments)
+        left = "interrupted, and nothing is left half-written; the same command starts again."
+        assert (shown.exit_code, shown.stderr) == (130, f"data {arguments[0]}: {left}\n"), shown.output
+        assert [path for path in sorted(tmp_path.iterdir()) if path != cache] == before
+        assert not cache.exists() or list(cache.iterdir()) == []
+
+
+def test_a_damaged_prepared_file_says_what_to_delete(tmp_path: Path, cache: Path) -> None:
+    cache.mkdir()
+    (cache / "rice.npz").write_bytes(b"PK")
+    shown = invoke("rice")
+    assert shown.exit_code == 2 and f"'{cache / 'rice.npz'}' exists and is no file" in shown.stderr
+    assert "delete it or name another --out" in shown.stderr
+
+
+@pytest.mark.parametrize("content", ["é".encode("latin-1"), b"\0", b'"' + b"z" * 140_000, b'"', b"\n" * 20_000])
+def test_a_file_of_one_s_own_is_one_sentence(tmp_path: Path, cache: Path, content: bytes) -> None:
+    path = tmp_path / "Employee.csv"
+    invoke("sample", "employee", str(path))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:9], content, *lines[9:]]))
+    shown = invoke("employee", str(path))
+    assert shown.exit_code == 2 and shown.stderr.startswith(f"data employee: {path}, line 1"), shown.stderr
+    assert shown.stderr.count("\n") == 1 and len(shown.stderr) < 400 and not cache.exists()

@@ -32,15 +32,17 @@ def test_wild_records_are_encoded_as_the_clipped_ones() -> None:
 
 def test_the_label_of_a_wrong_answer_is_known_only_among_two() -> None:
     action, feedback = np.array([0, 1, 0, 1]), np.array([1.0, 1.0, 0.0, 0.0])
-    assert device("lpct").revealed(action, feedback, 4).tolist() == [0, 1, 1, 0]
-    assert device("lpct", "wine").revealed(action, feedback, 4).tolist() == [0, 1, -1, -1]
+    assert device("lpct").revealed(action, feedback).tolist() == [0, 1, 1, 0]
+    assert device("lpct", "wine").revealed(action, feedback).tolist() == [0, 1, -1, -1]
 
 
 def test_feedback_that_is_not_finite_counts_as_0() -> None:
     feedback = np.array([math.inf, -math.inf, math.nan, 1e308, 0.5])
-    assert device("lpct").revealed(np.ones(5), feedback, 5).tolist() == [0, 0, 0, 1, 0]
+    assert device("lpct").revealed(np.ones(5, int), feedback).tolist() == [0, 0, 0, 1, 0]
 
 
 def test_actions_that_do_not_exist_count_as_one_that_does() -> None:
     action = np.array([9.0, -4.0, math.nan, math.inf, -math.inf])
-    assert device("lpct", "wine").revealed(action, np.ones(5), 5).tolist() == [2, 0, 0, 0, 0]
+    agent = device("lpct", "wine")
+    records = agent.records_of(np.zeros((5, *agent.context_shape)), action, np.ones(5))
+    assert agent.revealed(*records[1:]).tolist() == [0, 0, 0, 0, 0]

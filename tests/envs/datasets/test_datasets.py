@@ -10,7 +10,7 @@ import sklearn.datasets
 from scipy.sparse import csr_array
 from sklearn.utils import Bunch
 
-from privbandit_envs.datasets import Dataset, bundled, load, openml
+from privbandit_envs.datasets import Dataset, bundled, lines, load, openml
 from privbandit_envs.datasets.dataset import encode
 
 
@@ -145,13 +145,75 @@ def test_csv_is_kept_until_the_file_changes(tmp_path: Path) -> None:
         ("a,b\n,x\n1,y\n", r"bad\.csv, line 2, column 'a': a finite number expected; got ''"),
         ("1,2\n3,4\n", r"bad\.csv: the first line must name at least two columns; got '1,2'"),
         ("", r"bad\.csv: the first line must name at least two columns; got ''"),
-        ("a,b\n1,x\n2,x\n", r"at least two different labels; got \['x'\]"),
-        ("a,b\n", r"at least two different labels; got \[\]"),
+        ("a,b\n1,x\n2,x\n", r"bad\.csv needs at least two different labels; got \['x'\]"),
+        ("a,b\n", r"bad\.csv needs at least two different labels; got \[\]"),
     ],
 )
 def test_malformed_csv_files(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load(write(tmp_path / "bad.csv", text))
+
+
+@pytest.mark.parametrize("number", ["1_0", "\u0661", "\u00a01", "nan", "Infinity", "0x1", "1e999"])
+def test_what_only_looks_like_a_number_is_named(tmp_path: Path, number: str) -> None:
+    path = write(tmp_path / "a.csv", f"a,b\n1,x\n{number},y\n")
+    with pytest.raises(ValueError, match=r"a\.csv, line 3, column 'a': a finite number expected; got "):
+        load(path)
+
+
+LONG = "z" * 140_000
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "a,b\n1,café\n".encode("latin-1"),
+            "line 2: not text in UTF-8 (the byte 0xe9); save the file as CSV in UTF-8.",
+        ),
+        ("a,b\n1,x\n".encode("utf-16"), "line 1: not text in UTF-8 (a zero byte, as in UTF-16); save"),
+        ("a,b\n1,x\n".encode("utf-16-le"), "line 1: not text in UTF-8 (a zero byte, as in UTF-16); save"),
+        ("a,b\n1,x\n".encode("utf-16-be"), "line 1: not text in UTF-8 (a zero byte, as in UTF-16); save"),
+        (b"a,b\n1,x\n2,\0\n", "line 3: not text in UTF-8 (a zero byte, as in UTF-16); save"),
+        (f"a,b\n1,x\n2,{LONG}\n".encode(), "line 3: a malformed row, a cell of more than 131,072 characters"),
+        (b'a,b\n1,"x\n2,y\n', "line 2: a malformed row, a quote is not closed."),
+        (b'a,b\n1,"x\n2,"y"\n3,z\n', "line 2: a malformed row, a quote stands amid a cell"),
+        (f'a,b\n1,"x\n{LONG}'.encode(), "line 2: a malformed row, a cell of more than 131,072 characters, or a quote"),
+        (b"a,b\n1,x\r2,y,z\n", "line 3: 2 columns expected; got 3."),
+        (b"a,b\n" + b"\n" * 20_000 + b"1,x\n", "line 10002: more than 10,000 empty lines"),
+        (bytes(10**6), "line 1: not text in UTF-8 (a zero byte, as in UTF-16); save"),
+        (b"a,b\n" + b"1" * 10**6 + b",x\n", "line 2: a malformed row, a cell of more than"),
+        (f"a,b\n{'w' * 9000},x\n".encode(), "column 'a': a finite number expected; got '" + "w" * 59 + "...."),
+        (f"{LONG[:9000]},b\nw,x\n".encode(), "column '" + "z" * 59 + "...: a finite number expected; got 'w'."),
+    ],
+)
+def test_a_csv_file_of_any_kind_is_one_short_sentence(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError) as raised:
+        load(str(path))
+    assert str(raised.value).startswith(str(path)) and message in str(raised.value), str(raised.value)
+    assert str(raised.value).isprintable() and len(str(raised.value)) < len(str(path)) + 200
+
+
+def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE", 1000)
+    with pytest.raises(ValueError, match=r"a\.csv, line 2: longer than 1,000 characters"):
+        load(write(tmp_path / "a.csv", "a,b\n" + "1," * 600 + "\n"))
+
+
+def test_a_table_of_many_columns_names_the_nearest_one_alone(tmp_path: Path) -> None:
+    names = [f"column{number}" for number in range(100_000)]
+    path = write(tmp_path / "wide.csv", ",".join(names) + "\n")
+    with pytest.raises(ValueError) as raised:
+        load(path, "colunm77")
+    expected = f"{path} has no column 'colunm77' (did you mean 'column77'?); it has 100,000 others."
+    assert str(raised.value) == expected
+
+
+def test_a_label_that_two_columns_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"a\.csv has more than one column 'kind'"):
+        load(write(tmp_path / "a.csv", "kind,kind,b\n1,2,x\n2,3,y\n"), "kind")
 
 
 def test_unknown_columns_files_and_sources(tmp_path: Path) -> None:

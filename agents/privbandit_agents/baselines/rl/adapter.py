@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from privbandit_agents.base.agent import Array, Space
+from privbandit_agents.base.arms import learnable
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_envs import BanditEnv
 from privbandit_envs.spaces import Assortments
@@ -37,6 +38,8 @@ def stand_in(observation_space: Space, action_space: Space, n: int) -> Face:
 def to_sb3(env: Face, seed: int | None) -> Any:
     """Return a vector environment as stable-baselines3's VecEnv: flat contexts, and scores for assortments.
 
+    A context or a reward with NaN, infinity or a length above 10^6 arrives as zeros, with a warning.
+
     Args:
         env: a vector environment with same-step autoreset.
         seed: of its first ``reset``; seeds that stable-baselines3 sets are ignored.
@@ -55,7 +58,7 @@ def to_sb3(env: Face, seed: int | None) -> Any:
         def reset(self) -> Array:
             contexts: Array = env.reset(seed=self.world_seed)[0]
             self.world_seed = None
-            return contexts.reshape(n, -1)
+            return learnable(contexts.reshape(n, -1), np.zeros(n))[0]
 
         def step_async(self, actions_: Array) -> None:
             self.chosen = top_scores(actions_, actions) if scores else actions_
@@ -67,7 +70,8 @@ def to_sb3(env: Face, seed: int | None) -> Any:
             for slot in np.flatnonzero(done):
                 infos[slot]["terminal_observation"] = info["final_obs"][slot].reshape(-1)
                 infos[slot]["TimeLimit.truncated"] = bool(truncated[slot] and not terminated[slot])
-            return contexts.reshape(n, -1), rewards.astype(np.float32), done, infos
+            flat, earned = learnable(contexts.reshape(n, -1), rewards.astype(np.float32))
+            return flat, earned, done, infos
 
         def close(self) -> None:
             env.close()

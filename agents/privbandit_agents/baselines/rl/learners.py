@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Discrete
 
 from privbandit_agents.base.agent import Action, Array, Space, assortments
 from privbandit_agents.base.learning import AnyEnv, LearningAgent, Saves
+from privbandit_agents.base.records import usable
 from privbandit_agents.base.state import Arrays, inside
 from privbandit_agents.baselines.rl.adapter import Face, stand_in, to_sb3, vector_face
 from privbandit_agents.baselines.rl.settings import A2CSettings, DQNSettings, PPOSettings, RLSettings, hyperparameters
@@ -126,6 +127,8 @@ class StableBaseline(LearningAgent[RLSettings]):
             parameters: of its policy; none: an untrained one.
             users: how many the policy has learned from.
         """
+        from stable_baselines3.common.logger import Logger
+
         given = dict(self.hyperparameters)
         slots, widths = given.pop("n_envs"), list(given.pop("net_arch"))
         for name in PER_SLOT & given.keys():
@@ -139,6 +142,7 @@ class StableBaseline(LearningAgent[RLSettings]):
             policy_kwargs={"net_arch": widths},
             **given,
         )
+        model.set_logger(Logger(None, []))  # its own makes a folder in the temporary one for every run
         if parameters:
             give(model.policy, parameters)
         model.num_timesteps = users
@@ -148,8 +152,10 @@ class StableBaseline(LearningAgent[RLSettings]):
         """Return the greedy action of the learnt policy."""
         if self.model is None:
             raise RuntimeError(f"{self.name} has no policy yet; call learn(env, steps) first.")
-        shape = self.context_shape
-        actions: Array = self.model.predict(context.reshape(-1, int(np.prod(shape))), deterministic=True)[0]
+        shape, context = self.context_shape, self.contexts_of(context)
+        flat = context.reshape(-1, int(np.prod(shape)))
+        sound = np.where(usable(flat, np.zeros(len(flat)))[:, None], flat, 0)
+        actions: Array = self.model.predict(sound, deterministic=True)[0]
         if isinstance(self.action_space, Assortments):
             actions = top_scores(actions, self.action_space)
         if context.ndim > len(shape):

@@ -80,7 +80,7 @@ class Trial:
 
     @property
     def spec(self) -> JSON:
-        return dataclasses.asdict(self)
+        return {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
 
     @cached_property
     def name(self) -> str:

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, Feedback, assortments, next_change
+from privbandit_agents.base.agent import Array, CentralAgent, assortments, next_change
 from privbandit_agents.base.arms import optimistic_scorer
-from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, sizes, stacked_records
+from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, sizes
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.joint.assortments.dpmnl_settings import (
     RECORD,
@@ -23,6 +23,7 @@ from privbandit_agents.joint.assortments.dpmnl_settings import (
     spread_trigger,
 )
 from privbandit_agents.joint.assortments.private_cov import PrivateCov, gram_sensitivity
+from privbandit_agents.joint.settings import refuse_beyond
 from privbandit_agents.privacy.accounting.ledger import Ledger, zcdp
 from privbandit_agents.privacy.contributions.choices import sanitise
 from privbandit_agents.privacy.mechanisms.objective import Method, ObjectivePerturbation, UserLoss
@@ -106,6 +107,7 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
 
     def select_action(self, context: Array) -> Array:
         """Return the best assortment for the optimistic utilities (lines 12 and 13); a random one at first (line 5)."""
+        context = self.contexts_of(context)
         if self.users < self.exploration:
             return random_sets(self.rng, context, self.capacity)
         with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
@@ -113,21 +115,19 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
             width = np.sqrt(np.vecdot(scored[..., :-1], scored[..., :-1]))
             return best_sets(context, scored[..., -1] + width, self.capacity)
 
-    def curate(self, context: Array, action: Action, feedback: Feedback) -> Array | None:
+    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Count every user's Gram matrix, keep the choice; release theta and V when it is time.
 
         Raises:
             RuntimeError: more users than the horizon, none of whom is taken in; or the perturbed likelihood had no
                 certified minimum: then all users are taken in, the call counts, and the release before stays.
         """
-        records = stacked_records(context, action, feedback, self.context_shape)
-        if len(records[0]) > self.horizon - self.users:
-            message = f"{self.name} ends after its horizon of {self.horizon} users; make it with a longer one."
-            raise RuntimeError(message)
+        refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         released, failure = None, None
-        for contexts, sets, bought in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache
+        records = contexts, actions, feedback
+        for x, sets, bought in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache
             # sanitise, then count and keep (lines 6 and 14)
-            laid_out = lay_out(contexts, sets, bought, self.capacity)
+            laid_out = lay_out(x, sets, bought, self.capacity)
             features, items = sanitise(laid_out.features, laid_out.bought, self.radius)
             self.cov.extend(features)
             self.choices.store(LaidOut(features, laid_out.offered, items))

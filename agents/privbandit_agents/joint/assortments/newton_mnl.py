@@ -10,8 +10,8 @@ from typing import Annotated
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, Feedback, assortments, next_change
-from privbandit_agents.base.choices import Choices, best_sets, random_sets, sizes, stacked_records
+from privbandit_agents.base.agent import Array, CentralAgent, assortments, next_change
+from privbandit_agents.base.choices import Choices, best_sets, random_sets, sizes
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Count, Growth, NonNegative, Open01, Range, Within
 from privbandit_agents.joint.assortments.quadratic import improved
@@ -125,6 +125,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
 
     def select_action(self, context: Array) -> Array:
         """Return the best assortment for x . theta plus the bonus; a random one in the first batch."""
+        context = self.contexts_of(context)
         if self.batch == 0:
             return random_sets(self.rng, context, self.capacity)
         theta, x = self.release[:, -1].astype(context.dtype), context[..., :-1]
@@ -136,11 +137,10 @@ class NewtonMNL(CentralAgent[Config, Array]):
                 utilities = utilities + context.dtype.type(self.config.bonus_scale) * np.sqrt(np.vecdot(width, width))
         return best_sets(context, utilities, self.capacity)
 
-    def curate(self, context: Array, action: Action, feedback: Feedback) -> Array | None:
+    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Keep what was offered and bought; release a new theta when the batch is full."""
-        records = stacked_records(context, action, feedback, self.context_shape)
         released = None
-        for block in blocks(self.frozen_rounds, *records):
+        for block in blocks(self.frozen_rounds, contexts, actions, feedback):
             self.choices.append(*block)
             if len(self.choices) == self.length:
                 released = self.release = self._estimate()

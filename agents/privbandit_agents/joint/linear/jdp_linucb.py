@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, Feedback, arms_with_features, next_change
-from privbandit_agents.base.arms import best_arm, optimistic_scorer, played, stacked_records
+from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, next_change
+from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01, Positive
-from privbandit_agents.joint.settings import COUNTERS, CounterName, JointSettings
+from privbandit_agents.joint.settings import COUNTERS, CounterName, JointSettings, refuse_beyond
 from privbandit_agents.privacy.accounting.ledger import zcdp
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, packed_size, perturbed_ridge
 
@@ -73,15 +73,20 @@ class JDPLinUCB(CentralAgent[Config, Array]):
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""
-        best: Array = best_arm(context, self.release)
+        best: Array = best_arm(self.contexts_of(context), self.release)
         return best
 
-    def curate(self, context: Array, action: Action, feedback: Feedback) -> Array | None:
-        """Count every user's packed record; release a regression when it is time."""
-        records = stacked_records(context, action, feedback, self.dim)
+    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
+        """Count every user's packed record; release a regression when it is time.
+
+        Raises:
+            RuntimeError: more users than the horizon, none of whom is taken in.
+        """
+        refuse_beyond(self.counter.horizon, self.users + len(feedback), self.name)
         scorer = None
-        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache
-            noisy = self.counter.extend(pack(played(contexts, arms), rewards))[-1]
+        records = contexts, actions, feedback
+        for x, arms, rewards in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache
+            noisy = self.counter.extend(pack(played(x, arms), rewards))[-1]
             self.users += len(rewards)
             if self.users == self.refit_at:
                 scorer = self._scorer(noisy)

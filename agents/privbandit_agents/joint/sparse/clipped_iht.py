@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, Feedback, arms_with_features, n_arms, next_change
-from privbandit_agents.base.arms import played, stacked_records
+from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, n_arms, next_change
+from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, Open01, Positive
 from privbandit_agents.joint.settings import JointSettings
@@ -112,14 +112,14 @@ class ClippedIHT(CentralAgent[Config, Array]):
                 return
 
     def select_action(self, context: Array) -> Action:
-        return best_by_support(context, self.release[0], n_arms(self.action_space), self.rng)
+        return best_by_support(self.contexts_of(context), self.release[0], n_arms(self.action_space), self.rng)
 
-    def curate(self, context: Array, action: Action, feedback: Feedback) -> Array | None:
+    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Add up clipped contributions; release a new theta when the batch is full."""
-        records = stacked_records(context, action, feedback, self.dim)
         released = None
-        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=64):  # so many stay in cache
-            self._add(*clipped(played(contexts, arms), rewards, LIMIT, LIMIT))
+        records = contexts, actions, feedback
+        for x, arms, rewards in blocks(self.frozen_rounds, *records, most=64):  # so many stay in cache
+            self._add(*clipped(played(x, arms), rewards, LIMIT, LIMIT))
             if self.users == self.length:
                 released = self.release = self._correct()
         return released

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array, uniforms_per_user
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.rows import uniforms_per_user
 
 
 def clipped(features: Array, rewards: Array, x_max: float, R: float) -> tuple[Array, Array]:

@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, Feedback, arms_with_features, n_arms
-from privbandit_agents.base.arms import played, stacked_records
+from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, n_arms
+from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Calibration, Count, NonNegative, Open01, Positive
 from privbandit_agents.joint.settings import JointSettings
@@ -116,14 +116,14 @@ class FLIPHAT(CentralAgent[Config, Array]):
 
     def select_action(self, context: Array) -> Action:
         """Return argmax x . beta (Alg. 2, line 11), an arm at random before the first estimate (line 2)."""
-        return best_by_support(context, self.release, n_arms(self.action_space), self.rng)
+        return best_by_support(self.contexts_of(context), self.release, n_arms(self.action_space), self.rng)
 
-    def curate(self, context: Array, action: Action, feedback: Feedback) -> Array | None:
+    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Store the played features and the reward (Alg. 2, line 13); estimate when the episode ends (line 8)."""
-        records = stacked_records(context, action, feedback, self.dim)
         estimate = None
-        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=128):  # so many stay in cache
-            self.loss.add(played(contexts, arms, dtype=None), rewards)
+        records = contexts, actions, feedback
+        for x, arms, rewards in blocks(self.frozen_rounds, *records, most=128):  # so many stay in cache
+            self.loss.add(played(x, arms, dtype=None), rewards)
             self.users += len(rewards)
             if self.users == 2 ** (self.episode + 1) - 1:
                 estimate = self._estimate()

@@ -70,8 +70,9 @@ class LPLR(LocalAgent[Config, Array]):
 
         The user's own uniform, fixed by its index, picks among them.
         """
-        contexts = np.asarray(context).reshape(-1, *self.context_shape)
-        alive = self.oracle.alive(contexts.astype(np.float64))
+        contexts = self.contexts_of(context).reshape(-1, *self.context_shape)
+        with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+            alive = self.oracle.alive(contexts.astype(np.float64))
         uniforms = Generator(PCG64(self.seed_of_choices).advance(self.users)).random(len(contexts))
         place = np.floor(uniforms * alive.sum(axis=1)) + 1
         actions = (np.cumsum(alive, axis=1) >= place[:, None]).argmax(axis=1)
@@ -101,7 +102,8 @@ class LPLR(LocalAgent[Config, Array]):
         return self.oracle.records(x, y, np.where(exists, arms, 0).astype(np.intp))
 
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
-        return self.oracle.randomizer.randomize(*self.inputs(context, action, feedback), self.rng)
+        records = self.records_of(context, action, feedback)
+        return self.oracle.randomizer.randomize(*self.inputs(*records), self.rng)
 
     def absorb(self, report: Array) -> None:
         estimates = self.oracle.randomizer.estimate(report)

@@ -170,7 +170,7 @@ class MomentAgent(LocalAgent[M, Array]):
         return np.tile(np.eye(self.dim)[0], (2, 1)), np.array([1.0, -1.0])
 
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
-        return self.channel.report(self.encode(context, action, feedback), self.rng)
+        return self.channel.report(self.encode(*self.records_of(context, action, feedback)), self.rng)
 
     def absorb(self, report: Array) -> None:
         for (part,) in blocks(self.frozen_rounds, self.channel.decode(report)):
@@ -204,7 +204,7 @@ class MomentAgent(LocalAgent[M, Array]):
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + width |x|_(A^-1)."""
-        chosen: Action = best_arm(context, self.scorer)
+        chosen: Action = best_arm(self.contexts_of(context), self.scorer)
         return chosen
 
     def predict(self, contexts: Array) -> Array:

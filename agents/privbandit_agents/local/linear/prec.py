@@ -228,9 +228,11 @@ class PREC(MomentAgent[Config]):
 
     def select_action(self, context: Array) -> Action:
         """Return the arm that is best for the draw, among all or among those that may be best."""
-        value = np.asarray(context @ self.drawn)
-        if self.config.policy == "elimination":
-            value = np.where(self.plausible(context), value, -np.inf)
+        context = self.contexts_of(context)
+        with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+            value = np.asarray(context @ self.drawn)
+            if self.config.policy == "elimination":
+                value = np.where(self.plausible(context), value, -np.inf)
         chosen: Action = value.argmax(axis=-1)
         return chosen
 

@@ -26,6 +26,8 @@ from privbandit_agents.privacy._validate import budget, count, positive
 from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite
 
+LONGEST = 10**8
+"""Largest horizon of Toeplitz counters, whose calibration takes 8 to 16 bytes a term."""
 STEPS_A_BLOCK = 256
 """Noise of at least this many steps is prepared at once."""
 
@@ -172,8 +174,8 @@ class SquareRootToeplitz(Counter):
     """R = C = square root of A: the Toeplitz matrix with r_0 = 1, r_k = r_{k-1} (1 - 1/(2k)).
 
     The noise after t terms is sum_k r_k Z_{t-k}, worked out for many steps at once by Fourier transforms: O(d log T) a
-    step on average. Memory: the past and prepared noise, at most 2 T d numbers. A bandwidth sets r_k = 0 from k =
-    bandwidth on and bounds the memory by 2 max(bandwidth, 256) d numbers, but costs noise: at T / 100 it is no better
+    step on average. Memory: drawn and prepared noise, at most 2 T d numbers. A bandwidth sets r_k = 0 from k =
+    bandwidth on and bounds the memory by 3 max(bandwidth, 256) d numbers, but costs noise: at T / 100 it is no better
     than the tree. ``BufferedToeplitz`` bounds the memory at almost no loss.
 
     *Formal guarantees.* As ``Counter``. The column norm is that of the encoder R^-1 A of the R in use: sqrt(sum r_k^2)
@@ -193,12 +195,13 @@ class SquareRootToeplitz(Counter):
         bound: float | None = None,
         bandwidth: int | None = None,
     ) -> None:
-        kept = count(horizon=horizon) if bandwidth is None else min(count(bandwidth=bandwidth), count(horizon=horizon))
+        longest = toeplitz_horizon(horizon)
+        kept = longest if bandwidth is None else min(count(bandwidth=bandwidth), longest)
         self.decoder = square_root_coefficients(kept)
         super().__init__(horizon, dim, sensitivity, rho, rng, bound=bound)
 
     def _set_up(self) -> None:
-        self.past, self.prepared = np.zeros((0, self.dim)), np.zeros((0, self.dim))
+        self.drawn, self.prepared = np.zeros((0, self.dim)), np.zeros((0, self.dim))  # Z, and R Z ahead of its release
         self.used = 0
 
     def column_norm(self) -> float:
@@ -224,11 +227,16 @@ class SquareRootToeplitz(Counter):
 
     def _prepare(self, left: int) -> None:
         """Draw as many steps as the past has; the sequence does not depend on how it is cut."""
-        steps = min(max(len(self.past), STEPS_A_BLOCK), left)
-        drawn = np.concatenate([self.past, self.scale * self.rng.standard_normal((steps, self.dim))])
-        self.prepared = oaconvolve(drawn, self.decoder[: len(drawn), None], axes=0)[len(self.past) : len(drawn)].copy()
-        self.past = drawn[max(len(drawn) - len(self.decoder) + 1, 0) :].copy()
-        self.used = 0
+        past = self.drawn[max(len(self.drawn) - len(self.decoder) + 1, 0) :]  # has a part in later releases
+        steps = min(max(len(past), STEPS_A_BLOCK), left)
+        drawn = np.concatenate([past, self.scale * self.rng.standard_normal((steps, self.dim))])
+        self.prepared = oaconvolve(drawn, self.decoder[: len(drawn), None], axes=0)[len(past) : len(drawn)].copy()
+        self.drawn, self.used = drawn, 0
+
+    def forget(self) -> None:
+        """Forget the noise that is prepared for releases to come; it will be drawn anew."""
+        self.drawn = self.drawn[: len(self.drawn) - len(self.prepared) + self.used]
+        self.prepared, self.used = self.prepared[:0], 0
 
 
 class BufferedToeplitz(Counter):
@@ -245,7 +253,7 @@ class BufferedToeplitz(Counter):
     spacing = 2.5
 
     def _set_up(self) -> None:
-        u = np.arange(-3.0, math.log(self.horizon) + 3 + self.spacing / 2, self.spacing)
+        u = np.arange(-3.0, math.log(toeplitz_horizon(self.horizon)) + 3 + self.spacing / 2, self.spacing)
         self.decay = 1 / (1 + np.exp(-u))
         self.weights = self.spacing / math.pi * np.sqrt(self.decay * (1 - self.decay))
         self.sums = np.zeros((len(u), self.dim))
@@ -277,6 +285,17 @@ class BufferedToeplitz(Counter):
             self.sums += noise[step]
             noise[step] = self.weights @ self.sums
         return noise
+
+
+def toeplitz_horizon(horizon: int) -> int:
+    """Return a horizon that a Toeplitz counter can be calibrated for.
+
+    Raises:
+        ValueError: it is no integer from 1 to 10^8.
+    """
+    if count(horizon=horizon) > LONGEST:
+        raise ValueError(f"a Toeplitz counter takes horizons up to {LONGEST}, a tree longer ones; got {horizon}.")
+    return horizon
 
 
 def square_root_coefficients(n: int) -> Floats:

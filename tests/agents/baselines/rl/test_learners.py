@@ -1,5 +1,6 @@
 import dataclasses
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,14 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
+from privbandit_agents.base.records import IgnoredRecord
 from privbandit_agents.baselines.rl import learners as rl
 from privbandit_agents.baselines.rl.adapter import to_sb3, vector_face
 from privbandit_agents.baselines.rl.settings import hyperparameters
 from privbandit_agents.baselines.rl.state import one_torch_thread, parameters_of
 from privbandit_agents.registry import can_play
-from privbandit_agents.testing import same_state
+from privbandit_agents.testing.attacks import finite
+from privbandit_agents.testing.runs import same_state
 from stable_baselines3.common.env_checker import check_env
 
 from privbandit_envs import Assortments, BanditEnv, BanditVectorEnv
@@ -331,3 +334,34 @@ def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch, missing: s
 def test_bad_settings_are_named(name: str, config: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         small(name, gym.make(CLASSIFICATION), **config)
+
+
+class Hostile(gym.Wrapper[Any, Any, Any, Any]):
+    """Every tenth user sends a context that is no number, and another one a reward."""
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        context, reward, terminated, truncated, info = self.env.step(action)
+        self.turn += 1
+        turn = self.turn % 10
+        wild = [np.nan, np.inf, 3e38][self.turn % 3]
+        return context * (wild if turn == 0 else 1), wild if turn == 5 else reward, terminated, truncated, info
+
+    turn = 0
+
+
+def test_hostile_users_do_not_poison_a_policy(name: str) -> None:
+    env = gym.make(LINEAR, horizon=200).unwrapped
+    agent = small(name, env)
+    with pytest.warns(IgnoredRecord), np.errstate(over="ignore", invalid="ignore"):
+        agent.learn(Hostile(env), 120)
+    assert finite(agent)
+    contexts = np.stack([np.full((10, 20), value) for value in (0.1, np.nan, np.inf, 1e308)])
+    nothing: Any = [[None] * 20] * 10
+    assert np.shape(agent.select_action(contexts)) == (4,)
+    assert env.action_space.contains(agent.select_action(nothing))
+
+
+def test_no_folder_is_left_behind(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    curve(name)
+    assert not list(tmp_path.iterdir())

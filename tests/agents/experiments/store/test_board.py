@@ -105,3 +105,15 @@ def test_the_overview_lays_the_board_out(tmp_path: Path) -> None:
     types = {info.name: info.type for info in experiment.hparam_infos}
     assert types["env.dim"] == types["agent.alpha"] == 3 and types["agent.counter"] == types["env.theta"] == 1
     assert [metric.name.tag for metric in experiment.metric_infos] == ["final/regret"]
+
+
+def test_a_clock_that_jumps_changes_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of the day goes back by years and forth; durations are not taken from it."""
+    trial = Trial("privbandit/Linear-v0", "linucb", 60, 0, {"dim": 3, "n_arms": 2}, checkpoints=10)
+    steady = run_trial(trial, tmp_path / "steady").result
+    jumps = np.random.default_rng(0).uniform(0, 2e9, 10_000).tolist()
+    monkeypatch.setattr("time.time", jumps.pop)
+    jumped = run_trial(trial, tmp_path / "jumped").result
+    assert np.array_equal(steady.regret, jumped.regret)
+    assert 0 < jumped.seconds < 600
+    assert read_events(tmp_path / "jumped" / "tensorboard" / trial.run_name).Tags()["scalars"]

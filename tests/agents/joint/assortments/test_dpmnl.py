@@ -14,7 +14,8 @@ from privbandit_agents.privacy.mechanisms import objective
 from privbandit_agents.privacy.mechanisms.counters import Counter
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss, certified_rho
 from privbandit_agents.privacy.mechanisms.objective_approximate import perturbation, published
-from privbandit_agents.testing import check_frozen, check_resume, same_parts, same_state
+from privbandit_agents.testing.loops import check_frozen, check_resume
+from privbandit_agents.testing.runs import same_parts, same_state
 from scipy import stats
 
 ASSORTMENT = "privbandit/Assortment-v0"
@@ -319,7 +320,7 @@ def test_a_reload_gives_no_budget_back(name: str, tmp_path: Path) -> None:
     contexts, sets, bought = records(T)
     agent.update(contexts[:200], sets[:200], bought[:200])
     save(agent, tmp_path / "agent.npz")
-    copy: Any = load(tmp_path / "agent.npz", small())
+    copy: Any = load(tmp_path / "agent.npz", small(), fork=False)
     assert copy.calls == 8 and copy.ledger.spent() == agent.ledger.spent()
     for one in (agent, copy):
         one.update(contexts[200:], sets[200:], bought[200:])
@@ -371,11 +372,8 @@ def test_a_group_that_is_refused_was_not_taken_in(name: str) -> None:
     before = agent.state()
     before = {key: array.copy() for key, array in before[0].items()}, before[1]
     contexts, sets, bought = records(T - 200 + 1)
-    text: Any = bought.astype(object)
-    text[-1] = "x"
     for group, kind in (
         ((contexts, sets, bought), RuntimeError),
-        ((contexts[:5], sets[:5], text[-5:]), ValueError),
         ((contexts[:5], sets[:5], bought[:4]), ValueError),
         ((contexts[:5, :-1], sets[:5], bought[:5]), ValueError),
     ):

@@ -14,7 +14,7 @@ from privbandit_agents.privacy.mechanisms.selection import (
     project_on_l1_ball,
     step_sensitivity,
 )
-from privbandit_agents.testing import same_state
+from privbandit_agents.testing.runs import same_state
 
 SPARSE = "privbandit/SparseLinear-v0"
 
@@ -199,7 +199,7 @@ def test_resuming_in_mid_episode_is_bit_for_bit(config: dict[str, Any], tmp_path
         agent = make("fliphat", whole, seed=2, epsilon=20.0, **config)
         play(whole, agent, 1500, seed=2)
         save(agent, tmp_path / "agent.npz")
-        copy = load(tmp_path / "agent.npz", rows)
+        copy = load(tmp_path / "agent.npz", rows, fork=False)
     rows.reset(seed=3)
     for _ in range(4):
         contexts = rows.upcoming(400)

@@ -9,7 +9,8 @@ import pytest
 from privbandit_agents import make, play
 from privbandit_agents.local.linear.prec import KEPT, LEAST_KEPT, SHRINK, Generation, most_precise
 from privbandit_agents.privacy.contributions.moments import NORM, pack
-from privbandit_agents.testing import CHECKS, check_local
+from privbandit_agents.testing import CHECKS
+from privbandit_agents.testing.privacy import check_local
 
 ILL: dict[str, Any] = {"n_arms": 3, "dim": 2, "design": "ill", "support": 200}
 

@@ -183,8 +183,8 @@ def test_any_chunking_gives_the_same_noise(bandwidth: int | None, monkeypatch: p
 
 def test_a_bandwidth_bounds_the_memory() -> None:
     counter = SquareRootToeplitz(3000, 1, 1.0, 0.5, rng(), bandwidth=20)
-    held = [counter.add([0.0]) is not None and len(counter.past) + len(counter.prepared) for _ in range(3000)]
-    assert max(held) <= 2 * 20
+    held = [counter.add([0.0]) is not None and len(counter.drawn) + len(counter.prepared) for _ in range(3000)]
+    assert max(held) <= 3 * 20
     buffers = BufferedToeplitz(10**6, 1, 1.0, 0.5, rng())
     assert buffers.sums.shape[0] == 9 < BinaryTree(10**6, 1, 1.0, 0.5, rng()).blocks.shape[0]
 
@@ -271,6 +271,41 @@ def test_times_beyond_the_horizon_have_no_deviation() -> None:
         BinaryTree(4, 1, 1.0, 0.5, rng()).standard_deviation(5)
 
 
+@pytest.mark.parametrize(("bandwidth", "terms"), [(None, 3), (None, 21), (9, 20), (9, 24), (2, 11), (1, 30), (40, 41)])
+def test_noise_that_was_prepared_is_forgotten_and_what_was_released_stays(bandwidth: int | None, terms: int) -> None:
+    """After a new key the noise is R Z, where the rows of Z are old for old releases and new for new ones."""
+    counter = SquareRootToeplitz(T, 1, 1.0, 0.5, rng(1), bandwidth=bandwidth)
+    noise = [counter.add([0.0])[0] for _ in range(terms)]
+    counter.rng = rng(2)
+    counter.forget()
+    noise += [counter.add([0.0])[0] for _ in range(T - terms)]
+    drawn = np.concatenate([rng(1).standard_normal(T)[:terms], rng(2).standard_normal(T)[: T - terms]])
+    kept = np.convolve(counter.decoder, counter.scale * drawn)[:T]
+    np.testing.assert_allclose(noise, kept, atol=1e-12)
+
+
+@every_counter
+def test_two_continuations_of_a_counter_share_no_noise_and_keep_what_was_released(make: Make) -> None:
+    """Given the past, the noise of later releases has the right law in both, and they are independent."""
+    runs, early, late = 2000, 13, (14, 16, 21, T)
+    first = make(T, runs, 1.0, 0.5, rng(1))
+    released = first.extend(np.zeros((early, runs)))
+    assert np.isfinite(released).all()
+    found = []
+    for _ in range(2):
+        fork = make(T, runs, 1.0, 0.5, rng(2))
+        state.restore_into(fork, *state.state_of(first))
+        state.rekey(fork)
+        found.append(fork.extend(np.zeros((T - early, runs)))[[t - early - 1 for t in late]])
+    R = decoder(make)
+    for place, t in enumerate(late):
+        old = R[t - 1, :early] @ np.linalg.pinv(R[:early, :early]) @ released / first.scale  # the part of old draws
+        new = [noise[place] / first.scale - old for noise in found]
+        spread = np.linalg.norm(R[t - 1, early:])
+        assert [one.std() / spread for one in new] == pytest.approx([1, 1], abs=0.15)
+        assert abs(np.corrcoef(*new)[0, 1]) < 0.2
+
+
 @pytest.mark.parametrize("kind", [BinaryTree, SquareRootToeplitz, BufferedToeplitz])
 def test_a_saved_counter_goes_on_bit_for_bit(kind: type[Counter], tmp_path: Path) -> None:
     first, second = kind(T, 2, 1.0, 0.5, rng()), kind(T, 2, 1.0, 0.5, rng(1))
@@ -339,3 +374,10 @@ def test_the_eigenvalue_bound_holds_and_is_not_loose(dim: int) -> None:
     bound = eigenvalue_bound(3.0, dim, 0.05)
     assert (largest > bound).mean() <= 0.05
     assert bound <= 2.5 * np.quantile(largest, 0.95)
+
+
+@pytest.mark.parametrize("counter", [SquareRootToeplitz, BufferedToeplitz])
+def test_horizons_that_would_fill_the_memory_are_refused(counter: Any) -> None:
+    with pytest.raises(ValueError, match="takes horizons up to 100000000, a tree longer ones; got 1000000000000"):
+        counter(10**12, 2, 1.0, 1.0, np.random.default_rng(0))
+    assert BinaryTree(10**12, 2, 1.0, 1.0, np.random.default_rng(0)).add([1.0, 0.0]).shape == (2,)

@@ -145,9 +145,12 @@ def without_booking(path: Path) -> None:
         (lambda path: path.write_text(f"{HEADER},prop_id"), "more than one column 'prop_id'"),
         (lambda path: path.write_text(""), "no column 'srch_id'"),
         (lambda path: path.write_text(HEADER), "has a header and no rows"),
-        (lambda path: path.write_bytes(HEADER.encode() + b"\n\xff\xfe"), "not a CSV file in UTF-8"),
+        (lambda path: path.write_bytes(HEADER.encode() + b"\n\xff\xfe"), "line 2: not text in UTF-8 (the byte 0xff)"),
         (lambda path: path.write_bytes(b"PK\x03\x04\xd7"), "give Kaggle's train.csv, unpacked."),
-        (lambda path: path.write_text(f'{HEADER}\n"{"x" * 200_000}'), "near line 2: not a CSV file in UTF-8"),
+        (
+            lambda path: path.write_text(f'{HEADER}\n"{"x" * 200_000}'),
+            "line 2: a malformed row, a cell of more than 131,072 characters",
+        ),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, make: Callable[[Path], object], expected: str) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from privbandit_envs.datasets import Dataset, load, store, tables
-from privbandit_envs.datasets.tables import SOURCES, download, prepare, sample
+from privbandit_envs.datasets.tables import SOURCES, prepare, sample, web
 from privbandit_envs.datasets.tables.files import GENERATED
 from privbandit_envs.families.classification import ClassificationProblem, Split
 
@@ -26,7 +26,7 @@ PRINTED_D = [name for name in SOURCES if name != "taxi"]
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(store.FOLDER, str(tmp_path / "cache"))
-    monkeypatch.setattr(download, "urlopen", no_network)
+    monkeypatch.setattr(web, "urlopen", no_network)
 
 
 def no_network(url: str, timeout: float) -> Any:
@@ -210,11 +210,11 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no rows"):
         prepare("employee", header)
     binary = tmp_path / "binary.csv"
-    binary.write_bytes(b"a,b\n\xff\xfe,1\n")
-    with pytest.raises(ValueError, match="not a CSV file in UTF-8"):
+    binary.write_bytes(header.read_bytes() + b"\xff\xfe,1\n")
+    with pytest.raises(ValueError, match=r"line 2: not text in UTF-8 \(the byte 0xff\)"):
         prepare("employee", binary)
     (tmp_path / "a.arff").write_text("no attributes")
-    with pytest.raises(ValueError, match=r"not an ARFF file|has no"):
+    with pytest.raises(ValueError, match=r"line 1: not a line of an ARFF file's header"):
         prepare("rice", tmp_path / "a.arff")
 
 
@@ -232,7 +232,7 @@ def test_a_kaggle_file_may_stay_in_its_archive(tmp_path: Path) -> None:
     with ZipFile(tmp_path / "archive.zip", "w") as archive:
         archive.write(path, "folder/Employee.csv")
     assert np.array_equal(prepare("employee", tmp_path / "archive.zip").data.X, prepare("employee", path).data.X)
-    with pytest.raises(FileNotFoundError, match=r"no file 'emails\.csv' in .*; it has employee\.csv"):
+    with pytest.raises(FileNotFoundError, match=r"no file 'emails\.csv' in .*; it has Employee\.csv"):
         prepare("email", tmp_path / "archive.zip")
 
 
@@ -295,7 +295,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[str]:
         asked.append(url)
         return io.BytesIO(content)
 
-    monkeypatch.setattr(download, "urlopen", urlopen)
+    monkeypatch.setattr(web, "urlopen", urlopen)
     return asked
 
 
@@ -325,8 +325,9 @@ def test_what_is_downloaded_first_is_trusted_and_then_checked(
     (cache / f"{name}.npz").unlink()
     kept = (cache / f"{name}.zip").read_bytes()
     serve(monkeypatch, archive_of(name, tmp_path, rows=60))
-    with pytest.raises(ValueError, match=r"has the SHA-256 checksum \w{64} and not \w{64}; get it by hand") as raised:
+    with pytest.raises(ValueError, match=r"has the SHA-256 checksum \w{64} and not \w{64}; if it was") as raised:
         load(name)
+    assert f"delete {cache / name}.sha256.json; else get it by hand" in str(raised.value)
     assert "\n" not in str(raised.value) and f"privbandit data {name} PATH" in str(raised.value)
     assert (cache / f"{name}.zip").read_bytes() == kept == first
     assert sorted(path.name for path in cache.iterdir()) == [f"{name}.sha256.json", f"{name}.zip"]
@@ -354,7 +355,7 @@ def test_a_broken_download_is_not_kept(content: bytes, tmp_path: Path, monkeypat
     whole = archive_of("rice", tmp_path)
     for answer in (content, whole[: len(whole) // 2], whole.replace(b"numeric", b"NUMERIC")):
         serve(monkeypatch, answer)
-        with pytest.raises(ValueError, match=r"is no \.zip file with Rice_Cammeo_Osmancik\.arff; get it by hand"):
+        with pytest.raises(ValueError, match=r"rice\S*\.zip is (no|a damaged) \.zip file .*; get it by hand"):
             load("rice")
         assert list((tmp_path / "cache").iterdir()) == []
 
@@ -364,7 +365,7 @@ def test_no_network_is_one_sentence(tmp_path: Path) -> None:
         ConnectionError, match=r"rice.* could not be downloaded \(no network in tests\); get it by hand"
     ):
         load("rice")
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert not (tmp_path / "cache").exists()
 
 
 def test_files_of_uci_are_taken_by_path_without_a_checksum(tmp_path: Path) -> None:

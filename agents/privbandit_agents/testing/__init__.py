@@ -1,0 +1,51 @@
+"""The conformance suite of agents, for this package's and for outsiders' alike.
+
+Register an agent, then call ``check_agent("mine", "privbandit/Linear-v0")`` in a test, or parametrise over ``CHECKS``
+for one test a check.
+"""
+
+from typing import Any
+
+from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.registry import find
+from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume, check_seeds
+from privbandit_agents.testing.privacy import check_budgets, check_central, check_forks, check_local
+from privbandit_agents.testing.records import check_hostile_records
+from privbandit_agents.testing.runs import Check
+
+HORIZON = 300
+
+
+def check_agent(name: str, env_id: str, horizon: int = HORIZON, **config: Any) -> None:
+    """Run every check on a registered agent.
+
+    Args:
+        name: as for ``make``.
+        env_id: an environment that the agent plays.
+        horizon: length of the runs.
+        **config: settings of the agent.
+
+    Raises:
+        AssertionError: a check failed; the message says what was expected.
+    """
+    for check in checks_for(name):
+        check(name, env_id, horizon, config)
+
+
+CHECKS: tuple[Check, ...] = (
+    check_seeds,
+    check_actions,
+    check_frozen,
+    check_resume,
+    check_forks,
+    check_hostile_records,
+    check_budgets,
+    check_local,
+    check_central,
+)
+LEARNER_CHECKS = (check_seeds, check_actions)
+"""Checks for agents that own their loop."""
+
+
+def checks_for(name: str) -> tuple[Check, ...]:
+    return LEARNER_CHECKS if issubclass(find(name).load(), LearningAgent) else CHECKS

@@ -1,0 +1,118 @@
+"""Checks of private agents: budgets, who sees what, and keys that are used once."""
+
+import math
+import pickle
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privbandit_agents.base.agent import CentralAgent, LocalAgent
+from privbandit_agents.registry import find, make
+from privbandit_agents.saving import load, save
+from privbandit_agents.testing.runs import (
+    alike,
+    environment,
+    go_on,
+    keys,
+    made_by,
+    parts,
+    released,
+    run,
+    same_parts,
+    serve,
+)
+
+FORKS = 6
+"""Continuations of one agent; two of them can be equal by chance where a release has few values."""
+
+
+def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """A private agent states its guarantee, spends no more than it, and runs at epsilon 0.001, 1000 and infinity."""
+    agent = make(name, environment(env_id, horizon), seed=5, **config)
+    if agent.guarantee.notion == "none":
+        return
+    assert isinstance(agent, LocalAgent | CentralAgent), "a private agent is a LocalAgent or a CentralAgent"
+    for epsilon in (1e-3, 1.0, 1000.0, math.inf):
+        _, private = run(name, env_id, horizon, {**config, "epsilon": epsilon})
+        assert isinstance(private, LocalAgent | CentralAgent)
+        assert private.guarantee.epsilon == epsilon, "the guarantee is not the declared one"
+        assert private.guarantee.proven and private.guarantee.protects and private.guarantee.reference
+        spent = private.ledger.spent_epsilon(private.guarantee.delta)
+        assert spent <= epsilon * (1 + 1e-6), f"epsilon {spent} was spent of {epsilon}"
+        assert spent > 0, "nothing was entered in the ledger"
+
+
+def check_local(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """The server of a LocalAgent sees reports alone: they decide everything, and making one changes nothing else.
+
+    The devices' generator, ``rng``, is for reports alone, and is not in the server's state.
+    """
+    env = environment(env_id, horizon)
+    agent, other = (make(name, env, seed=6, **config) for _ in range(2))
+    if not isinstance(agent, LocalAgent) or not isinstance(other, LocalAgent):
+        return
+    env.reset(seed=6)
+    contexts = env.upcoming(40)
+    devices = agent.devices_state()
+    actions = np.asarray(agent.select_action(contexts))
+    assert agent.devices_state() == devices, "select_action() drew from rng, which is the devices'; spawn another one"
+    feedback = env.serve(actions).feedback
+    before = parts(agent)
+    report = agent.randomize(contexts, actions, feedback)
+    assert same_parts(before, parts(agent)), "randomize() changed more than rng, or fixed does not name rng"
+    devices = agent.devices_state()
+    agent.absorb(report)
+    assert agent.devices_state() == devices, "absorb() drew from rng, which is the devices'; spawn another one"
+    other.absorb(pickle.loads(pickle.dumps(report)))
+    probe = env.upcoming(horizon - 40)
+    same = np.array_equal(agent.select_action(probe), other.select_action(probe))
+    assert same, "a server that saw the same reports acts otherwise: it has seen something else"
+
+
+def check_central(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """Two CentralAgents with different raw data and equal releases act alike."""
+    env = environment(env_id, horizon)
+    if not issubclass(find(name).load(), CentralAgent):
+        return
+    agents = [make(name, env, seed=7, **{**config, "epsilon": 1000.0}) for _ in range(2)]
+    one, other = agents
+    assert isinstance(one, CentralAgent) and isinstance(other, CentralAgent)
+    for seed, agent in enumerate(agents):
+        context, _ = env.reset(seed=8 + seed)
+        go_on(env, agent, context, horizon)
+    env.reset(seed=10)
+    probe = env.upcoming(horizon)
+    assert not np.array_equal(one.select_action(probe), other.select_action(probe)), "the agent has learned nothing"
+    other.release = one.release
+    same = np.array_equal(one.select_action(probe), other.select_action(probe))
+    assert same, "actions depend on more than the release"
+
+
+def check_forks(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """Two continuations of one saved private agent share no noise; they do if that was asked for."""
+    env = environment(env_id, horizon)
+    agent = make(name, env, seed=11, **config)
+    if agent.guarantee.notion == "none":
+        return
+    env.reset(seed=11)
+    serve(env, [agent], horizon // 2)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "agent.npz"
+        save(agent, path)
+        forks = [load(path, env) for _ in range(FORKS)]
+        twins = [load(path, env, fork=False) for _ in range(2)]
+    for one in [*forks, *twins]:
+        assert alike(released(agent), released(one)), "load() changed what was released"
+    old, new = keys(agent), [key for fork in forks for key in keys(fork)]
+    assert not any(key in old for key in new), "load() left a generator of the state as it was"
+    if isinstance(agent, LocalAgent):
+        for twin in twins:
+            twin.restore_devices(agent.devices_state())  # type: ignore[attr-defined]
+    agents = [agent, *forks, *twins]
+    made = made_by(env, agents, 2 * horizon - horizon // 2)
+    own, by_forks, by_twins = made[0], made[1 : 1 + FORKS], made[1 + FORKS :]
+    assert not all(alike(by_forks[0], one) for one in by_forks), "continuations of one saved agent share their noise"
+    assert not all(alike(own, one) for one in by_forks), "a continuation of a saved agent shares its noise"
+    assert all(alike(own, one) for one in by_twins), "fork=False draws other noise"

@@ -1,0 +1,69 @@
+"""Checks that no record, whatever is in it, stops, poisons or delays anybody, or is shown."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.records import IgnoredRecord
+from privbandit_agents.registry import make
+from privbandit_agents.testing.attacks import PARTS, SECRET, Attack, Record, attacks, finite, in_group, misfits
+from privbandit_agents.testing.runs import environment, same_parts, same_state, without_generators
+
+
+def check_hostile_records(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """What is no number counts as NaN, user by user; no record stops, poisons or delays anybody, or is shown."""
+    env = environment(env_id, horizon)
+    env.reset(seed=6)
+    contexts = env.upcoming(60)
+    actions = np.asarray(make(name, env, seed=6, **config).select_action(contexts))
+    group = contexts, actions, env.serve(actions).feedback
+    with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
+        warnings.simplefilter("ignore", IgnoredRecord)
+        for part in range(3):
+            for no_number in (True, False):
+                sent = [one for one in attacks(first(group)) if (one.part, one.no_number) == (part, no_number)]
+                agent, twin = (make(name, env, seed=6, **config) for _ in range(2))
+                attack_groups(agent, twin, group, sent)
+        attack_alone(make(name, env, seed=6, **config), first(group))
+        refuse_misfits(make(name, env, seed=6, **config), first(group))
+
+
+def attack_groups(agent: AnyAgent, twin: AnyAgent, group: Record, sent: list[Attack]) -> None:
+    """Let every other user of a group attack; the twin gets NaN in their place."""
+    wild, tame, what = in_group(group, sent), in_group(group, sent, harmless=True), PARTS[sent[0].part]
+    served, expected = np.asarray(agent.select_action(wild[0])), np.asarray(twin.select_action(tame[0]))
+    honest = [user for user in range(len(served)) if user % 2 or user >= 2 * len(sent)]
+    assert all(agent.action_space.contains(action) for action in served), "an action outside the action space"
+    assert np.array_equal(served[honest], expected[honest]), "a hostile context changed another user's action"
+    agent.update(*wild)
+    twin.update(*tame)
+    assert finite(agent), f"a hostile {what} left a state that is not finite"
+    assert agent.frozen_rounds() == twin.frozen_rounds(), f"when the policy changes depends on a hostile {what}"
+    assert not sent[0].no_number or same_state(agent, twin), f"a hostile {what} that is no number does not count as NaN"
+
+
+def attack_alone(agent: AnyAgent, user: Record) -> None:
+    """Let one user attack after the other."""
+    for attack in attacks(user):
+        wild = attack.on(user)
+        assert agent.action_space.contains(agent.select_action(wild[0])), f"no valid action for a hostile {attack.name}"
+        agent.update(*wild)
+        assert finite(agent), f"a hostile {attack.name} left a state that is not finite"
+
+
+def refuse_misfits(agent: AnyAgent, user: Record) -> None:
+    """Send one context with several actions or answers, and contexts of other shapes: nothing is taken in of them."""
+    for attack in misfits(user):
+        before = without_generators(agent)
+        try:
+            agent.update(*attack.on(user))
+        except ValueError as error:
+            assert SECRET not in str(error), "an error shows a value of a record"
+        assert same_parts(before, without_generators(agent)), f"{attack.name} left a trace"
+
+
+def first(group: Record) -> Record:
+    """Return the record of a group's first user."""
+    return group[0][0], group[1][0], group[2][0]

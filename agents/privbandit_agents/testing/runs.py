@@ -1,0 +1,113 @@
+"""Short runs of an agent, and its state before and after."""
+
+import copy
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+import privbandit_envs  # noqa: F401  (registers the environments)
+from privbandit_agents.base.agent import AnyAgent, LocalAgent
+from privbandit_agents.play import Result, play
+from privbandit_agents.registry import make
+
+Check = Callable[[str, str, int, dict[str, Any]], None]
+"""A check of an agent of this name in an environment of this id, for a horizon, with settings."""
+Parts = tuple[dict[str, Any], dict[str, Any]]
+
+
+def environment(env_id: str, horizon: int) -> Any:
+    return gym.make(env_id, horizon=2 * horizon).unwrapped
+
+
+def run(
+    name: str, env_id: str, horizon: int, config: dict[str, Any], wrapper: Callable[[Any], Any] = lambda env: env
+) -> tuple[Result, AnyAgent]:
+    """Play once: (result, the agent afterwards)."""
+    env = wrapper(environment(env_id, horizon))
+    agent = make(name, env, seed=1, **config)
+    return play(env, agent, horizon, seed=1), agent
+
+
+def go_on(env: Any, agent: AnyAgent, context: Any, rounds: int) -> Any:
+    for _ in range(rounds):
+        action = agent.select_action(context)
+        following, _, _, _, info = env.step(action)
+        agent.update(context, action, info["feedback"])
+        context = following
+    return context
+
+
+def serve(env: Any, agents: Sequence[AnyAgent], users: int) -> None:
+    """Let the first agent choose for so many users, and all of them learn from the same records."""
+    while users:
+        n = min(agents[0].frozen_rounds(), users)
+        contexts = env.upcoming(n)
+        actions = np.asarray(agents[0].select_action(contexts))
+        feedback = env.serve(actions).feedback
+        for agent in agents:
+            agent.update(contexts, actions, feedback)
+        users -= n
+
+
+def made_by(env: Any, agents: Sequence[AnyAgent], users: int) -> list[Any]:
+    """Return what each agent makes of the same users next: their reports, or the next release."""
+    if isinstance(agents[0], LocalAgent):
+        contexts = env.upcoming(40)
+        actions = np.asarray(agents[0].select_action(contexts))
+        feedback = env.serve(actions).feedback
+        return [agent.randomize(contexts, actions, feedback) for agent in agents]  # type: ignore[attr-defined]
+    before = copy.deepcopy(released(agents[0]))
+    while users and alike(before, released(agents[0])):
+        n = min(agents[0].frozen_rounds(), users)
+        serve(env, agents, n)
+        users -= n
+    return [released(agent) for agent in agents]
+
+
+def released(agent: AnyAgent) -> Any:
+    return getattr(agent, "release", None)
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Return whether two reports or releases are equal: arrays, numbers, or objects made of these."""
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if dataclasses.is_dataclass(one):
+        return alike(list(vars(one).values()), list(vars(other).values()))
+    return np.array_equal(one, other)
+
+
+def parts(agent: AnyAgent) -> Parts:
+    """Return a copy of an agent's state."""
+    arrays, values = agent.state()
+    return {key: array.copy() for key, array in arrays.items()}, copy.deepcopy(values)
+
+
+def keys(agent: AnyAgent) -> list[Any]:
+    """Return the states of the generators in an agent's state."""
+    return [value["state"] for value in agent.state()[1].values() if is_generator(value)]
+
+
+def without_generators(agent: AnyAgent) -> Parts:
+    """Return a copy of an agent's state but its generators."""
+    arrays, values = parts(agent)
+    return arrays, {key: value for key, value in values.items() if not is_generator(value)}
+
+
+def is_generator(value: Any) -> bool:
+    return isinstance(value, dict) and "bit_generator" in value
+
+
+def same_parts(one: Parts, other: Parts) -> bool:
+    """Return whether two (arrays, values) agree bit for bit."""
+    equal = all(np.array_equal(one[0][key], other[0][key], equal_nan=True) for key in one[0])
+    return one[0].keys() == other[0].keys() and one[1] == other[1] and equal
+
+
+def same_state(one: AnyAgent, other: AnyAgent) -> bool:
+    """Return whether two agents, and their simulated devices, have the same state."""
+    devices = [agent.devices_state() if isinstance(agent, LocalAgent) else None for agent in (one, other)]
+    return same_parts(one.state(), other.state()) and devices[0] == devices[1]

@@ -40,7 +40,7 @@ EXITS = (
 class OneSentence(TyperGroup):
     """A group of commands: bad usage is a sentence on stderr and exit code 2, Ctrl-C likewise and 130."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except BaseException as error:

@@ -5,7 +5,7 @@ import sys
 import traceback
 from contextlib import suppress
 
-from privbandit_agents.cli.process import interruption, lasting
+from privbandit_agents.cli.process import heed_interrupts, interruption, lasting
 
 BENCH = "crc32c filelock joblib matplotlib polars pydantic rich ruamel tensorboard threadpoolctl typer".split()
 """What the command needs beyond the core of the package: the extra ``bench``."""
@@ -20,6 +20,7 @@ def main() -> None:
     """
     with suppress(OSError):  # the current folder may be gone
         sys.path.append(os.getcwd())
+    heed_interrupts()
     output, _ = lasting("stdout"), lasting("stderr")
     code = ended()
     sys.stdout.flush()

@@ -1,9 +1,17 @@
 """What the command has of the system: standard streams whose loss stops nothing, and Ctrl-C."""
 
+import _thread
 import io
 import os
+import signal
 import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
 from typing import Any, Literal
+
+PATIENCE = 30
+"""Seconds that a stopped command has to end."""
 
 
 class Lasting(io.FileIO):
@@ -34,6 +42,40 @@ def lasting(name: Literal["stdout", "stderr"]) -> Lasting:
     lines = name == "stderr" or file.isatty()
     setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(file), encoding, "backslashreplace", line_buffering=lines))
     return file
+
+
+def heed_interrupts() -> None:
+    """Make Ctrl-C end this process in any case, unless whoever started it had it ignored.
+
+    It raises KeyboardInterrupt as usual. One that is lost in a callback is raised again, and a process that is still
+    there ``PATIENCE`` seconds later, since a lock is never released, ends at once.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupted)
+        sys.unraisablehook = unraisable
+
+
+def interrupted(number: int, frame: FrameType | None) -> None:
+    later(PATIENCE, stop)
+    signal.default_int_handler(number, frame)
+
+
+def later(seconds: float, do: Callable[[], None]) -> None:
+    timer = threading.Timer(seconds, do)
+    timer.daemon = True
+    timer.start()
+
+
+def stop() -> None:
+    os.write(2, b"stopped.\n")
+    os._exit(130)
+
+
+def unraisable(what: "sys.UnraisableHookArgs") -> None:
+    if issubclass(what.exc_type, KeyboardInterrupt):
+        later(0.1, _thread.interrupt_main)
+    else:
+        sys.__unraisablehook__(what)
 
 
 def interruption(error: BaseException | None) -> KeyboardInterrupt | None:

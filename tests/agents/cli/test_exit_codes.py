@@ -15,8 +15,9 @@ from privbandit_agents.cli.commands import app
 from privbandit_agents.cli.main import ended
 from privbandit_agents.cli.process import Lasting, interruption
 from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.names import result_path
 from privbandit_agents.experiments.running.attempt import Failure, told
-from privbandit_agents.experiments.store.results import Finished, encode, result_path, write_result
+from privbandit_agents.experiments.store.results import Finished, encode, write_result
 from privbandit_agents.experiments.usage import unwritten
 from typer.testing import CliRunner, Result
 
@@ -83,6 +84,40 @@ def test_ctrl_c_is_found_behind_what_an_import_made_of_it() -> None:
     except RuntimeError as error:
         assert str(interruption(error)) == "stopped here."
     assert interruption(ValueError()) is None
+
+
+STUBBORN = """
+import os, signal, sys, time, weakref
+from privbandit_agents.cli import commands, process
+from privbandit_agents.cli.main import main
+
+class Thing: pass
+thing = Thing()
+
+def deaf():  # Ctrl-C arrives where exceptions are ignored, then where they are caught for ever
+    reference = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT) or time.sleep(0.1))
+    globals().pop("thing")
+    time.sleep(60)
+
+def stuck():
+    while True:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+        except KeyboardInterrupt:
+            pass
+
+process.PATIENCE = 0.2
+commands.app = globals()[sys.argv[1]]
+main()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are different elsewhere")
+@pytest.mark.parametrize("how", ["deaf", "stuck"])
+def test_ctrl_c_is_not_lost(how: str) -> None:
+    done = subprocess.run([sys.executable, "-c", STUBBORN, how], capture_output=True, text=True, timeout=60)
+    assert done.returncode in STOPPED and set(done.stderr.splitlines()) == {"stopped."}
 
 
 def test_a_command_that_is_stopped_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ class Comparison(Model):
             UsageError: an unknown agent or setting, or no data set is here.
         """
         missing: dict[str, str] = {}
-        fits = {}
+        fits: dict[tuple[str, str], Fit] = {}
         for i, block in enumerate(self.parts):
             place = f"{source}.parts[{i}]"
             for j, method in enumerate(block.methods):

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 data = typer.Typer(help="Prepare real data for the environments.")
 out_console = Console(width=None if sys.stdout.isatty() else 120)
-INTERRUPTED = 130  # exit code, as shells have it
 GENERATED = "This is a generated sample, not real data."
 
 
@@ -165,10 +164,8 @@ def interruptible(place: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print(
-            f"{place}: interrupted, and nothing is left half-written; the same command starts again.", file=sys.stderr
-        )
-        raise typer.Exit(INTERRUPTED) from None
+        left = "interrupted, and nothing is left half-written; the same command starts again"
+        raise KeyboardInterrupt(f"{place}: {left}.") from None
 
 
 @contextmanager

@@ -220,16 +220,28 @@ def audit_target(
     assignments: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of an agent; may repeat.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the audit.")] = 0,
     confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.999,
+    power: Annotated[bool, typer.Option(help="Say what the audit would have found, in as much time again.")] = True,
     folder: Annotated[Path, typer.Option("--out", help="Folder of the picture.")] = Path("runs/audit"),
 ) -> None:
     """Bound a target's epsilon from below; exit 1 if the claim is refuted."""
     with usage_errors("audit"):
-        from privbandit_agents.audits.registry import game
-        from privbandit_agents.cli.audit import config_of, draw_trade_off, result_table, run_audit
+        from privbandit_agents.audits.registry import game, stronger
+        from privbandit_agents.cli.audit import (
+            STRONGER,
+            config_of,
+            draw_trade_off,
+            found_power,
+            result_table,
+            run_audit,
+        )
 
-        played = game(name, epsilon, delta, calibration, env, config_of(assignments or []))
+        asked = name, epsilon, delta, calibration, env, config_of(assignments or [])
+        played = game(*asked)
         result = run_audit(played, runs, seed, confidence, err)
-    out.print(result_table(result, played, calibration))
+        said = ""
+        if power and not result.refuted:
+            said = found_power(played, stronger(name, STRONGER, *asked[1:]), result, seed, err)
+    out.print(result_table(result, played, calibration, said))
     picture = folder / f"{name.replace(':', '-')}-{calibration}.png"
     lost = unwritten(folder, {"the picture": lambda: draw_trade_off(result, picture)})
     print(*lost, sep="\n", file=sys.stderr) if lost else print(f"picture: {picture}")

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 data = typer.Typer(help="Prepare real data for the environments.")
 out_console = Console(width=None if sys.stdout.isatty() else 120)
-INTERRUPTED = 130  # exit code, as shells have it
 MOST_ROWS = 10**7
 GENERATED = "This is a generated sample, not real data."
 
@@ -167,10 +166,8 @@ def interruptible(place: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print(
-            f"{place}: interrupted, and nothing is left half-written; the same command starts again.", file=sys.stderr
-        )
-        raise typer.Exit(INTERRUPTED) from None
+        said = f"{place}: interrupted, and nothing is left half-written; the same command starts again."
+        raise KeyboardInterrupt(said) from None
 
 
 @contextmanager

@@ -84,7 +84,7 @@ def test_more_seeds_later_run_only_the_new_ones(tmp_path: Path) -> None:
         (["--agent", "linubc"], "did you mean 'linucb'?"),
         (["--agent", "uniform", "--env", "privbandit/Linaer-v0"], "did you mean 'privbandit/Linear-v0'?"),
         (["--agent", "uniform", "--env", "no_such_package:x/Y-v0"], "no module named 'no_such_package'"),
-        (["--agent", "ucb-mnl"], "ucb-mnl: cannot play privbandit/Linear-v0; it plays assortments."),
+        (["--agent", "ucb-mnl"], "ucb-mnl: cannot play privbandit/Linear-v0; it plays assortments of items"),
         (["--agent", "uniform", "--horizon", "-5"], "horizon: input should be greater than or equal to 1; got -5."),
         (["--agent", "uniform", "--horizon", "many"], "--horizon"),
         (["--agent", "uniform", "--seeds", "-1"], "seeds: must be an integer >= 1 or a list of seeds; got -1."),
@@ -278,7 +278,7 @@ def test_a_report_of_nothing_is_bad_usage(tmp_path: Path) -> None:
         ("seeds: 0xffffffffffffffffffffff", "seeds: must be at most 1,000,000 seeds; got 309485009821345068724781055"),
         ("seeds: !!int '_'", "plan.yaml cannot be read: '_' is not of the kind 'int' in line 4."),
         ("seeds: !!bool maybe", "plan.yaml cannot be read: 'maybe' is not of the kind 'bool' in line 4."),
-        ("seeds: {[1, 2]: 3}", "plan.yaml cannot be read: a key must be a plain value; got [1, 2] in line 4."),
+        ("seeds: {{a: 1}: 3}", "plan.yaml cannot be read: a key must be a plain value; got {'a': 1} in line 4."),
         (f"seeds: {'9' * 5000}", "is not of the kind 'int' in line 4."),
         (f"seeds: {'x' * 100_000}", "seeds: input should be a valid list; got 'xxxx"),
         (

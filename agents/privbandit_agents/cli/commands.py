@@ -21,7 +21,7 @@ from privbandit_agents.cli.process import interruption
 from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.names import short
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
-from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, cut, unwritten, usage_errors
+from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, on_one_line, unwritten, usage_errors
 from privbandit_envs.validate import one_of, positive
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class OneSentence(TyperGroup):
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except (typer.TyperException, UsageError) as error:
             message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
-            print(cut(message), file=sys.stderr)
+            print(on_one_line(message), file=sys.stderr)
             code = 2
         sys.exit(code or 0)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, StrictInt
 
-from privbandit_envs.validate import count, number
+from privbandit_envs.validate import count, number, shown
 
 MOST = 10**6
 """Of anything that a file or an option can ask for so many of: seeds, replications, combinations, jobs to run."""
@@ -17,7 +17,7 @@ def at_most(most: int, **named: int) -> int:
     """Return an integer from 1 to ``most``."""
     ((name, value),) = named.items()
     if count(**named) > most:
-        raise ValueError(f"{name} must be at most {most:,}; got {value}.")
+        raise ValueError(f"{name} must be at most {most:,}; got {shown(value)}.")
     return int(value)
 
 
@@ -31,15 +31,15 @@ def seed_list(value: object) -> Any:
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     if value < 1:
-        raise ValueError(f"must be an integer >= 1 or a list of seeds; got {value}")
+        raise ValueError(f"must be an integer >= 1 or a list of seeds; got {shown(value)}")
     if value > MOST:
-        raise ValueError(f"must be at most {MOST:,} seeds; got {value}")
+        raise ValueError(f"must be at most {MOST:,} seeds; got {shown(value)}")
     return list(range(value))
 
 
 def distinct_seeds(seeds: list[int]) -> list[int]:
     if len(set(seeds)) < len(seeds):
-        raise ValueError(f"each seed must be given once; got {seeds}")
+        raise ValueError(f"each seed must be given once; got {shown(seeds)}")
     at_most(MOST, seeds=len(seeds))
     return seeds
 

@@ -8,7 +8,7 @@ from gymnasium.error import Error as GymnasiumError
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from privbandit_envs.validate import did_you_mean
+from privbandit_envs.validate import did_you_mean, shown
 
 EXTRAS = {"dask": "cluster", "distributed": "cluster", "sklearn": "data", "stable_baselines3": "rl", "torch": "rl"}
 
@@ -69,7 +69,7 @@ def unwritten(folder: object, tasks: Mapping[str, Callable[[], object]]) -> list
     return [f"{folder}: {', '.join(names)} could not be written: {why}." for why, names in lost.items()]
 
 
-def cut(text: str) -> str:
+def on_one_line(text: str) -> str:
     """Return a text on one line, without its middle if it is long."""
     line = " ".join(text.split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 200]} ... {line[-195:]}"
@@ -128,7 +128,7 @@ def explained(error: ValidationError, model: type[BaseModel], named: Callable[[P
         near = [key for key in first["input"] if did_you_mean(key, [last])]
         return f"{place} is missing" + (f" (did you mean it by {near[0]!r}?)" if near else "")
     message = first["msg"].removeprefix("Value error, ").removesuffix(".")
-    got = "" if "; got " in message else f"; got {first['input']!r}"
+    got = "" if "; got " in message else f"; got {shown(first['input'])}"
     return f"{place}: {message[0].lower()}{message[1:]}{got}".removesuffix(".")
 
 

@@ -11,7 +11,7 @@ from privbandit_agents.experiments.names import result_path, unfinished
 from privbandit_agents.experiments.store.locks import BusyError, lock, started
 from privbandit_agents.experiments.store.provenance import provenance
 from privbandit_agents.experiments.store.results import Finished, known_result, write_result
-from privbandit_agents.experiments.usage import cut, sentence
+from privbandit_agents.experiments.usage import on_one_line, sentence
 from privbandit_envs.files import remove_leftovers
 from privbandit_envs.wrappers import RegretCurve
 
@@ -33,7 +33,7 @@ def told(failures: Iterable[Failure]) -> Iterator[str]:
     for failure in failures:
         groups.setdefault(failure.error.replace(failure.job.name, ""), []).append(failure)
     for first, *others in groups.values():
-        yield cut(str(first)) + (f" ({len(others)} more failed likewise.)" if others else "")
+        yield on_one_line(str(first)) + (f" ({len(others)} more failed likewise.)" if others else "")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ they declare.
 """
 
 import warnings
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,11 @@ from privbandit_agents.testing.runs import environment, serve
 from privbandit_agents.testing.watchers import Release, Writer, releases_of
 
 Floats = NDArray[np.float64]
-Noise = dict[str, list[Floats]]
-"""Standard normals by the kind of release, shape (n, k): n draws one after the other."""
+Noise = dict[str, list[list[Floats]]]
+"""By the kind of release: the runs, each a list of standard normals, shape (k,), one draw after the other."""
 LEVEL = 0.001
 """Probability at most of accusing an honest agent."""
-DRAWS, RUNS = 80, 8
+DRAWS, RUNS = 80, 25
 """Runs end when there are so many draws of every kind, or after so many."""
 
 
@@ -37,16 +38,22 @@ def check_noise(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
     if not issubclass(find(name).load(), CentralAgent):
         return
     noise, unseen = drawn(name, env_id, horizon, config)
-    level = LEVEL / (2 * max(len(noise), 1))
-    for kind, parts in noise.items():
-        rows = np.concatenate(parts)
-        low = chi2.cdf(np.sum(rows**2), rows.size)
-        size = float(np.sqrt(np.mean(rows**2)))
-        assert low > level, f"noise of {kind} is {size:.3g} times what is declared, in {rows.size} draws"
-        again = repeated(parts)
-        assert 2 * norm.sf(abs(again)) > level, f"noise of {kind} comes back in the next release"
+    judge(noise)
     if unseen:
         warnings.warn(f"noise of {name} was not seen: {'; '.join(sorted(unseen))}.", NotSeen, stacklevel=3)
+
+
+def judge(noise: Noise) -> None:
+    """Fail if noise is less than standard normal, by a chi-square test, or if one draw tells of the next."""
+    level = LEVEL / (2 * max(len(noise), 1))
+    for kind, runs in noise.items():
+        values = np.concatenate([row for run in runs for row in run])
+        low, size = chi2.cdf(np.sum(values**2), values.size), float(np.sqrt(np.mean(values**2)))
+        assert low > level, f"noise of {kind} is {size:.3g} times what is declared, in {values.size} draws"
+        products = [one[: len(two)] * two[: len(one)] for run in runs for one, two in pairwise(run)]
+        again = np.concatenate([np.zeros(1), *products])
+        together = abs(again.sum()) / np.sqrt(again.size)
+        assert 2 * norm.sf(together) > level, f"noise of {kind} comes back in the next release"
 
 
 def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: int = 13) -> tuple[Noise, set[str]]:
@@ -66,14 +73,18 @@ def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: i
             return {}, {f"{agent.name} never calls publish()"}
         for kind, rows in kinds(releases_of(writer.notes), unseen).items():
             noise.setdefault(kind, []).append(rows)
-        if all(sum(part.size for part in parts) >= DRAWS for parts in noise.values()):
+        if all(draws(runs) >= DRAWS for runs in noise.values()):
             break
     return noise, unseen
 
 
-def kinds(published: list[Release], unseen: set[str]) -> dict[str, Floats]:
-    """Return the noise of a run by the mechanism and the number of coordinates."""
-    found: Noise = {}
+def draws(runs: list[list[Floats]]) -> int:
+    return sum(row.size for run in runs for row in run)
+
+
+def kinds(published: list[Release], unseen: set[str]) -> dict[str, list[Floats]]:
+    """Return the noise of a run by the mechanism and the dimension of what it hides."""
+    found: dict[str, list[Floats]] = {}
     for release in published:
         try:
             normals = standardised(release.mechanism, release.exact, release.released)
@@ -81,11 +92,6 @@ def kinds(published: list[Release], unseen: set[str]) -> dict[str, Floats]:
             unseen.add(str(error.args[0]))
             continue
         rows = normals.reshape(len(release.exact) if isinstance(release.mechanism, Counter) else 1, -1)
-        found.setdefault(f"{type(release.mechanism).__name__} in {rows.shape[1]} coordinates", []).append(rows)
-    return {kind: np.concatenate(rows) for kind, rows in found.items()}
-
-
-def repeated(parts: list[Floats]) -> float:
-    """Return the correlation of every draw with the next one of its run, in standard deviations."""
-    products = np.concatenate([(rows[1:] * rows[:-1]).ravel() for rows in parts])
-    return float(products.sum() / np.sqrt(products.size)) if products.size else 0.0
+        size = normals.size if isinstance(release.exact, tuple) else np.atleast_1d(release.exact).shape[-1]
+        found.setdefault(f"{type(release.mechanism).__name__} in dimension {size}", []).extend(rows)
+    return found

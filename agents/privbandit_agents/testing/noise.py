@@ -70,7 +70,7 @@ def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: i
         env.reset(seed=seed)
         serve(env, [agent], horizon)
         if not writer.notes:
-            return {}, {f"{agent.name} never calls publish()"}
+            return {}, {"it never calls publish()"}
         for kind, rows in kinds(releases_of(writer.notes), unseen).items():
             noise.setdefault(kind, []).append(rows)
         if all(draws(runs) >= DRAWS for runs in noise.values()):

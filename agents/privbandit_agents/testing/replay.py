@@ -29,6 +29,8 @@ ROOM = 1e-6
 """Relative room for rounding when a loss is held against a promise."""
 TWIN_NOISE = 1e-4
 """By how much the noise of twins may differ, in standard deviations; it is computed from sums over users."""
+TOGETHER = 7
+"""Users served at once, at most, so that schedules are looked at between releases too."""
 BRIEFLY = ("the other answer", "features at a right angle", "features of NaN", "a near record")
 """Records that the later target takes, besides the first one."""
 
@@ -56,39 +58,38 @@ def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     """
     if not issubclass(find(name).load(), CentralAgent):
         return
-    replay(name, env_id, horizon, config, 0)
-    replay(name, env_id, horizon, config, horizon // 4, BRIEFLY)
+    _, unseen = replay(name, env_id, horizon, config, 0)
+    _, more = replay(name, env_id, horizon, config, horizon // 4, BRIEFLY)
+    if unseen | more:
+        warnings.warn(f"the replay of {name} did not see {'; '.join(sorted(unseen | more))}.", NotSeen, stacklevel=3)
 
 
 def replay(
     name: str, env_id: str, users: int, config: dict[str, Any], user: int, only: Collection[str] = (), seed: int = 12
-) -> list[Cost]:
-    """Replay a run with every one of the target's records, or some; return what each pair of them costs."""
+) -> tuple[list[Cost], set[str]]:
+    """Replay a run with every one of the target's records, or some: (what each pair costs, what was not seen)."""
     env = environment(env_id, users // 2)
     agent = watched(name, env, config, seed)
     if not agent.guarantee.proven or not limited(agent):
-        return []
+        return [], set()
     writer = agent.watcher = Writer()
     env.reset(seed=seed)
     env.action_space.seed(seed)
     records = targets(agent, ordinary(env))
     script_of = next(iter(records))
     blocks = script(env, agent, users, user, records[script_of])
-    unseen = set() if writer.notes else {f"anything but actions: {agent.name} never calls publish()"}
+    unseen = set() if writer.notes else {"anything but actions and schedules, since it never calls publish()"}
     published = releases_of(writer.notes)
     spent_within_promise(agent, published)
     forced = [Forcer(writer.notes, f"with {script_of} for user {user}", values=[one.exact for one in published])]
-    for what in set(records) & set(only or records) - {script_of}:
+    for what in [name for name in records if name != script_of and (not only or name in only)]:
         record, twin = records[what], watched(name, env, config, seed)
         forcer = twin.watcher = Forcer(writer.notes, f"with {what} for user {user}")
         follow(twin, blocks, user, record, forcer)
         same_noise(published, forcer)
         forcer.values = [joined(release.notes, forcer.exact) for release in published]
         forced.append(forcer)
-    costs = [priced(agent, published, *pair, unseen) for pair in combinations(forced, 2)]
-    if unseen:
-        warnings.warn(f"the replay of {name} did not see {'; '.join(sorted(unseen))}.", NotSeen, stacklevel=4)
-    return costs
+    return [priced(agent, published, *pair, unseen) for pair in combinations(forced, 2)], unseen
 
 
 def watched(name: str, env: Any, config: dict[str, Any], seed: int) -> AnyCurator:
@@ -115,7 +116,7 @@ def script(env: Any, agent: AnyCurator, users: int, target: int, record: Record)
     blocks, served = [], 1  # one was drawn before
     start = 0
     while served < users:
-        n = min(agent.frozen_rounds(), users - served)
+        n = min(agent.frozen_rounds(), users - served, TOGETHER)
         contexts = env.upcoming(n)
         shown = with_target(contexts, target - start, record.context)
         actions = np.asarray(agent.select_action(shown))

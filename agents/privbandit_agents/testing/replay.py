@@ -22,7 +22,7 @@ from privbandit_agents.privacy.mechanisms.pairs import loss, standardised
 from privbandit_agents.registry import find, make
 from privbandit_agents.testing.runs import alike, environment
 from privbandit_agents.testing.targets import Record, targets
-from privbandit_agents.testing.watchers import Forcer, Release, Writer, joined, releases_of
+from privbandit_agents.testing.watchers import Forcer, Release, Writer, in_words, joined, releases_of
 
 AnyCurator: TypeAlias = CentralAgent[Any, Any]
 ROOM = 1e-6
@@ -86,10 +86,12 @@ def replay(
         record, twin = records[what], watched(name, env, config, seed)
         forcer = twin.watcher = Forcer(writer.notes, f"with {what} for user {user}")
         follow(twin, blocks, user, record, forcer)
-        same_noise(published, forcer)
         forcer.values = [joined(release.notes, forcer.exact) for release in published]
         forced.append(forcer)
-    return [priced(agent, published, *pair, unseen) for pair in combinations(forced, 2)], unseen
+    costs = [priced(agent, published, *pair, unseen) for pair in combinations(forced, 2)]
+    for forcer in forced[1:]:
+        same_noise(published, forcer)
+    return costs, unseen
 
 
 def watched(name: str, env: Any, config: dict[str, Any], seed: int) -> AnyCurator:
@@ -181,7 +183,9 @@ def priced(agent: AnyCurator, published: list[Release], one: Forcer, two: Forcer
         except LookupError as error:
             unseen.add(str(error.args[0]))
             continue
-        exceeds = f"{what}: {type(release.mechanism).__name__} costs {cost}, more than its {release.price}"
+        exceeds = (
+            f"{what}: {type(release.mechanism).__name__} costs {in_words(cost)}; it may cost {in_words(release.price)}"
+        )
         assert release.price is None or within(cost, release.price, agent.guarantee.delta), exceeds
         total = total + cost
         if cost != Cost() and release.group is not None:
@@ -239,5 +243,5 @@ def spent_within_promise(agent: AnyCurator, published: list[Release]) -> None:
         else:
             groups[release.group] = groups.get(release.group, Cost()) + price
     made = everyone + reduce(or_, groups.values(), Cost())
-    unpaid = f"releases cost {made}, but {spent} is in the ledger"
+    unpaid = f"releases cost {in_words(made)}, but {in_words(spent)} is in the ledger"
     assert within(made, spent, agent.guarantee.delta), unpaid

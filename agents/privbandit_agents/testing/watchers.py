@@ -88,8 +88,14 @@ def kind(made: Publication, exact: Any) -> str:
     settings = ", ".join(f"{name}={value:.6g}" for name, value in numbers.items() if not isinstance(value, str))
     shapes = [np.shape(part) for part in (exact if isinstance(exact, tuple) else [exact])]
     about = "" if made.group is None else f", about group {made.group}"
-    paid = "" if made.cost is None else f", for {made.cost}"
+    paid = "" if made.cost is None else f", for {in_words(made.cost)}"
     return f"{type(made.mechanism).__name__}({settings}) of shape {shapes}{about}{paid}"
+
+
+def in_words(cost: Cost | None) -> str:
+    """Return the parts of a cost that are not 0."""
+    parts = {name: value for name, value in vars(cost).items() if value} if cost is not None else {}
+    return ", ".join(f"{name} = {value:.6g}" for name, value in parts.items()) or "nothing"
 
 
 class Release(NamedTuple):

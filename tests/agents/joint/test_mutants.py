@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from privbandit_agents.base.publish import Publisher
+from privbandit_agents.joint.assortments import dpmnl
 from privbandit_agents.joint.assortments.newton_mnl import NewtonMNL
+from privbandit_agents.joint.assortments.private_cov import PrivateCov
 from privbandit_agents.joint.linear import jdp_linucb
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
 from privbandit_agents.joint.sparse import clipped_iht, fliphat, squared_loss
@@ -119,6 +121,32 @@ def the_same_row_for_ever(patch: Patch) -> None:
     patch.setattr(BufferedToeplitz, "_noise", same)
 
 
+def less_noise_than_the_scale(patch: Patch) -> None:
+    noise = BufferedToeplitz._noise
+    patch.setattr(BufferedToeplitz, "_noise", lambda self, n: 0.7 * noise(self, n))
+
+
+def the_same_linear_term_in_every_call(patch: Patch) -> None:
+    minimise = ObjectivePerturbation.minimise
+    same = lambda self, loss, rng, start: minimise(self, loss, np.random.default_rng(0), start)  # noqa: E731
+    patch.setattr(ObjectivePerturbation, "minimise", same)
+
+
+def trigger_on_the_exact_gram_matrix(patch: Patch) -> None:
+    matrix = PrivateCov.matrix
+
+    def exact(self: Any) -> Any:
+        self.release = self.counter.total
+        return matrix(self)
+
+    patch.setattr(PrivateCov, "matrix", exact)
+
+
+def no_clipping_of_choices(patch: Patch) -> None:
+    sanitise = dpmnl.sanitise
+    patch.setattr(dpmnl, "sanitise", lambda x, bought, radius: sanitise(x, bought, 100 * radius))
+
+
 def no_clipping_of_moments(patch: Patch) -> None:
     patch.setattr(moments, "sanitise", lambda x, y: (np.nan_to_num(np.clip(x, -1e3, 1e3)), np.nan_to_num(y)))
 
@@ -166,6 +194,10 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     (half_the_noise_of_values, "fliphat", LINEAR, check_noise, "GumbelTopK"),
     (half_the_noise_of_values, "clipped-iht", LINEAR, check_noise, "GumbelTopK"),
     (the_same_row_for_ever, "jdp-linucb", LINEAR, check_noise, "comes back|times what is declared"),
+    (less_noise_than_the_scale, "jdp-linucb", LINEAR, check_noise, r"0.70\d* times what is declared"),
+    (the_same_linear_term_in_every_call, "dpmnl", ASSORTMENT, check_noise, "comes back|times what is declared"),
+    (trigger_on_the_exact_gram_matrix, "dpmnl", ASSORTMENT, check_replay, "publishes|release differs"),
+    (no_clipping_of_choices, "dpmnl", ASSORTMENT, check_replay, "costs rho = inf"),
     (no_clipping_of_moments, "jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
     (no_clipping_of_rewards, "fliphat", LINEAR, check_replay, "GumbelTopK costs"),
     (no_clipping_of_residuals, "clipped-iht", LINEAR, check_replay, "Gaussian costs"),

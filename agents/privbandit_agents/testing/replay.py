@@ -29,6 +29,8 @@ ROOM = 1e-6
 """Relative room for rounding when a loss is held against a promise."""
 TWIN_NOISE = 1e-4
 """By how much the noise of twins may differ, in standard deviations; it is computed from sums over users."""
+USERS = 200
+"""Users of a run, at most: the horizon of its curator."""
 TOGETHER = 7
 """Users served at once, at most, so that schedules are looked at between releases too."""
 BRIEFLY = ("the other answer", "features at a right angle", "features of NaN", "a near record")
@@ -58,8 +60,9 @@ def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     """
     if not issubclass(find(name).load(), CentralAgent):
         return
-    _, unseen = replay(name, env_id, horizon, config, 0)
-    _, more = replay(name, env_id, horizon, config, horizon // 4, BRIEFLY)
+    users = min(horizon, USERS)
+    _, unseen = replay(name, env_id, users, config, 0)
+    _, more = replay(name, env_id, users, config, users // 4, BRIEFLY)
     if unseen | more:
         warnings.warn(f"the replay of {name} did not see {'; '.join(sorted(unseen | more))}.", NotSeen, stacklevel=3)
 

@@ -14,12 +14,15 @@ from privbandit_agents.joint.assortments.private_cov import PrivateCov
 from privbandit_agents.joint.linear import jdp_linucb
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
 from privbandit_agents.joint.sparse import clipped_iht, fliphat, squared_loss
+from privbandit_agents.joint.sparse.estimate import clipped
 from privbandit_agents.joint.sparse.fliphat import FLIPHAT
 from privbandit_agents.privacy.contributions import moments
+from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz, Counter
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
-from privbandit_agents.testing import check_noise, check_replay
+from privbandit_agents.testing.noise import check_noise
+from privbandit_agents.testing.replay import check_replay
 
 Patch = pytest.MonkeyPatch
 LINEAR, ASSORTMENT = "privbandit/Linear-v0", "privbandit/Assortment-v0"
@@ -152,7 +155,6 @@ def no_clipping_of_moments(patch: Patch) -> None:
 
 
 def no_clipping_of_rewards(patch: Patch) -> None:
-    clipped = squared_loss.clipped
     patch.setattr(squared_loss, "clipped", lambda x, y, x_max, R: clipped(x, y, x_max, 100 * R))
 
 
@@ -161,7 +163,7 @@ def no_clipping_of_residuals(patch: Patch) -> None:
     patch.setattr(
         clipped_iht.ClippedIHT,
         "_scale_mechanism",
-        lambda self: clipped_iht.Gaussian.from_rho(self.rho * self.config.scale_share, 3.0 * self.residual_scale),
+        lambda self: Gaussian.from_rho(self.rho * self.config.scale_share, 3.0 * self.residual_scale),
     )
 
 
@@ -176,8 +178,7 @@ def nothing_in_the_ledger(patch: Patch) -> None:
 
 
 def two_terms_for_a_user(patch: Patch) -> None:
-    pack = jdp_linucb.pack
-    patch.setattr(jdp_linucb, "pack", lambda x, y: 1.5 * pack(x, y))
+    patch.setattr(jdp_linucb, "pack", lambda x, y: 1.5 * moments.pack(x, y))
 
 
 MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from privbandit_agents import AGENTS, make, register_agent
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded, zcdp
-from privbandit_agents.testing import check_agent, check_noise, check_replay
-from privbandit_agents.testing.replay import NotSeen
+from privbandit_agents.testing import check_agent
+from privbandit_agents.testing.noise import check_noise
+from privbandit_agents.testing.replay import NotSeen, check_replay
 from privbandit_agents.testing.runs import environment
 from privbandit_agents.testing.watchers import Writer
 

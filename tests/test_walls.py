@@ -106,7 +106,7 @@ WALLS = (
     # the zoo knows agents by name only
     Wall((A,), (*ZOO, f"{A}.base", f"{A}.privacy", E), GYM),
     Wall(ZOO, (*ZOO, f"{A}.base", E), GYM, lazily=frozenset({"sklearn"})),
-    Wall((f"{A}.testing",), (*ZOO, f"{A}.base", f"{A}.audits", E), GYM),
+    Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits", E), GYM),
     Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.registry", f"{A}.zoo", E), GYM),
     # experiments: study -> drawing -> analysis -> running, spec -> jobs -> store -> the ground
     Wall((X,), (X,), BENCH | NUMBERS),

@@ -12,6 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
+from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Records, contexts_of, records_of
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.state import Arrays, rekey, restore_into, state_of
@@ -264,18 +265,18 @@ class LocalAgent(Agent[C], Generic[C, Report]):
         raise TypeError(f"{self.name} has no law of summed reports.")
 
 
-class CentralAgent(Agent[C], Generic[C, Release]):
+class CentralAgent(Publisher, Agent[C], Generic[C, Release]):
     """An agent with a trusted curator: raw data stay in ``curate``, actions read ``release`` and nothing else learned.
 
     ``update`` hands ``curate`` the records as ``records_of`` makes them: one row a user, and any record counts.
 
     By the billboard lemma the agent is jointly private if the sequence of releases is private.
-    ``ledger`` holds the declared budget; a release is entered before it is made. The object itself, and its saved
-    state, hold raw data and the keys of noise to come: they belong to the curator.
+    ``ledger`` holds the declared budget; ``publish`` enters a release before it is made. The object itself, and its
+    saved state, hold raw data and the keys of noise to come: they belong to the curator.
     """
 
-    ledger: Ledger
     release: Release
+    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"watcher"}
 
     @final
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.registry import find
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume, check_seeds
+from privbandit_agents.testing.noise import check_noise
 from privbandit_agents.testing.privacy import check_budgets, check_central, check_forks, check_local
 from privbandit_agents.testing.records import check_hostile_records
+from privbandit_agents.testing.replay import check_replay
 from privbandit_agents.testing.runs import Check
 
 HORIZON = 300
@@ -42,6 +44,8 @@ CHECKS: tuple[Check, ...] = (
     check_budgets,
     check_local,
     check_central,
+    check_replay,
+    check_noise,
 )
 LEARNER_CHECKS = (check_seeds, check_actions)
 """Checks for agents that own their loop."""

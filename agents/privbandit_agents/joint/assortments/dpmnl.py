@@ -6,6 +6,7 @@ Young Hyun Cho and Will Wei Sun, "Privacy-Preserving Dynamic Assortment Selectio
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -129,7 +130,7 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
             # sanitise, then count and keep (lines 6 and 14)
             laid_out = lay_out(x, sets, bought, self.capacity)
             features, items = sanitise(laid_out.features, laid_out.bought, self.radius)
-            self.cov.extend(features)
+            self.cov.extend(features, self.publish)
             self.choices.store(LaidOut(features, laid_out.offered, items))
             self.users += len(items)
             if self.users == self.renew_at:
@@ -152,10 +153,11 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         theta = self.release[:, -1]
         if self.calls < self.config.calls and log_det > self.log_det + self.log_trigger:
             self.log_det = log_det
-            self.ledger.spend(self.mle.cost)
             self.calls += 1
             ridge = 0.0 if self.mle.Delta else min(self.radius, 1.0) ** 2  # without noise it keeps the minimum finite
-            theta = self.mle.minimise(lambda point: self.choices.likelihood(point, ridge), self.rng_mle, theta)
+            likelihood = partial(self.choices.likelihood, ridge=ridge)
+            draw = partial(self.mle.minimise, likelihood, self.rng_mle, theta)
+            theta = self.publish(self.mle, likelihood, draw, self.mle.cost)
         return optimistic_scorer(V, theta, self.config.bonus_scale * self._width())
 
     def _width(self) -> float:

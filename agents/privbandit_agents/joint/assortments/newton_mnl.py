@@ -6,6 +6,7 @@ Selection"; the proof is in docs/privacy/newton-steps.md.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -175,9 +176,12 @@ class NewtonMNL(CentralAgent[Config, Array]):
 
     def _released(self, theta: Array, gradients: Gaussian, hessians: Gaussian) -> tuple[Array, Array]:
         """Return noisy sums of clipped gradients (d,) and Hessians (d, d) of the batch at a public theta."""
-        for mechanism in (gradients, hessians):
-            self.ledger.spend(mechanism.cost, group=self.batch)
         clips = {name: getattr(self.config, name) for name in ("radius", "gradient_norm", "trace")}
         x, there, bought = (rows.view() for rows in (self.choices.features, self.choices.offered, self.choices.bought))
         gradient, hessian = clipped_sums(x, bought, theta, there, **clips)
-        return gradients.release(gradient, self.rng_noise), smat(hessians.release(svec(hessian), self.rng_noise))
+        return self._noisy(gradients, gradient), smat(self._noisy(hessians, svec(hessian)))
+
+    def _noisy(self, mechanism: Gaussian, exact: Array) -> Array:
+        return self.publish(
+            mechanism, exact, partial(mechanism.release, exact, self.rng_noise), mechanism.cost, self.batch
+        )

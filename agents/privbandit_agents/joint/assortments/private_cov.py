@@ -4,12 +4,15 @@ Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection", Algorithm 3, Lem
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.joint.settings import COUNTERS, CounterName
+from privbandit_agents.privacy.mechanisms.counters import Counter
 from privbandit_agents.privacy.mechanisms.symmetric import eigenvalue_bound, repair, smat, svec
 
 
@@ -56,9 +59,10 @@ class PrivateCov:
         self.counter = COUNTERS[counter](horizon, dim * (dim + 1) // 2, sensitivity, rho, rng_counter)
         self.release = np.zeros(dim * (dim + 1) // 2)
 
-    def extend(self, features: Array) -> None:
+    def extend(self, features: Array, publish: Callable[[Counter, Array, Callable[[], Array]], Array]) -> None:
         """Take in n users who were offered items with features (n, K, d), padded with zeros (lines 5 to 8)."""
-        self.release = self.counter.extend(svec(features.swapaxes(1, 2) @ features))[-1]
+        terms = svec(features.swapaxes(1, 2) @ features)
+        self.release = publish(self.counter, terms, partial(self.counter.extend, terms))[-1]
 
     def shift(self) -> float:
         """Return lambda: eigenvalues of the last release's noise exceed it with probability 1/T^2 at most."""

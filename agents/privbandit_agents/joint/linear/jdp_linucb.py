@@ -5,6 +5,7 @@ Roshan Shariff and Or Sheffet, "Differentially Private Contextual Linear Bandits
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -86,7 +87,8 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         scorer = None
         records = contexts, actions, feedback
         for x, arms, rewards in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache
-            noisy = self.counter.extend(pack(played(x, arms), rewards))[-1]
+            terms = pack(played(x, arms), rewards)
+            noisy = self.publish(self.counter, terms, partial(self.counter.extend, terms))[-1]
             self.users += len(rewards)
             if self.users == self.refit_at:
                 scorer = self._scorer(noisy)

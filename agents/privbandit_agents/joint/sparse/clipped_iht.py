@@ -7,6 +7,7 @@ the proof is in docs/privacy/clipped-contributions.md.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -163,14 +164,15 @@ class ClippedIHT(CentralAgent[Config, Array]):
         """Release the sum and return (theta, variances) with the s largest coefficients."""
         (theta, variance), clip, config = self.release.copy(), self.clip, self.config
         # the release, on the support and on new coordinates
-        self.ledger.spend(clip.mechanism.cost, group=self.batch)
-        found, noisy = clip.mechanism.release(self.total, self.rng_noise, np.flatnonzero(variance))
+        mechanism = clip.mechanism
+        draw = partial(mechanism.release, self.total, self.rng_noise, np.flatnonzero(variance))
+        found, noisy = self.publish(mechanism, self.total, draw, mechanism.cost, self.batch)
         prior = 0.2 * (config.reward_scale / config.feature_scale) ** 2
         variance[found] = np.where(variance[found] > 0, variance[found], prior)
         # what a unit of error adds to the sum, and how noisy the sum is in these units
         slope = clip.slope * passed(clip.residual_limit / measured) / passed(clip.residual_limit / self.residual_scale)
         per_coefficient = clip.users * slope * config.feature_scale**2
-        error = (clip.mechanism.sigma**2 + clip.sampling**2) / per_coefficient**2
+        error = (mechanism.sigma**2 + clip.sampling**2) / per_coefficient**2
         # the share of it to believe
         trust = variance[found] / (variance[found] + error)
         theta[found] += trust * noisy / per_coefficient
@@ -183,8 +185,9 @@ class ClippedIHT(CentralAgent[Config, Array]):
     def _measure_scale(self) -> float:
         """Release the mean of min(|residual|, 3 tau); return the standard deviation it implies, if it is precise."""
         tau, n, mechanism = self.residual_scale, self.length, self._scale_mechanism()
-        self.ledger.spend(mechanism.cost, group=self.batch)
-        noisy = float(mechanism.release(np.array(self.deviation), self.rng_noise)) / n
+        exact = np.array(self.deviation)
+        draw = partial(mechanism.release, exact, self.rng_noise)
+        noisy = float(self.publish(mechanism, exact, draw, mechanism.cost, self.batch)) / n
         if mechanism.sigma / n > 0.3 * tau:
             return tau
         return min(max(noisy * math.sqrt(math.pi / 2), 0.3 * tau), 1.5 * tau)

@@ -5,11 +5,12 @@ Linear Bandits", 2024, Algorithms 1 (N-IHT), 2 (FLIPHAT) and 3 (peeling).
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.random import Generator
 
 from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, n_arms
 from privbandit_agents.base.arms import played
@@ -136,8 +137,13 @@ class FLIPHAT(CentralAgent[Config, Array]):
     def _estimate(self) -> Array:
         n, config = 2**self.episode, self.config
         peel, cost = calibrate(config, n, min(config.s, self.dim), self.rho)
-        self.ledger.spend(cost, group=self.episode)
-        beta = n_iht(self.loss, peel, config.iterations(n), config.eta, config.C, self.rng_noise)
+        unpaid = [cost]  # the first iteration pays for all of them
+
+        def released(step: Array) -> tuple[Array, Array]:
+            paid = unpaid.pop() if unpaid else None
+            return self.publish(peel, step, partial(peel.release, step, self.rng_noise), paid, self.episode)
+
+        beta = n_iht(self.loss, released, config.iterations(n), config.eta, config.C)
         self.episode += 1
         self.loss = self._empty()  # forget (line 9)
         return beta
@@ -148,18 +154,16 @@ class FLIPHAT(CentralAgent[Config, Array]):
         return SquaredLoss(self.dim, self.observation_space.dtype, *config.bounds(n), users=n, gram=gram)
 
 
-def n_iht(
-    loss: SquaredLoss, peel: GumbelTopK | LaplacePeeling, M: int, eta: float, C: float, rng_noise: Generator
-) -> Array:
+def n_iht(loss: SquaredLoss, released: Callable[[Array], tuple[Array, Array]], M: int, eta: float, C: float) -> Array:
     """Run M iterations of noisy iterative hard thresholding (Alg. 1) from theta = 0 and return theta, shape (d,).
 
-    *Formal guarantees.* M adaptive releases of ``peel``, if that covers the sensitivity of a gradient step: |theta|_1
-    is at most C at every step.
+    *Formal guarantees.* M adaptive releases, each of which returns coordinates of a gradient step and their noisy
+    values. They have to cover the sensitivity of a step: |theta|_1 is at most C at every one.
     """
     gradient = loss.gradient()
     theta = np.zeros(len(loss.moment))
     for _ in range(M):
-        kept, values = peel.release(theta - eta * gradient(theta), rng_noise)  # lines 3 and 4
+        kept, values = released(theta - eta * gradient(theta))  # lines 3 and 4
         theta = np.zeros(len(theta))
         theta[kept] = peeling.project_on_l1_ball(values, C)  # line 5
     return theta

@@ -138,6 +138,10 @@ class Counter(ABC):
         """Return the l2 norm of row t = 1, ..., T of the decoder R."""
 
     @abstractmethod
+    def whiten(self, series: Floats) -> Floats:
+        """Return R^-1 of a series that begins with the first release, shape (n, m): of the noise R Z it leaves Z."""
+
+    @abstractmethod
     def _noise(self, n: int) -> Floats:
         """Return the noise of the releases after t + 1, ..., t + n terms, shape (n, d); called in order."""
 
@@ -159,6 +163,11 @@ class BinaryTree(Counter):
 
     def row_norm(self, t: int) -> float:
         return math.sqrt(int(t).bit_count())
+
+    def whiten(self, series: Floats) -> Floats:
+        ends = np.arange(1, len(series) + 1)
+        padded = np.concatenate([np.zeros((1, series.shape[1])), series])
+        return np.asarray(padded[ends] - padded[ends & (ends - 1)])  # what is left is the block that ends here
 
     def _noise(self, n: int) -> Floats:
         noise = self.scale * self.rng.standard_normal((n, self.dim))
@@ -212,6 +221,9 @@ class SquareRootToeplitz(Counter):
 
     def row_norm(self, t: int) -> float:
         return float(np.linalg.norm(self.decoder[:t]))
+
+    def whiten(self, series: Floats) -> Floats:
+        return unfiltered(series, self.decoder[: len(series)])
 
     def _noise(self, n: int) -> Floats:
         noise = np.empty((n, self.dim))
@@ -278,6 +290,10 @@ class BufferedToeplitz(Counter):
         sums = -np.expm1(t * np.log(products)) / (1 - products)
         return math.sqrt(self.weights @ sums @ self.weights)
 
+    def whiten(self, series: Floats) -> Floats:
+        coefficients = self.decay ** np.arange(len(series))[:, None] @ self.weights
+        return unfiltered(series, coefficients)
+
     def _noise(self, n: int) -> Floats:
         noise = self.scale * self.rng.standard_normal((n, self.dim))
         for step in range(n):
@@ -301,6 +317,12 @@ def toeplitz_horizon(horizon: int) -> int:
 def square_root_coefficients(n: int) -> Floats:
     """Return r_0 = 1, r_k = r_{k-1} (1 - 1/(2k)) for k < n: the power series of (1 - z)^(-1/2)."""
     return np.cumprod(np.concatenate([[1.0], 1 - 0.5 / np.arange(1, n)]))
+
+
+def unfiltered(series: Floats, coefficients: Floats) -> Floats:
+    """Return R^-1 series, shape (n, m), for a lower-triangular Toeplitz matrix R with these first coefficients."""
+    inverse = lfilter([1.0], coefficients, np.eye(1, len(series))[0])
+    return np.asarray(oaconvolve(series, inverse[:, None], axes=0)[: len(series)])
 
 
 def clip(x: Floats, bound: float) -> Floats:

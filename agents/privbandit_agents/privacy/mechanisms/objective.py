@@ -221,6 +221,7 @@ class ObjectivePerturbation:
         cost: of one minimisation, output noise included.
         tau: bound on the norm of the gradient at the result, > 0.
         output_sigma: standard deviation of the output noise.
+        user: the bounds of one user's loss that it was calibrated to, if they are known.
     """
 
     sigma: float
@@ -229,6 +230,7 @@ class ObjectivePerturbation:
     cost: Cost
     tau: float
     output_sigma: float
+    user: UserLoss | None = None
 
     @classmethod
     def calibrate(
@@ -257,7 +259,7 @@ class ObjectivePerturbation:
         sigma, Delta = calibrate(rho * (1 - output_share), user, method=method, split=split, eta=eta)
         tau = positive(tau=tolerance(user, sigma) if tau is None else tau)
         output_sigma = tau / Delta * math.sqrt(2 / rho_output) if Delta else 0.0
-        return cls(sigma, Delta, user.dim, zcdp(rho), tau, output_sigma)
+        return cls(sigma, Delta, user.dim, zcdp(rho), tau, output_sigma, user)
 
     def minimise(self, loss: Loss, rng: Generator, start: Floats | None = None) -> Floats:
         """Return the noisy minimiser, shape (d,).

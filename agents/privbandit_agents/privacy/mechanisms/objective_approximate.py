@@ -81,4 +81,4 @@ def perturbation(
     sigma, Delta = published(*exact, user) if as_printed else calibrate(*exact, user, split)
     tau = tolerance(user, sigma)
     output = 2 * tau / Delta / gaussian_mu(output_share * epsilon, output_share * delta) if Delta else 0.0
-    return ObjectivePerturbation(sigma, Delta, user.dim, approximate(epsilon, delta), tau, output)
+    return ObjectivePerturbation(sigma, Delta, user.dim, approximate(epsilon, delta), tau, output, user)

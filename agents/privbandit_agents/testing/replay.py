@@ -1,0 +1,250 @@
+"""Coupled replay: one user's record is replaced, and everything that the curator published stays as it was.
+
+A curator is run, and all that it publishes is written down. Twins of it then serve the same users but one, and are made
+to publish what was written down. So both have told the world the same, and the exact values behind it give the exact
+privacy loss of the pair, without any sampling. What still differs between them has been read from raw data.
+"""
+
+import copy
+import math
+import warnings
+from collections.abc import Collection
+from functools import reduce
+from itertools import combinations
+from operator import or_
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from privbandit_agents.base.agent import AnyAgent, Array, CentralAgent
+from privbandit_agents.privacy.accounting.ledger import Cost
+from privbandit_agents.privacy.mechanisms.pairs import loss, standardised
+from privbandit_agents.registry import find, make
+from privbandit_agents.testing.runs import alike, environment
+from privbandit_agents.testing.targets import Record, targets
+from privbandit_agents.testing.watchers import Forcer, Release, Writer, in_words, joined, releases_of
+
+AnyCurator: TypeAlias = CentralAgent[Any, Any]
+ROOM = 1e-6
+"""Relative room for rounding when a loss is held against a promise."""
+TWIN_NOISE = 1e-4
+"""By how much the noise of twins may differ, in standard deviations; it is computed from sums over users."""
+USERS = 200
+"""Users of a run, at most: the horizon of its curator."""
+TOGETHER = 7
+"""Users served at once, at most, so that schedules are looked at between releases too."""
+BRIEFLY = ("the other answer", "features at a right angle", "features of NaN", "a near record")
+"""Records that the later target takes, besides the first one."""
+
+
+class NotSeen(UserWarning):
+    """A check could not look at everything that it is for."""
+
+
+class Block(NamedTuple):
+    """Users who were served together, and what the curator had told after them."""
+
+    contexts: Array
+    actions: Array
+    feedback: Array
+    release: Any
+    frozen: int
+    published: int
+
+
+def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """Replacing one user's record costs no more than is promised, if all that is published stays the same.
+
+    Warns with ``NotSeen`` of an agent that publishes nothing through ``publish``, or by mechanisms that do not know
+    what a pair costs: then only actions and schedules are compared, given the same ``release``.
+    """
+    if not issubclass(find(name).load(), CentralAgent):
+        return
+    users = min(horizon, USERS)
+    _, unseen = replay(name, env_id, users, config, 0)
+    _, more = replay(name, env_id, users, config, users // 4, BRIEFLY)
+    if unseen | more:
+        warnings.warn(f"the replay of {name} did not see {'; '.join(sorted(unseen | more))}.", NotSeen, stacklevel=3)
+
+
+def replay(
+    name: str, env_id: str, users: int, config: dict[str, Any], user: int, only: Collection[str] = (), seed: int = 12
+) -> tuple[list[Cost], set[str]]:
+    """Replay a run with every one of the target's records, or some: (what each pair costs, what was not seen)."""
+    env = environment(env_id, users // 2)
+    agent = watched(name, env, config, seed)
+    if not agent.guarantee.proven or not limited(agent):
+        return [], set()
+    writer = agent.watcher = Writer()
+    env.reset(seed=seed)
+    env.action_space.seed(seed)
+    records = targets(agent, ordinary(env))
+    script_of = next(iter(records))
+    blocks = script(env, agent, users, user, records[script_of])
+    unseen = set() if writer.notes else {"anything but actions and schedules, since it never calls publish()"}
+    published = releases_of(writer.notes)
+    spent_within_promise(agent, published)
+    forced = [Forcer(writer.notes, f"with {script_of} for user {user}", values=[one.exact for one in published])]
+    for what in [name for name in records if name != script_of and (not only or name in only)]:
+        record, twin = records[what], watched(name, env, config, seed)
+        forcer = twin.watcher = Forcer(writer.notes, f"with {what} for user {user}")
+        follow(twin, blocks, user, record, forcer)
+        forcer.values = [joined(release.notes, forcer.exact) for release in published]
+        forced.append(forcer)
+    costs = [priced(agent, published, *pair, unseen) for pair in combinations(forced, 2)]
+    for forcer in forced[1:]:
+        same_noise(published, forcer)
+    return costs, unseen
+
+
+def watched(name: str, env: Any, config: dict[str, Any], seed: int) -> AnyCurator:
+    agent = make(name, env, seed=seed, **config)
+    assert isinstance(agent, CentralAgent)
+    return agent
+
+
+def limited(agent: AnyAgent) -> bool:
+    """Return whether an agent promises a finite budget."""
+    promise = agent.guarantee
+    return any(bound is not None and bound < math.inf for bound in (promise.epsilon, promise.rho))
+
+
+def ordinary(env: Any) -> Record:
+    """Return a record of a user whom the environment draws."""
+    context = env.upcoming(1)
+    action = np.asarray([env.action_space.sample()])
+    return Record(context[0], action[0], float(env.serve(action).feedback[0]))
+
+
+def script(env: Any, agent: AnyCurator, users: int, target: int, record: Record) -> list[Block]:
+    """Serve users, one of whom has the given record; return what they did and what they were told."""
+    blocks, served = [], 1  # one was drawn before
+    start = 0
+    while served < users:
+        n = min(agent.frozen_rounds(), users - served, TOGETHER)
+        contexts = env.upcoming(n)
+        shown = with_target(contexts, target - start, record.context)
+        actions = np.asarray(agent.select_action(shown))
+        feedback = np.asarray(env.serve(actions).feedback, np.float64)
+        answered = (
+            with_target(actions, target - start, record.action),
+            with_target(feedback, target - start, record.feedback),
+        )
+        agent.update(shown, *answered)
+        told = copy.deepcopy(getattr(agent, "release", None))
+        writer = agent.watcher
+        published = len(writer.notes) if isinstance(writer, Writer) else 0
+        blocks.append(Block(contexts, actions, feedback, told, agent.frozen_rounds(), published))
+        served, start = served + n, start + n
+    return blocks
+
+
+def with_target(column: Array, row: int, value: Any) -> Array:
+    """Return a copy of a block's column in which the target has a value of its own, if it is in the block."""
+    column = column.copy()
+    if 0 <= row < len(column):
+        column[row] = value
+    return column
+
+
+def follow(twin: AnyCurator, blocks: list[Block], target: int, record: Record, forcer: Forcer) -> None:
+    """Serve a twin the script's users but one, and compare what it tells with the script."""
+    start = 0
+    for block in blocks:
+        row = target - start
+        shown = with_target(block.contexts, row, record.context)
+        chosen = np.asarray(twin.select_action(shown))
+        others = np.arange(len(chosen)) != row
+        assert np.array_equal(chosen[others], block.actions[others]), (
+            f"{forcer.what}: other users' actions differ though all releases are the same; raw data are read"
+        )
+        twin.update(
+            shown, with_target(block.actions, row, record.action), with_target(block.feedback, row, record.feedback)
+        )
+        start += len(chosen)
+        assert len(forcer.exact) == block.published, (
+            f"{forcer.what}: publishes less than its twin after {start} users; when it does must not depend on data"
+        )
+        if forcer.script:
+            assert alike(getattr(twin, "release", None), block.release), (
+                f"{forcer.what}: release differs after {start} users though all that was published is the same; "
+                "raw data are read, or noise is drawn outside of publish()"
+            )
+        elif block.release is not None:
+            twin.release = copy.deepcopy(block.release)
+        assert twin.frozen_rounds() == block.frozen, (
+            f"{forcer.what}: frozen_rounds() differs after {start} users; when the policy changes must be public"
+        )
+
+
+def priced(agent: AnyCurator, published: list[Release], one: Forcer, two: Forcer, unseen: set[str]) -> Cost:
+    """Return what a pair of records costs in all; fail if any part exceeds its price, or the sum the promise."""
+    total, groups, what = Cost(), set(), f"{one.what}, against {two.what}"
+    for release, exact, other in zip(published, one.values, two.values, strict=True):
+        try:
+            cost = loss(release.mechanism, exact, other, release.released)
+        except LookupError as error:
+            unseen.add(str(error.args[0]))
+            continue
+        exceeds = (
+            f"{what}: {type(release.mechanism).__name__} costs {in_words(cost)}; it may cost {in_words(release.price)}"
+        )
+        assert release.price is None or within(cost, release.price, agent.guarantee.delta), exceeds
+        total = total + cost
+        if cost != Cost() and release.group is not None:
+            groups.add(release.group)
+    assert len(groups) < 2, f"{what}: the user counts in groups {sorted(groups)}; groups are disjoint users"
+    promised(agent, total, what)
+    return total
+
+
+def same_noise(published: list[Release], forcer: Forcer) -> None:
+    """Fail if a twin with the same generators draws other noise: then it hides another value than it says."""
+    for release in published:
+        exact, drawn = (joined(release.notes, [pair[part] for pair in forcer.drawn]) for part in (0, 1))
+        try:
+            here = standardised(release.mechanism, release.exact, release.released)
+            there = standardised(release.mechanism, exact, drawn)
+        except LookupError:
+            continue
+        assert here.shape == there.shape and np.allclose(here, there, rtol=TWIN_NOISE, atol=TWIN_NOISE), (
+            f"{forcer.what}: {type(release.mechanism).__name__} draws something else than the exact value plus noise"
+        )
+
+
+def within(cost: Cost, price: Cost, delta: float | None) -> bool:
+    """Return whether a cost is no more than a price: in zCDP if the price is, else in epsilon at its delta."""
+    if not (price.epsilon or price.pure or price.delta):
+        return cost.as_rho() <= price.as_rho() * (1 + ROOM)
+    at = max(delta or 0.0, price.delta)
+    return cost.at(at) <= price.at(at) * (1 + ROOM)
+
+
+def promised(agent: AnyCurator, cost: Cost, what: str) -> None:
+    """Fail if a cost is more than the guarantee."""
+    promise = agent.guarantee
+    if promise.rho is not None:
+        assert cost.as_rho() <= promise.rho * (1 + ROOM), (
+            f"{what}: costs rho = {cost.as_rho():.6g} of {promise.rho:.6g}"
+        )
+    if promise.epsilon is not None:
+        epsilon = cost.at(promise.delta or 0.0)
+        assert epsilon <= promise.epsilon * (1 + ROOM), (
+            f"{what}: costs epsilon = {epsilon:.6g} of {promise.epsilon:.6g}"
+        )
+
+
+def spent_within_promise(agent: AnyCurator, published: list[Release]) -> None:
+    """Fail if the ledger exceeds the guarantee, or what was published the ledger."""
+    spent = agent.ledger.spent()
+    promised(agent, spent, "the ledger")
+    everyone, groups = Cost(), dict[int, Cost]()
+    for release in published:
+        price = release.price or Cost()
+        if release.group is None:
+            everyone = everyone + price
+        else:
+            groups[release.group] = groups.get(release.group, Cost()) + price
+    made = everyone + reduce(or_, groups.values(), Cost())
+    unpaid = f"releases cost {in_words(made)}, but {in_words(spent)} is in the ledger"
+    assert within(made, spent, agent.guarantee.delta), unpaid

@@ -1,0 +1,140 @@
+"""Watchers of what a curator publishes: one writes it down, the other makes a twin publish the same."""
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from privbandit_agents.base.publish import Publication
+from privbandit_agents.privacy.accounting.ledger import Cost
+from privbandit_agents.privacy.mechanisms.counters import Counter
+
+
+class Note(NamedTuple):
+    """What was published once.
+
+    Attributes:
+        mechanism: by which it was.
+        exact: the value that it hides.
+        released: what everybody sees.
+        cost: that was entered for it, if any.
+        group: of users whom it is about.
+        kind: what of it must not depend on data, in words.
+    """
+
+    mechanism: Any
+    exact: Any
+    released: Any
+    cost: Cost | None
+    group: int | None
+    kind: str
+
+
+@dataclass
+class Writer:
+    """A watcher that writes down what is published."""
+
+    notes: list[Note] = field(default_factory=list)
+
+    def __call__(self, made: Publication) -> Any:
+        released = made.draw()
+        self.notes.append(noted(made, released))
+        return released
+
+
+@dataclass
+class Forcer:
+    """A watcher that returns what is in the script, in its order, in place of what it draws.
+
+    Attributes:
+        script: the notes of another run.
+        what: which users differ from those of the script, for messages.
+        exact: the exact values of the publications, at the scripted releases.
+        drawn: exact values where it would have published, and what.
+        values: the exact values of every release.
+    """
+
+    script: list[Note]
+    what: str
+    exact: list[Any] = field(default_factory=list)
+    drawn: list[tuple[Any, Any]] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+
+    def __call__(self, made: Publication) -> Any:
+        at = len(self.exact)
+        assert at < len(self.script), f"{self.what}: publishes more than its twin; when it does must not depend on data"
+        note, drawn = self.script[at], made.draw()
+        own = noted(made, note.released)
+        assert own.kind == note.kind, f"{self.what}: publishes {own.kind} where its twin publishes {note.kind}"
+        self.exact.append(own.exact)
+        self.drawn.append((noted(made, drawn).exact, copy.deepcopy(drawn)))
+        return copy.deepcopy(note.released)
+
+
+def noted(made: Publication, released: Any) -> Note:
+    """Return a publication with its values as they are now; a function is looked at where it was released."""
+    exact = made.exact(released) if callable(made.exact) else made.exact
+    return Note(made.mechanism, copy.deepcopy(exact), copy.deepcopy(released), made.cost, made.group, kind(made, exact))
+
+
+def kind(made: Publication, exact: Any) -> str:
+    """Return in words what must not depend on data: the mechanism and its numbers, shape, cost and group."""
+    numbers = {
+        name: value
+        for name, value in getattr(made.mechanism, "__dict__", {}).items()
+        if isinstance(value, int | float | str)
+    }
+    settings = ", ".join(f"{name}={value:.6g}" for name, value in numbers.items() if not isinstance(value, str))
+    shapes = [np.shape(part) for part in (exact if isinstance(exact, tuple) else [exact])]
+    about = "" if made.group is None else f", about group {made.group}"
+    paid = "" if made.cost is None else f", for {in_words(made.cost)}"
+    return f"{type(made.mechanism).__name__}({settings}) of shape {shapes}{about}{paid}"
+
+
+def in_words(cost: Cost | None) -> str:
+    """Return the parts of a cost that are not 0."""
+    parts = {name: value for name, value in vars(cost).items() if value} if cost is not None else {}
+    return ", ".join(f"{name} = {value:.6g}" for name, value in parts.items()) or "nothing"
+
+
+class Release(NamedTuple):
+    """What one mechanism has published, all calls of a counter together.
+
+    Attributes:
+        mechanism: by which it was.
+        exact: the values that it hides.
+        released: what everybody sees.
+        price: what the mechanism says it costs, or else what was entered for it, if anything.
+        group: of users whom it is about.
+        notes: where it is in the script.
+    """
+
+    mechanism: Any
+    exact: Any
+    released: Any
+    price: Cost | None
+    group: int | None
+    notes: list[int]
+
+
+def releases_of(notes: list[Note]) -> list[Release]:
+    """Return what the notes are about: all of a counter is one release, and every other note is one."""
+    together: dict[int, list[int]] = {}
+    for at, note in enumerate(notes):
+        together.setdefault(id(note.mechanism) if isinstance(note.mechanism, Counter) else -1 - at, []).append(at)
+    found = []
+    for places in together.values():
+        first, exact, released = notes[places[0]], *(joined(places, column) for column in columns(notes))
+        price = getattr(first.mechanism, "cost", first.cost)
+        found.append(Release(first.mechanism, exact, released, price, first.group, places))
+    return found
+
+
+def columns(notes: list[Note]) -> tuple[list[Any], list[Any]]:
+    return [note.exact for note in notes], [note.released for note in notes]
+
+
+def joined(places: list[int], values: list[Any]) -> Any:
+    """Return the values of one release; those of a counter are the rows of all its calls."""
+    return values[places[0]] if len(places) == 1 else np.concatenate([values[place] for place in places])

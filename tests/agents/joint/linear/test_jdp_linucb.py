@@ -1,0 +1,112 @@
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from given import rng
+from privbandit_agents import make, play
+from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack
+from privbandit_agents.testing.runs import same_parts, same_state, without_generators
+
+T, K, D = 120, 3, 4
+
+
+def world(**kwargs: Any) -> Any:
+    return gym.make("privbandit/Linear-v0", **{"n_arms": K, "dim": D, "horizon": T, **kwargs}).unwrapped
+
+
+def agent_of(seed: int = 0, **config: Any) -> Any:
+    return make("jdp-linucb", world(), seed=seed, **config)
+
+
+def records(n: int, seed: int = 0) -> tuple[Any, Any, Any]:
+    draw = rng(seed)
+    return draw.standard_normal((n, K, D)), draw.integers(K, size=n), draw.standard_normal(n)
+
+
+def test_equal_releases_give_equal_policies() -> None:
+    one, other = agent_of(0), agent_of(1)
+    one.update(*records(T, 1))
+    other.update(*records(T, 2))
+    contexts = 3 * rng(3).standard_normal((500, K, D))
+    assert not np.array_equal(one.select_action(contexts), other.select_action(contexts))
+    other.release = one.release
+    assert np.array_equal(one.select_action(contexts), other.select_action(contexts))
+
+
+@pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])
+def test_users_may_be_grouped_at_will(counter: str) -> None:
+    whole, parts = agent_of(counter=counter), agent_of(counter=counter)
+    sent = records(T)
+    whole.update(*sent)
+    for part in np.split(np.arange(T), [1, 2, 40, 97]):
+        parts.update(*(column[part] for column in sent))
+    assert same_state(whole, parts) and np.array_equal(whole.release, parts.release)
+
+
+@pytest.mark.parametrize("n", [2, T])
+def test_a_group_that_is_refused_leaves_no_trace(n: int) -> None:
+    agent = agent_of()
+    agent.update(*records(T - 1))
+    before, generator = without_generators(agent), agent.counter.rng.bit_generator.state
+    with pytest.raises(RuntimeError, match=f"horizon of {T}"):
+        agent.update(*records(n))
+    with pytest.raises(ValueError, match="records must be"):
+        agent.update(*records(1)[:2], np.ones(2))
+    assert same_parts(before, without_generators(agent)) and agent.counter.rng.bit_generator.state == generator
+    agent.update(*records(1))
+    assert agent.users == T
+
+
+@pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_the_noise_covers_the_sensitivity_of_the_packed_moments(counter: str, epsilon: float) -> None:
+    agent = agent_of(counter=counter, epsilon=epsilon)
+    promised, made = agent.guarantee, agent.counter
+    assert (SENSITIVITY * made.column_norm()) ** 2 / (2 * made.scale**2) <= promised.rho * (1 + 1e-9)
+    assert agent.ledger.spent().rho == promised.rho and agent.ledger.spent_epsilon(promised.delta) <= epsilon * (
+        1 + 1e-6
+    )
+    x = 1e9 * rng(1).standard_normal((2000, D))
+    worst = np.linalg.norm(pack(x, np.full(2000, 1e9)) - pack(x, np.full(2000, -1e9)), axis=1).max()
+    other = np.linalg.norm(pack(x[:1000], np.ones(1000)) - pack(x[1000:], -np.ones(1000)), axis=1).max()
+    assert other <= worst * (1 + 1e-12) and worst == pytest.approx(SENSITIVITY)
+
+
+def test_a_counted_user_is_what_pack_makes_of_the_played_arm() -> None:
+    agent = agent_of(epsilon=np.inf)
+    contexts, actions, rewards = records(30)
+    agent.update(contexts, actions, rewards)
+    assert np.allclose(agent.counter.total, pack(contexts[np.arange(30), actions], rewards).sum(axis=0))
+
+
+def test_the_release_is_a_ridge_regression_without_noise() -> None:
+    agent = agent_of(epsilon=np.inf, bonus_scale=0.0, growth=1.01)
+    contexts, actions, rewards = records(50)
+    contexts /= np.linalg.norm(contexts, axis=-1, keepdims=True)
+    agent.update(contexts, actions, np.clip(rewards, -1, 1))
+    x = contexts[np.arange(50), actions]
+    theta = np.linalg.solve(x.T @ x + np.eye(D), x.T @ np.clip(rewards, -1, 1))
+    assert agent.refit_at == 51 and np.allclose(agent.release[:, -1], theta)
+    assert np.array_equal(agent.release[:, :-1], np.zeros((D, D)))
+
+
+def test_regret_is_sane() -> None:
+    """A large budget is close to none, a small one no worse than chance by much."""
+    env = world(horizon=3000)
+    regret = {
+        epsilon: play(env, make("jdp-linucb", env, seed=0, epsilon=epsilon), seed=0).regret[-1]
+        for epsilon in (0.01, 1.0, 100.0, np.inf)
+    }
+    chance = play(env, make("uniform", env, seed=0), seed=0).regret[-1]
+    assert regret[100.0] < 1.5 * regret[np.inf] + 20 < regret[1.0] < chance and regret[0.01] < 1.2 * chance
+
+
+def test_the_policy_changes_when_users_have_grown_by_the_factor() -> None:
+    agent, changes = agent_of(growth=1.5), []
+    for user in range(T):
+        before = agent.release
+        agent.update(*records(1, user))
+        if agent.release is not before:
+            changes.append(user + 1)
+    assert changes == [1, 2, 3, 5, 8, 12, 18, 27, 41, 62, 93]

@@ -1,0 +1,217 @@
+"""Tests of the tests: agents of ours with a leak each, and the check of the conformance suite that finds it."""
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from privbandit_agents.base.publish import Publisher
+from privbandit_agents.joint.assortments import dpmnl
+from privbandit_agents.joint.assortments.newton_mnl import NewtonMNL
+from privbandit_agents.joint.assortments.private_cov import PrivateCov
+from privbandit_agents.joint.linear import jdp_linucb
+from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
+from privbandit_agents.joint.sparse import clipped_iht, fliphat, squared_loss
+from privbandit_agents.joint.sparse.estimate import clipped
+from privbandit_agents.joint.sparse.fliphat import FLIPHAT
+from privbandit_agents.privacy.contributions import moments
+from privbandit_agents.privacy.mechanisms.additive import Gaussian
+from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz, Counter
+from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation
+from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
+from privbandit_agents.testing.noise import check_noise
+from privbandit_agents.testing.replay import check_replay
+
+Patch = pytest.MonkeyPatch
+LINEAR, ASSORTMENT = "privbandit/Linear-v0", "privbandit/Assortment-v0"
+USERS = 120
+
+
+def less_noise_in_the_counter(patch: Patch) -> None:
+    made = Counter.__init__
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        made(self, *args, **kwargs)
+        self.scale *= 0.7
+
+    patch.setattr(Counter, "__init__", init)
+
+
+def exact_gram_matrix_in_the_policy(patch: Patch) -> None:
+    scorer = JDPLinUCB._scorer
+
+    def peeking(self: Any, noisy: Any) -> Any:
+        return scorer(self, np.append(noisy[: self.dim], self.counter.total[self.dim :]))
+
+    patch.setattr(JDPLinUCB, "_scorer", peeking)
+
+
+def released_later_if_a_sum_is_positive(patch: Patch) -> None:
+    scorer = JDPLinUCB._scorer
+
+    def waiting(self: Any, noisy: Any) -> Any:
+        released = scorer(self, noisy)
+        self.refit_at += int(self.counter.total[0] > 0)
+        return released
+
+    patch.setattr(JDPLinUCB, "_scorer", waiting)
+
+
+def first_user_kept_for_the_next_episode(patch: Patch) -> None:
+    estimate = FLIPHAT._estimate
+
+    def keeping(self: Any) -> Any:
+        x, y = self.loss.features.view()[:1].copy(), self.loss.rewards.view()[:1].copy()
+        released = estimate(self)
+        self.loss.add(x, y)
+        return released
+
+    patch.setattr(FLIPHAT, "_estimate", keeping)
+
+
+def hessians_without_noise(patch: Patch) -> None:
+    noisy = NewtonMNL._noisy
+
+    def bare(self: Any, mechanism: Any, exact: Any) -> Any:
+        if exact.size == self.dim:
+            return noisy(self, mechanism, exact)
+        return self.publish(mechanism, exact, lambda: exact, mechanism.cost, self.batch)
+
+    patch.setattr(NewtonMNL, "_noisy", bare)
+
+
+def hessians_that_are_not_published(patch: Patch) -> None:
+    noisy = NewtonMNL._noisy
+    patch.setattr(NewtonMNL, "_noisy", lambda self, m, exact: exact if exact.size > self.dim else noisy(self, m, exact))
+
+
+def what_is_drawn_is_not_what_is_published(patch: Patch) -> None:
+    def twice(self: Any, mechanism: Any, exact: Any) -> Any:
+        draw = partial(mechanism.release, 2 * exact, self.rng_noise)
+        return self.publish(mechanism, exact, draw, mechanism.cost, self.batch)
+
+    patch.setattr(NewtonMNL, "_noisy", twice)
+
+
+def no_linear_term(patch: Patch) -> None:
+    minimise = ObjectivePerturbation.minimise
+    bare = lambda self, *args: minimise(dataclasses.replace(self, sigma=0.0), *args)  # noqa: E731
+    patch.setattr(ObjectivePerturbation, "minimise", bare)
+
+
+def half_the_noise_of_values(patch: Patch) -> None:
+    release = GumbelTopK.release
+    half = lambda self, *args: release(dataclasses.replace(self, sigma=self.sigma / 2), *args)  # noqa: E731
+    patch.setattr(GumbelTopK, "release", half)
+
+
+def the_same_row_for_ever(patch: Patch) -> None:
+    noise = BufferedToeplitz._noise
+
+    class Once:
+        def __init__(self, dim: int) -> None:
+            self.row = np.random.default_rng(0).standard_normal(dim)
+
+        def standard_normal(self, shape: tuple[int, int]) -> Any:
+            return np.tile(self.row, (shape[0], 1))
+
+    def same(self: Any, n: int) -> Any:
+        self.rng = Once(self.dim)
+        return noise(self, n)
+
+    patch.setattr(BufferedToeplitz, "_noise", same)
+
+
+def less_noise_than_the_scale(patch: Patch) -> None:
+    noise = BufferedToeplitz._noise
+    patch.setattr(BufferedToeplitz, "_noise", lambda self, n: 0.7 * noise(self, n))
+
+
+def the_same_linear_term_in_every_call(patch: Patch) -> None:
+    minimise = ObjectivePerturbation.minimise
+    same = lambda self, loss, rng, start: minimise(self, loss, np.random.default_rng(0), start)  # noqa: E731
+    patch.setattr(ObjectivePerturbation, "minimise", same)
+
+
+def trigger_on_the_exact_gram_matrix(patch: Patch) -> None:
+    matrix = PrivateCov.matrix
+
+    def exact(self: Any) -> Any:
+        self.release = self.counter.total
+        return matrix(self)
+
+    patch.setattr(PrivateCov, "matrix", exact)
+
+
+def no_clipping_of_choices(patch: Patch) -> None:
+    sanitise = dpmnl.sanitise
+    patch.setattr(dpmnl, "sanitise", lambda x, bought, radius: sanitise(x, bought, 100 * radius))
+
+
+def no_clipping_of_moments(patch: Patch) -> None:
+    patch.setattr(moments, "sanitise", lambda x, y: (np.nan_to_num(np.clip(x, -1e3, 1e3)), np.nan_to_num(y)))
+
+
+def no_clipping_of_rewards(patch: Patch) -> None:
+    patch.setattr(squared_loss, "clipped", lambda x, y, x_max, R: clipped(x, y, x_max, 100 * R))
+
+
+def no_clipping_of_residuals(patch: Patch) -> None:
+    patch.setattr(clipped_iht, "CAP", 1e6)
+    patch.setattr(
+        clipped_iht.ClippedIHT,
+        "_scale_mechanism",
+        lambda self: Gaussian.from_rho(self.rho * self.config.scale_share, 3.0 * self.residual_scale),
+    )
+
+
+def one_more_call_than_is_paid_for(patch: Patch) -> None:
+    n_iht = fliphat.n_iht
+    patch.setattr(fliphat, "n_iht", lambda loss, released, M, eta, C: n_iht(loss, released, M + 1, eta, C))
+
+
+def nothing_in_the_ledger(patch: Patch) -> None:
+    publish = Publisher.publish
+    patch.setattr(Publisher, "publish", lambda self, m, e, d, cost, group: publish(self, m, e, d, None, group))
+
+
+def two_terms_for_a_user(patch: Patch) -> None:
+    patch.setattr(jdp_linucb, "pack", lambda x, y: 1.5 * moments.pack(x, y))
+
+
+MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
+    (less_noise_in_the_counter, "jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
+    (less_noise_in_the_counter, "dpmnl", ASSORTMENT, check_replay, "SquareRootToeplitz costs"),
+    (exact_gram_matrix_in_the_policy, "jdp-linucb", LINEAR, check_replay, "release differs"),
+    (released_later_if_a_sum_is_positive, "jdp-linucb", LINEAR, check_replay, "frozen_rounds"),
+    (first_user_kept_for_the_next_episode, "fliphat", LINEAR, check_replay, "counts in groups"),
+    (hessians_without_noise, "newton-mnl", ASSORTMENT, check_noise, "Gaussian in dimension 15 is 0 times"),
+    (hessians_that_are_not_published, "newton-mnl", ASSORTMENT, check_replay, "release differs"),
+    (what_is_drawn_is_not_what_is_published, "newton-mnl", ASSORTMENT, check_replay, "something else than the exact"),
+    (no_linear_term, "dpmnl", ASSORTMENT, check_noise, "ObjectivePerturbation in dimension 5"),
+    (no_linear_term, "dpmnl-approx", ASSORTMENT, check_noise, "ObjectivePerturbation in dimension 5"),
+    (half_the_noise_of_values, "fliphat", LINEAR, check_noise, "GumbelTopK"),
+    (half_the_noise_of_values, "clipped-iht", LINEAR, check_noise, "GumbelTopK"),
+    (the_same_row_for_ever, "jdp-linucb", LINEAR, check_noise, "comes back|times what is declared"),
+    (less_noise_than_the_scale, "jdp-linucb", LINEAR, check_noise, r"0.70\d* times what is declared"),
+    (the_same_linear_term_in_every_call, "dpmnl", ASSORTMENT, check_noise, "comes back|times what is declared"),
+    (trigger_on_the_exact_gram_matrix, "dpmnl", ASSORTMENT, check_replay, "publishes|release differs"),
+    (no_clipping_of_choices, "dpmnl", ASSORTMENT, check_replay, "costs rho = inf"),
+    (no_clipping_of_moments, "jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
+    (no_clipping_of_rewards, "fliphat", LINEAR, check_replay, "GumbelTopK costs"),
+    (no_clipping_of_residuals, "clipped-iht", LINEAR, check_replay, "Gaussian costs"),
+    (one_more_call_than_is_paid_for, "fliphat", LINEAR, check_replay, "in the ledger"),
+    (nothing_in_the_ledger, "newton-mnl", ASSORTMENT, check_replay, "in the ledger"),
+    (two_terms_for_a_user, "jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
+]
+
+
+@pytest.mark.parametrize(
+    ("leak", "name", "env_id", "check", "words"), MUTANTS, ids=lambda case: getattr(case, "__name__", None)
+)
+def test_a_leak_is_found(leak: Any, name: str, env_id: str, check: Any, words: str, monkeypatch: Patch) -> None:
+    leak(monkeypatch)
+    with pytest.raises(AssertionError, match=words):
+        check(name, env_id, USERS, {})

@@ -11,6 +11,7 @@ from privbandit_agents.registry import find
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume, check_seeds
 from privbandit_agents.testing.privacy import check_budgets, check_central, check_forks, check_local
 from privbandit_agents.testing.records import check_hostile_records
+from privbandit_agents.testing.reports import check_reports
 from privbandit_agents.testing.runs import Check
 
 HORIZON = 300
@@ -41,6 +42,7 @@ CHECKS: tuple[Check, ...] = (
     check_hostile_records,
     check_budgets,
     check_local,
+    check_reports,
     check_central,
 )
 LEARNER_CHECKS = (check_seeds, check_actions)

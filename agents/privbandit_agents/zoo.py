@@ -63,22 +63,19 @@ AGENTS: dict[str, Entry] = {
     ),
     "prec": ours("local.linear.prec:PREC", "adaptive preconditioning of locally private statistics"),
     "lplr": ours(
-        "local.layered.lplr:LPLR", "layered private regression (Li, Simchi-Levi and Wang 2024)", "layered:LayeredGame"
+        "local.layered.lplr:LPLR",
+        "layered private regression (Li, Simchi-Levi and Wang 2024)",
+        "games.layered:LayeredGame",
     ),
-    "lpct": ours(
-        "local.trees.lpct:LPCT", "private classification trees on public data (Ma and Yang 2023)", "labels:LeafGame"
-    ),
-    "lpct-prune": ours(
-        "local.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear", "labels:LeafGame"
-    ),
-    "lpct-p": ours("local.trees.lpct:LPCT", "lpct in which public rows do not vote", "labels:LeafGame", trust=0.0),
+    "lpct": ours("local.trees.lpct:LPCT", "private classification trees on public data (Ma and Yang 2023)"),
+    "lpct-prune": ours("local.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear"),
+    "lpct-p": ours("local.trees.lpct:LPCT", "lpct in which public rows do not vote", trust=0.0),
     "lpct-q": ours("local.trees.lpct_public:LPCTPublic", "lpct on public data only"),
-    "lpct-r": ours("local.trees.lpct:LPCT", "lpct on random cuts", "labels:LeafGame", partition="random"),
-    "phist": ours("local.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)", "labels:LeafGame"),
+    "lpct-r": ours("local.trees.lpct:LPCT", "lpct on random cuts", partition="random"),
+    "phist": ours("local.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)"),
     "lpdt": ours(
         "local.trees.lpct:LPCT",
         "private votes in public leaves (after Ma et al. 2023)",
-        "labels:LeafGame",
         report="laplace",
         trust=0.0,
         tau=math.inf,
@@ -86,18 +83,16 @@ AGENTS: dict[str, Entry] = {
     "warm-ldp-sgd": ours(
         "local.gradients.warm_ldp_sgd:WarmLDPSGD",
         "logistic regression: public start, private gradients",
-        "labels:GradientGame",
+        "games.gradients:GradientGame",
     ),
-    "pglm": ours(
-        "local.gradients.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)", "labels:MomentGame"
-    ),
+    "pglm": ours("local.gradients.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)"),
     "psgd-linear": ours(
         "local.gradients.psgd:PSGDLinear",
         "one private gradient a step, public start (Lowy et al. 2023)",
-        "labels:GradientGame",
+        "games.gradients:GradientGame",
     ),
     "psgd-network": ours(
-        "local.gradients.psgd:PSGDNetwork", "psgd-linear with one hidden layer", "labels:GradientGame"
+        "local.gradients.psgd:PSGDNetwork", "psgd-linear with one hidden layer", "games.gradients:GradientGame"
     ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",

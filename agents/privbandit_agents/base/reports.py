@@ -46,6 +46,6 @@ class Inputs(NamedTuple):
         return self.randomizer.log_likelihood(reports, int(self.cells[user]), value)
 
 
-def vectors(randomizer: Randomizer, values: Array) -> Inputs:
+def inputs_of(randomizer: Randomizer, vectors: Array) -> Inputs:
     """Return the inputs of a randomizer with one cell: a vector of each user, shape (n, D)."""
-    return Inputs(randomizer, np.zeros(len(values), np.intp), values)
+    return Inputs(randomizer, np.zeros(len(vectors), np.intp), vectors)

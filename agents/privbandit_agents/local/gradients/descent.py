@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.base.reports import Inputs, vectors
+from privbandit_agents.base.reports import Inputs, inputs_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.local.gradients.models import Model
 from privbandit_agents.local.label_agent import Learner, S, added
@@ -110,7 +110,7 @@ class GradientLearner(Learner[S]):
     def inputs(self, contexts: Floats, labels: Labels, theta: Floats | None = None) -> Inputs:
         """Return the gradients at theta, the server's unless it is given, which devices scale into the unit ball."""
         theta = self.server.theta if theta is None else theta
-        return vectors(self.device, self.model.gradients(contexts, labels, theta) / self.clip)
+        return inputs_of(self.device, self.model.gradients(contexts, labels, theta) / self.clip)
 
     def estimate(self, reports: Array) -> Floats:
         return self.clip * self.device.estimate(reports)[:, 0]

@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.base.reports import Inputs, vectors
+from privbandit_agents.base.reports import Inputs, inputs_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import NonNegative, Open01, Positive
 from privbandit_agents.local.gradients.models import PublicFeatures
@@ -88,7 +88,7 @@ class NoisyMoments(Summing[Config]):
         return pack(self.features(contexts) / self.bound, 2.0 * labels - 1)
 
     def inputs(self, contexts: Floats, labels: Labels) -> Inputs:
-        return vectors(self.device, self.encode(contexts, labels))
+        return inputs_of(self.device, self.encode(contexts, labels))
 
     def estimate(self, reports: Array) -> Floats:
         return reports if isinstance(self.device, GaussianReport) else self.device.estimate(reports)[:, 0]

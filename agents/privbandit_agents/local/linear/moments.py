@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, arms_with_features, next_change
 from privbandit_agents.base.arms import best_arm, played
-from privbandit_agents.base.reports import Inputs, Randomizer, vectors
+from privbandit_agents.base.reports import Inputs, Randomizer, inputs_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Growth, Settings
 from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, pure
@@ -36,6 +36,10 @@ class Channel(ABC):
     size: int
     sigma: float
     by_counts: Literal["", "exact", "normal"]
+
+    def report(self, vectors: Array, rng: Generator) -> Array:
+        """Draw the reports of users with vectors (n, D), by one call of ``device``."""
+        return inputs_of(self.device, vectors).randomize(rng)
 
     def decode(self, report: Array) -> Array:
         """Return unbiased estimates of what the server adds up, shape (n, size)."""
@@ -155,15 +159,11 @@ class MomentAgent(LocalAgent[M, Array]):
         """Return the vectors that users' devices randomize, shape (n, D)."""
         return pack(self.features(context, action), np.atleast_1d(feedback))
 
-    def far_apart(self) -> tuple[Array, Array]:
-        """Return the features (2, d) and rewards (2,) of two records that a report tells apart best; for audits."""
-        return np.tile(np.eye(self.dim)[0], (2, 1)), np.array([1.0, -1.0])
-
     def inputs(self, context: Array, action: Action, feedback: Feedback) -> Inputs:
-        return vectors(self.channel.device, self.encode(*self.records_of(context, action, feedback)))
+        return inputs_of(self.channel.device, self.encode(*self.records_of(context, action, feedback)))
 
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
-        return self.inputs(context, action, feedback).randomize(self.rng)
+        return self.channel.report(self.encode(*self.records_of(context, action, feedback)), self.rng)
 
     def absorb(self, report: Array) -> None:
         for (part,) in blocks(self.frozen_rounds, self.channel.decode(report)):

@@ -172,6 +172,9 @@ class LeafVotes(Summing[V]):
     def inputs(self, contexts: Floats, labels: Labels) -> Inputs:
         return Inputs(self.report.randomizer, *self.report.encode(self.partition.find(contexts), labels))
 
+    def randomize(self, contexts: Floats, labels: Labels, rng: Generator) -> Array:
+        return self.report.randomize(self.partition.find(contexts), labels, rng)
+
     @property
     def left(self) -> int:
         """Users before the policy changes, or fewer if their reports would fill the memory."""

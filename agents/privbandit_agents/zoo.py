@@ -38,6 +38,9 @@ def ours(agent: str, summary: str, audit: str = "", runs: int | None = None, **d
     return Entry(f"privbandit_agents.{agent}", summary, defaults, game, runs)
 
 
+GAUSSIAN = 300_000
+"""Audits of reports with Gaussian noise: enough runs to tell epsilon = 0.5 from 0.625."""
+
 AGENTS: dict[str, Entry] = {
     "uniform": ours("baselines.uniform:Uniform", "an action at random, always"),
     "greedy": ours("baselines.greedy:EpsilonGreedy", "ridge regression, best estimate", exploration=0.0),
@@ -54,9 +57,13 @@ AGENTS: dict[str, Entry] = {
     "tree-all": ours("baselines.tree:TreeClassifier", "decision tree on public and all users' data"),
     "logistic-public": ours("baselines.logistic:LogisticPublic", "logistic regression on the public data only"),
     "histogram": ours("baselines.histogram:Histogram", "majority label in the cells of a max-edge partition"),
-    "ldp-linucb": ours("local.linear.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)"),
+    "ldp-linucb": ours(
+        "local.linear.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)", runs=GAUSSIAN
+    ),
     "ldp-greedy": ours("local.linear.ldp_greedy:LDPGreedy", "greedy play on locally private statistics"),
-    "ldp-oful": ours("local.linear.ldp_linucb:LDPLinUCB", "ldp-linucb with the theory's width", bonus_scale=1.0),
+    "ldp-oful": ours(
+        "local.linear.ldp_linucb:LDPLinUCB", "ldp-linucb with the theory's width", runs=GAUSSIAN, bonus_scale=1.0
+    ),
     "ldp-sgd": ours("local.linear.ldp_sgd:LDPSGD", "locally private gradient steps (Han et al. 2021)"),
     "input-perturbation": ours(
         "local.linear.input_perturbation:InputPerturbation", "regression on features and rewards with noise"
@@ -85,7 +92,9 @@ AGENTS: dict[str, Entry] = {
         "logistic regression: public start, private gradients",
         "games.gradients:GradientGame",
     ),
-    "pglm": ours("local.gradients.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)"),
+    "pglm": ours(
+        "local.gradients.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)", runs=GAUSSIAN
+    ),
     "psgd-linear": ours(
         "local.gradients.psgd:PSGDLinear",
         "one private gradient a step, public start (Lowy et al. 2023)",

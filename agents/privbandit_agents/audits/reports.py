@@ -62,8 +62,8 @@ def stacked(rows: list[Floats]) -> Floats:
 class Contrast:
     """Statistics of reports that two pilot samples suggest.
 
-    A value that pilot runs saw ``SEEN`` times or more is an atom: continuous noise has none, and a leak may have one that
-    a bin would hide.
+    A value that pilot runs saw ``SEEN`` times or more is an atom: continuous noise has none, and a leak may have one
+    that a bin would hide.
 
     Attributes:
         kept: the coordinates that were not the same in all pilot runs, shape (k,).

@@ -30,6 +30,7 @@ class LayeredGame(LocalGame):
     seen = "all that one user's device sends, to a new server and on the second layer, below reports that lie"
     unseen = "other layers and histories, and other records"
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": 10**6}
+    runs = 50_000
     settings: ClassVar = {"first": 4 * USERS, "gamma": 2.0}
 
     def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:

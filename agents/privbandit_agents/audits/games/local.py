@@ -50,7 +50,7 @@ class LocalGame(AnyAgentGame[Scene]):
     unseen = "other records and servers, and what coordinates tell only together"
     ready: ClassVar[tuple[str, ...]] = ("log-likelihood ratio",)
     statistics: tuple[str, ...] = (*ready, *Contrast.statistics)
-    pilots = 4000
+    pilots, finals = 2000, 8000
     runs = 100_000
 
     def claimed(self) -> Claim:

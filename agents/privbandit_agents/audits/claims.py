@@ -35,6 +35,10 @@ class Claim:
         """Return the claim of a mechanism whose noise is calibrated to (epsilon, delta) by the analytic Gaussian."""
         return cls(epsilon, delta, gaussian_mu(epsilon, delta) ** 2 / 2)
 
+    def refuted_by(self, epsilon: float, rho: float | None) -> bool:
+        """Return whether lower bounds of epsilon and, for a Gaussian claim, of rho exceed the claim."""
+        return epsilon > self.epsilon if self.rho is None or rho is None else rho > self.rho
+
 
 class Game(ABC):
     """A mechanism or an agent in two neighbouring worlds.
@@ -91,6 +95,4 @@ class AuditResult:
 
     @property
     def refuted(self) -> bool:
-        if self.claim.rho is not None and self.rho_bound is not None:
-            return self.rho_bound > self.claim.rho
-        return self.lower_bound > self.claim.epsilon
+        return self.claim.refuted_by(self.lower_bound, self.rho_bound)

@@ -82,6 +82,40 @@ def audit(
     return AuditResult(game.name, game.claim, bound, rho, confidence, event.words(game.statistics), runs, curve)
 
 
+def power(
+    claim: Claim,
+    truth: Game,
+    runs: int,
+    rng: Generator,
+    confidence: float = 0.95,
+    repeats: int = 100,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> float:
+    """Return which share of audits would refute a claim if the mechanism were that of another game.
+
+    The other game is played once, as often as an audit does. Audits are then repeated on samples from its runs, with
+    replacement; the standard error of the share is about 1 / (2 sqrt(repeats)).
+
+    Args:
+        claim: that audits are to refute.
+        truth: the same game with a larger budget.
+        runs: fresh runs of each world.
+        rng: of everything.
+        confidence: of the audits, in (0, 1).
+        repeats: audits.
+        on_progress: called with the number of runs done, of both worlds and both kinds.
+    """
+    pilot = pilot_runs(count(runs=runs))
+    worlds = sample(truth, pilot + runs, rng, on_progress, 0)
+    refuted = 0
+    for _ in range(repeats):
+        zero, one = (world[rng.integers(len(world), size=len(world))] for world in worlds)
+        event = choose(claim, (zero[:pilot], one[:pilot]), 1 - confidence)
+        found = bound_of(claim, *event.rates((zero[pilot:], one[pilot:])), runs, 1 - confidence)
+        refuted += claim.refuted_by(*found)
+    return refuted / repeats
+
+
 def pilot_runs(runs: int) -> int:
     """Return how many pilot runs of each world go with so many fresh ones: 2000, fewer or a quarter."""
     return max(runs // 4, min(runs, 2000))

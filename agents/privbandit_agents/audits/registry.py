@@ -105,6 +105,35 @@ def game(
     return played
 
 
+def stronger(
+    name: str,
+    factor: float,
+    epsilon: float,
+    delta: float | None = None,
+    calibration: str = "correct",
+    env: str | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Game | None:
+    """Return the game of a target with so many times its epsilon; None where no setting says how much that is.
+
+    Args:
+        name: as for ``game``.
+        factor: > 1.
+        epsilon: as for ``game``, and so are the others.
+        delta: of (epsilon, delta).
+        calibration: only ``"correct"`` has a budget that can be scaled.
+        env: id of the environment.
+        config: settings; a rho grows by the square of the factor.
+    """
+    given = dict(config or {})
+    scalable = name in TARGETS or {"epsilon", "rho"} & set(field_names(find(name).load().Config))
+    if calibration != "correct" or not scalable:
+        return None
+    powers = {"epsilon": 1, "rho": 2}
+    scaled = {key: value * factor ** powers[key] for key, value in given.items() if key in powers}
+    return game(name, epsilon * factor, delta, calibration, env, given | scaled)
+
+
 def agent_game(name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any]) -> Game:
     """Return the game that an agent's entry names, or the one for its shape, with what was asked of its settings."""
     entry = find(name)

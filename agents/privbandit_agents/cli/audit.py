@@ -15,12 +15,16 @@ from rich.table import Table
 from scipy.stats import norm
 
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
-from privbandit_agents.audits.lower_bounds import audit, pilot_runs
+from privbandit_agents.audits.lower_bounds import audit, pilot_runs, power
+from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.files import atomic
 
 CLAIM, FOUND = "#0072b2", "#d55e00"
+MOST_RUNS = 10**8
+STRONGER = 1.25
+"""An audit says what it would have found if the true epsilon were so many times the claim."""
 
 
 def config_of(assignments: Sequence[str]) -> dict[str, Any]:
@@ -36,7 +40,7 @@ def config_of(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def run_audit(game: Game, runs: int | None, seed: int, confidence: float, console: Console) -> AuditResult:
-    runs = runs or game.runs
+    runs = game.runs if runs is None else at_most(MOST_RUNS, runs=runs)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(f"auditing {game.name}", total=2 * (runs + pilot_runs(runs)))
@@ -44,8 +48,28 @@ def run_audit(game: Game, runs: int | None, seed: int, confidence: float, consol
         return audit(game, runs, default_rng(seed), confidence, on_progress=lambda done: show(completed=done))
 
 
-def result_table(result: AuditResult, game: Game, calibration: str) -> Table:
-    """Return what an audit found, where it looked and where it did not."""
+def found_power(game: Game, truth: Game | None, result: AuditResult, seed: int, console: Console) -> str:
+    """Return in words what such an audit finds if the true epsilon is ``STRONGER`` times the claim."""
+    if truth is None:
+        return "unknown: nothing says how to make the target's epsilon larger"
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("its power", total=2 * (result.runs + pilot_runs(result.runs)))
+        show = partial(progress.update, task)
+        share = power(
+            game.claim,
+            truth,
+            result.runs,
+            default_rng([seed, 1]),
+            result.confidence,
+            on_progress=lambda done: show(completed=done),
+        )
+    true = game.claim.epsilon * STRONGER
+    return f"{100 * share:.0f} of 100 such audits refute the claim if the true epsilon is {true:.3g}"
+
+
+def result_table(result: AuditResult, game: Game, calibration: str, power: str = "") -> Table:
+    """Return what an audit found, where it looked and where it did not, and its power in words."""
     table = Table(title=f"{result.name}, {calibration} calibration", show_header=False, title_justify="left")
     table.add_row("worlds", game.pair)
     table.add_row("looked at", game.seen)
@@ -54,6 +78,8 @@ def result_table(result: AuditResult, game: Game, calibration: str) -> Table:
     table.add_row(f"lower bound ({100 * result.confidence:g} % confidence)", bound_text(result))
     table.add_row("event", result.event)
     table.add_row("fresh runs of each world", f"{result.runs:,}")
+    if power:
+        table.add_row("power", power)
     table.add_row("verdict", "REFUTED" if result.refuted else "not refuted (which proves nothing)")
     return table
 

@@ -1,10 +1,11 @@
 """The commands: list what there is, run trials."""
 
+import os
 import shlex
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -16,10 +17,12 @@ from typer.core import TyperGroup
 
 from privbandit_agents.cli.data import data
 from privbandit_agents.cli.listing import agent_lines, dataset_lines, env_lines, experiment_lines
+from privbandit_agents.cli.process import interruption
+from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.names import short
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
-from privbandit_agents.experiments.usage import UsageError, usage_errors
-from privbandit_envs.validate import count, one_of, positive
+from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, on_one_line, unwritten, usage_errors
+from privbandit_envs.validate import one_of, positive
 
 if TYPE_CHECKING:
     from privbandit_agents.experiments.jobs.trial import Trial
@@ -27,20 +30,32 @@ if TYPE_CHECKING:
 
 out = Console(width=None if sys.stdout.isatty() else 120)
 err = Console(stderr=True)
+MOST_JOBS = 1000
+EXITS = (
+    "Exit codes: 0 good; 1 a checked claim fails; 2 bad usage; 3 an error of privbandit's own; 4 some of the work "
+    "failed or could not be written; 130 stopped. PRIVBANDIT_TRACEBACK=1 shows where an error of its own comes from."
+)
 
 
 class OneSentence(TyperGroup):
-    """A group of commands whose bad usage is one sentence on stderr and exit code 2."""
+    """A group of commands: bad usage is a sentence on stderr and exit code 2, Ctrl-C likewise and 130."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BaseException as error:
+            if (stop := interruption(error)) is None:
+                raise
+            print(str(stop) or "stopped.", file=sys.stderr)
+            raise typer.Exit(130) from None
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except (typer.TyperException, UsageError) as error:
             message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
-            print(" ".join(message.split()), file=sys.stderr)
+            print(on_one_line(message), file=sys.stderr)
             code = 2
-        except typer.Abort:
-            code = 130
         sys.exit(code or 0)
 
 
@@ -50,6 +65,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Benchmark contextual bandits, private and not.",
+    epilog=EXITS,
 )
 app.add_typer(data, name="data")
 
@@ -139,8 +155,9 @@ def sweep(
     trials = override(chosen, assignments).trials(file.name) if assignments else chosen.trials(file.name)
     engine = engine_of(kind, jobs, address, save_every)
     i, slash, n = ("1/1" if shard is None else shard).partition("/")
-    if not (slash and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n)):
-        raise UsageError(f"--shard must be i/n with 1 <= i <= n, such as 2/8; got {shard!r}.")
+    short_enough = max(len(i), len(n)) < 10
+    if not (slash and short_enough and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n)):
+        raise UsageError(f"--shard must be i/n with 1 <= i <= n < 10^9, such as 2/8; got {shard!r}.")
     mine = trials[int(i) - 1 :: int(n)]
     raise typer.Exit(execute(mine, folder or Path("runs") / file.stem, engine, trials))
 
@@ -156,7 +173,7 @@ def reproduce(
     assignments: Assignments = None,
     save_every: SaveEvery = 60.0,
 ) -> None:
-    """Run an experiment, draw its figures, check its statements; exit 1 if one comes out against expectation."""
+    """Run an experiment, check its statements, draw its figures; exit 1 if one comes out against expectation."""
     from privbandit_agents.experiments.study import carry_out, prepare
 
     if assignments and folder is None:
@@ -164,9 +181,8 @@ def reproduce(
     engine = engine_of(kind, jobs, address, save_every)
     study = prepare(name, scale, assignments or ())
     folder = folder or study.folder
-    check_writable(folder)
-    with stoppable():
-        raise typer.Exit(carry_out(study, folder, engine, out, err))
+    check_results(folder)
+    raise typer.Exit(carry_out(study, folder, engine, out, err))
 
 
 @app.command()
@@ -180,21 +196,11 @@ def report(folder: Annotated[Path, typer.Argument(help="Folder of a run or a swe
     raise typer.Exit(show(trials, folder, out, err))
 
 
-@contextmanager
-def stoppable() -> Iterator[None]:
-    """End with exit code 130 and one sentence when the user stops what is running."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        print(str(error) or "stopped.", file=sys.stderr)
-        raise typer.Exit(130) from None
-
-
 def engine_of(kind: str, jobs: int | None, address: str | None, save_every: float) -> "Engine":
     from privbandit_agents.experiments.running.engine import Engine
 
     with usage_errors("--jobs"):
-        jobs = None if jobs is None else count(jobs=jobs)
+        jobs = None if jobs is None else at_most(MOST_JOBS, jobs=jobs)
     with usage_errors("--save-every"):
         positive(save_every=save_every)
     with usage_errors("--engine"):
@@ -214,29 +220,43 @@ def audit_target(
     assignments: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of an agent; may repeat.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the audit.")] = 0,
     confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.999,
+    power: Annotated[bool, typer.Option(help="Say what the audit would have found, in as much time again.")] = True,
     folder: Annotated[Path, typer.Option("--out", help="Folder of the picture.")] = Path("runs/audit"),
 ) -> None:
     """Bound a target's epsilon from below; exit 1 if the claim is refuted."""
     with usage_errors("audit"):
-        from privbandit_agents.audits.registry import game
-        from privbandit_agents.cli.audit import config_of, draw_trade_off, result_table, run_audit
+        from privbandit_agents.audits.registry import game, stronger
+        from privbandit_agents.cli.audit import (
+            STRONGER,
+            config_of,
+            draw_trade_off,
+            found_power,
+            result_table,
+            run_audit,
+        )
 
-        played = game(name, epsilon, delta, calibration, env, config_of(assignments or []))
+        asked = name, epsilon, delta, calibration, env, config_of(assignments or [])
+        played = game(*asked)
         result = run_audit(played, runs, seed, confidence, err)
-    check_writable(folder)
+        said = ""
+        if power and not result.refuted:
+            said = found_power(played, stronger(name, STRONGER, *asked[1:]), result, seed, err)
+    out.print(result_table(result, played, calibration, said))
     picture = folder / f"{name.replace(':', '-')}-{calibration}.png"
-    draw_trade_off(result, picture)
-    out.print(result_table(result, played, calibration))
-    print(f"picture: {picture}")
-    raise typer.Exit(1 if result.refuted else 0)
+    lost = unwritten(folder, {"the picture": lambda: draw_trade_off(result, picture)})
+    print(*lost, sep="\n", file=sys.stderr) if lost else print(f"picture: {picture}")
+    raise typer.Exit(AGAINST if result.refuted else UNFINISHED if lost else 0)
 
 
-def check_writable(folder: Path) -> None:
-    """Raise a UsageError if nothing can be written to a folder, which is made if need be."""
+def check_results(folder: Path) -> None:
+    """Raise a UsageError if no results can be written to a folder, which is made if need be."""
     with usage_errors("--out"):
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
             pass
+        for inner in (folder / name for name in ("trials", "unfinished", "tensorboard")):
+            if os.path.lexists(inner) and not inner.is_dir():
+                raise UsageError(f"--out: {inner} must be a folder; move what is there.")
 
 
 def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", whole: Sequence["Trial"] | None = None) -> int:
@@ -248,23 +268,23 @@ def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", whole: Se
         engine: where to run.
         whole: all trials, if ``trials`` are a shard of them.
     """
-    from privbandit_agents.experiments.running.engine import run_jobs
-    from privbandit_agents.experiments.store.results import known_result
+    from privbandit_agents.experiments.running.attempt import told
+    from privbandit_agents.experiments.running.engine import found_before, run_jobs
     from privbandit_agents.experiments.study import show, write_board
 
-    check_writable(folder)
+    check_results(folder)
     whole = whole or trials
-    write_board(whole, folder)
-    with stoppable():
-        results, failures = run_jobs(trials, folder, engine, err)
+    with suppress(OSError):  # it is written again at the end
+        write_board(whole, folder)
+    results, failures = run_jobs(trials, folder, engine, err)
     shown = list(results.values())
     if len(whole) > len(trials):
-        known = (known_result(folder, trial.name, trial.settings) for trial in whole)
+        known = (found_before(trial, folder) for trial in whole)
         shown = [found for found in known if found is not None]
     code = show(shown, folder, out, err) if shown else 0
     if (missing := len(whole) - len(failures) - len(shown)) > 0:
         way_out = f"privbandit report {shlex.quote(str(folder))} draws all that is there."
         print(f"{missing} trials of other shards are missing: {way_out}", file=sys.stderr)
-    for failure in failures:
-        print(failure, file=sys.stderr)
-    return 1 if failures else code
+    for line in told(failures):
+        print(line, file=sys.stderr)
+    return UNFINISHED if failures else code

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from privbandit_agents.cli.listing import dataset_lines
+from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.datasets import tables as lpct
 from privbandit_envs.validate import count, positive
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 data = typer.Typer(help="Prepare real data for the environments.")
 out_console = Console(width=None if sys.stdout.isatty() else 120)
-INTERRUPTED = 130  # exit code, as shells have it
+MOST_ROWS = 10**7
 GENERATED = "This is a generated sample, not real data."
 
 
@@ -74,7 +75,7 @@ def write_sample(
 
     check_target(path)
     with interruptible("data expedia-sample"), usage_errors("data expedia-sample"):
-        rows = expedia_sample.write(path, searches, seed)
+        rows = expedia_sample.write(path, at_most(MOST_ROWS, searches=searches), seed)
     print(f"{path}: {rows:,} rows. {GENERATED}\nprivbandit data expedia {path} prepares it.")
 
 
@@ -123,7 +124,7 @@ def write_rows_sample(
 
     check_target(path)
     with interruptible("data sample"), usage_errors("data sample"):
-        written = sample.write(name, path, rows, seed)
+        written = sample.write(name, path, at_most(MOST_ROWS, rows=rows), seed)
     print(f"{path}: {written:,} rows. {GENERATED}\nprivbandit data {name} {path} --out FOLDER prepares it.")
 
 
@@ -165,10 +166,8 @@ def interruptible(place: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print(
-            f"{place}: interrupted, and nothing is left half-written; the same command starts again.", file=sys.stderr
-        )
-        raise typer.Exit(INTERRUPTED) from None
+        said = f"{place}: interrupted, and nothing is left half-written; the same command starts again."
+        raise KeyboardInterrupt(said) from None
 
 
 @contextmanager

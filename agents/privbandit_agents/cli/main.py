@@ -1,25 +1,55 @@
-"""The ``privbandit`` command."""
+"""The ``privbandit`` command, and the codes with which it ends (docs/exit-codes.md)."""
 
 import os
 import sys
+import traceback
+from contextlib import suppress
+
+from privbandit_agents.cli.process import heed_interrupts, interruption, lasting
 
 BENCH = "crc32c filelock joblib matplotlib polars pydantic rich ruamel tensorboard threadpoolctl typer".split()
 """What the command needs beyond the core of the package: the extra ``bench``."""
+OURS = "This is an error of ours: please report it as an issue of the project"
+TRACEBACK = "PRIVBANDIT_TRACEBACK"
 
 
 def main() -> None:
-    """Run the command; if a package it needs is missing, say which extra to install.
+    """Run the command and end the process, whatever happens with one sentence and a code.
 
     Modules in the current folder can be named, as in ``--env my_worlds:mine/World-v0``.
     """
-    sys.path.append(os.getcwd())
+    with suppress(OSError):  # the current folder may be gone
+        sys.path.append(os.getcwd())
+    heed_interrupts()
+    output, _ = lasting("stdout"), lasting("stderr")
+    code = ended()
+    sys.stdout.flush()
+    if output.lost is not None and not isinstance(output.lost, BrokenPipeError):
+        print(f"the output could not be written: {output.lost.strerror}.", file=sys.stderr)
+        code = code or 4
+    sys.exit(code)
+
+
+def ended() -> int:
+    """Run the command; return its code after saying in a sentence what nothing else caught."""
     try:
         from privbandit_agents.cli.commands import app
 
         app()
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in BENCH:
-            raise
-        print(f"privbandit needs {package}: run pip install 'privbandit[bench]'.", file=sys.stderr)
-        sys.exit(2)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except BaseException as error:
+        if (stop := interruption(error)) is not None:
+            print(str(stop) or "stopped.", file=sys.stderr)
+            return 130
+        package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+        if package in BENCH:
+            print(f"privbandit needs {package}: run pip install 'privbandit[bench]'.", file=sys.stderr)
+            return 2
+        if shown := os.environ.get(TRACEBACK):
+            traceback.print_exc()
+        how = "with this traceback" if shown else f"with the traceback, which {TRACEBACK}=1 shows"
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        print(f"{said[:1000]} -- {OURS}, {how}.", file=sys.stderr)
+        return 3
+    return 0

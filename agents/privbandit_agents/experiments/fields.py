@@ -2,11 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, StrictInt
 
-from privbandit_envs.validate import number
+from privbandit_envs.validate import count, number, shown
+
+MOST = 10**6
+"""Of anything that a file or an option can ask for so many of: seeds, replications, combinations, jobs to run."""
+
+
+def at_most(most: int, **named: int) -> int:
+    """Return an integer from 1 to ``most``."""
+    ((name, value),) = named.items()
+    if count(**named) > most:
+        raise ValueError(f"{name} must be at most {most:,}; got {shown(value)}.")
+    return int(value)
 
 
 def as_list(value: object) -> Any:
@@ -19,13 +31,16 @@ def seed_list(value: object) -> Any:
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     if value < 1:
-        raise ValueError(f"must be an integer >= 1 or a list of seeds; got {value}")
+        raise ValueError(f"must be an integer >= 1 or a list of seeds; got {shown(value)}")
+    if value > MOST:
+        raise ValueError(f"must be at most {MOST:,} seeds; got {shown(value)}")
     return list(range(value))
 
 
 def distinct_seeds(seeds: list[int]) -> list[int]:
     if len(set(seeds)) < len(seeds):
-        raise ValueError(f"each seed must be given once; got {seeds}")
+        raise ValueError(f"each seed must be given once; got {shown(seeds)}")
+    at_most(MOST, seeds=len(seeds))
     return seeds
 
 
@@ -34,7 +49,7 @@ def users_or_fraction(value: Any) -> float:
     whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
     if not (whole or (isinstance(value, float) and 0 < value <= 1)):
         raise ValueError(f"must be users, an integer >= 1, or a fraction of the horizon in (0, 1]; got {value!r}")
-    return float(value) if isinstance(value, float) else value
+    return float(value) if isinstance(value, float) else min(value, 10**18)  # beyond every horizon, and still a float
 
 
 def real(value: float) -> float:
@@ -43,7 +58,7 @@ def real(value: float) -> float:
 
 AS_IT_IS: Any = PlainValidator(lambda value: value)
 Positive = Annotated[StrictInt, Field(ge=1, le=10**15)]
-Points = Annotated[StrictInt, Field(ge=1, le=10**6)]
+Points = Annotated[StrictInt, Field(ge=1, le=MOST)]
 Seed = Annotated[StrictInt, Field(ge=0, lt=2**63)]
 Seeds = Annotated[list[Seed], Field(min_length=1), BeforeValidator(seed_list), AfterValidator(distinct_seeds)]
 Users = Annotated[float, PlainValidator(users_or_fraction)]
@@ -61,7 +76,13 @@ class Model(BaseModel):
 
 
 def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return all combinations of the values of a grid; one without settings if the grid is empty."""
+    """Return all combinations of the values of a grid; one without settings if the grid is empty.
+
+    Raises:
+        ValueError: there are more than ``MOST``.
+    """
+    if (many := prod(map(len, grid.values()))) > MOST:
+        raise ValueError(f"the grid has {many:,} combinations; {MOST:,} are the most.")
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 

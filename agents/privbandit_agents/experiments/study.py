@@ -2,15 +2,24 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from numpy.random import default_rng
 from rich.console import Console
 
 from privbandit_agents.experiments.analysis.cells import Cells
-from privbandit_agents.experiments.analysis.contests import check_columns, contest_table, contests, write_contests
+from privbandit_agents.experiments.analysis.contests import (
+    Contest,
+    check_columns,
+    contest_table,
+    contests,
+    write_contests,
+)
 from privbandit_agents.experiments.analysis.measures import Resolved, estimate, resolve
 from privbandit_agents.experiments.analysis.readings import Results
 from privbandit_agents.experiments.analysis.tables import rich_tables, summarise, summarise_trials, write_table
@@ -19,12 +28,13 @@ from privbandit_agents.experiments.drawing import figures
 from privbandit_agents.experiments.drawing.layout import Panel, completed, layout
 from privbandit_agents.experiments.drawing.style import span
 from privbandit_agents.experiments.jobs.job import Job
+from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.spec.experiment import DECIDING, Experiment, find_experiment, read_experiment
 from privbandit_agents.experiments.spec.figures import FigureSpec
 from privbandit_agents.experiments.store.board import write_overview
 from privbandit_agents.experiments.store.results import Finished
-from privbandit_agents.experiments.usage import usage_errors
+from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, unwritten, usage_errors
 
 UNDECIDING = "This scale shows that everything runs; its few replications decide nothing."
 
@@ -100,7 +110,7 @@ def carry_out(
     out: Console | None = None,
     err: Console | None = None,
 ) -> int:
-    """Run a study, write its tables, check its statements and draw its figures; finished jobs are not run again.
+    """Run a study, print tables and verdicts, then write them and draw figures; finished jobs are not run again.
 
     Args:
         study: from ``prepare``.
@@ -110,47 +120,74 @@ def carry_out(
         err: shows progress.
 
     Returns:
-        The exit code: 1 if a job failed, if no method could run or, at paper scale, if a statement came out against
-        what is expected.
+        The exit code: ``AGAINST`` if a statement came out against what is expected, at paper scale; else ``UNFINISHED``
+        if a job failed, no method could run, or something could not be written; else 0.
     """
     folder, out = folder or study.folder, out or Console()
     for line in study.missing:
         out.print(line, soft_wrap=True, highlight=False)
-    write_board(study.jobs, folder)
+    with suppress(OSError):  # it is written again at the end
+        write_board(study.jobs, folder)
     results, failures = run_jobs(study.jobs, folder, engine, err)
-    if results:
-        write_table(summarise(study.cells, results), folder)
-        for spec in study.experiment.tables:
-            tables = contests(spec, study.cells, results)
-            for table in tables:
-                out.print(contest_table(table))
-            write_contests(tables, folder, spec.name, study.missing)
+    contested = {spec.name: contests(spec, study.cells, results) for spec in study.experiment.tables if results}
+    for table in chain.from_iterable(contested.values()):
+        out.print(contest_table(table))
     verdicts = verdicts_of(study, results)
     if verdicts:
         out.print(verdict_table(verdicts, study.heading, study.decides))
-        note = study.heading if study.decides else f"{study.heading}. {UNDECIDING}"
-        write_verdicts(verdicts, folder, note, study.decides)
     if not study.decides:
         out.print(UNDECIDING)
-    drawn = [(folder / f"{spec.name}.png", spec, panels) for spec, panels in study.figures]
-    pictures = [path for path, spec, panels in drawn if figures.draw_figure(spec, panels, results, path)]
-    for path in pictures:
-        out.print(f"figure: {path}", soft_wrap=True, highlight=False)
-    out.print(f"tables: {folder / 'verdicts.md'}, {folder / 'table.md'} (and .csv)", soft_wrap=True, highlight=False)
-    write_board(study.jobs, folder, pictures)
+    pictures: list[Path] = []
+    lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures))
+    tables = [] if lost else [f"tables: {folder / 'verdicts.md'}, {folder / 'table.md'} (and .csv)"]
+    for line in (*(f"figure: {picture}" for picture in pictures), *tables):
+        out.print(line, soft_wrap=True, highlight=False)
     reasons = [reason for found in results.values() for reason in found.reasons]
     idle = [f"no method could run: {reasons[0]}"] if reasons and None not in reasons else []
-    for problem in [*failures, *idle]:
+    problems = [*told(failures), *idle, *lost]
+    for problem in problems:
         print(problem, file=sys.stderr)
-    return 1 if failures or idle or (study.decides and any(verdict.surprising for verdict in verdicts)) else 0
+    against = study.decides and any(verdict.surprising for verdict in verdicts)
+    return AGAINST if against else UNFINISHED if problems else 0
+
+
+def writers(
+    study: Study,
+    results: Results,
+    contested: Mapping[str, Sequence[Contest]],
+    verdicts: Sequence[Verdict],
+    folder: Path,
+    pictures: list[Path],
+) -> dict[str, Callable[[], object]]:
+    """Return what writes the tables, the verdicts, the figures and the board, by what it writes.
+
+    ``pictures`` gets the figures that could be drawn.
+    """
+
+    def draw(spec: FigureSpec, panels: Sequence[Panel]) -> None:
+        path = folder / f"{spec.name}.png"
+        if figures.draw_figure(spec, panels, results, path):
+            pictures.append(path)
+
+    tasks: dict[str, Callable[[], object]] = {}
+    if results:
+        tasks["the table"] = lambda: write_table(summarise(study.cells, results), folder)
+    for name, tables in contested.items():
+        tasks[f"the table {name}"] = partial(write_contests, tables, folder, name, study.missing)
+    if verdicts:
+        note = study.heading if study.decides else f"{study.heading}. {UNDECIDING}"
+        tasks["the verdicts"] = partial(write_verdicts, verdicts, folder, note, study.decides)
+    for spec, panels in study.figures:
+        tasks[f"the figure {spec.name}"] = partial(draw, spec, panels)
+    tasks["the board"] = lambda: write_board(study.jobs, folder, pictures)
+    return tasks
 
 
 def write_board(jobs: Sequence[Job], folder: Path, pictures: Sequence[Path] = ()) -> None:
     """Write the overview of the board of trials; fits have no events."""
     specs = [job.spec for job in jobs if job.kind == "trial"]
     if specs:
-        with usage_errors("--out"):
-            write_overview(folder / "tensorboard", specs, pictures)
+        write_overview(folder / "tensorboard", specs, pictures)
 
 
 def verdicts_of(study: Study, results: Results) -> list[Verdict]:
@@ -162,21 +199,24 @@ def verdicts_of(study: Study, results: Results) -> list[Verdict]:
 
 
 def show(trials: Sequence[Finished], folder: Path, out: Console, err: Console) -> int:
-    """Print the table of trials, and write table, figure and the board's overview; return the exit code."""
+    """Print the table of trials, then write table, figure and the board's overview; return the exit code."""
     summary = summarise_trials(trials)
     out.print(*rich_tables(summary))
     figure, board = folder / "regret.png", folder / "tensorboard"
-    try:
-        write_table(summary, folder)
-        figures.draw_regret(trials, figure)
-        write_overview(board, [finished.job for finished in trials], [figure])
-    except OSError as error:
-        err.print(f"the table and the figure could not be written: {error}", highlight=False, soft_wrap=True)
-        return 1
+    specs = [finished.job for finished in trials]
+    tasks: dict[str, Callable[[], object]] = {
+        "the table": lambda: write_table(summary, folder),
+        "the figure": lambda: figures.draw_regret(trials, figure),
+        "the board": lambda: write_overview(board, specs, [figure] if figure.is_file() else []),
+    }
+    lost = unwritten(folder, tasks)
     versions = sorted({str(run.provenance["commit"] or run.provenance["privbandit"]) for run in trials})
     if len(versions) > 1:
         note = f"note: these are results of {len(versions)} versions of the code ({', '.join(versions)});"
         err.print(f"{note} another --out keeps them apart.", highlight=False, soft_wrap=True)
+    if lost:
+        print(*lost, sep="\n", file=sys.stderr)
+        return UNFINISHED
     print(f"figure: {figure}\ntable: {folder / 'table.md'}, {folder / 'table.csv'}")
     print(f"events: tensorboard --logdir {shlex.quote(str(board))}")
     return 0

@@ -1,6 +1,6 @@
 """Bad usage in one sentence, with the place in the file where it stands."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -8,7 +8,7 @@ from gymnasium.error import Error as GymnasiumError
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from privbandit_envs.validate import did_you_mean
+from privbandit_envs.validate import did_you_mean, shown
 
 EXTRAS = {"dask": "cluster", "distributed": "cluster", "sklearn": "data", "stable_baselines3": "rl", "torch": "rl"}
 
@@ -16,6 +16,11 @@ PLAIN = (ValueError, TypeError, OSError, GymnasiumError)
 """What our own checks raise, in sentences."""
 BAD = (*PLAIN, AttributeError, LookupError, MemoryError, OverflowError, RuntimeError, SyntaxError)
 """What other people's code raises when it is given a bad value."""
+
+AGAINST, UNFINISHED = 1, 4
+"""Exit codes: a checked claim fails; some of the work failed, or could not be written."""
+LONGEST = 1000
+"""Characters of a sentence; of a longer one the middle is left out."""
 
 Place = tuple[int | str, ...]
 M = TypeVar("M", bound=BaseModel)
@@ -48,6 +53,28 @@ def placed(place: str) -> Iterator[None]:
         raise ValueError(f"{place}: {error}") from error
 
 
+def unwritten(folder: object, tasks: Mapping[str, Callable[[], object]]) -> list[str]:
+    """Do what writes files, one after the other; return a sentence for each reason why some could not be written.
+
+    Args:
+        folder: named in the sentences.
+        tasks: what they write, in words, to what does it.
+    """
+    lost: dict[str, list[str]] = {}
+    for what, write in tasks.items():
+        try:
+            write()
+        except OSError as error:
+            lost.setdefault(error.strerror or str(error), []).append(what)
+    return [f"{folder}: {', '.join(names)} could not be written: {why}." for why, names in lost.items()]
+
+
+def on_one_line(text: str) -> str:
+    """Return a text on one line, without its middle if it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 200]} ... {line[-195:]}"
+
+
 def missing_module(error: ImportError) -> str:
     """Return what cannot be imported, and the extra that brings it if there is one."""
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
@@ -58,6 +85,9 @@ def missing_module(error: ImportError) -> str:
 
 
 def sentence(error: BaseException) -> str:
+    """Return an error on one line, with its kind unless its text speaks for itself."""
+    if isinstance(error, ModuleNotFoundError):
+        return missing_module(error)
     text = " ".join(str(error).split())
     return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
 
@@ -98,7 +128,7 @@ def explained(error: ValidationError, model: type[BaseModel], named: Callable[[P
         near = [key for key in first["input"] if did_you_mean(key, [last])]
         return f"{place} is missing" + (f" (did you mean it by {near[0]!r}?)" if near else "")
     message = first["msg"].removeprefix("Value error, ").removesuffix(".")
-    got = "" if "; got " in message else f"; got {first['input']!r}"
+    got = "" if "; got " in message else f"; got {shown(first['input'])}"
     return f"{place}: {message[0].lower()}{message[1:]}{got}".removesuffix(".")
 
 

@@ -84,7 +84,7 @@ def test_more_seeds_later_run_only_the_new_ones(tmp_path: Path) -> None:
         (["--agent", "linubc"], "did you mean 'linucb'?"),
         (["--agent", "uniform", "--env", "privbandit/Linaer-v0"], "did you mean 'privbandit/Linear-v0'?"),
         (["--agent", "uniform", "--env", "no_such_package:x/Y-v0"], "no module named 'no_such_package'"),
-        (["--agent", "ucb-mnl"], "ucb-mnl: cannot play privbandit/Linear-v0; it plays assortments."),
+        (["--agent", "ucb-mnl"], "ucb-mnl: cannot play privbandit/Linear-v0; it plays assortments of items"),
         (["--agent", "uniform", "--horizon", "-5"], "horizon: input should be greater than or equal to 1; got -5."),
         (["--agent", "uniform", "--horizon", "many"], "--horizon"),
         (["--agent", "uniform", "--seeds", "-1"], "seeds: must be an integer >= 1 or a list of seeds; got -1."),
@@ -153,7 +153,7 @@ def test_a_failing_trial_is_named_and_the_others_go_on(tmp_path: Path, monkeypat
         shown = invoke(*LINEAR, *agents, "--horizon", "20", "--jobs", "1", "--out", str(tmp_path / "x"))
     finally:
         AGENTS.pop("failing", None)
-    assert shown.exit_code == 1
+    assert shown.exit_code == 4
     said = "failing on privbandit/Linear-v0, seed 0, failed: RuntimeError: out of ideas"
     assert said in shown.stderr and "Linear-v0, 20 users" in shown.stdout
     assert len(load_results(tmp_path / "x")["agent"].unique()) == 1
@@ -244,12 +244,14 @@ def test_shards_make_the_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--shard", "3"], "--shard must be i/n with 1 <= i <= n, such as 2/8; got '3'."),
-        (["--shard", "4/3"], "--shard must be i/n with 1 <= i <= n, such as 2/8; got '4/3'."),
+        (["--shard", "3"], "--shard must be i/n with 1 <= i <= n < 10^9, such as 2/8; got '3'."),
+        (["--shard", "4/3"], "--shard must be i/n with 1 <= i <= n < 10^9, such as 2/8; got '4/3'."),
+        (["--shard", f"1/{'9' * 5000}"], "--shard must be i/n with 1 <= i <= n < 10^9, such as 2/8; got '1/999"),
         (["--engine", "daks"], "engine must be one of loky, dask; got 'daks' (did you mean 'dask'?)"),
         (["--address", "tcp://a:1"], "--address is for --engine dask; got --engine loky."),
         (["--save-every", "0"], "save_every must be > 0; got 0"),
         (["--jobs", "0"], "jobs must be an integer >= 1; got 0."),
+        (["--jobs", "2147483648"], "jobs must be at most 1,000; got 2147483648."),
     ],
 )
 def test_bad_usage_of_sweep_is_one_sentence(tmp_path: Path, arguments: list[str], expected: str) -> None:
@@ -272,6 +274,18 @@ def test_a_report_of_nothing_is_bad_usage(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("seeds: 2147483648", "seeds: must be at most 1,000,000 seeds; got 2147483648."),
+        ("seeds: 0xffffffffffffffffffffff", "seeds: must be at most 1,000,000 seeds; got 309485009821345068724781055"),
+        ("seeds: !!int '_'", "plan.yaml cannot be read: '_' is not of the kind 'int' in line 4."),
+        ("seeds: !!bool maybe", "plan.yaml cannot be read: 'maybe' is not of the kind 'bool' in line 4."),
+        ("seeds: {[1, {}]: 3}", "plan.yaml cannot be read: a key must be a plain value in line 4."),
+        (f"seeds: {'9' * 5000}", "is not of the kind 'int' in line 4."),
+        (f"seeds: {'x' * 100_000}", "seeds: input should be a valid list; got 'xxxx"),
+        (
+            f"agents: [{{name: linucb, grid: {{alpha: &a {list(range(1, 102))}, ridge: *a, x: *a}}}}]",
+            "these are 4,121,204 trials; 1,000,000 are the most.",
+        ),
+        (f"agents: [{{name: linucb, alpha: 1{'0' * 400}}}]", "alpha must be a finite number; got 1000"),
         ("seeds: [9999999999999999999]", "seeds[0]: input should be less than 9223372036854775808"),
         ("horizon: 100000000000000000000", "horizon: input should be less than or equal to 1000000000000000"),
         ("checkpoints: 100000000", "checkpoints: input should be less than or equal to 1000000"),

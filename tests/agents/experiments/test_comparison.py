@@ -22,7 +22,7 @@ from privbandit_agents.experiments.spec.figures import TableSpec
 from privbandit_agents.experiments.spec.measures import Pick
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.study import Study, carry_out, prepare, prepared, verdicts_of
-from privbandit_agents.experiments.usage import UsageError
+from privbandit_agents.experiments.usage import UNFINISHED, UsageError
 from rich.console import Console
 
 Accuracy = Callable[[Fit, dict[str, Any]], float | None]
@@ -322,7 +322,7 @@ def test_a_run_in_which_no_method_could_run_fails(tmp_path: Path, capsys: pytest
         "methods": [{"name": "prune", "agent": "lpct-prune"}],
     }
     quiet = Console(file=StringIO())
-    assert carry_out(study(offline=offline), tmp_path, Engine(jobs=1), quiet) == 1
+    assert carry_out(study(offline=offline), tmp_path, Engine(jobs=1), quiet) == UNFINISHED
     assert "no method could run: lpct-prune needs classification with two labels" in capsys.readouterr().err
 
 

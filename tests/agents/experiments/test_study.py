@@ -1,7 +1,8 @@
 """Experiments from end to end: verdicts on made-up results with known answers, figures, files and exit codes."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from privbandit_agents.experiments.spec.statements import Statement
 from privbandit_agents.experiments.spec.yaml_text import content_of
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.study import Study, carry_out, prepared, verdicts_of
+from privbandit_agents.experiments.usage import AGAINST, UNFINISHED
 from rich.console import Console
 
 from privbandit_envs.wrappers import even_checkpoints
@@ -232,8 +234,42 @@ def test_a_failed_trial_is_named_and_the_rest_is_shown(
 ) -> None:
     made = study([{"measure": {"mean": LINUCB}, "at_least": 0}])
     code, shown = carried_out(made, monkeypatch, tmp_path, [Failure(made.jobs[0], "out of ideas")])
-    assert code == 1 and "holds" in shown
+    assert code == UNFINISHED and "holds" in shown
     assert capsys.readouterr().err == "uniform on privbandit/Linear-v0(dim=2), seed 0, failed: out of ideas\n"
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Let nothing be written to any file."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize(("least", "expected"), [(0, UNFINISHED), (1e9, AGAINST)])
+def test_a_full_disk_loses_no_verdict(
+    least: float, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = study([{"measure": {"mean": LINUCB}, "at_least": least}], figures=[{"name": "f"}])
+    with full_disk():
+        code, shown = carried_out(made, monkeypatch, tmp_path)
+    assert code == expected and ("DOES NOT HOLD" in shown) == (expected == AGAINST) and "tables:" not in shown
+    what = "the table, the verdicts, the figure f, the board"
+    assert capsys.readouterr().err == f"{tmp_path}: {what} could not be written: File too large.\n"
+
+
+def test_what_is_in_the_way_of_one_file_does_not_keep_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "verdicts.md").mkdir()
+    made = study([{"measure": {"mean": LINUCB}, "at_least": 0}], figures=[{"name": "f"}])
+    code, shown = carried_out(made, monkeypatch, tmp_path)
+    assert code == UNFINISHED and "figure:" in shown and (tmp_path / "table.md").exists()
+    assert capsys.readouterr().err == f"{tmp_path}: the verdicts could not be written: Is a directory.\n"
 
 
 def figure(made_regret: Regret = law, **spec: Any) -> tuple[Any, list[Any], Results]:

@@ -52,6 +52,8 @@ def load_trials(folder: str | Path) -> list[Finished]:
             found.append(finished)
         except CorruptResultError as error:
             warnings.warn(f"{error} It is left out.", stacklevel=3)
+        except FileNotFoundError:  # set aside by a sweep just now, or a link to nowhere
+            warnings.warn(f"{trials / name} is not there any more. It is left out.", stacklevel=3)
     if not found:
         raise FileNotFoundError(f"no results in {folder} that can be read; run its trials again.")
     plays = [finished for finished in found if finished.kind == "trial"]

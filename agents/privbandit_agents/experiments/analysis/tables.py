@@ -138,7 +138,7 @@ def fit_words(row: dict[str, Any]) -> dict[str, str]:
 
 def rounded(value: float) -> str:
     """Return a number to three digits or to an integer, whichever says more."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if 100 <= abs(value) < 1e15 else f"{value:.3g}"
 
 
 def rich_table(title: str, words: pl.DataFrame, column: Callable[[str], Mapping[str, Any]], **options: Any) -> Table:

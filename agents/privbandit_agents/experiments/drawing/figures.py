@@ -67,7 +67,8 @@ def draw_figure(spec: FigureSpec, panels: Sequence[Panel], results: Results, pat
         return False
     styles = styles_of([lines for _, lines in kept])
     job = panels[0].series[0].cells[0].job
-    with picture(path, len(kept)) as (figure, axes):
+    longest = max(len(named(spec, line)) for _, lines in kept for line in lines)
+    with picture(path, len(kept), longest) as (figure, axes):
         for axis, (panel, lines) in zip(axes, kept, strict=True):
             draw_panel(axis, with_logarithms(spec, lines), panel, lines, styles)
         if spec.title:

@@ -20,6 +20,8 @@ from privbandit_envs.files import atomic
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")
 """Okabe and Ito's colours, and two of Tol's: told apart with any kind of colour vision."""
 DASHES: tuple[Any, ...] = ("-", (0, (6, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
+LONGEST = 120
+"""Characters of a label."""
 UNIFORM: dict[str, Any] = {"color": "#777777", "linestyle": (0, (4, 3))}
 STYLE: Any = {
     "font.size": 10,
@@ -59,12 +61,19 @@ class Line:
 
 
 @contextmanager
-def picture(path: str | Path, panels: int) -> Iterator[tuple[Figure, list[Axes]]]:
-    """Yield an empty figure with this many panels, in two columns; write it as a PNG when all is drawn."""
+def picture(path: str | Path, panels: int, characters: int = 0) -> Iterator[tuple[Figure, list[Axes]]]:
+    """Yield an empty figure with this many panels, in two columns; write it as a PNG when all is drawn.
+
+    Args:
+        path: of the PNG.
+        panels: how many.
+        characters: of the longest label beside a panel; panels are wider for those that are not short.
+    """
     columns = min(panels, 2)
     rows = math.ceil(panels / columns)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(5.6 * columns, 3.7 * rows), layout="constrained", dpi=160)
+        width = 5.6 + 0.08 * max(0, min(characters, LONGEST) - 30)  # inches
+        figure = Figure(figsize=(width * columns, 3.7 * rows), layout="constrained", dpi=160)
         axes = list(figure.subplots(rows, columns, squeeze=False).flat)
         for spare in axes[panels:]:
             spare.remove()
@@ -125,10 +134,15 @@ def label_points(axis: Axes, labels: Sequence[Label]) -> None:
     order = points[:, 1].argsort(kind="stable")
     heights = spread([float(points[i, 1]) for i in order], gap=0.062)
     for i, height in zip(order, heights, strict=True):
-        text, color = labels[i].text, labels[i].color
+        text, color = shortened(labels[i].text), labels[i].color
         tie = {"arrowstyle": "-", "color": color, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
         how: Any = {"xycoords": "axes fraction", "textcoords": "axes fraction", "va": "center", "arrowprops": tie}
         axis.annotate(text, points[i], (1.04, height), color=color, annotation_clip=False, **how)
+
+
+def shortened(text: str) -> str:
+    """Return a label without its middle if it is very long."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}...{text[3 - LONGEST // 2 :]}"
 
 
 def spread(positions: Sequence[float], gap: float) -> list[float]:

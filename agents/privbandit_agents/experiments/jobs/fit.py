@@ -20,8 +20,6 @@ from privbandit_agents.experiments.usage import sentence
 
 NOISE_STREAM = 68002
 """Keeps the noise apart from the draws of the rows."""
-REFUSALS = (ValueError, MemoryError, OverflowError)
-"""What a method raises that cannot run on a world, such as a histogram with more cells than memory."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,10 @@ class Fit:
         return self.method.name if key == "agent" else None
 
     def run(self, desk: Desk) -> Ran:
-        """Fit the method at every point of its grid and count the right predictions of the test set."""
+        """Fit the method at every point of its grid and count the right predictions of the test set.
+
+        A method that refuses the world, by a ValueError, has this as its result; whatever else it raises is a failure.
+        """
         count = len(self.points)
         accuracy, seconds = np.full(count, np.nan), np.full(count, np.nan)
         reasons: list[str | None] = [None] * count
@@ -100,7 +101,7 @@ class Fit:
             for places, rng in zip(self.method.fits, noise, strict=True):
                 try:
                     accuracy[places], seconds[places] = self.fitted(places, sample, rng)
-                except REFUSALS as error:
+                except ValueError as error:  # the method cannot run on this world, whatever the day
                     for place in places:
                         reasons[place] = sentence(error)
         return Ran({"accuracy": accuracy, "seconds": seconds}, {"reasons": reasons})
@@ -116,7 +117,3 @@ class Fit:
         x, y = sample.test
         fitted = [estimator, *(estimator.reprocessed(**change) for change in changes)]
         return [float(np.mean(one.predict(x) == y)) for one in fitted], seconds
-
-    def refused(self, why: str) -> Ran:
-        nothing = np.full(len(self.points), np.nan)
-        return Ran({"accuracy": nothing, "seconds": nothing}, {"reasons": [why] * len(nothing)})

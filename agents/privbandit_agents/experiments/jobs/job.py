@@ -93,9 +93,6 @@ class Job(Protocol):
     def run(self, desk: Desk) -> Ran:
         """Do the work."""
 
-    def refused(self, why: str) -> Ran | None:
-        """Return what a job that cannot run here gives; None if it fails instead."""
-
 
 def one_thread() -> Any:
     """Return a context in which numerical libraries use one thread; enter it when all are imported."""

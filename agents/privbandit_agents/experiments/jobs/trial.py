@@ -168,6 +168,7 @@ class Trial:
         with one_thread(), Board(desk.folder / "tensorboard" / self.run_name, agent) as board:
 
             def watch(curve: RegretCurve) -> None:
+                check_sums(curve)
                 board.write(curve)
                 if desk.on_checkpoint is not None:
                     desk.on_checkpoint(curve)
@@ -183,8 +184,12 @@ class Trial:
         arrays = {name: array.astype(np.float64) for name, array in found.items()}
         return Ran({**arrays, "seconds": np.array([result.seconds])}, {"simulation": result.simulation})
 
-    def refused(self, why: str) -> Ran | None:
-        return None
+
+def check_sums(curve: RegretCurve) -> None:
+    """Raise ValueError if regret or reward is no number, or beyond all numbers, at the last checkpoint."""
+    for name, sums in (("regret", curve.regret), ("reward", curve.reward)):
+        if not np.isfinite(sums[curve.passed - 1]):
+            raise ValueError(f"the {name} is not finite; the environment must give numbers whose sum is one.")
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,17 @@
 """One job: locked, run, stored; and how it ended."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from privbandit_agents.experiments.jobs.job import SAVE_EVERY, Desk, Job, Ran
+from privbandit_agents.experiments.jobs.job import SAVE_EVERY, Desk, Job
 from privbandit_agents.experiments.jobs.trial import Outcome, Trial
 from privbandit_agents.experiments.names import result_path, unfinished
 from privbandit_agents.experiments.store.locks import BusyError, lock, started
 from privbandit_agents.experiments.store.provenance import provenance
 from privbandit_agents.experiments.store.results import Finished, known_result, write_result
-from privbandit_agents.experiments.usage import missing_module, sentence
+from privbandit_agents.experiments.usage import on_one_line, sentence
 from privbandit_envs.files import remove_leftovers
 from privbandit_envs.wrappers import RegretCurve
 
@@ -25,6 +25,15 @@ class Failure:
 
     def __str__(self) -> str:
         return f"{self.job.label}, {self.job.unit} {self.job.replication}, failed: {self.error}"
+
+
+def told(failures: Iterable[Failure]) -> Iterator[str]:
+    """Yield a sentence for each thing that went wrong: the first job that it stopped, and how many more."""
+    groups: dict[str, list[Failure]] = {}
+    for failure in failures:
+        groups.setdefault(failure.error.replace(failure.job.name, ""), []).append(failure)
+    for first, *others in groups.values():
+        yield on_one_line(str(first)) + (f" ({len(others)} more failed likewise.)" if others else "")
 
 
 @dataclass(frozen=True)
@@ -78,25 +87,11 @@ def run_job(job: Job, desk: Desk, wait: bool = True) -> Finished:
         if again:
             for path in (snapshot, result_path(folder, job.name)):
                 remove_leftovers(path)
-        done = work(job, desk)
-        if done.keep:
-            write_result(folder, done)
+        ran = job.run(desk)
+        done = Finished(job.kind, job.spec, job.settings, ran.arrays, ran.notes, provenance())
+        write_result(folder, done)
         snapshot.unlink(missing_ok=True)
         return done
-
-
-def work(job: Job, desk: Desk) -> Finished:
-    """Do the work; a fit for which a package is missing gives the reason, which is not kept."""
-    try:
-        return finished(job, job.run(desk))
-    except ImportError as error:
-        if (refused := job.refused(missing_module(error))) is None:
-            raise
-        return finished(job, refused, keep=False)
-
-
-def finished(job: Job, ran: Ran, keep: bool = True) -> Finished:
-    return Finished(job.kind, job.spec, job.settings, ran.arrays, ran.notes, provenance(), keep)
 
 
 def attempt_all(

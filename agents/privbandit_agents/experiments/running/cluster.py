@@ -1,6 +1,7 @@
 """Workers of a Dask cluster, here or elsewhere."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,8 @@ from privbandit_agents.experiments.usage import UsageError, missing_module
 
 KEEP_MEMORY = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
 """Workers of Dask give freed memory back at once unless told otherwise; numpy is two to three times slower then."""
+NOISY = ("distributed.client", "distributed.core", "distributed.comm")
+"""Loggers that print tracebacks when a scheduler is gone, of which the caller is told by an exception."""
 AHEAD = 500
 """Tasks that a cluster elsewhere holds at a time."""
 WAIT = 60
@@ -36,6 +39,8 @@ def dask_cluster(address: str | None, jobs: int | None) -> Iterator[int]:
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise UsageError(f"--engine dask: {missing_module(error)}") from error
+    for name in NOISY:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     if address is None:
         n = jobs or cpu_count()
         with (

@@ -1,31 +1,40 @@
 """Many jobs: on the cores of one machine, or on a cluster, by one code path."""
 
 import os
+import signal
+import sys
+import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, cpu_count, delayed, parallel_config
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs, parallel_config
+from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from rich.console import Console
 
 from privbandit_agents.experiments.jobs.job import SAVE_EVERY, Job
 from privbandit_agents.experiments.names import result_path
-from privbandit_agents.experiments.running.attempt import Busy, End, Failure, attempt_all, finished
+from privbandit_agents.experiments.running.attempt import Busy, End, Failure, attempt_all
 from privbandit_agents.experiments.running.cluster import dask_cluster
 from privbandit_agents.experiments.running.progress import Bar
 from privbandit_agents.experiments.store.locks import started
 from privbandit_agents.experiments.store.results import Finished, known_result, write_result
+from privbandit_agents.experiments.usage import sentence
 from privbandit_envs.validate import one_of
 
 BUNDLE = 0.5
 """Seconds of work that travel to a worker together."""
 Results = dict[str, Finished]
 """What jobs gave, by their names."""
+LOST = "the connection to the Dask scheduler was lost; results that are there are kept, and the same command goes on."
+ALONE = "this system shares no memory between processes (is there a /dev/shm?), so jobs run one by one, in this one."
 DIED = "a worker process died, perhaps for lack of memory; run again with fewer jobs."
 
 
@@ -57,9 +66,13 @@ class Engine:
     def workers(self) -> Iterator[dict[str, Any]]:
         """Hold the workers; yield what joblib's Parallel must know of them.
 
-        Jobs never run in this very process, so that one that kills its process does not kill the sweep.
+        Jobs do not run in this very process, so that one that kills its process does not kill the sweep; unless there
+        can be no others, as without ``/dev/shm``.
         """
-        if self.kind == "loky":
+        if self.kind == "loky" and effective_n_jobs(2) == 1:
+            warnings.warn(ALONE, stacklevel=1)
+            yield {"n_jobs": 1}
+        elif self.kind == "loky":
             jobs = self.jobs or cpu_count()
             with parallel_config("loky", inner_max_num_threads=1):
                 yield {"n_jobs": max(jobs, 2), "pre_dispatch": 1 if jobs == 1 else 2 * jobs}
@@ -92,13 +105,11 @@ def run_jobs(
     ends: dict[str, Finished | Failure] = {}
     with Bar(len(wanted), console or Console(quiet=True)) as bar:
         for name, job in wanted.items():
-            known = None
-            with suppress(OSError):  # what cannot be read is the job's own trouble
-                known = known_result(folder, name, job.settings)
-            if known is not None:
+            if (known := found_before(job, folder)) is not None:
                 ends[name] = known
                 bar.skip(job, known)
         missing = sorted((job for name, job in wanted.items() if name not in ends), key=lambda job: job.replication)
+        engine = replace(engine, jobs=min(engine.jobs or cpu_count(), max(len(missing), 1)))
         try:
             for job, end in settled(missing, folder, engine):
                 ends[job.name] = end
@@ -112,6 +123,13 @@ def run_jobs(
     ordered = {name: ends[name] for name in wanted}
     results = {name: end for name, end in ordered.items() if isinstance(end, Finished)}
     return results, [end for end in ordered.values() if isinstance(end, Failure)]
+
+
+def found_before(job: Job, folder: Path) -> Finished | None:
+    """Return the result of a job that was run before, or None; what cannot be read is the job's own trouble."""
+    with suppress(OSError):
+        return known_result(folder, job.name, job.settings)
+    return None
 
 
 def settled(jobs: Sequence[Job], folder: Path, engine: Engine) -> Iterator[tuple[Job, Finished | Failure]]:
@@ -133,10 +151,7 @@ def settled(jobs: Sequence[Job], folder: Path, engine: Engine) -> Iterator[tuple
     for job in suspects + busy:
         for _, end in attempts([job], folder, engine, wait=True):
             assert not isinstance(end, Busy)
-            died = isinstance(end, Failure) and end.error == DIED
-            # a fit that kills its worker has this as its result, so that it is not tried again
-            refused = job.refused(DIED) if died else None
-            yield job, end if refused is None else kept(job, finished(job, refused), folder)
+            yield job, end
 
 
 def attempts(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) -> Iterator[tuple[str, End]]:
@@ -152,6 +167,13 @@ def attempts(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) -> I
             for job in running or list(left.values()):
                 del left[job.name]
                 yield job.name, Failure(job, DIED)
+        except (
+            CancelledError,
+            OSError,
+        ) as error:  # of the scheduler or of workers: jobs return theirs
+            why = LOST if engine.kind == "dask" else f"workers could not be started: {sentence(error)}"
+            yield from ((name, Failure(job, why)) for name, job in left.items())
+            return
 
 
 def dispatched(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) -> Iterator[tuple[str, End]]:
@@ -160,7 +182,8 @@ def dispatched(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) ->
     bundles = Bundles(jobs)
     with engine.workers() as workers:
         calls = (delayed(attempt_all)(bundle, folder, parent, engine.save_every, wait) for bundle in bundles)
-        ends = Parallel(**workers, return_as="generator_unordered", batch_size=1)(calls)
+        with interrupts_held():  # the first jobs are handed out, so workers start
+            ends = Parallel(**workers, return_as="generator_unordered", batch_size=1)(calls)
         with closing(ends):
             for name, end in chain.from_iterable(ends):
                 if isinstance(end, Finished):
@@ -168,10 +191,25 @@ def dispatched(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) ->
                 yield name, end
 
 
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back; processes that start meanwhile never get it, as it is this one that stops them."""
+    if sys.platform == "win32":
+        yield
+        return
+    for tracker in (resource_tracker, loky_tracker):  # their start would let Ctrl-C through again
+        tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def kept(job: Job, end: Finished, folder: Path) -> Finished | Failure:
     """Write a result that came back from a machine with another disk."""
     try:
-        if end.keep and not result_path(folder, job.name).exists():
+        if not result_path(folder, job.name).exists():
             write_result(folder, end)
     except OSError as error:
         return Failure(job, f"its result could not be written: {error}")

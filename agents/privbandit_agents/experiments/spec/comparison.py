@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from privbandit_agents.experiments.fields import Grid, Model, Positive, combinations, distinct, given_once
+from privbandit_agents.experiments.fields import MOST, Grid, Model, Points, combinations, distinct, given_once
 from privbandit_agents.experiments.jobs.fit import Fit
 from privbandit_agents.experiments.jobs.method import Method
 from privbandit_agents.experiments.jobs.rows import World, draw
@@ -63,7 +63,7 @@ class ComparisonBlock(Model):
     worlds: Annotated[list[Worlds], Field(min_length=1)]
     methods: Annotated[list[Method], Field(min_length=1)]
     epsilons: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
-    replications: Positive
+    replications: Points
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -93,7 +93,7 @@ class Comparison(Model):
             UsageError: an unknown agent or setting, or no data set is here.
         """
         missing: dict[str, str] = {}
-        fits = {}
+        fits: dict[tuple[str, str], Fit] = {}
         for i, block in enumerate(self.parts):
             place = f"{source}.parts[{i}]"
             for j, method in enumerate(block.methods):
@@ -104,6 +104,9 @@ class Comparison(Model):
                 with usage_errors(f"{place}.worlds[{j}]"):
                     worlds += [world for world in entry.worlds() if is_here(world, missing, entry.sources is None)]
             plans = [(method, e) for method in block.methods for e in (block.epsilons if method.private else [None])]
+            many = len(fits) + (replications or block.replications) * len(worlds) * len(plans)
+            if many > MOST:
+                raise UsageError(f"{place}: these are {many:,} fits; {MOST:,} are the most.")
             for replication, world in product(range(replications or block.replications), worlds):
                 for method, epsilon in plans:
                     fit = Fit(world, method, epsilon, replication, shrink)

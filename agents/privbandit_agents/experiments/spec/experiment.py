@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from privbandit_agents.experiments.fields import AS_IT_IS, Model, Positive, distinct
+from privbandit_agents.experiments.fields import AS_IT_IS, Model, Points, Positive, distinct
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.spec.comparison import Comparison
 from privbandit_agents.experiments.spec.figures import FigureSpec, TableSpec
@@ -34,9 +34,9 @@ class Scale(Model):
 
     seeds: Annotated[int | list[int] | None, AS_IT_IS] = None
     horizon: Positive | None = None
-    checkpoints: Positive | None = None
+    checkpoints: Points | None = None
     set: list[str] = Field(default=[])
-    replications: Positive | None = None
+    replications: Points | None = None
     shrink: Positive = 1
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -10,7 +11,7 @@ import gymnasium as gym
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from privbandit_agents import registry
-from privbandit_agents.experiments.fields import Grid, Model, Points, Positive, Seeds, combinations, given_once
+from privbandit_agents.experiments.fields import MOST, Grid, Model, Points, Positive, Seeds, combinations, given_once
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.spec.yaml_text import content_of, filled, from_yaml
@@ -29,6 +30,10 @@ class Entry(BaseModel):
     def _given_once(self) -> Self:
         given_once(self.grid, self.model_extra or {})
         return self
+
+    @property
+    def size(self) -> int:
+        return prod(map(len, self.grid.values()))
 
     @property
     def points(self) -> list[dict[str, Any]]:
@@ -62,6 +67,11 @@ class Block(Model):
             raise ValueError(f"horizon must be given once; got {self.horizon} and a grid of an environment")
         return self
 
+    @property
+    def size(self) -> int:
+        """How many trials there are."""
+        return sum(env.size for env in self.envs) * sum(agent.size for agent in self.agents) * len(self.seeds)
+
 
 class Sweep(Model):
     """Blocks, run together."""
@@ -77,6 +87,9 @@ class Sweep(Model):
         Raises:
             UsageError: an unknown name, a value out of range, or an agent that cannot play an environment.
         """
+        many = sum(block.size for block in self.parts)
+        if many > MOST:
+            raise UsageError(f"{source or 'run'}: these are {many:,} trials; {MOST:,} are the most.")
         found = {trial.name: trial for i, block in enumerate(self.parts) for trial in block_trials(block, i, source)}
         return list(found.values())
 
@@ -118,7 +131,10 @@ def included(path: Path, within: tuple[Path, ...] = ()) -> Any:
     blocks = content.get("parts", [content]) if isinstance(content, dict) else None
     if not isinstance(blocks, list) or not any(isinstance(block, dict) and "include" in block for block in blocks):
         return content
-    return {**content, "parts": list(chain.from_iterable(resolved(block, path, within) for block in blocks))}
+    parts = list(islice(chain.from_iterable(resolved(block, path, within) for block in blocks), MOST + 1))
+    if len(parts) > MOST:
+        raise UsageError(f"{path.name} has more than {MOST:,} parts with what it includes.")
+    return {**content, "parts": parts}
 
 
 def resolved(block: object, path: Path, within: tuple[Path, ...]) -> list[Any]:

@@ -6,7 +6,7 @@ from string import Template
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.constructor import DuplicateKeyError, SafeConstructor
+from ruamel.yaml.constructor import ConstructorError, DuplicateKeyError, SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from privbandit_agents.experiments.names import bare
@@ -15,7 +15,20 @@ from privbandit_envs.validate import did_you_mean
 
 
 class Constructor(SafeConstructor):
-    """Leaves dates as they are written."""
+    """Leaves dates as they are written; names the line of a value that is not what its tag says."""
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError):
+            problem = f"{str(node.value)[:50]!r} is not of the kind {node.tag.rpartition(':')[2]!r}"
+            raise ConstructorError(None, None, problem, node.start_mark) from None
+
+    def check_mapping_key(self, node: Any, key_node: Any, mapping: Any, key: Any, value: Any) -> bool:
+        try:
+            return bool(super().check_mapping_key(node, key_node, mapping, key, value))
+        except TypeError:
+            raise ConstructorError(None, None, "a key must be a plain value", key_node.start_mark) from None
 
 
 Constructor.add_constructor("tag:yaml.org,2002:timestamp", SafeConstructor.construct_yaml_str)
@@ -33,7 +46,7 @@ def from_yaml(text: str) -> Any:
         return reader.load(text)
     except MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        problem = str(error.problem)
+        problem = str(error.problem).replace("found unhashable key", "a key must be a plain value")
         if isinstance(error, DuplicateKeyError):
             key = problem.partition('"')[2].partition('"')[0]
             problem = f"key {key!r} is given twice"

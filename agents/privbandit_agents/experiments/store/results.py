@@ -7,6 +7,7 @@ import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,16 @@ from privbandit_envs.files import atomic
 SCHEMA = 4
 Floats = NDArray[np.float64]
 JSON = dict[str, Any]
+SPECS: dict[str, dict[str, tuple[type, ...]]] = {
+    "trial": {
+        **{"env": (str,), "agent": (str,), "horizon": (int,), "seed": (int,), "checkpoints": (int,)},
+        **{"env_kwargs": (dict,), "config": (dict,)},
+    },
+    "fit": {"world": (dict,), "method": (dict,), "epsilon": (int, float, type(None)), "replication": (int,)},
+}
+"""What the spec of each kind of job has, and of which types."""
+PASSING = ("a worker process died", "MemoryError:")
+"""How reasons begin that earlier versions stored, though another day they may not be true."""
 
 
 class CorruptResultError(ValueError):
@@ -46,7 +57,6 @@ class Finished:
             of a fit ``accuracy, seconds``, one for each point of the grid, NaN where it could not run.
         notes: of a trial ``simulation``; of a fit ``reasons``, a sentence for each point that could not run, or None.
         provenance: versions, commit, host and date.
-        keep: whether the result is stored; one that another day may change, as when a package is missing, is not.
     """
 
     kind: str
@@ -55,7 +65,6 @@ class Finished:
     arrays: Mapping[str, Floats]
     notes: JSON = field(default_factory=dict)
     provenance: Mapping[str, str | None] = field(default_factory=dict)
-    keep: bool = True
 
     @property
     def name(self) -> str:
@@ -72,15 +81,28 @@ class Finished:
 
     @property
     def whole(self) -> bool:
-        """Whether a trial's curves all reach its horizon, or a fit's points each have numbers or a reason."""
-        if self.kind == "trial":
-            users = self.arrays["checkpoints"]
-            lengths = {len(array) for name, array in self.arrays.items() if name != "seconds"}
-            complete = {"regret", "reward", "seconds"} <= self.arrays.keys() and lengths == {len(users)}
-            return complete and bool(users[-1] == self.job["horizon"])
+        """Whether all is there: a trial's finite curves up to its horizon; a fit's numbers or reason at each point."""
+        spec = SPECS[self.kind]
+        typed = all(isinstance(self.job[key], types) for key, types in spec.items())
+        sides = all(isinstance(self.settings[side], dict) for side in ("env", "agent"))
+        told = {"privbandit", "commit"} <= self.provenance.keys()
+        complete = self._whole_trial() if self.kind == "trial" else self._whole_fit()
+        return typed and sides and told and complete
+
+    def _whole_trial(self) -> bool:
+        users, curves = self.arrays["checkpoints"], [self.arrays["regret"], self.arrays["reward"]]
+        lengths = {len(array) for name, array in self.arrays.items() if name != "seconds"}
+        increasing = len(users) > 0 and users[0] >= 1 and bool((np.diff(users) > 0).all())
+        reached = increasing and lengths == {len(users)} and bool(users[-1] == self.job["horizon"])
+        timed = self.arrays["seconds"].shape == (1,)
+        return reached and timed and bool(np.isfinite(curves).all()) and isinstance(self.notes["simulation"], str)
+
+    def _whole_fit(self) -> bool:
+        points = prod(map(len, self.job["method"]["grid"].values()))
         could = ~np.isnan([self.arrays["accuracy"], self.arrays["seconds"]])
         ran = [reason is None for reason in self.reasons]
-        return self.kind == "fit" and len(ran) > 0 and bool((could == ran).all())
+        worded = all(isinstance(reason, str | None) for reason in self.reasons)
+        return worded and len(ran) == could.shape[1] == points and bool((could == ran).all())
 
 
 def encode(finished: Finished) -> bytes:
@@ -163,6 +185,7 @@ def known_result(folder: str | Path, name: str, settings: Mapping[str, Any]) -> 
     try:
         found = read_result(path)
         check_settings(path, found.settings, settings)
+        check_reasons(path, found)
         return found
     except FileNotFoundError:
         return None
@@ -181,6 +204,12 @@ def check_settings(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -
                 changes.append(f"{side}.{key} was {before.get(key)!r} and is {after.get(key)!r}")
     if old != new:
         raise StaleResultError(f"{path} was run with other defaults ({[*changes, 'other settings'][0]}).")
+
+
+def check_reasons(path: Path, found: Finished) -> None:
+    """Raise StaleResultError if an earlier version took a lack of memory, or a dead process, for a result."""
+    if passing := [reason for reason in found.reasons if reason and reason.startswith(PASSING)]:
+        raise StaleResultError(f"{path} says what need not be so today ({passing[0].rstrip('.')}).")
 
 
 def set_aside(path: Path, why: CorruptResultError) -> None:

@@ -14,9 +14,9 @@ from privbandit_agents.experiments.jobs.job import Desk
 from privbandit_agents.experiments.jobs.method import Method
 from privbandit_agents.experiments.jobs.rows import World, draw
 from privbandit_agents.experiments.names import result_path
-from privbandit_agents.experiments.running.attempt import run_job
-from privbandit_agents.experiments.running.engine import Engine, run_jobs
-from privbandit_agents.experiments.store.results import known_result
+from privbandit_agents.experiments.running.attempt import Failure, attempt, run_job
+from privbandit_agents.experiments.running.engine import DIED, Engine, run_jobs
+from privbandit_agents.experiments.store.results import Finished, known_result, write_result
 
 LPCT = {"name": "LPCT", "agent": "lpct", "grid": {"depth": [1, 2, 3], "weight": [1, 10]}}
 KNOWN = """
@@ -30,8 +30,9 @@ class Known:
     def fit(self, X, y, X_public, y_public):
         depth = self.settings.get("depth", 1)
         with (pathlib.Path(__file__).parent / "fits").open("a") as file: file.write(f"{depth}\\n")
-        if depth == 2: raise MemoryError("no room")
-        if depth == 16: os.kill(os.getpid(), 9)
+        if depth == 2: raise ValueError("no room")
+        if depth == 15 and (pathlib.Path(__file__).parent / "full").exists(): raise MemoryError("no memory")
+        if depth == 16 and (pathlib.Path(__file__).parent / "full").exists(): os.kill(os.getpid(), 9)
         return self
     def reprocessed(self, **settings):
         other = copy.copy(self)
@@ -63,7 +64,7 @@ def test_a_grid_is_fitted_once_for_each_report_and_what_cannot_run_has_a_reason(
     zeros = float((draw(fit.world, 0).test[1] == 0).mean())
     expected = [zeros, 1 - zeros, np.nan, np.nan, zeros, 1 - zeros]
     assert found.arrays["accuracy"].tolist() == pytest.approx(expected, nan_ok=True)
-    assert found.notes["reasons"] == [None, None, "MemoryError: no room", "MemoryError: no room", None, None]
+    assert found.notes["reasons"] == [None, None, "no room", "no room", None, None]
     assert np.isnan(found.arrays["seconds"]).tolist() == [False, False, True, True, False, False]
     assert (known / "fits").read_text().split() == ["1", "2", "3"]
 
@@ -92,20 +93,35 @@ def test_finished_fits_are_not_run_again_and_damaged_ones_are(known: Path) -> No
         assert known_result(folder, fits[2].name, {"env": {}, "agent": {}}) is None
 
 
-def test_a_fit_that_kills_its_worker_is_recorded_and_the_others_go_on(known: Path) -> None:
-    deadly = known_method(grid={"depth": [16]})
+def test_a_fit_that_lacks_memory_fails_and_is_tried_again(known: Path) -> None:
+    """One is told that there is no memory, one is killed for the lack of it; neither is a method that lost."""
+    (known / "full").touch()
     fits = [Fit(World(n_private=100, n_test=200), known_method(), 1.0, replication) for replication in range(3)]
-    fits.insert(1, Fit(World(n_private=100, n_test=200), deadly, 1.0, 0))
+    fits[1:1] = [Fit(fits[0].world, known_method(grid={"depth": [depth]}), 1.0, 0) for depth in (15, 16)]
     results, failures = run_jobs(fits, known / "out", Engine(jobs=1))
-    assert not failures and len(results) == 4
-    assert "worker process died" in str(results[fits[1].name].reasons[0])
-    assert all(results[fit.name].reasons[0] is None for fit in fits if fit is not fits[1])
-    (known / "fits").unlink()
-    run_jobs(fits, known / "out", Engine(jobs=1))
-    assert not (known / "fits").exists()
+    assert [failure.job for failure in failures] == fits[1:3] and len(results) == 3
+    assert [failure.error for failure in failures] == ["MemoryError: no memory", DIED]
+    assert not any(result_path(known / "out", fit.name).exists() for fit in fits[1:3])
+    (known / "full").unlink()
+    results, failures = run_jobs(fits, known / "out", Engine(jobs=1))
+    assert not failures and all(found.reasons[0] is None for found in results.values())
 
 
-def test_a_missing_package_is_told_but_not_kept(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lack_of_memory_that_was_stored_once_is_not_trusted(known: Path) -> None:
+    fit = Fit(World(n_private=100, n_test=200), known_method(grid={"depth": [1]}), 1.0, 0)
+    nothing = {"accuracy": np.array([np.nan]), "seconds": np.array([np.nan])}
+    by = {"privbandit": "0.1", "commit": None}
+    for reason, trusted in ((DIED, False), ("MemoryError: no memory", False), ("too many labels.", True)):
+        path = write_result(known, Finished("fit", fit.spec, fit.settings, nothing, {"reasons": [reason]}, by))
+        if trusted:
+            assert known_result(known, fit.name, fit.settings) is not None
+        else:
+            with pytest.warns(UserWarning, match="says what need not be so today"):
+                assert known_result(known, fit.name, fit.settings) is None
+            assert not path.exists()
+
+
+def test_a_missing_package_is_told(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fit = Fit(World(n_private=100, n_test=200), known_method(), 1.0, 0)
 
     def missing(*_: Any) -> None:
@@ -113,8 +129,8 @@ def test_a_missing_package_is_told_but_not_kept(known: Path, monkeypatch: pytest
 
     with monkeypatch.context() as patched:
         patched.setattr("privbandit_agents.experiments.jobs.fit.draw", missing)
-        told = run_job(fit, Desk(known / "out"))
-        assert "privbandit[data]" in str(told.reasons[0]) and not told.keep
+        failed = attempt(fit, known / "out", None, 60.0, True)
+        assert isinstance(failed, Failure) and "pip install 'privbandit[data]' brings it" in failed.error
     assert run_job(fit, Desk(known / "out")).reasons[0] is None
 
 

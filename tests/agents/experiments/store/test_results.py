@@ -1,6 +1,7 @@
 """Result files: whole or not at all, and every damage is noticed."""
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,13 +25,14 @@ from privbandit_agents.experiments.store.results import (
 )
 
 ALONE = Engine(jobs=1)
+BY = {"privbandit": "1", "commit": None}
 
 
 def result(seed: int = 0, trial: Trial | None = None, **arrays: Any) -> Finished:
     trial = trial or Trial("privbandit/Linear-v0", "linucb", 20, seed, {"dim": 5}, {"alpha": 0.25}, checkpoints=2)
     values = {"checkpoints": [10, 20], "regret": [1.5, 2.25e-7], "reward": [3.0, -7.0], "seconds": [0.5], **arrays}
     series = {name: np.array(array, np.float64) for name, array in values.items()}
-    return Finished("trial", trial.spec, trial.settings, series, {"simulation": "users"}, {"host": "h"})
+    return Finished("trial", trial.spec, trial.settings, series, {"simulation": "users"}, BY)
 
 
 def equal(one: Finished, other: Finished) -> bool:
@@ -43,6 +45,11 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert equal(read_result(path), result())
 
 
+def test_names_of_files_stay_as_they_are() -> None:
+    """Another length, or another spelling of the spec, would make orphans of all results that people have."""
+    assert result_path("out", result().name) == Path("out/trials/6e55e3f5d78bdaa4.json")
+
+
 def test_errors_of_predictions_are_kept_where_there_are_some(tmp_path: Path) -> None:
     with_errors = result(1, mad=[0.5, 0.25], mse=[0.3, 0.125])
     assert equal(read_result(write_result(tmp_path, with_errors)), with_errors)
@@ -52,9 +59,10 @@ def test_errors_of_predictions_are_kept_where_there_are_some(tmp_path: Path) -> 
 
 def test_scores_are_kept_with_the_reasons_of_those_that_could_not_run(tmp_path: Path) -> None:
     arrays = {"accuracy": np.array([0.5, np.nan]), "seconds": np.array([0.1, np.nan])}
-    fit = Finished("fit", {"world": {}}, {"env": {}, "agent": {}}, arrays, {"reasons": [None, "too large."]})
+    job = {"world": {}, "method": {"grid": {"depth": [1, 2]}}, "epsilon": 1, "replication": 0}
+    fit = Finished("fit", job, {"env": {}, "agent": {}}, arrays, {"reasons": [None, "too large."]}, BY)
     assert read_result(write_result(tmp_path, fit)).reasons == [None, "too large."]
-    for reasons in ([None, None], ["no", "no"], [None]):
+    for reasons in ([None, None], ["no", "no"], [None], [None, 3]):
         with pytest.raises(CorruptResultError, match="not the result of its job"):
             read_result(write_result(tmp_path, replace(fit, notes={"reasons": reasons})))
 
@@ -136,19 +144,28 @@ def test_load_results_leaves_a_corrupt_file_out(tmp_path: Path) -> None:
     assert frame["seed"].unique().to_list() == [0]
 
 
+def test_a_result_that_vanishes_while_they_are_read_is_left_out(tmp_path: Path) -> None:
+    write_result(tmp_path, result(0))
+    (tmp_path / "trials" / "0123456789abcdef.json").symlink_to("nowhere.json")
+    with pytest.warns(UserWarning, match=r"0123456789abcdef\.json is not there any more\. It is left out"):
+        frame = load_results(tmp_path)
+    assert frame["seed"].unique().to_list() == [0]
+
+
 def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=f"no results in {tmp_path}; `privbandit run"):
         load_results(tmp_path)
 
 
-def test_a_file_can_be_set_aside_twice(tmp_path: Path) -> None:
+def test_files_are_set_aside_under_numbers(tmp_path: Path) -> None:
     trial = Trial("privbandit/Linear-v0", "uniform", 30, 0)
-    for _ in range(2):
+    for _ in range(3):
         run_jobs([trial], tmp_path, ALONE)
         folder_instead(result_path(tmp_path, trial.name))
         with pytest.warns(UserWarning, match="the job runs again"):
             run_jobs([trial], tmp_path, ALONE)
-    assert len(list((tmp_path / "trials").glob("*.corrupt*"))) == 2
+    names = {path.name for path in (tmp_path / "trials").glob("*.corrupt*")}
+    assert names == {f"{trial.name}.json.corrupt{number}" for number in ("", "-2", "-3")}
 
 
 def test_a_folder_that_cannot_be_a_folder_fails_its_trials(tmp_path: Path) -> None:
@@ -214,6 +231,12 @@ def folder_instead(path: Path) -> None:
     path.mkdir()
 
 
+def worded(raw: bytes) -> bytes:
+    """Return the bytes of a result whose seconds are a word, with the right checksum."""
+    body = re.sub(rb'"seconds":"[^"]*"', b'"seconds":"x"', raw.splitlines()[1])
+    return b"%b\n%b\n" % (results.header_of(body), body)
+
+
 def half(path: Path) -> None:
     """Write a result that lacks an array, with the right checksum."""
     with_part(path, arrays={key: array for key, array in read_result(path).arrays.items() if key != "regret"})
@@ -236,6 +259,15 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
     "arrays cut short": cut_short,
     "no settings": lambda path: with_part(path, settings=None),
     "another kind": lambda path: with_part(path, kind="fit"),
+    "empty settings": lambda path: with_part(path, settings={}),
+    "settings that are a list": lambda path: with_part(path, settings={"env": [], "agent": {}}),
+    "no provenance": lambda path: with_part(path, provenance={}),
+    "no notes": lambda path: with_part(path, notes={}),
+    "two times": lambda path: with_arrays(path, seconds=np.ones(2)),
+    "a regret that is no number": lambda path: with_arrays(path, regret=np.full(30, np.nan)),
+    "a reward beyond all numbers": lambda path: with_arrays(path, reward=np.full(30, np.inf)),
+    "users that go back": lambda path: with_arrays(path, checkpoints=np.r_[2, 1, np.arange(3, 31)]),
+    "times in words": lambda path: path.write_bytes(worded(path.read_bytes())),
     "a wrong body": lambda path: path.write_bytes(b"%b\n[1,2]\n" % results.header_of(b"[1,2]")),
 }
 

@@ -12,6 +12,7 @@ from privbandit_agents.privacy.accounting.conversions import (
     pure_to_rho,
     rho_to_epsilon,
 )
+from scipy.integrate import quad
 from scipy.stats import norm
 
 EPSILONS = st.floats(1e-3, 1000)
@@ -70,6 +71,35 @@ def test_gaussian_delta_by_the_definition() -> None:
 def test_absurd_parameters_never_overspend() -> None:
     for epsilon, delta in ((1e-10, 1e-9), (1e-10, 1e-15), (1e-6, 1e-300), (1e-10, 1e-300)):
         assert gaussian_delta(epsilon, gaussian_mu(epsilon, delta)) <= delta
+
+
+def exact_delta(epsilon: float, mu: float) -> float:
+    """Return delta(epsilon) of mu-Gaussian DP without cancellation: the mean of (1 - e^(epsilon - loss))+."""
+    start = epsilon / mu - mu / 2
+    reach = 40 / (1 + start)  # beyond it nothing is left
+    beyond, _ = quad(lambda s: -math.expm1(-mu * s) * math.exp(-s * start - s**2 / 2), 0, reach, epsabs=0, epsrel=1e-12)
+    return float(norm.pdf(start) * beyond)
+
+
+def test_delta_without_cancellation_is_the_usual_one_where_nothing_cancels() -> None:
+    for epsilon, mu in ((0.3, 0.5), (1.0, 1.0), (4.0, 2.0)):
+        assert exact_delta(epsilon, mu) == pytest.approx(gaussian_delta(epsilon, mu), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [(1e-10, 1e-300), (1e-10, 1e-30), (1e-10, 1e-16), (1e-10, 1e-9), (1e-8, 1e-30), (1e-4, 1e-300)],
+)
+def test_where_the_formula_cancels_mu_is_halved_until_it_is_safe(epsilon: float, delta: float) -> None:
+    """Without the halving, the true delta of each of these is above the asked one, up to five times."""
+    mu = gaussian_mu(epsilon, delta)
+    assert exact_delta(epsilon, mu) <= delta < exact_delta(epsilon, 2.1 * mu)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (4.0, 1e-6), (0.1, 1e-3), (10.0, 0.01)])
+def test_mu_is_a_billionth_below_the_largest(epsilon: float, delta: float) -> None:
+    mu = gaussian_mu(epsilon, delta)
+    assert exact_delta(epsilon, mu) < delta < exact_delta(epsilon, mu * (1 + 2e-9))
 
 
 def test_infinite_and_large_budgets_are_valid() -> None:

@@ -1,0 +1,85 @@
+"""What the command has of the system: standard streams whose loss stops nothing, and Ctrl-C."""
+
+import _thread
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Literal
+
+PATIENCE = 30
+"""Seconds that a stopped command has to end."""
+
+
+class Lasting(io.FileIO):
+    """A stream whose reader may leave, or whose disk may be full: what cannot be written is left out.
+
+    ``lost`` is why.
+    """
+
+    lost: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        if self.lost is None:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self.lost = error
+        return memoryview(data).nbytes
+
+
+def lasting(name: Literal["stdout", "stderr"]) -> Lasting:
+    """Replace a standard stream of this process by one that lasts, and return its file; a closed one leads nowhere.
+
+    Characters that its encoding does not have are written as escapes.
+    """
+    old = getattr(sys, name)
+    file = Lasting(os.open(os.devnull, os.O_WRONLY) if old is None else old.fileno(), "w", closefd=False)
+    encoding = "utf-8" if old is None else old.encoding
+    lines = name == "stderr" or file.isatty()
+    setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(file), encoding, "backslashreplace", line_buffering=lines))
+    return file
+
+
+def heed_interrupts() -> None:
+    """Make Ctrl-C end this process in any case, unless whoever started it had it ignored.
+
+    It raises KeyboardInterrupt as usual. One that is lost in a callback is raised again, and a process that is still
+    there ``PATIENCE`` seconds later, since a lock is never released, ends at once.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupted)
+        sys.unraisablehook = unraisable
+
+
+def interrupted(number: int, frame: FrameType | None) -> None:
+    later(PATIENCE, stop)
+    signal.default_int_handler(number, frame)
+
+
+def later(seconds: float, do: Callable[[], None]) -> None:
+    timer = threading.Timer(seconds, do)
+    timer.daemon = True
+    timer.start()
+
+
+def stop() -> None:
+    os.write(2, b"stopped.\n")
+    os._exit(130)
+
+
+def unraisable(what: "sys.UnraisableHookArgs") -> None:
+    if issubclass(what.exc_type, KeyboardInterrupt):
+        later(0.1, _thread.interrupt_main)
+    else:
+        sys.__unraisablehook__(what)
+
+
+def interruption(error: BaseException | None) -> KeyboardInterrupt | None:
+    """Return the Ctrl-C behind an error, if there is one: inside an import it may have become any other."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error

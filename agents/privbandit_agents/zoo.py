@@ -38,6 +38,9 @@ def ours(agent: str, summary: str, audit: str = "", runs: int | None = None, **d
     return Entry(f"privbandit_agents.{agent}", summary, defaults, game, runs)
 
 
+GAUSSIAN = 300_000
+"""Audits of reports with Gaussian noise: enough runs to tell epsilon = 0.5 from 0.625."""
+
 AGENTS: dict[str, Entry] = {
     "uniform": ours("baselines.uniform:Uniform", "an action at random, always"),
     "greedy": ours("baselines.greedy:EpsilonGreedy", "ridge regression, best estimate", exploration=0.0),
@@ -54,31 +57,32 @@ AGENTS: dict[str, Entry] = {
     "tree-all": ours("baselines.tree:TreeClassifier", "decision tree on public and all users' data"),
     "logistic-public": ours("baselines.logistic:LogisticPublic", "logistic regression on the public data only"),
     "histogram": ours("baselines.histogram:Histogram", "majority label in the cells of a max-edge partition"),
-    "ldp-linucb": ours("local.linear.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)"),
+    "ldp-linucb": ours(
+        "local.linear.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)", runs=GAUSSIAN
+    ),
     "ldp-greedy": ours("local.linear.ldp_greedy:LDPGreedy", "greedy play on locally private statistics"),
-    "ldp-oful": ours("local.linear.ldp_linucb:LDPLinUCB", "ldp-linucb with the theory's width", bonus_scale=1.0),
+    "ldp-oful": ours(
+        "local.linear.ldp_linucb:LDPLinUCB", "ldp-linucb with the theory's width", runs=GAUSSIAN, bonus_scale=1.0
+    ),
     "ldp-sgd": ours("local.linear.ldp_sgd:LDPSGD", "locally private gradient steps (Han et al. 2021)"),
     "input-perturbation": ours(
         "local.linear.input_perturbation:InputPerturbation", "regression on features and rewards with noise"
     ),
     "prec": ours("local.linear.prec:PREC", "adaptive preconditioning of locally private statistics"),
     "lplr": ours(
-        "local.layered.lplr:LPLR", "layered private regression (Li, Simchi-Levi and Wang 2024)", "layered:LayeredGame"
+        "local.layered.lplr:LPLR",
+        "layered private regression (Li, Simchi-Levi and Wang 2024)",
+        "games.layered:LayeredGame",
     ),
-    "lpct": ours(
-        "local.trees.lpct:LPCT", "private classification trees on public data (Ma and Yang 2023)", "labels:LeafGame"
-    ),
-    "lpct-prune": ours(
-        "local.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear", "labels:LeafGame"
-    ),
-    "lpct-p": ours("local.trees.lpct:LPCT", "lpct in which public rows do not vote", "labels:LeafGame", trust=0.0),
+    "lpct": ours("local.trees.lpct:LPCT", "private classification trees on public data (Ma and Yang 2023)"),
+    "lpct-prune": ours("local.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear"),
+    "lpct-p": ours("local.trees.lpct:LPCT", "lpct in which public rows do not vote", trust=0.0),
     "lpct-q": ours("local.trees.lpct_public:LPCTPublic", "lpct on public data only"),
-    "lpct-r": ours("local.trees.lpct:LPCT", "lpct on random cuts", "labels:LeafGame", partition="random"),
-    "phist": ours("local.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)", "labels:LeafGame"),
+    "lpct-r": ours("local.trees.lpct:LPCT", "lpct on random cuts", partition="random"),
+    "phist": ours("local.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)"),
     "lpdt": ours(
         "local.trees.lpct:LPCT",
         "private votes in public leaves (after Ma et al. 2023)",
-        "labels:LeafGame",
         report="laplace",
         trust=0.0,
         tau=math.inf,
@@ -86,18 +90,18 @@ AGENTS: dict[str, Entry] = {
     "warm-ldp-sgd": ours(
         "local.gradients.warm_ldp_sgd:WarmLDPSGD",
         "logistic regression: public start, private gradients",
-        "labels:GradientGame",
+        "games.gradients:GradientGame",
     ),
     "pglm": ours(
-        "local.gradients.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)", "labels:MomentGame"
+        "local.gradients.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)", runs=GAUSSIAN
     ),
     "psgd-linear": ours(
         "local.gradients.psgd:PSGDLinear",
         "one private gradient a step, public start (Lowy et al. 2023)",
-        "labels:GradientGame",
+        "games.gradients:GradientGame",
     ),
     "psgd-network": ours(
-        "local.gradients.psgd:PSGDNetwork", "psgd-linear with one hidden layer", "labels:GradientGame"
+        "local.gradients.psgd:PSGDNetwork", "psgd-linear with one hidden layer", "games.gradients:GradientGame"
     ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",

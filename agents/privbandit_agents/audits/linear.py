@@ -1,71 +1,14 @@
-"""Audits of agents that play arms with features: two records far apart, and probes that read an estimate of theta."""
+"""The audit of joint agents that play arms with features: probes read an estimate of theta off the actions."""
 
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.base.agent import AnyAgent, Array
-from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
+from privbandit_agents.base.agent import AnyAgent
 
 ROUNDS = 16
-PILOTS = 4000
-
-
-@runtime_checkable
-class Distinguishable(Protocol):
-    """A local agent for arms with features that knows which two records its reports tell apart best.
-
-    If it also has a ``randomizer``, a LocalRandomizer with one cell that ``encode``'s vectors go through, an audit uses
-    the exact likelihood of a report.
-    """
-
-    def far_apart(self) -> tuple[Array, Array]:
-        """Return the features (2, d) of the chosen arms and the rewards (2,) of two records."""
-
-    def encode(self, context: Array, action: Array, feedback: Array) -> Array:
-        """Return what the devices of n users randomize, shape (n, D)."""
-
-
-class FarApartGame(AgentGame):
-    """Look at the report of one user, who has one of the two records that the agent calls ``far_apart``."""
-
-    pair = "the two records that a report tells apart best"
-    statistics = ("projection on the difference of means", "log-likelihood ratio")
-    seen = "all that a new agent's device sends about one user"
-    unseen = "reports to a server that has learned, and pairs of records that the agent does not name"
-
-    def prepare(self) -> None:
-        means = [self.reports(world, PILOTS, np.random.default_rng(7 + world)).mean(axis=0) for world in (0, 1)]
-        self.direction = means[0] - means[1]  # in which the reports of the two worlds differ most
-
-    def records(self, agent: Distinguishable, worlds: Array) -> tuple[Array, Array, Array]:
-        """Return the records of users in worlds (n,); all arms have the same features."""
-        features, rewards = agent.far_apart()
-        shape = self.env.observation_space.shape or ()
-        spread = features[worlds].reshape(len(worlds), *[1] * (len(shape) - 1), -1)
-        return np.broadcast_to(spread, (len(worlds), *shape)).copy(), np.zeros(len(worlds), int), rewards[worlds]
-
-    def reports(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the reports of so many users with the same record, flattened."""
-        agent = self.fresh(rng)
-        return np.asarray(agent.randomize(*self.records(agent, np.full(runs, world)))).reshape(runs, -1)
-
-    def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        reports = self.reports(world, runs, rng)
-        return np.stack([reports @ self.direction, self.ratio(reports)], axis=1)
-
-    def ratio(self, reports: Floats) -> Floats:
-        """Return the exact log-likelihood ratios, where the agent has a randomizer; else zeros."""
-        agent = self.agent(0)
-        randomizer = getattr(agent, "randomizer", None)
-        if not isinstance(randomizer, LocalRandomizer):
-            return np.zeros(len(reports))
-        shaped = reports.reshape(len(reports), randomizer.cells, randomizer.dim)
-        first, second = agent.encode(*self.records(agent, np.arange(2)))
-        return randomizer.log_likelihood(shaped, 0, first) - randomizer.log_likelihood(shaped, 0, second)
 
 
 class ProbeGame(AgentGame):

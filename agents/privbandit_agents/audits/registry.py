@@ -8,9 +8,9 @@ from pkgutil import resolve_name
 from typing import Any
 
 from privbandit_agents.audits import mechanisms, published
-from privbandit_agents.audits.agents import AgentGame, JointGame, LocalGame
+from privbandit_agents.audits.agents import AgentGame, JointGame
 from privbandit_agents.audits.claims import Game
-from privbandit_agents.audits.linear import Distinguishable, FarApartGame
+from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.mechanisms import Request
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.privacy.mechanisms.additive import Laplace
@@ -140,10 +140,8 @@ def agent_game(name: str, asked: dict[str, Any], env: str | None, config: Mappin
     agent_class = entry.load()
     if not issubclass(agent_class, LocalAgent | CentralAgent):
         raise ValueError(f"{name} is neither a LocalAgent nor a CentralAgent: it makes no promise to audit.")
-    # agents that register no game: by the notion, and by what the agent knows of its reports
-    local = FarApartGame if issubclass(agent_class, Distinguishable) else LocalGame
-    shape = JointGame if issubclass(agent_class, CentralAgent) else local
-    kind = resolve_name(entry.audit) if entry.audit else shape
+    by_notion = JointGame if issubclass(agent_class, CentralAgent) else LocalGame
+    kind = resolve_name(entry.audit) if entry.audit else by_notion
     if not (isinstance(kind, type) and issubclass(kind, AgentGame)):
         raise ValueError(f"{name} is registered with audit={entry.audit!r}, which is not a subclass of AgentGame.")
     known = field_names(agent_class.Config)

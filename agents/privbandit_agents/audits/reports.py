@@ -11,6 +11,8 @@ from privbandit_agents.base.agent import Array
 
 BINS = 16
 """Of the histogram of a coordinate, at most."""
+SEEN = 8
+"""Times that a value is seen in the pilot runs of one world, before its frequency says something."""
 
 
 def flattened(report: object, users: int) -> Floats:
@@ -60,12 +62,16 @@ def stacked(rows: list[Floats]) -> Floats:
 class Contrast:
     """Statistics of reports that two pilot samples suggest.
 
+    A value that pilot runs saw ``SEEN`` times or more is an atom: continuous noise has none, and a leak may have one
+    that a bin would hide.
+
     Attributes:
         kept: the coordinates that were not the same in all pilot runs, shape (k,).
         direction: difference of their means, each over its variance, of length 1, shape (k,).
         edges: of the bins of each.
         ratios: the log ratio of the two worlds' frequencies in each bin.
         clearest: which of them has histograms that differ most.
+        atoms: values of each that occur again and again, rising, and the log ratio of their frequencies.
     """
 
     kept: NDArray[np.intp]
@@ -73,16 +79,20 @@ class Contrast:
     edges: tuple[Floats, ...]
     ratios: tuple[Floats, ...]
     clearest: int
+    atoms: tuple[tuple[Floats, Floats], ...]
 
     statistics = (
         "projection on the difference of means",
         "likelihood ratio of all coordinates' histograms, as if independent",
         "likelihood ratio of the clearest coordinate's histograms",
+        "largest likelihood ratio of a single value",
     )
 
     @classmethod
     def of(cls, zero: Floats, one: Floats) -> "Contrast":
-        """Compare pilot samples of the two worlds, shape (n, D) each."""
+        """Compare pilot samples of the two worlds, shapes (n, D) and (n, D')."""
+        width = max(zero.shape[1], one.shape[1])
+        zero, one = padded(zero, width), padded(one, width)
         pooled = np.concatenate([zero, one])
         kept = np.flatnonzero((pooled != pooled[:1]).any(axis=0))
         zero, one = zero[:, kept], one[:, kept]
@@ -97,20 +107,28 @@ class Contrast:
             edges,
             tuple(np.log(a) - np.log(b) for a, b in rates),
             int(np.argmax(apart)) if apart else 0,
+            tuple(atoms_of(a, b) for a, b in zip(zero.T, one.T, strict=True)),
         )
 
     def __call__(self, reports: Floats) -> Floats:
-        """Return the statistics of reports (n, D), shape (n, 3); coordinates that are missing count as 0."""
+        """Return the statistics of reports (n, D), shape (n, 4); coordinates that are missing count as 0."""
         if not len(self.kept):
             return np.zeros((len(reports), len(self.statistics)))
-        values = np.pad(reports, ((0, 0), (0, max(self.kept[-1] + 1 - reports.shape[1], 0))))[:, self.kept]
+        values = padded(reports, int(self.kept[-1]) + 1)[:, self.kept]
         terms = np.array(
             [
                 ratios[np.searchsorted(edges, column, side="right")]
                 for column, edges, ratios in zip(values.T, self.edges, self.ratios, strict=True)
             ]
         )
-        return np.stack([values @ self.direction, terms.sum(axis=0), terms[self.clearest]], axis=1)
+        single = np.array([ratio_of(column, *atoms) for column, atoms in zip(values.T, self.atoms, strict=True)])
+        largest = np.take_along_axis(single, np.abs(single).argmax(axis=0)[None], axis=0)[0]
+        return np.stack([values @ self.direction, terms.sum(axis=0), terms[self.clearest], largest], axis=1)
+
+
+def padded(reports: Floats, width: int) -> Floats:
+    """Return reports (n, D) with zeros for the coordinates that are missing, shape (n, max(D, width))."""
+    return np.pad(reports, ((0, 0), (0, max(width - reports.shape[1], 0))))
 
 
 def edges_of(values: Array) -> Floats:
@@ -125,3 +143,20 @@ def rates_of(values: Array, edges: Floats) -> Floats:
     """Return the frequencies of the bins, none of which is 0."""
     hits = np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1)
     return np.asarray((hits + 0.5) / (len(values) + 0.5 * len(hits)))
+
+
+def atoms_of(zero: Array, one: Array) -> tuple[Floats, Floats]:
+    """Return the values of a coordinate that one world has ``SEEN`` times or more, and their log ratios."""
+    values, inverse = np.unique(np.concatenate([zero, one]), return_inverse=True)
+    hits = np.stack([np.bincount(part, minlength=len(values)) for part in np.split(inverse, [len(zero)])])
+    again = hits.max(axis=0) >= SEEN
+    rates = (hits[:, again] + 0.5) / np.array([[len(zero) + 1], [len(one) + 1]])
+    return values[again], np.log(rates[0]) - np.log(rates[1])
+
+
+def ratio_of(column: Floats, atoms: Floats, ratios: Floats) -> Floats:
+    """Return the log ratio of each number that is an atom, and 0 for the others."""
+    if not len(atoms):
+        return np.zeros(len(column))
+    place = np.searchsorted(atoms, column).clip(0, len(atoms) - 1)
+    return np.where(atoms[place] == column, ratios[place], 0.0)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Records, contexts_of, records_of
+from privbandit_agents.base.reports import Inputs
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.state import Arrays, rekey, restore_into, state_of
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -244,6 +245,13 @@ class LocalAgent(Agent[C], Generic[C, Report]):
 
         It draws from ``rng``, the devices' generator, reads public state only, and changes none of it.
         """
+
+    def inputs(self, context: Array, action: Action, feedback: Feedback) -> Inputs | None:
+        """Return what the devices randomize, and by what, if ``randomize`` is that one call; else None.
+
+        With it, tests compare ``randomize`` with the call itself, and audits know the exact density of a report.
+        """
+        return None
 
     @abstractmethod
     def absorb(self, report: Report) -> None:

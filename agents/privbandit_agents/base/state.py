@@ -64,17 +64,19 @@ def restore_into(thing: object, arrays: Arrays, values: dict[str, Any]) -> None:
             setattr(thing, name, arrays[name].copy(order="K") if name in arrays else values[name])
 
 
-def rekey(thing: object) -> None:
+def rekey(thing: object, rng: Generator | None = None) -> None:
     """Give an object's generators fresh keys from the operating system; noise of later releases is forgotten.
+
+    With ``rng`` they are spawned from it: for simulations.
 
     What has been released stays as it is. An object that draws noise ahead of its release has a method ``forget``,
     which drops what is not released.
     """
     for name, value in kept(thing):
         if isinstance(value, Generator):
-            setattr(thing, name, default_rng())
+            setattr(thing, name, default_rng() if rng is None else rng.spawn(1)[0])
         elif hasattr(value, "__dict__"):
-            rekey(value)
+            rekey(value, rng)
     if hasattr(thing, "forget"):
         thing.forget()
 

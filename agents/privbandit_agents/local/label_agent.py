@@ -11,6 +11,7 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, Space, n_arms, next_change
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
 from privbandit_agents.base.records import numbers
+from privbandit_agents.base.reports import Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, Settings
 from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, pure
@@ -78,14 +79,17 @@ class Learner(ABC, Generic[S]):
         return pure(self.config.epsilon)
 
     @abstractmethod
-    def randomize(self, contexts: Floats, labels: Labels, rng: Generator) -> Array:
-        """Return the reports of n users; change nothing.
+    def inputs(self, contexts: Floats, labels: Labels) -> Inputs:
+        """Return what the devices of n users randomize, and by what.
 
         Args:
             contexts: in the unit cube, shape (n, d).
             labels: shape (n,), -1 where a label is not known.
-            rng: the devices' noise.
         """
+
+    def randomize(self, contexts: Floats, labels: Labels, rng: Generator) -> Array:
+        """Return the reports of n users, ``rng`` being the devices' noise; change nothing."""
+        return self.inputs(contexts, labels).randomize(rng)
 
     @property
     @abstractmethod
@@ -199,9 +203,16 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
     def select_action(self, context: Array) -> Action:
         return self.explored(self.learner.answer(self.rows(context)), self.contexts_of(context), self.rng_exploration)
 
-    def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
+    def encode(self, context: Array, action: Action, feedback: Feedback) -> tuple[Floats, Labels]:
+        """Return users' features within the cube (n, d), and their labels (n,), -1 where they are not known."""
         contexts, actions, answers = self.records_of(context, action, feedback)
-        return self.learner.randomize(self.rows(contexts), self.revealed(actions, answers), self.rng)
+        return self.rows(contexts), self.revealed(actions, answers)
+
+    def inputs(self, context: Array, action: Action, feedback: Feedback) -> Inputs:
+        return self.learner.inputs(*self.encode(context, action, feedback))
+
+    def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
+        return self.learner.randomize(*self.encode(context, action, feedback), self.rng)
 
     def absorb(self, report: Array) -> None:
         self.pay(len(report))

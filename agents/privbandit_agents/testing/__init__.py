@@ -13,6 +13,7 @@ from privbandit_agents.testing.noise import check_noise
 from privbandit_agents.testing.privacy import check_budgets, check_central, check_forks, check_local
 from privbandit_agents.testing.records import check_hostile_records
 from privbandit_agents.testing.replay import check_replay
+from privbandit_agents.testing.reports import check_reports
 from privbandit_agents.testing.runs import Check
 
 HORIZON = 300
@@ -43,6 +44,7 @@ CHECKS: tuple[Check, ...] = (
     check_hostile_records,
     check_budgets,
     check_local,
+    check_reports,
     check_central,
     check_replay,
     check_noise,

@@ -22,6 +22,7 @@ from privbandit_agents.testing.runs import (
     run,
     same_parts,
     serve,
+    without_generators,
 )
 
 FORKS = 6
@@ -47,10 +48,11 @@ def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
 def check_local(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
     """The server of a LocalAgent sees reports alone: they decide everything, and making one changes nothing else.
 
-    The devices' generator, ``rng``, is for reports alone, and is not in the server's state.
+    The devices' generator, ``rng``, is for reports alone, and is not in the server's state. Twins choose for the same
+    users, since a server may draw from a generator of its own in order to explore.
     """
     env = environment(env_id, horizon)
-    agent, other = (make(name, env, seed=6, **config) for _ in range(2))
+    agent, other, stranger = (make(name, env, seed=6, **config) for _ in range(3))
     if not isinstance(agent, LocalAgent) or not isinstance(other, LocalAgent):
         return
     env.reset(seed=6)
@@ -58,6 +60,10 @@ def check_local(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
     devices = agent.devices_state()
     actions = np.asarray(agent.select_action(contexts))
     assert agent.devices_state() == devices, "select_action() drew from rng, which is the devices'; spawn another one"
+    assert np.array_equal(actions, other.select_action(contexts)), "agents of the same seed act otherwise"
+    stranger.select_action(contexts[::-1])
+    same = same_parts(without_generators(agent), without_generators(stranger))
+    assert same, "select_action() keeps something of a context in the server's state"
     feedback = env.serve(actions).feedback
     before = parts(agent)
     report = agent.randomize(contexts, actions, feedback)

@@ -13,6 +13,7 @@ from scipy.special import expit
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.reports import Inputs, inputs_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.local.gradients.models import Model
 from privbandit_agents.local.label_agent import Learner, S, added
@@ -106,9 +107,10 @@ class GradientLearner(Learner[S]):
     def schedule(self) -> Schedule:
         """Return how to step; the device is there already."""
 
-    def encode(self, contexts: Floats, labels: Labels, theta: Floats | None = None) -> Floats:
-        """Return what devices scale into the unit ball and randomize, shape (n, D)."""
-        return self.model.gradients(contexts, labels, self.server.theta if theta is None else theta) / self.clip
+    def inputs(self, contexts: Floats, labels: Labels, theta: Floats | None = None) -> Inputs:
+        """Return the gradients at theta, the server's unless it is given, which devices scale into the unit ball."""
+        theta = self.server.theta if theta is None else theta
+        return inputs_of(self.device, self.model.gradients(contexts, labels, theta) / self.clip)
 
     def estimate(self, reports: Array) -> Floats:
         return self.clip * self.device.estimate(reports)[:, 0]
@@ -116,8 +118,7 @@ class GradientLearner(Learner[S]):
     def reports(self, server: Descent, contexts: Floats, labels: Labels, rng: Generator) -> Iterator[Array]:
         """Yield the reports of one batch after the other, while that server learns from them."""
         for x, y in blocks(lambda: server.left, contexts, labels):
-            values = self.encode(x, y, server.theta)
-            report = self.device.randomize(np.zeros(len(values), np.intp), values, rng)
+            report = self.inputs(x, y, server.theta).randomize(rng)
             server.add(self.estimate(report))
             yield report
 

@@ -15,6 +15,7 @@ from scipy.special import expit
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.reports import Inputs, inputs_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import NonNegative, Open01, Positive
 from privbandit_agents.local.gradients.models import PublicFeatures
@@ -22,6 +23,7 @@ from privbandit_agents.local.label_agent import LocalLabelAgent, Summing, Summin
 from privbandit_agents.privacy.accounting.ledger import Cost, approximate
 from privbandit_agents.privacy.contributions.moments import NORM, SENSITIVITY, pack, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
+from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 ENTRIES_A_BLOCK = 2**21  # numbers that are randomized at once
@@ -65,10 +67,10 @@ class NoisyMoments(Summing[Config]):
         self.dim, self.known = self.features.dim, self.features(x)
         self.bound = float(np.linalg.norm(self.known, axis=1).max(initial=np.sqrt(self.dim)))
         size = packed_size(self.dim)
-        self.device: Gaussian | Hemisphere
+        self.device: GaussianReport | Hemisphere
         if config.report == "gaussian":
-            self.device = Gaussian.from_epsilon(config.epsilon, self.cost.delta, SENSITIVITY)
-            self.sigma = self.device.sigma
+            noise = Gaussian.from_epsilon(config.epsilon, self.cost.delta, SENSITIVITY)
+            self.device, self.sigma = GaussianReport(noise, config.epsilon), noise.sigma
         else:
             self.device = Hemisphere(config.epsilon, 1, size, radius=NORM)
             self.sigma = self.device.variance(own=True) ** 0.5
@@ -85,21 +87,19 @@ class NoisyMoments(Summing[Config]):
         """Return (x y, x x') of scaled features and labels -1 and 1, packed, shape (n, D)."""
         return pack(self.features(contexts) / self.bound, 2.0 * labels - 1)
 
-    def randomize(self, contexts: Floats, labels: Labels, rng: Generator) -> Array:
-        packed = self.encode(contexts, labels)
-        if isinstance(self.device, Gaussian):
-            return self.device.release(packed, rng)
-        return self.device.randomize(np.zeros(len(packed), np.intp), packed, rng)[:, 0]
+    def inputs(self, contexts: Floats, labels: Labels) -> Inputs:
+        return inputs_of(self.device, self.encode(contexts, labels))
 
     def estimate(self, reports: Array) -> Floats:
-        return reports if isinstance(self.device, Gaussian) else self.device.estimate(reports[:, None])[:, 0]
+        return reports if isinstance(self.device, GaussianReport) else self.device.estimate(reports)[:, 0]
 
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
         self.users += len(labels)
         users = max(ENTRIES_A_BLOCK // len(self.total), 1)
         for x, y in blocks(lambda: users, contexts, labels):
-            if aggregate and isinstance(self.device, Gaussian):
-                self.total = self.total + self.device.release_sum(self.encode(x, y).sum(axis=0), len(y), rng)
+            if aggregate and isinstance(self.device, GaussianReport):
+                noise = self.device.mechanism
+                self.total = self.total + noise.release_sum(self.encode(x, y).sum(axis=0), len(y), rng)
             else:
                 self.total = self.total + self.estimate(self.randomize(x, y, rng)).sum(axis=0)
 

@@ -12,6 +12,7 @@ from numpy.random import PCG64, Generator
 
 from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, arms_with_features, n_arms
 from privbandit_agents.base.arms import played
+from privbandit_agents.base.reports import Inputs
 from privbandit_agents.local.layered.oracle import Oracle
 from privbandit_agents.local.layered.oracle_paper import PaperOracle
 from privbandit_agents.local.layered.oracle_pooled import PooledOracle
@@ -94,16 +95,18 @@ class LPLR(LocalAgent[Config, Array]):
         latest = self.oracle.epochs_kept - 1
         return self.oracle.widths(latest, contexts.astype(np.float64)) if latest >= 0 else np.ones(contexts.shape[:2])
 
-    def inputs(self, context: Array, action: Action, feedback: Feedback) -> tuple[Array, Array]:
-        """Return what the randomizer is given: the users' cells (n,) and packed statistics (n, D)."""
+    def encode(self, context: Array, action: Action, feedback: Feedback) -> tuple[Array, Array]:
+        """Return the users' cells (n,) and packed statistics (n, D)."""
         contexts, arms = np.asarray(context).reshape(-1, *self.context_shape), np.atleast_1d(action)
         x, y = sanitise(played(contexts, arms), np.atleast_1d(feedback))
         exists = (arms >= 0) & (arms < self.context_shape[0]) & (arms == np.floor(arms))
         return self.oracle.records(x, y, np.where(exists, arms, 0).astype(np.intp))
 
+    def inputs(self, context: Array, action: Action, feedback: Feedback) -> Inputs:
+        return Inputs(self.oracle.randomizer, *self.encode(*self.records_of(context, action, feedback)))
+
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
-        records = self.records_of(context, action, feedback)
-        return self.oracle.randomizer.randomize(*self.inputs(*records), self.rng)
+        return self.inputs(context, action, feedback).randomize(self.rng)
 
     def absorb(self, report: Array) -> None:
         estimates = self.oracle.randomizer.estimate(report)
@@ -115,7 +118,7 @@ class LPLR(LocalAgent[Config, Array]):
 
     def randomize_sum(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> Array:
         """Return the sum of the estimates from the users' reports, shape (cells, D)."""
-        cells, values = self.inputs(contexts, actions, feedback)
+        cells, values = self.encode(contexts, actions, feedback)
         return self.oracle.randomizer.approximate_sum(cells, values, self.rng, counts)
 
     def absorb_sum(self, total: Array, users: int) -> None:

@@ -57,11 +57,6 @@ class InputPerturbation(MomentAgent[Config]):
         """Return (x, y), shape (n, d + 1)."""
         return np.column_stack(sanitise(self.features(context, action), np.atleast_1d(feedback)))
 
-    def far_apart(self) -> tuple[Array, Array]:
-        """Return x = 1/sqrt(d) with reward 1, and their negatives."""
-        sign = np.array([1.0, -1.0])
-        return sign[:, None] * np.full(self.dim, self.dim**-0.5), sign
-
     def learn(self) -> None:
         products, variance = smat(self.total), self.products.variance
         gram, moment = products[:-1, :-1], products[:-1, -1]

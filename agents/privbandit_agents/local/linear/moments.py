@@ -9,11 +9,13 @@ from numpy.random import Generator
 
 from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, arms_with_features, next_change
 from privbandit_agents.base.arms import best_arm, played
+from privbandit_agents.base.reports import Inputs, Randomizer, inputs_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Growth, Settings
 from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, pure
 from privbandit_agents.privacy.contributions.moments import pack
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
+from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
 from privbandit_agents.privacy.randomizers.inputs import NoisyProducts
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
@@ -22,20 +24,22 @@ class Channel(ABC):
     """One report a user, and an unbiased estimate from it.
 
     Attributes:
+        device: makes the reports of users with vectors (n, D).
         cost: privacy cost of one report.
         size: length of an estimate.
         sigma: standard deviation of a coordinate's noise in one report.
         by_counts: whether sums of reports are drawn at once: exactly, or from their normal limit.
     """
 
+    device: Randomizer
     cost: Cost
     size: int
     sigma: float
     by_counts: Literal["", "exact", "normal"]
 
-    @abstractmethod
     def report(self, vectors: Array, rng: Generator) -> Array:
-        """Draw the reports of users with vectors (n, D)."""
+        """Draw the reports of users with vectors (n, D), by one call of ``device``."""
+        return inputs_of(self.device, vectors).randomize(rng)
 
     def decode(self, report: Array) -> Array:
         """Return unbiased estimates of what the server adds up, shape (n, size)."""
@@ -43,7 +47,7 @@ class Channel(ABC):
 
     @abstractmethod
     def report_sum(self, vectors: Array, counts: Array, rng: Generator) -> Array:
-        """Draw the sum of ``decode(report(vectors))`` over ``counts[i]`` users of each vector, shape (size,)."""
+        """Draw the sum of the decoded reports over ``counts[i]`` users of each vector, shape (size,)."""
 
 
 class GaussianChannel(Channel):
@@ -51,11 +55,8 @@ class GaussianChannel(Channel):
 
     def __init__(self, mechanism: Gaussian, cost: Cost, size: int) -> None:
         self.mechanism, self.cost, self.size = mechanism, cost, size
-        self.sigma = mechanism.sigma
+        self.device, self.sigma = GaussianReport(mechanism, cost.epsilon), mechanism.sigma
         self.by_counts = "exact" if mechanism.noise == "numpy" else ""
-
-    def report(self, vectors: Array, rng: Generator) -> Array:
-        return self.mechanism.release(vectors, rng)
 
     def report_sum(self, vectors: Array, counts: Array, rng: Generator) -> Array:
         return self.mechanism.release_sum(counts @ vectors, int(counts.sum()), rng)
@@ -69,12 +70,10 @@ class RandomizerChannel(Channel):
     """
 
     def __init__(self, randomizer: LocalRandomizer) -> None:
-        self.randomizer, self.size = randomizer, randomizer.dim
+        self.device = self.randomizer = randomizer
+        self.size = randomizer.dim
         self.cost, self.sigma = pure(randomizer.epsilon), randomizer.variance(own=True) ** 0.5
         self.by_counts = "exact" if randomizer.exact_sum else "normal"
-
-    def report(self, vectors: Array, rng: Generator) -> Array:
-        return self.randomizer.randomize(np.zeros(len(vectors), dtype=int), vectors, rng)
 
     def decode(self, report: Array) -> Array:
         return self.randomizer.estimate(report)[:, 0]
@@ -152,11 +151,6 @@ class MomentAgent(LocalAgent[M, Array]):
     def open_channel(self) -> Channel:
         """Return how vectors leave users' devices."""
 
-    @property
-    def randomizer(self) -> LocalRandomizer | None:
-        """The randomizer on the devices; None if they add Gaussian noise."""
-        return self.channel.randomizer if isinstance(self.channel, RandomizerChannel) else None
-
     def features(self, context: Array, action: Action) -> Array:
         """Return the features of the played arms, shape (n, d), also for one user."""
         return played(np.asarray(context).reshape(-1, *self.context_shape), action)
@@ -165,9 +159,8 @@ class MomentAgent(LocalAgent[M, Array]):
         """Return the vectors that users' devices randomize, shape (n, D)."""
         return pack(self.features(context, action), np.atleast_1d(feedback))
 
-    def far_apart(self) -> tuple[Array, Array]:
-        """Return the features (2, d) and rewards (2,) of two records that a report tells apart best; for audits."""
-        return np.tile(np.eye(self.dim)[0], (2, 1)), np.array([1.0, -1.0])
+    def inputs(self, context: Array, action: Action, feedback: Feedback) -> Inputs:
+        return inputs_of(self.channel.device, self.encode(*self.records_of(context, action, feedback)))
 
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
         return self.channel.report(self.encode(*self.records_of(context, action, feedback)), self.rng)

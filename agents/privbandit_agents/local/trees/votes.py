@@ -13,6 +13,7 @@ from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels, propensities
+from privbandit_agents.base.reports import Inputs
 from privbandit_agents.base.settings import CountUpTo
 from privbandit_agents.local.label_agent import Summing, SummingSettings
 from privbandit_agents.local.trees.partition import Cells, Rule
@@ -168,8 +169,8 @@ class LeafVotes(Summing[V]):
     def weighed(self) -> WeightedTree:
         """Count the public rows and return what turns sums into probabilities."""
 
-    def encode(self, contexts: Floats, labels: Labels) -> tuple[Labels, Floats | None]:
-        return self.report.encode(self.partition.find(contexts), labels)
+    def inputs(self, contexts: Floats, labels: Labels) -> Inputs:
+        return Inputs(self.report.randomizer, *self.report.encode(self.partition.find(contexts), labels))
 
     def randomize(self, contexts: Floats, labels: Labels, rng: Generator) -> Array:
         return self.report.randomize(self.partition.find(contexts), labels, rng)

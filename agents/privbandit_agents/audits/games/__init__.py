@@ -1,0 +1,1 @@
+"""Games with local agents: what a user's device sends, whatever the agent and the record."""

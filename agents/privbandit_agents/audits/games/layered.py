@@ -1,0 +1,73 @@
+"""The audit of layered regression: what one user's device sends on the second layer, under a hostile history.
+
+The reports on layer 1 are the adversary's: they leave two active bins there, a large and a small one, whose released
+theta is so large that y_h is clipped. The target's features lie in one of them or in the other.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+
+from privbandit_agents.audits.claims import Floats
+from privbandit_agents.audits.games.local import LocalGame, Scene
+from privbandit_agents.audits.games.pairs import arms
+from privbandit_agents.audits.records import Pair
+from privbandit_agents.audits.reports import Contrast
+from privbandit_agents.privacy.mechanisms.symmetric import smat
+
+USERS = 10**6
+"""Users of the first layer, about: enough for its bins to stand out of any noise."""
+ANGLE = np.arcsin(0.4999)
+"""Angle between the target's features and the strong direction, chosen so that the residual just fits a bin."""
+HOSTILE = "layer 2, after reports on layer 1 that the adversary chose: theta = 5 in two bins"
+
+
+class LayeredGame(LocalGame):
+    """The target's features are long or short, and its reward is +1 or -1: other bins, and the extremes of y_h."""
+
+    seen = "all that one user's device sends, to a new server and on the second layer, below reports that lie"
+    unseen = "other layers and histories, and other records"
+    world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": 10**6}
+    runs = 50_000
+    settings: ClassVar = {"first": 4 * USERS, "gamma": 2.0}
+
+    def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
+        self.published = (config or {}).get("calibration") == "published"
+        preset = {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0)} if self.published else {}
+        if self.published:
+            self.ready = (*self.ready, "least eigenvalue in cell 0", "least eigenvalue in cell 1")
+            self.statistics = (*self.ready, *Contrast.statistics)
+            self.seen += "; settings: preset=published, kappas=0, gamma=2, so that every bin counts as active"
+        super().__init__(name, preset | (config or {}), env)
+
+    def servers(self) -> Iterator[tuple[str, gym.Env[Any, Any], Any]]:
+        yield "a new server", self.env, self.server(self.env)
+        agent = self.server(self.env)
+        while agent.oracle.layer == 1:
+            agent.absorb_sum(history(agent), agent.frozen_rounds())
+        yield HOSTILE, self.env, agent
+
+    def pairs(self, env: gym.Env[Any, Any], server: Any) -> list[Pair]:
+        target = np.array([np.cos(ANGLE), np.sin(ANGLE)])
+        return [*super().pairs(env, server), *arms(2, target, target / 4)]
+
+    def known(self, scene: Scene, report: Any, users: int) -> Floats:
+        ratio = super().known(scene, report, users)
+        if not self.published:
+            return ratio
+        agent, records = scene.agent, scene.pair.records
+        cells = agent.encode(*agent.records_of(records.contexts, records.actions, records.feedback))[0]
+        grams = smat(agent.oracle.randomizer.estimate(report)[:, np.maximum(cells, 0), -3:])  # of both records' cells
+        return np.column_stack([ratio, np.linalg.eigvalsh(grams)[..., 0]])
+
+
+def history(agent: Any) -> Floats:
+    """Return a sum of estimates that puts half of the users each into the bins k = 0 and 2, with v = e1 and y = 5."""
+    randomizer = agent.oracle.randomizer
+    total = np.zeros((randomizer.cells, randomizer.dim))
+    if randomizer.dim > 1:  # else these users tell the widths of the published preset: there is nothing to tell yet
+        packed = agent.oracle.report.layout.pack(np.eye(2)[:1], np.full(1, 5.0), np.zeros((1, 0)))
+        total[[0, 2]] = agent.frozen_rounds() / 2 * packed[0]
+    return total

@@ -1,0 +1,111 @@
+"""The game with any local agent: what one user's device sends, to a new server and to one that has learned."""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.audits.agents import LEAST, AnyAgentGame
+from privbandit_agents.audits.claims import Claim, Floats
+from privbandit_agents.audits.games.pairs import local_pairs
+from privbandit_agents.audits.games.three_labels import ThreeLabels
+from privbandit_agents.audits.records import HORIZON, Pair, drawn
+from privbandit_agents.audits.reports import Contrast, flattened
+from privbandit_agents.base.agent import labels_of_contexts
+from privbandit_agents.base.state import rekey
+from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
+from privbandit_agents.registry import can_play, make, spaces_of
+
+CERTAIN = 1e3
+"""Log-likelihood ratios are cut there; a report that is impossible in one of the worlds has an infinite one."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A server, which stays as it is, and two records that a user's device may have.
+
+    Attributes:
+        agent: the server, and devices whose generator the game sets.
+        pair: the records.
+        words: what this is.
+    """
+
+    agent: Any
+    pair: Pair
+    words: str
+
+
+class LocalGame(AnyAgentGame[Scene]):
+    """Look at the report of one user's device.
+
+    The statistics are those of ``Contrast``, and the exact likelihood ratio if the agent's ``inputs`` tell what its
+    devices randomize. The servers do not change in the game, so that all reports have the same law.
+    """
+
+    seen = "all that one user's device sends, to a new server or to one that has learned, coordinate by coordinate"
+    unseen = "other records and servers, and what coordinates tell only together"
+    ready: ClassVar[tuple[str, ...]] = ("log-likelihood ratio",)
+    statistics: tuple[str, ...] = (*ready, *Contrast.statistics)
+    pilots, finals = 2000, 8000
+    runs = 100_000
+
+    def claimed(self) -> Claim:
+        """Return the guarantee, as one of Gaussian type where the devices add Gaussian noise."""
+        agent, sent = self.agent(0), drawn(self.env, 1)
+        inputs = agent.inputs(*agent.records_of(sent.contexts, sent.actions, sent.feedback))
+        if inputs is None:
+            return super().claimed()
+        of_type = Claim.gaussian if isinstance(inputs.randomizer, GaussianReport) else Claim
+        return of_type(agent.guarantee.epsilon, agent.guarantee.delta)
+
+    def scenes(self) -> list[Scene]:
+        return [
+            Scene(server, pair, f"{pair.words}; {words}")
+            for words, env, server in self.servers()
+            for pair in self.pairs(env, server)
+        ]
+
+    def pairs(self, env: gym.Env[Any, Any], server: Any) -> list[Pair]:
+        """Return the pairs of records that are tried with a server."""
+        return local_pairs(env, drawn(env))
+
+    def servers(self) -> Iterator[tuple[str, gym.Env[Any, Any], Any]]:
+        """Yield servers that a user may report to, each with what it is, in words, and its world."""
+        for labels, env in self.worlds():
+            new, learned, others = self.server(env), self.server(env), drawn(env)
+            learned.update(others.contexts, others.actions, others.feedback)
+            yield f"{labels}a new server", env, new
+            yield f"{labels}a server that has learned from {len(others.feedback)} users", env, learned
+
+    def server(self, env: gym.Env[Any, Any]) -> Any:
+        """Return a new server in a world."""
+        return make(self.name, env, seed=0, **self.config)
+
+    def worlds(self) -> Iterator[tuple[str, gym.Env[Any, Any]]]:
+        """Yield the game's world, and one with three labels if it has labels and the agent plays that, too."""
+        yield "", self.env
+        more = ThreeLabels(HORIZON)
+        if not labels_of_contexts(*spaces_of(self.env)) and can_play(self.name, more):
+            yield "three labels, ", more
+
+    def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
+        users, agent = max(runs, LEAST), copy.copy(scene.agent)
+        rekey(agent, rng)
+        agent.rng = rng.spawn(1)[0]  # the devices'
+        sent = scene.pair.users(world, users)
+        report = agent.randomize(*agent.records_of(sent.contexts, sent.actions, sent.feedback))
+        return np.column_stack([self.known(scene, report, users), flattened(report, users)])[:runs]
+
+    def known(self, scene: Scene, report: Any, users: int) -> Floats:
+        """Return the statistics that the agent's inputs tell, shape (users, k): log-likelihood ratios, or zeros."""
+        records, agent = scene.pair.records, scene.agent
+        inputs = agent.inputs(*agent.records_of(records.contexts, records.actions, records.feedback))
+        if inputs is None:
+            return np.zeros((users, len(self.ready)))
+        first, second = (inputs.log_likelihood(report, user) for user in (0, 1))
+        with np.errstate(invalid="ignore"):
+            return np.clip(np.nan_to_num(first - second), -CERTAIN, CERTAIN)[:, None]

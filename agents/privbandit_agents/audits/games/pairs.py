@@ -1,0 +1,89 @@
+"""Pairs of records for devices: one for each part of a record that a report may tell, and the parts together."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Discrete
+
+from privbandit_agents.audits.records import Pair, Records, corners, pairs
+from privbandit_agents.base.agent import Array
+
+Record = tuple[Array, int, float]
+
+
+def local_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
+    """Return pairs of records that an environment's users may have.
+
+    Args:
+        env: the world.
+        seen: records drawn there.
+    """
+    shape, space = env.observation_space.shape or (), env.action_space
+    found = pairs(env, seen) + absent(seen)
+    if isinstance(space, Discrete) and len(shape) == 2:
+        found += [*arms(shape[0], *np.eye(shape[1])[:2]), *equal_features(*shape)]
+    elif isinstance(space, Discrete) and len(shape) == 1:
+        found += labels(int(space.n), *corners(env, seen))
+    return found
+
+
+def pair(words: str, one: Record, other: Record) -> Pair:
+    return Pair(words, Records(*(np.array(part) for part in zip(one, other, strict=True))))
+
+
+def absent(seen: Records) -> list[Pair]:
+    """Return pairs in which the second record has NaN in place of the context, or of the feedback."""
+    context, action, answer = seen.contexts[0].astype(float), seen.actions[0], float(seen.feedback[0])
+    return [
+        pair("a context or NaN", (context, action, answer), (np.full_like(context, np.nan), action, answer)),
+        pair("feedback or NaN", (context, action, answer), (context, action, np.nan)),
+    ]
+
+
+def arms(n: int, one: Array, other: Array) -> Iterator[Pair]:
+    """Yield pairs for n arms that have the features (d,) of the first record, or of the other one.
+
+    Only the reward differs, or the features, or both; or an arm's number, where all arms look alike; or the features
+    of an arm that was not chosen.
+    """
+    context, elsewhere = np.tile(one, (n, 1)), np.tile(other, (n, 1))
+    unchosen = np.concatenate([context[:1], elsewhere[1:]])
+    yield pair("reward 1 or -1", (context, 0, 1.0), (context, 0, -1.0))
+    yield pair("other features, reward 1", (context, 0, 1.0), (elsewhere, 0, 1.0))
+    yield pair("other features, reward 0", (context, 0, 0.0), (elsewhere, 0, 0.0))
+    yield pair("other features, reward 1 or -1", (context, 0, 1.0), (elsewhere, 0, -1.0))
+    yield pair("features or 0", (context, 0, 1.0), (np.zeros_like(context), 0, 1.0))
+    yield pair("the first arm or the last, all arms alike", (context, 0, 1.0), (context, n - 1, 1.0))
+    yield pair("features of an arm that was not chosen", (context, 0, 1.0), (unchosen, 0, 1.0))
+
+
+def equal_features(n: int, dim: int) -> list[Pair]:
+    """Return a pair of the largest l1 distance: a record of equal features and reward 1, and its negative."""
+    context = np.full((n, dim), dim**-0.5)
+    return [pair("equal features and reward 1, or their negatives", (context, 0, 1.0), (-context, 0, -1.0))]
+
+
+def labels(n: int, low: Array, high: Array) -> list[Pair]:
+    """Return pairs for n labels of contexts at two far corners.
+
+    Only the label differs, every two labels in turn; or the corner; or both; or whether the label was found at all.
+    """
+    last = n - 1
+    found = [
+        pair(f"label {a} or {b} at the {words} corner", (corner, a, 1.0), (corner, b, 1.0))
+        for words, corner in (("lower", low), ("upper", high))
+        for a in range(n)
+        for b in range(a + 1, n)
+    ]
+    for label in (0, last):
+        found.append(pair(f"opposite corners, label {label}", (low, label, 1.0), (high, label, 1.0)))
+    return [
+        *found,
+        pair(f"opposite corners, label 0 or {last}", (low, 0, 1.0), (high, last, 1.0)),
+        pair("a right answer or a wrong one", (high, 0, 1.0), (high, 0, 0.0)),
+        pair(f"a wrong answer, 0 or {last}", (high, 0, 0.0), (high, last, 0.0)),
+        pair("opposite corners, a wrong answer", (low, 0, 0.0), (high, 0, 0.0)),
+        pair("the right answer at one corner, a wrong one at the other", (low, 0, 1.0), (high, 0, 0.0)),
+    ]

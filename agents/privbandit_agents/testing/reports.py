@@ -1,0 +1,124 @@
+"""Checks of what leaves users' devices: one report a user, by the randomizer that is audited, and by nothing else."""
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from privbandit_agents.audits.reports import parts_of
+from privbandit_agents.base.agent import AnyAgent, LocalAgent
+from privbandit_agents.base.labels import LabelAgent
+from privbandit_agents.base.reports import Array, Inputs, Randomizer
+from privbandit_agents.registry import make
+from privbandit_agents.testing.attacks import Record
+from privbandit_agents.testing.runs import alike, environment, same_parts, serve, without_generators
+
+USERS = 40
+Local = LocalAgent[Any, Any]
+
+
+def check_reports(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """Every user makes one report and one entry in the ledger; the report is the randomizer's, early and late.
+
+    An agent whose ``inputs`` are None is a black box: nobody knows what its devices randomize.
+    """
+    env = environment(env_id, horizon)
+    agent = make(name, env, seed=13, **config)
+    if not isinstance(agent, LocalAgent):
+        return
+    env.reset(seed=13)
+    for served in (0, horizon // 2):
+        serve(env, [agent], served)
+        one_report_a_user(agent, *(users(env, agent, USERS) for _ in range(2)))
+        for n in (1, min(agent.frozen_rounds(), USERS)):
+            by_one_call(agent, users(env, agent, n))
+    if isinstance(agent, LabelAgent):
+        check_known_labels(*(make(name, env, seed=13, **config) for _ in range(2)), users(env, agent, USERS))
+
+
+def users(env: Any, agent: Local, n: int) -> Record:
+    """Return the records of n users, as they are served."""
+    contexts = env.upcoming(n)
+    actions = np.asarray(agent.select_action(contexts))
+    return contexts, actions, env.serve(actions).feedback
+
+
+def one_report_a_user(agent: Local, records: Record, others: Record) -> None:
+    """Let n users report; a copy of the agent takes the reports in."""
+    n, agent = len(records[2]), copy.deepcopy(agent)
+    report, other = (agent.randomize(*sent) for sent in (records, others))
+    for part, again in zip_longest(
+        arrays_of(report), arrays_of(other)
+    ):  # one row a user, or something that all users send alike
+        rows = len(part) if isinstance(part, list) or np.ndim(part) else 1
+        assert rows == n or alike(part, again), f"{n} users sent {rows} reports"
+    before = agent.ledger.releases
+    agent.absorb(report)
+    entries = agent.ledger.releases - before
+    assert entries == n, f"{n} users reported, and {entries} entries were made in the ledger"
+
+
+def arrays_of(report: object) -> Iterator[Any]:
+    """Yield the arrays of a nested report, and lists, which have one item a user."""
+    parts = parts_of(report)
+    if parts is None or isinstance(report, list):
+        yield report
+    else:
+        for part in parts:
+            yield from arrays_of(part)
+
+
+def by_one_call(agent: Local, records: Record) -> None:
+    """Compare the users' reports with the call of the randomizer itself, on the same inputs and with the same noise."""
+    inputs, rng = agent.inputs(*records), copy.deepcopy(agent.rng)
+    if inputs is None:
+        return
+    promised, stated = inputs.randomizer.epsilon, agent.guarantee.epsilon
+    assert stated is not None, "a local agent states epsilon"
+    assert promised <= stated * (1 + 1e-9), f"devices use a randomizer of epsilon {promised:g}, not of {stated:g}"
+    expected, report = inputs.randomize(rng), agent.randomize(*records)
+    assert alike(report, expected), "randomize() returns something else than the randomizer of inputs()"
+    assert rng.bit_generator.state == agent.rng.bit_generator.state, "randomize() drew more than one report a user"
+
+
+def check_known_labels(agent: AnyAgent, other: AnyAgent, records: Record) -> None:
+    """Let users report labels that are known: one report each, and nothing else of them is learned.
+
+    The second agent gets other users, whose devices are made to send what the first one's sent.
+    """
+    assert isinstance(agent, LocalAgent) and isinstance(agent, LabelAgent)
+    assert isinstance(other, LocalAgent) and isinstance(other, LabelAgent)
+    inputs, forced = agent.inputs(*records), other.inputs(*records)
+    if not (isinstance(inputs, Inputs) and isinstance(forced, Inputs)):
+        return
+    contexts, labels = np.asarray(records[0]), np.asarray(records[1])
+    before = agent.ledger.releases
+    with watched(inputs.randomizer) as sent:
+        agent.learn_labels(contexts, labels)
+    made = sum(map(len, sent))
+    assert made == len(labels), f"learn_labels() made {made} reports of {len(labels)} users by the agent's randomizer"
+    assert agent.ledger.releases - before == len(labels), "learn_labels() enters as many reports as there are users"
+    with watched(forced.randomizer, sent):
+        other.learn_labels(contexts[::-1], (labels + 1) % agent.n_labels)
+    same = same_parts(without_generators(agent), without_generators(other))
+    assert same, "learn_labels() learned something that was in no report"
+
+
+@contextmanager
+def watched(randomizer: Randomizer, forced: list[Array] | None = None) -> Iterator[list[Array]]:
+    """Yield the reports that a randomizer makes in the meantime; ``forced``: let it return these, in order."""
+    made: list[Array] = []
+    honest, left = randomizer.randomize, iter(forced or ())
+
+    def call(cells: Array, values: Array | None, rng: np.random.Generator) -> Array:
+        made.append(honest(cells, values, rng) if forced is None else next(left))
+        return made[-1]
+
+    object.__setattr__(randomizer, "randomize", call)  # of this one, which may be frozen
+    try:
+        yield made
+    finally:
+        object.__delattr__(randomizer, "randomize")

@@ -17,6 +17,7 @@ from privbandit_agents.joint.sparse import clipped_iht, fliphat, squared_loss
 from privbandit_agents.joint.sparse.estimate import clipped
 from privbandit_agents.joint.sparse.fliphat import FLIPHAT
 from privbandit_agents.privacy.contributions import moments
+from privbandit_agents.privacy.contributions.choices import sanitise
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz, Counter
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation
@@ -146,7 +147,6 @@ def trigger_on_the_exact_gram_matrix(patch: Patch) -> None:
 
 
 def no_clipping_of_choices(patch: Patch) -> None:
-    sanitise = dpmnl.sanitise
     patch.setattr(dpmnl, "sanitise", lambda x, bought, radius: sanitise(x, bought, 100 * radius))
 
 

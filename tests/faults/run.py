@@ -19,6 +19,8 @@ from rich.table import Table
 
 Campaign = Callable[[Generator, Path, float], Iterator[str]]
 """Tries faults for so many seconds in a folder; yields "" for each that was survived, a sentence for each other."""
+SLOW = {"kills of a sweep, a run and an offline comparison": 5, "full disks": 3, "damaged folders": 2}
+"""Kinds whose faults take seconds each get so many times the time of the others."""
 SHOWN = 5
 """Sentences printed for each kind of fault."""
 
@@ -37,6 +39,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=tuple(kinds), help="a kind; may be repeated")
     chosen = parser.parse_args()
     names = chosen.only or list(kinds)
+    unit = chosen.seconds / sum(SLOW.get(name, 1) for name in names)
     table = Table("fault", "tried", "survived", "wrong", "seconds")
     wrong: list[str] = []
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
@@ -46,7 +49,7 @@ def main() -> int:
             tried, failed, started = 0, [], time.monotonic()
             rng = np.random.default_rng([chosen.seed, list(kinds).index(name)])
             with tempfile.TemporaryDirectory(prefix="privbandit-faults-") as folder:
-                for verdict in kinds[name](rng, Path(folder), chosen.seconds / len(names)):
+                for verdict in kinds[name](rng, Path(folder), unit * SLOW.get(name, 1)):
                     tried += 1
                     failed += [verdict] if verdict else []
                     progress.update(task, description=f"{name} ({place + 1} of {len(names)}): {tried} tried")

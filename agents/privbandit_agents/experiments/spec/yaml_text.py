@@ -28,8 +28,7 @@ class Constructor(SafeConstructor):
         try:
             return bool(super().check_mapping_key(node, key_node, mapping, key, value))
         except TypeError:
-            problem = f"a key must be a plain value; got {str(key)[:50]}"
-            raise ConstructorError(None, None, problem, key_node.start_mark) from None
+            raise ConstructorError(None, None, "a key must be a plain value", key_node.start_mark) from None
 
 
 Constructor.add_constructor("tag:yaml.org,2002:timestamp", SafeConstructor.construct_yaml_str)
@@ -47,7 +46,7 @@ def from_yaml(text: str) -> Any:
         return reader.load(text)
     except MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        problem = str(error.problem)
+        problem = str(error.problem).replace("found unhashable key", "a key must be a plain value")
         if isinstance(error, DuplicateKeyError):
             key = problem.partition('"')[2].partition('"')[0]
             problem = f"key {key!r} is given twice"

@@ -75,7 +75,7 @@ def write_sample(
 
     check_target(path)
     with interruptible("data expedia-sample"), usage_errors("data expedia-sample"):
-        rows = expedia_sample.write(path, at_most(MOST_ROWS, searches=searches), seed)
+        rows = expedia_sample.write(path, at_most(MOST_ROWS, n_searches=searches), seed)
     print(f"{path}: {rows:,} rows. {GENERATED}\nprivbandit data expedia {path} prepares it.")
 
 

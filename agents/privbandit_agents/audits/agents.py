@@ -110,9 +110,9 @@ class AnyAgentGame(AgentGame, Generic[T]):
     What is seen in the chosen scene is then played afresh, so that no correction for the number of scenes is due.
     """
 
-    ready: ClassVar[tuple[str, ...]] = ()
+    ready: tuple[str, ...] = ()
     """Names of the first columns of ``observed``, which are statistics already."""
-    statistics = Contrast.statistics
+    statistics: tuple[str, ...] = Contrast.statistics
     pilots: ClassVar[int]
     """Runs of each world and each scene, half of which suggest statistics and half of which score the scene."""
     finals: ClassVar[int] = 0

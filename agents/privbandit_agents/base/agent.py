@@ -247,11 +247,7 @@ class LocalAgent(Agent[C], Generic[C, Report]):
         """
 
     def inputs(self, context: Array, action: Action, feedback: Feedback) -> Inputs | None:
-        """Return what the devices randomize, and by what, if ``randomize`` is that one call; else None.
-
-        With it, tests compare ``randomize`` with the call itself, and audits know the exact density of a report.
-        """
-        return None
+        """Return what devices randomize and by what, for tests and audits, if ``randomize`` is that one call."""
 
     @abstractmethod
     def absorb(self, report: Report) -> None:

@@ -36,7 +36,8 @@ def check_reports(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
         for n in (1, min(agent.frozen_rounds(), USERS)):
             by_one_call(agent, users(env, agent, n))
     if isinstance(agent, LabelAgent):
-        check_known_labels(*(make(name, env, seed=13, **config) for _ in range(2)), users(env, agent, USERS))
+        new, other = (make(name, env, seed=13, **config) for _ in range(2))
+        check_known_labels(new, other, users(env, agent, USERS))
 
 
 def users(env: Any, agent: Local, n: int) -> Record:

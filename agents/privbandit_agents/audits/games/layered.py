@@ -43,7 +43,8 @@ class LayeredGame(LocalGame):
         super().__init__(name, preset | (config or {}), env)
 
     def servers(self) -> Iterator[tuple[str, gym.Env[Any, Any], Any]]:
-        yield "a new server", self.env, self.server(self.env)
+        if not self.published:
+            yield "a new server", self.env, self.server(self.env)
         agent = self.server(self.env)
         while agent.oracle.layer == 1:
             agent.absorb_sum(history(agent), agent.frozen_rounds())
@@ -51,7 +52,10 @@ class LayeredGame(LocalGame):
 
     def pairs(self, env: gym.Env[Any, Any], server: Any) -> list[Pair]:
         target = np.array([np.cos(ANGLE), np.sin(ANGLE)])
-        return [*super().pairs(env, server), *arms(2, target, target / 4)]
+        far = list(arms(2, target, target / 4))
+        if self.published:  # the pair that shows what is wrong with it
+            return [pair for pair in far if pair.words == "other features, reward 1 or -1"]
+        return [*super().pairs(env, server), *far]
 
     def known(self, scene: Scene, report: Any, users: int) -> Floats:
         ratio = super().known(scene, report, users)

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -48,7 +48,7 @@ class LocalGame(AnyAgentGame[Scene]):
 
     seen = "all that one user's device sends, to a new server or to one that has learned, coordinate by coordinate"
     unseen = "other records and servers, and what coordinates tell only together"
-    ready: ClassVar[tuple[str, ...]] = ("log-likelihood ratio",)
+    ready: tuple[str, ...] = ("log-likelihood ratio",)
     statistics: tuple[str, ...] = (*ready, *Contrast.statistics)
     pilots, finals = 2000, 8000
     runs = 100_000
@@ -108,4 +108,4 @@ class LocalGame(AnyAgentGame[Scene]):
             return np.zeros((users, len(self.ready)))
         first, second = (inputs.log_likelihood(report, user) for user in (0, 1))
         with np.errstate(invalid="ignore"):
-            return np.clip(np.nan_to_num(first - second), -CERTAIN, CERTAIN)[:, None]
+            return np.asarray(np.clip(np.nan_to_num(first - second), -CERTAIN, CERTAIN)[:, None])

@@ -11,7 +11,7 @@ from privbandit_agents.base.agent import Array
 LABELS = 3
 
 
-class ThreeLabels(gym.Env[Array, int]):
+class ThreeLabels(gym.Env[Array, np.integer[Any]]):
     """Contexts are uniform on the unit square; the label is the third of the first feature; 60 rows are public.
 
     Args:
@@ -31,7 +31,7 @@ class ThreeLabels(gym.Env[Array, int]):
         self.context = self.np_random.random(2)
         return self.context, {}
 
-    def step(self, action: int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.integer[Any]) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         reward = float(label_of(self.context) == action)
         self.context = self.np_random.random(2)
         return self.context, reward, False, False, {}

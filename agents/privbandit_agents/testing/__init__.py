@@ -8,6 +8,7 @@ from typing import Any
 
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.registry import find
+from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume, check_seeds
 from privbandit_agents.testing.noise import check_noise
 from privbandit_agents.testing.privacy import check_budgets, check_central, check_forks, check_local
@@ -19,13 +20,17 @@ from privbandit_agents.testing.runs import Check
 HORIZON = 300
 
 
-def check_agent(name: str, env_id: str, horizon: int = HORIZON, **config: Any) -> None:
+def check_agent(name: str, env_id: str, horizon: int = HORIZON, *, audit: bool = False, **config: Any) -> None:
     """Run every check on a registered agent.
+
+    Without ``audit`` nothing looks at noise that a local agent draws itself, or that a joint agent draws outside of
+    ``publish``. Warnings of the class ``NotSeen`` name what a check could not look at.
 
     Args:
         name: as for ``make``.
         env_id: an environment that the agent plays.
         horizon: length of the runs.
+        audit: whether to audit a private agent too, which takes seconds to a minute.
         **config: settings of the agent.
 
     Raises:
@@ -33,6 +38,8 @@ def check_agent(name: str, env_id: str, horizon: int = HORIZON, **config: Any) -
     """
     for check in checks_for(name):
         check(name, env_id, horizon, config)
+    if audit:
+        check_audit(name, env_id, horizon, config)
 
 
 CHECKS: tuple[Check, ...] = (

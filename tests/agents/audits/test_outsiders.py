@@ -12,6 +12,7 @@ from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.audits.reports import Contrast, flattened
 from privbandit_agents.cli.commands import app
+from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.zoo import AGENTS
 
 MIDDLE = {"Linear-v0": 0.0, "SparseLinear-v0": 0.0, "Assortment-v0": -0.5, "Classification-v0": 0.5}
@@ -212,3 +213,16 @@ def test_a_contrast_sees_a_difference_in_means_in_spread_and_in_one_coordinate()
     assert first[:, 2].mean() > 0.3 > -0.3 > second[:, 2].mean()
     shifted = Contrast.of(zero, zero + 1)
     assert (shifted(zero)[:, 0] - shifted(zero + 1)[:, 0] > 2).all()
+
+
+@pytest.mark.parametrize("fault", ["", "no noise", "ten times epsilon"])
+def test_the_suite_audits_an_outsider_s_device_if_asked(fault: str, outside: Path) -> None:
+    """An honest device is accused with probability 0.001 at most."""
+    text = LOCAL.replace("-self.config.epsilon", "-10 * self.config.epsilon") if fault == "ten times epsilon" else LOCAL
+    outside.write_text(text)
+    config = {"leaky": fault == "no noise"}
+    if not fault:
+        check_audit("outsider:voter", "privbandit/Linear-v0", 300, config)
+        return
+    with pytest.raises(AssertionError, match=r"voter claims epsilon = 1; an audit shows epsilon >= \d"):
+        check_audit("outsider:voter", "privbandit/Linear-v0", 300, config)

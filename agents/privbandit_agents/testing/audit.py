@@ -1,0 +1,29 @@
+"""The audit of a private agent as a check: slower than the others, and the only one that sees noise drawn anywhere."""
+
+from typing import Any
+
+import numpy as np
+
+from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.registry import game
+from privbandit_agents.base.agent import CentralAgent, LocalAgent
+from privbandit_agents.registry import find
+
+CONFIDENCE = 0.999
+"""An honest agent is refuted in at most one of a thousand audits."""
+
+
+def check_audit(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """An audit at its default runs does not refute what a private agent claims.
+
+    It is played in the environment of that id if that is not one of the package's, else in a small world of a family
+    that the agent plays. What it could not see is in the message of ``privbandit audit``.
+    """
+    entry = find(name)
+    if not issubclass(entry.load(), LocalAgent | CentralAgent):
+        return
+    elsewhere = None if entry.audit or env_id.startswith("privbandit/") else env_id
+    played = game(name, float(config.get("epsilon") or 1.0), env=elsewhere, config=config)
+    found = audit(played, played.runs, np.random.default_rng(14), CONFIDENCE)
+    claimed, shown = f"epsilon = {found.claim.epsilon:.4g}", f"epsilon >= {found.lower_bound:.4g}"
+    assert not found.refuted, f"{name} claims {claimed}; an audit shows {shown} ({played.pair}; {found.event})"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from harness import Options, Row, best_of, each, main, timed
 from numpy.typing import NDArray
-from privbandit_agents.audits.labels import LeafGame
+from privbandit_agents.audits.games.gradients import LeafGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.local.trees.report import LeafReport
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz

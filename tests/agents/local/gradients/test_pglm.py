@@ -91,7 +91,7 @@ def test_the_noise_covers_the_worst_pair_of_records(epsilon: float) -> None:
     records = np.concatenate([agent.learner.encode(agent.rows(x), np.full(24, label)) for label in (0, 1)])
     distances = np.linalg.norm(records[:, None] - records[None], axis=2)
     assert 1.5 < distances.max() <= 2 * (1 + 1e-12)
-    assert gaussian_delta(epsilon, 2 / agent.learner.device.sigma) == pytest.approx(agent.guarantee.delta, rel=1e-4)
+    assert gaussian_delta(epsilon, 2 / agent.learner.sigma) == pytest.approx(agent.guarantee.delta, rel=1e-4)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])

@@ -99,7 +99,7 @@ def test_hemisphere_reports_have_a_ratio_of_at_most_epsilon(epsilon: float) -> N
     agent: Any = make("pglm", classification(USERS), seed=0, epsilon=epsilon, report="hemisphere")
     corners = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
     records = np.concatenate([agent.learner.encode(corners, np.full(3, label)) for label in (0, 1)])
-    reports = agent.learner.randomize(np.repeat(corners, 300, axis=0), np.ones(900, int), agent.rng)[:, None]
+    reports = agent.learner.randomize(np.repeat(corners, 300, axis=0), np.ones(900, int), agent.rng)
     density = np.array([agent.learner.device.log_likelihood(reports, 0, record) for record in records])
     assert 0.8 * epsilon < (density.max(axis=0) - density.min(axis=0)).max() <= epsilon * (1 + 1e-9)
 

@@ -122,6 +122,6 @@ def test_it_keeps_its_claim(epsilon: float) -> None:
 
 
 def test_half_the_noise_is_caught() -> None:
-    target: Any = game("pglm", 1.0)
-    target.config = {"epsilon": 2.0}
+    target: Any = game("pglm", 2.0)
+    target.claim = game("pglm", 1.0).claim
     assert audit(target, 5000, np.random.default_rng(0)).refuted

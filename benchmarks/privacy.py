@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from harness import Options, Row, best_of, each, main, timed
 from numpy.typing import NDArray
-from privbandit_agents.audits.labels import LeafGame
+from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.local.trees.report import LeafReport
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
@@ -118,7 +118,7 @@ def audits(options: Options, runs: int = 700_000) -> Iterator[Row]:
     confidence = 1 - 0.05 / (len(AUDITED) * len(EPSILONS))
     for kind in () if options.quick else AUDITED:
         for epsilon in EPSILONS:
-            game = LeafGame("lpct", {"epsilon": epsilon, "report": kind})
+            game = LocalGame("lpct", {"epsilon": epsilon, "report": kind})
             found = audit(game, runs, np.random.default_rng(0), confidence=confidence)
             share = found.lower_bound / epsilon
             yield Row(f"audit of {kind}, epsilon={epsilon:g}", share, "of the claim", at_least=0.85, at_most=1)

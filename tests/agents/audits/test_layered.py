@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
+from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalGame, "pilots", 200)
+    monkeypatch.setattr(LocalGame, "finals", 2000)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])

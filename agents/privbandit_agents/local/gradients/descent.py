@@ -107,10 +107,12 @@ class GradientLearner(Learner[S]):
     def schedule(self) -> Schedule:
         """Return how to step; the device is there already."""
 
+    def encode(self, contexts: Floats, labels: Labels, theta: Floats | None = None) -> Floats:
+        """Return what devices scale into the unit ball and randomize, shape (n, D)."""
+        return self.model.gradients(contexts, labels, self.server.theta if theta is None else theta) / self.clip
+
     def inputs(self, contexts: Floats, labels: Labels, theta: Floats | None = None) -> Inputs:
-        """Return the gradients at theta, the server's unless it is given, which devices scale into the unit ball."""
-        theta = self.server.theta if theta is None else theta
-        return inputs_of(self.device, self.model.gradients(contexts, labels, theta) / self.clip)
+        return inputs_of(self.device, self.encode(contexts, labels, theta))
 
     def estimate(self, reports: Array) -> Floats:
         return self.clip * self.device.estimate(reports)[:, 0]

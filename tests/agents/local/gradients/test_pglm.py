@@ -91,7 +91,7 @@ def test_the_noise_covers_the_worst_pair_of_records(epsilon: float) -> None:
     records = np.concatenate([agent.learner.encode(agent.rows(x), np.full(24, label)) for label in (0, 1)])
     distances = np.linalg.norm(records[:, None] - records[None], axis=2)
     assert 1.5 < distances.max() <= 2 * (1 + 1e-12)
-    assert gaussian_delta(epsilon, 2 / agent.learner.device.sigma) == pytest.approx(agent.guarantee.delta, rel=1e-4)
+    assert gaussian_delta(epsilon, 2 / agent.learner.sigma) == pytest.approx(agent.guarantee.delta, rel=1e-4)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
@@ -99,7 +99,7 @@ def test_hemisphere_reports_have_a_ratio_of_at_most_epsilon(epsilon: float) -> N
     agent: Any = make("pglm", classification(USERS), seed=0, epsilon=epsilon, report="hemisphere")
     corners = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
     records = np.concatenate([agent.learner.encode(corners, np.full(3, label)) for label in (0, 1)])
-    reports = agent.learner.randomize(np.repeat(corners, 300, axis=0), np.ones(900, int), agent.rng)[:, None]
+    reports = agent.learner.randomize(np.repeat(corners, 300, axis=0), np.ones(900, int), agent.rng)
     density = np.array([agent.learner.device.log_likelihood(reports, 0, record) for record in records])
     assert 0.8 * epsilon < (density.max(axis=0) - density.min(axis=0)).max() <= epsilon * (1 + 1e-9)
 
@@ -122,6 +122,6 @@ def test_it_keeps_its_claim(epsilon: float) -> None:
 
 
 def test_half_the_noise_is_caught() -> None:
-    target: Any = game("pglm", 1.0)
-    target.config = {"epsilon": 2.0}
+    target: Any = game("pglm", 2.0)
+    target.claim = game("pglm", 1.0).claim
     assert audit(target, 5000, np.random.default_rng(0)).refuted

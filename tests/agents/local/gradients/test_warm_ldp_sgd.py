@@ -181,8 +181,8 @@ def test_it_keeps_its_claim(name: str, epsilon: float) -> None:
 
 
 def test_half_the_noise_is_caught() -> None:
-    target: Any = game("warm-ldp-sgd", 1.0)
-    target.config = {"epsilon": 2.0}
+    target: Any = game("warm-ldp-sgd", 2.0)
+    target.claim = game("warm-ldp-sgd", 1.0).claim
     assert audit(target, 5000, np.random.default_rng(0)).refuted
 
 

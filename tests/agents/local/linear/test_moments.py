@@ -34,7 +34,7 @@ def test_wild_records_are_finite_and_bounded(name: str, wild: float, where: str)
     contexts, rewards = np.full((4, 3, 2), 0.3, np.float32), np.ones(4)
     (contexts if where == "context" else rewards)[0] = wild
     encoded = agent.encode(contexts, np.zeros(4, int), rewards)
-    order, radius = agent.randomizer.norm_order, agent.randomizer.radius
+    order, radius = agent.channel.randomizer.norm_order, agent.channel.randomizer.radius
     assert (np.linalg.norm(encoded, order, axis=1) <= radius * (1 + 1e-12)).all()
     assert np.isfinite(agent.randomize(contexts, np.zeros(4, int), rewards)).all()
 
@@ -50,7 +50,7 @@ def test_the_worst_pair_of_records_has_a_ratio_of_epsilon(name: str, epsilon: fl
     contexts, rewards = x[:, None, :].repeat(3, axis=1), np.where(np.arange(12) % 2, -1.0, 1e9)
     one = agent.encode(contexts, np.zeros(12, int), rewards)
     reports = agent.randomize(contexts.repeat(200, axis=0), np.zeros(2400, int), rewards.repeat(200))
-    density = np.array([agent.randomizer.log_likelihood(reports, 0, record) for record in one])
+    density = np.array([agent.channel.randomizer.log_likelihood(reports, 0, record) for record in one])
     worst = (density.max(axis=0) - density.min(axis=0)).max()
     assert 0.6 * epsilon < worst <= epsilon * (1 + 1e-9)
 
@@ -60,7 +60,7 @@ def test_input_perturbation_is_calibrated_to_the_largest_replacement() -> None:
     agent: Any = make("input-perturbation", gym.make("privbandit/Linear-v0", n_arms=3, dim=3), seed=0)
     one, other = agent.encode(corner, np.zeros(2, int), np.array([1.0, -1.0]))
     assert np.abs(one - other).sum() == pytest.approx(2 * (math.sqrt(3) + 1))
-    assert agent.randomizer.scale == pytest.approx(2 * (3**0.5 + 1))
+    assert agent.channel.randomizer.scale == pytest.approx(2 * (3**0.5 + 1))
 
 
 def test_products_of_noisy_inputs_are_unbiased_with_the_stated_covariance() -> None:

@@ -50,7 +50,7 @@ def test_no_two_records_have_a_likelihood_ratio_beyond_epsilon(epsilon: float) -
     contexts, rewards = x[:, None, :].repeat(3, axis=1), np.where(rng.random(12) < 0.5, -1.0, 1e9)
     inputs = agent.encode(contexts, np.zeros(12, int), rewards)
     reports = agent.randomize(contexts.repeat(200, axis=0), np.zeros(2400, int), rewards.repeat(200))
-    density = np.array([agent.randomizer.log_likelihood(reports, 0, one) for one in inputs])
+    density = np.array([agent.channel.randomizer.log_likelihood(reports, 0, one) for one in inputs])
     worst = (density.max(axis=0) - density.min(axis=0)).max()
     assert 0.7 * epsilon < worst <= epsilon * (1 + 1e-9)
 

@@ -241,10 +241,7 @@ class LocalAgent(Agent[C], Generic[C, Report]):
 
     @abstractmethod
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Report:
-        """Return all that leaves the devices of one user or of n users.
-
-        It draws from ``rng``, the devices' generator, reads public state only, and changes none of it.
-        """
+        """Return all that leaves the devices of one user or of n; draw from ``rng``, and read public state only."""
 
     def inputs(self, context: Array, action: Action, feedback: Feedback) -> Inputs | None:
         """Return what devices randomize and by what, for tests and audits, if ``randomize`` is that one call."""

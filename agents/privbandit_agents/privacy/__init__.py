@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
     from privbandit_agents.privacy.mechanisms.spherical import KNorm, WishartDifference
     from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
+    from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
     from privbandit_agents.privacy.randomizers.inputs import NoisyProducts
     from privbandit_agents.privacy.randomizers.matrices import LaplaceWishart, PublishedLayer
     from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset, UnaryEncoding
@@ -39,7 +40,14 @@ __all__ = ["epsilon_to_rho", "gaussian_delta", "gaussian_epsilon", "gaussian_mu"
 __all__ += ["Cost", "Ledger", "Moments", "PrivacyBudgetExceeded", "approximate", "pure", "zcdp"]
 __all__ += ["BinaryTree", "BufferedToeplitz", "Counter", "ObjectivePerturbation", "SquareRootToeplitz", "UserLoss"]
 __all__ += ["Gaussian", "GumbelTopK", "KNorm", "Laplace", "LaplacePeeling", "WishartDifference"]
-__all__ += ["KaryRandomizedResponse", "LaplaceOneHot", "SignedSubset", "SubsetSelection", "UnaryEncoding"]
+__all__ += [
+    "GaussianReport",
+    "KaryRandomizedResponse",
+    "LaplaceOneHot",
+    "SignedSubset",
+    "SubsetSelection",
+    "UnaryEncoding",
+]
 __all__ += ["BinCapSign", "Hemisphere", "LaplaceWishart", "LocalRandomizer", "NoisyProducts", "PublishedLayer"]
 
 _HOMES = {
@@ -52,6 +60,7 @@ _HOMES = {
     "mechanisms.objective": "ObjectivePerturbation UserLoss",
     "mechanisms.selection": "GumbelTopK LaplacePeeling",
     "randomizers.categories": "KaryRandomizedResponse SubsetSelection",
+    "randomizers.gaussian": "GaussianReport",
     "randomizers.inputs": "NoisyProducts",
     "randomizers.matrices": "LaplaceWishart PublishedLayer",
     "randomizers.one_hot": "LaplaceOneHot SignedSubset UnaryEncoding",

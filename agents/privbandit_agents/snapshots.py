@@ -77,7 +77,8 @@ class Snapshots:
         run = {"label": self.label, "agent": values, "env": env.bookmark(), "curve": curve.state(), "seconds": seconds}
         devices = agent.devices_state() if isinstance(agent, LocalAgent) else None
         beside = None if self.beside is None else self.beside.state()
-        state.write(self.path, arrays, {**run, "devices": devices, "beside": beside}, secret=True)
+        run |= {"devices": devices, "beside": beside, "arrays": sorted(arrays)}
+        state.write(self.path, arrays, run, secret=True)
         self._last = time.perf_counter()
         self.every = max(self.every, SHARE * (self._last - now))
 
@@ -87,6 +88,7 @@ class Snapshots:
     def _read(self) -> tuple[state.Arrays, dict[str, Any]] | None:
         try:
             arrays, values = state.read(self.path)
-            return (arrays, values) if values["label"] == self.label else None
+            whole = values["arrays"] == sorted(arrays)  # the names in a zip file have no checksum
+            return (arrays, values) if whole and values["label"] == self.label else None
         except Exception:  # whatever damage does to a file: it is a cache, and the run begins anew
             return None

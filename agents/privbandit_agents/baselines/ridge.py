@@ -47,17 +47,17 @@ class Ridge:
 
     def score(self, features: Array) -> Array:
         """Return x M for features of shape (..., d): A^-1 x, and x . theta in the last column."""
-        scored: Array = features @ self.matrix.T
+        scored: Array = features.dot(self.matrix.T)
         return scored
 
     def learn(self, x: Array, scored: Array, reward: float) -> None:
         """Add one observation, given its ``score``; ``scored`` is overwritten. What is not usable is ignored."""
-        if not (abs(reward) <= FARTHEST and float(x @ x) <= FARTHEST**2):
+        if not (abs(reward) <= FARTHEST and x.dot(x) <= FARTHEST**2):
             warn_of_ignored()
             return
         direction = scored[:-1]
         scored[-1] -= reward
-        gain = -1.0 / (1.0 + float(direction @ x))
+        gain = -1.0 / (1.0 + float(direction.dot(x)))
         self.matrix = dger(gain, scored, direction, a=self.matrix, overwrite_a=1)
 
 
@@ -93,11 +93,11 @@ class RidgeAgent(Agent[R]):
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         last, features, scored = self.last
         self.forget()
+        if context is last and scored.ndim == 2 and type(action) is np.int64 and isinstance(feedback, float):
+            self.regression.learn(features[action], scored[action], feedback)
+            return
+        contexts, arms, rewards = self.records_of(context, action, feedback)
         with np.errstate(over="ignore", invalid="ignore"):
-            if context is last and scored.ndim == 2 and type(action) is np.int64 and type(feedback) is float:
-                self.regression.learn(features[action], scored[action], feedback)
-                return
-            contexts, arms, rewards = self.records_of(context, action, feedback)
             for x, reward in zip(played(self.features(contexts), arms), rewards.tolist(), strict=True):
                 self.regression.learn(x, self.regression.score(x), reward)
 
@@ -112,11 +112,11 @@ class RidgeAgent(Agent[R]):
         self.forget()
 
     def features(self, context: Array) -> Array:
-        """Return the features of every arm, shape (..., K, d)."""
+        """Return the features of every arm in float64, shape (..., K, d)."""
         if not self.shared_context:
-            return context
+            return context.astype(np.float64)
         *users, dim = context.shape
-        features = np.zeros((*users, self.n_arms, self.n_arms, dim + 1), context.dtype)
+        features = np.zeros((*users, self.n_arms, self.n_arms, dim + 1))
         for arm in range(self.n_arms):
             features[..., arm, arm, :dim] = context
             features[..., arm, arm, dim] = 1

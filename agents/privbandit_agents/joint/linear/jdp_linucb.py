@@ -13,13 +13,13 @@ from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_
 from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01, Positive
-from privbandit_agents.joint.settings import COUNTERS, CounterName, JointSettings, refuse_beyond
-from privbandit_agents.privacy.accounting.ledger import zcdp
+from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
+from privbandit_agents.privacy.accounting.ledger import gaussian_dp
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, packed_size, perturbed_ridge
 
 
 @dataclass(frozen=True)
-class Config(JointSettings):
+class Config(GaussianSettings):
     """Settings of JDP-LinUCB, besides the budget.
 
     Attributes:
@@ -45,12 +45,13 @@ class Config(JointSettings):
 class JDPLinUCB(CentralAgent[Config, Array]):
     """A curator keeps a private running sum of (y x, w svec(x x')); users act on the ridge regression it gives.
 
-    *Formal guarantees.* rho-zCDP (hence (epsilon, delta)-joint DP) under replacement of a user's whole record: one
-    continual counter with l2 sensitivity 2 (``pack``) runs over all users, and every action reads its releases only.
-    The curator clips records to |x| <= 1, |y| <= 1; records that are not finite count as (0, 0).
+    *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of a
+    user's whole record: one continual counter with l2 sensitivity 2 (``pack``) runs over all users, and every action
+    reads its releases only. The curator clips records to |x| <= 1, |y| <= 1; records that are not finite count as
+    (0, 0).
 
     Deviations:
-        The counter is calibrated in zCDP and converted tightly. Besides the paper's binary tree there is the
+        The counter is calibrated in Gaussian DP, which converts exactly. Besides the paper's binary tree there is the
         square-root Toeplitz factorisation, with several times less noise. The policy changes at geometric times; the
         counter runs at every user all the same. ``bonus_scale`` scales the bonus.
     """
@@ -64,11 +65,11 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         config, rho = self.config, self.config.concentrated()
         self.dim = self.context_shape[1]
         self.ledger = config.ledger()
-        self.ledger.spend(zcdp(rho))
         self.guarantee = config.guarantee("docs/privacy/regression-moments.md and docs/privacy/continual-counting.md")
         rng_counter = self.rng.spawn(1)[0]
         horizon, size = config.horizon or 100_000, packed_size(self.dim)
         self.counter = COUNTERS[config.counter](horizon, size, SENSITIVITY, rho, rng_counter)
+        self.ledger.spend(gaussian_dp(rho))
         self.release = np.zeros((self.dim, self.dim + 1))
         self.users, self.refit_at = 0, 1
 

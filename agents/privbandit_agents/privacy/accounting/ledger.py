@@ -5,7 +5,7 @@ import operator
 from dataclasses import dataclass
 
 from privbandit_agents.privacy._validate import budget, count, failure
-from privbandit_agents.privacy.accounting.conversions import pure_to_rho, rho_to_epsilon
+from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, pure_to_rho, rho_to_epsilon
 
 SLACK = 1e-9
 """Relative room for rounding when a spend is held against a budget."""
@@ -28,6 +28,7 @@ class Cost:
         rho: sum over zero-concentrated releases.
         epsilon: sum of epsilons of approximate releases.
         delta: sum of deltas of approximate releases.
+        gaussian: sum of mu^2 / 2 over releases with Gaussian noise, which is their rho too.
     """
 
     pure: float = 0.0
@@ -35,6 +36,7 @@ class Cost:
     rho: float = 0.0
     epsilon: float = 0.0
     delta: float = 0.0
+    gaussian: float = 0.0
 
     def __post_init__(self) -> None:
         if not all(value >= 0 for value in vars_of(self)):
@@ -53,24 +55,31 @@ class Cost:
 
         *Formal guarantees.* The smaller of two valid bounds (docs/privacy/accounting.md): basic composition of the pure
         and approximate releases with the converted zCDP part; or pure releases counted in zCDP, eps^2 / 2 each, and
-        converted with it. The conversion gets what the approximate releases leave of delta.
+        converted with it. The conversion gets what the approximate releases leave of delta. Gaussian releases are
+        converted exactly if all that is not pure or approximate is Gaussian, else through zCDP.
 
         | delta | result |
         |---|---|
         | below the sum of deltas | infinity |
-        | equal to it | basic composition without a zCDP part, infinity with one |
+        | equal to it | basic composition without a zCDP or Gaussian part, infinity with one |
         """
-        left = delta - self.delta
-        if left < 0 or (left == 0 and self.rho > 0):
+        left, noisy = delta - self.delta, self.rho + self.gaussian
+        if left < 0 or (left == 0 and noisy > 0):
             return math.inf
-        basic = self.pure + self.epsilon + (rho_to_epsilon(self.rho, left) if self.rho else 0.0)
+        if left == 0 or noisy == 0:
+            converted = 0.0
+        elif self.rho:
+            converted = rho_to_epsilon(noisy, left)
+        else:
+            converted = gaussian_epsilon(left, math.sqrt(2 * self.gaussian))
+        basic = self.pure + self.epsilon + converted
         if left == 0:
             return basic
-        return min(basic, self.epsilon + rho_to_epsilon(self.rho + self.pure_rho, left))
+        return min(basic, self.epsilon + rho_to_epsilon(noisy + self.pure_rho, left))
 
     def as_rho(self) -> float:
         """Return the zCDP parameter of the releases; infinity if some are approximate."""
-        return math.inf if self.epsilon or self.delta else self.rho + self.pure_rho
+        return math.inf if self.epsilon or self.delta else self.rho + self.gaussian + self.pure_rho
 
 
 def pure(epsilon: float) -> Cost:
@@ -89,6 +98,18 @@ def zcdp(rho: float) -> Cost:
     1.914
     """
     return Cost(rho=budget(rho=rho))
+
+
+def gaussian_dp(rho: float) -> Cost:
+    """Return the cost of a mu-Gaussian-DP release, mu^2 / 2 = rho: of Gaussian noise on a sum, or in a counter.
+
+    Use ``zcdp`` where releases to the same user are of other kinds too: nothing is won there, and users of other groups
+    are then compared by one number.
+
+    >>> round(gaussian_dp(0.1).at(delta=1e-5), 3)
+    1.76
+    """
+    return Cost(gaussian=budget(rho=rho))
 
 
 def approximate(epsilon: float, delta: float) -> Cost:
@@ -133,7 +154,7 @@ class Ledger:
         self.rho = None if rho is None else budget(rho=rho)
         self.delta = failure(delta=delta) if delta else 0.0
         self.group, self.releases = -1, 0
-        self._everyone, self._open, self._closed = ([0.0] * 5 for _ in range(3))
+        self._everyone, self._open, self._closed = ([0.0] * 6 for _ in range(3))
 
     def spend(self, cost: Cost, group: int | None = None, groups: int = 1) -> None:
         """Record a release, or refuse it.
@@ -185,4 +206,4 @@ class Ledger:
 
 
 def vars_of(cost: Cost) -> tuple[float, ...]:
-    return cost.pure, cost.pure_rho, cost.rho, cost.epsilon, cost.delta
+    return cost.pure, cost.pure_rho, cost.rho, cost.epsilon, cost.delta, cost.gaussian

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from given import rng
 from privbandit_agents import make, play
+from privbandit_agents.base.agent import next_change
+from privbandit_agents.joint.linear.jdp_linucb import Config
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack
+from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, packed_sum
 from privbandit_agents.testing.runs import same_parts, same_state, without_generators
 
 T, K, D = 120, 3, 4
@@ -77,7 +79,37 @@ def test_a_counted_user_is_what_pack_makes_of_the_played_arm() -> None:
     agent = agent_of(epsilon=np.inf)
     contexts, actions, rewards = records(30)
     agent.update(contexts, actions, rewards)
-    assert np.allclose(agent.counter.total, pack(contexts[np.arange(30), actions], rewards).sum(axis=0))
+    packed = pack(contexts[np.arange(30), actions], rewards)
+    assert agent.frozen_rounds() > 0 and len(agent.open) > 0
+    assert np.allclose(agent.counter.total, packed[: -len(agent.open)].sum(axis=0))
+    open_rows = agent.open.view()
+    assert np.allclose(packed_sum(open_rows[:, :-1], open_rows[:, -1]), packed[-len(agent.open) :].sum(axis=0))
+
+
+@pytest.mark.parametrize("growth", [1.000001, 1.001, 1.05, 1.5, 2.0, 10.0])
+@pytest.mark.parametrize("users", [1, 2, 3, 20, 21, 1000, 9_999, 10_000, 30_011])
+def test_the_counter_has_room_for_every_epoch_and_little_more(users: int, growth: float) -> None:
+    end, ended = 1, 0
+    while end <= users:
+        end, ended = next_change(end, growth), ended + 1
+    assert ended <= Config(growth=growth).epochs(users) <= 1.02 * ended
+
+
+def test_epochs_of_absurd_settings_are_counted_at_once() -> None:
+    assert 10**7 < Config(growth=1 + 1e-7).epochs(10**12) < 2e8
+    assert Config(growth=1 + 1e-12).epochs(10**15) < 3e13
+    assert Config(growth=1e300).epochs(10**15) == 1
+
+
+def test_groups_that_cross_products_and_epochs_change_no_bit() -> None:
+    """Products are taken at the same users, whatever the groups."""
+    T = 1500
+    env, sent = world(horizon=T), records(T)
+    whole, parts = (make("jdp-linucb", env, seed=0, growth=1.5) for _ in range(2))
+    whole.update(*sent)
+    for part in np.split(np.arange(T), [255, 256, 257, 700, 1111, 1112]):
+        parts.update(*(column[part] for column in sent))
+    assert same_state(whole, parts) and np.array_equal(whole.release, parts.release)
 
 
 def test_the_release_is_a_ridge_regression_without_noise() -> None:

@@ -17,7 +17,7 @@ from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Count, Growth, NonNegative, Open01, Range, Within
 from privbandit_agents.joint.assortments.quadratic import improved
 from privbandit_agents.joint.settings import GaussianSettings
-from privbandit_agents.privacy.accounting.ledger import gaussian_dp
+from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_sums, sensitivities
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.mechanisms.symmetric import smat, svec

@@ -14,7 +14,7 @@ from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
 from privbandit_agents.base.rows import Rows, blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01, Positive
 from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
-from privbandit_agents.privacy.accounting.ledger import gaussian_dp
+from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.moments import (
     SENSITIVITY,
     packed_size,

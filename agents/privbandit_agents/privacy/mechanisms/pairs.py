@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc, ndtri
 
-from privbandit_agents.privacy.accounting.ledger import Cost
+from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.mechanisms.additive import Floats, Gaussian, Laplace
 from privbandit_agents.privacy.mechanisms.counters import Counter, clip
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss

@@ -18,8 +18,8 @@ def world(**kwargs: Any) -> Any:
     return gym.make("privbandit/Linear-v0", **{"n_arms": K, "dim": D, "horizon": T, **kwargs}).unwrapped
 
 
-def agent_of(seed: int = 0, **config: Any) -> Any:
-    return make("jdp-linucb", world(), seed=seed, **config)
+def agent_of(seed: int = 0, horizon: int = T, **config: Any) -> Any:
+    return make("jdp-linucb", world(horizon=horizon), seed=seed, **config)
 
 
 def records(n: int, seed: int = 0) -> tuple[Any, Any, Any]:
@@ -104,8 +104,8 @@ def test_epochs_of_absurd_settings_are_counted_at_once() -> None:
 def test_groups_that_cross_products_and_epochs_change_no_bit() -> None:
     """Products are taken at the same users, whatever the groups."""
     T = 1500
-    env, sent = world(horizon=T), records(T)
-    whole, parts = (make("jdp-linucb", env, seed=0, growth=1.5) for _ in range(2))
+    sent = records(T)
+    whole, parts = (agent_of(growth=1.5, horizon=T) for _ in range(2))
     whole.update(*sent)
     for part in np.split(np.arange(T), [255, 256, 257, 700, 1111, 1112]):
         parts.update(*(column[part] for column in sent))

@@ -12,7 +12,7 @@ from privbandit_agents.privacy.accounting.conversions import (
     pure_to_rho,
     rho_to_epsilon,
 )
-from privbandit_agents.privacy.accounting.ledger import Cost, gaussian_dp
+from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp
 from scipy.integrate import quad
 from scipy.stats import norm
 

@@ -11,15 +11,8 @@ from privbandit_agents.privacy.accounting.conversions import (
     gaussian_mu,
     rho_to_epsilon,
 )
-from privbandit_agents.privacy.accounting.ledger import (
-    Cost,
-    Ledger,
-    PrivacyBudgetExceeded,
-    approximate,
-    gaussian_dp,
-    pure,
-    zcdp,
-)
+from privbandit_agents.privacy.accounting.costs import Cost, approximate, gaussian_dp, pure, zcdp
+from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded
 
 
 def test_releases_about_the_same_users_add_and_overspending_is_refused_before_it_happens() -> None:

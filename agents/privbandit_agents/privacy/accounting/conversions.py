@@ -9,8 +9,7 @@ Cesar and Ryan Rogers, "Bounding, Concentrating, and Truncating", ALT 2021 (boun
 import math
 from functools import lru_cache
 
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import log_ndtr
+import scipy
 
 from privbandit_agents.privacy._validate import budget, failure, positive
 
@@ -45,7 +44,7 @@ def rho_to_epsilon(rho: float, delta: float) -> float:
         return rho * order + (-math.log(order * delta) + excess * math.log(excess / order)) / excess
 
     start = math.log(math.sqrt(math.log(1 / delta) / rho) + 1e-12)  # the minimum of the simple conversion
-    found = minimize_scalar(bound, bracket=(start - 1, start + 1), tol=1e-12)
+    found = scipy.optimize.minimize_scalar(bound, bracket=(start - 1, start + 1), tol=1e-12)
     return max(float(found.fun), 0.0)
 
 
@@ -70,7 +69,9 @@ def epsilon_to_rho(epsilon: float, delta: float) -> float:
     while rho_to_epsilon(low, delta) > epsilon:
         low /= 2
     root = math.exp(
-        brentq(lambda x: rho_to_epsilon(math.exp(x), delta) - epsilon, math.log(low), math.log(high), xtol=1e-13)
+        scipy.optimize.brentq(
+            lambda x: rho_to_epsilon(math.exp(x), delta) - epsilon, math.log(low), math.log(high), xtol=1e-13
+        )
         if low < high
         else math.log(low)
     )
@@ -85,7 +86,9 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
         mu: sensitivity over standard deviation, > 0.
     """
     positive(mu=mu)
-    return math.exp(log_ndtr(-epsilon / mu + mu / 2)) - math.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2))
+    return math.exp(scipy.special.log_ndtr(-epsilon / mu + mu / 2)) - math.exp(
+        epsilon + scipy.special.log_ndtr(-epsilon / mu - mu / 2)
+    )
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
@@ -96,7 +99,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
     high = 1.0
     while gaussian_delta(high, mu) > delta:
         high *= 2
-    return float(brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, high, xtol=1e-13))
+    return float(scipy.optimize.brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, high, xtol=1e-13))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -107,7 +110,9 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     high = 1.0
     while gaussian_delta(epsilon, high) < delta:
         high *= 2
-    root = float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-12, high, xtol=1e-15, rtol=1e-14))
+    root = float(
+        scipy.optimize.brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-12, high, xtol=1e-15, rtol=1e-14)
+    )
     root *= 1 - 1e-9
     while gaussian_delta(epsilon, root) > delta:  # cancellation, at epsilons far below any use
         root /= 2

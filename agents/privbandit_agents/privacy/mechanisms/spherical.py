@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from privbandit_agents.privacy._validate import budget, count, positive
-from privbandit_agents.privacy.accounting.ledger import Cost, pure
+from privbandit_agents.privacy.accounting.costs import Cost, pure
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite
 
 

@@ -178,7 +178,7 @@ def nothing_in_the_ledger(patch: Patch) -> None:
 
 
 def two_terms_for_a_user(patch: Patch) -> None:
-    patch.setattr(jdp_linucb, "packed_sum", lambda x, y: 1.5 * moments.packed_sum(x, y))
+    patch.setattr(jdp_linucb, "packed_sum", lambda products: 1.5 * moments.packed_sum(products))
 
 
 MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [

@@ -11,7 +11,7 @@ import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, next_change
 from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
-from privbandit_agents.base.rows import Rows, blocks
+from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01, Positive
 from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
@@ -23,8 +23,6 @@ from privbandit_agents.privacy.contributions.moments import (
     sanitise,
 )
 
-AT_ONCE = 256
-"""So many users go into one matrix product; they stay in cache."""
 COUNTED = 10_000
 """So many epochs are counted one by one; of more there is a bound."""
 
@@ -95,7 +93,7 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         self.horizon, size = config.horizon or 100_000, packed_size(self.dim)
         epochs = config.epochs(self.horizon)
         self.counter = COUNTERS[config.counter](epochs, size, SENSITIVITY, rho, self.rng.spawn(1)[0])
-        self.open, self.term = Rows((self.dim + 1,), np.float64, AT_ONCE), np.zeros(size)
+        self.epoch = Products(self.dim + 1)
         self.ledger.spend(gaussian_dp(rho))
         self.release = np.zeros((self.dim, self.dim + 1))
         self.users, self.refit_at = 0, 1
@@ -113,23 +111,16 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         """
         refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         scorer = None
-        for x, arms, rewards in blocks(self._room, contexts, actions, feedback):
-            self.open.append(np.column_stack(sanitise(played(x, arms), rewards)))
+        for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=Products.AT_ONCE):
+            self.epoch.add(np.column_stack(sanitise(played(x, arms), rewards)))
             self.users += len(rewards)
-            if self._room() == 0 or self.frozen_rounds() == 0:  # at the same users however they are grouped
-                rows = self.open.view()
-                self.term += packed_sum(rows[:, :-1], rows[:, -1])
-                self.open.clear()
-            if self.frozen_rounds() == 0:
-                terms, self.term = self.term[None], np.zeros_like(self.term)
+            if self.users == self.refit_at:
+                terms = packed_sum(self.epoch.take()[0])[None]
                 scorer = self._scorer(self.publish(self.counter, terms, partial(self.counter.extend, terms))[-1])
         return scorer
 
     def frozen_rounds(self) -> int:
         return self.refit_at - self.users
-
-    def _room(self) -> int:
-        return min(self.frozen_rounds(), AT_ONCE - len(self.open))
 
     def _scorer(self, noisy: Array) -> Array:
         t, config = self.users, self.config

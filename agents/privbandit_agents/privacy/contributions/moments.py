@@ -46,10 +46,8 @@ def pack(features: ArrayLike, reward: ArrayLike) -> Floats:
     return np.concatenate([y[..., None] * x, WEIGHT * svec(x[..., :, None] * x[..., None, :])], axis=-1)
 
 
-def packed_sum(x: Floats, y: Floats) -> Floats:
-    """Return the sum of ``pack`` over sanitised features x (n, d) and rewards y (n,), by one matrix product."""
-    rows = np.column_stack([x, y])
-    products = rows.T @ rows
+def packed_sum(products: Floats) -> Floats:
+    """Return the sum of ``pack`` over sanitised records, given that of z z' over z = (x, y), shape (d + 1, d + 1)."""
     return np.concatenate([products[:-1, -1], WEIGHT * svec(products[:-1, :-1])])
 
 

@@ -80,10 +80,9 @@ def test_a_counted_user_is_what_pack_makes_of_the_played_arm() -> None:
     contexts, actions, rewards = records(30)
     agent.update(contexts, actions, rewards)
     packed = pack(contexts[np.arange(30), actions], rewards)
-    assert agent.frozen_rounds() > 0 and len(agent.open) > 0
-    assert np.allclose(agent.counter.total, packed[: -len(agent.open)].sum(axis=0))
-    open_rows = agent.open.view()
-    assert np.allclose(packed_sum(open_rows[:, :-1], open_rows[:, -1]), packed[-len(agent.open) :].sum(axis=0))
+    n = len(agent.epoch.open)
+    assert 0 < n < agent.users and np.allclose(agent.counter.total, packed[:-n].sum(axis=0))
+    assert np.allclose(packed_sum(agent.epoch.take()[0]), packed[-n:].sum(axis=0))
 
 
 @pytest.mark.parametrize("growth", [1.000001, 1.001, 1.05, 1.5, 2.0, 10.0])

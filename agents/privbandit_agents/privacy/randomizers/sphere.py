@@ -9,8 +9,8 @@ many bins, kept at random, are this project's own. Proofs: docs/privacy/local-ra
 import math
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy.special import ndtr
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.randomizers.caps import LEAST, Cap, around, best_cap, directions
@@ -63,7 +63,9 @@ class BinCapSign(LocalRandomizer):
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         n, m, f = len(own), self.cells, self.tilt.chance
         normals = rng.standard_normal((n, 4 + m + m * self.dim))
-        uniforms = ndtr(normals[:, : 4 + m])  # all from one draw: a user's report does not depend on the group
+        uniforms = scipy.special.ndtr(
+            normals[:, : 4 + m]
+        )  # all from one draw: a user's report does not depend on the group
         # which cells are kept: the own one for sure if the report agrees, else at the rate that is left
         agree = uniforms[:, 1] < self.tilt.agree
         stays = agree | (uniforms[:, 2] < (self.activity - f) / (1 - f))

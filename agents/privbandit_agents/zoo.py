@@ -106,8 +106,7 @@ AGENTS: dict[str, Entry] = {
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
-        "linear:ProbeGame",
-        runs=1000,
+        "linear:CounterGame",
     ),
     "fliphat": ours(
         "joint.sparse.fliphat:FLIPHAT",

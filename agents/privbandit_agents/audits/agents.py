@@ -52,6 +52,8 @@ class AgentGame(Game):
     """The id and the keyword arguments of the game's environment; empty: the game is for any environment."""
     settings: ClassVar[Mapping[str, Any]] = {}
     """Settings that the game gives to agents that have them."""
+    besides: ClassVar[tuple[type["AgentGame"], ...]] = ()
+    """Games that are played too, and look elsewhere; a target is refuted if one of them refutes it."""
 
     def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
         self.name = name
@@ -91,6 +93,35 @@ class AgentGame(Game):
         if promise.rho is not None:
             return Claim(rho_to_epsilon(promise.rho, delta), delta)
         raise ValueError(f"{self.name} promises neither epsilon nor rho: there is nothing to audit.")
+
+
+class CanaryGame(AgentGame):
+    """Many users of a run are canaries: a fair coin of its own says which record of a pair each of them has.
+
+    What the agent lets be seen is turned into a score for each canary: its sign is the guess, 0 is an abstention.
+    ``audit_canaries`` makes a bound of the share of right guesses.
+    """
+
+    statistics = ("share of right guesses",)
+    canaries: int
+
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        """Return the share of right guesses in so many runs, shape (runs, 1); the coins are the worlds."""
+        return np.array([[self.share(rng)] for _ in range(runs)])
+
+    def share(self, rng: Generator) -> float:
+        """Let a fresh agent serve canaries, and guess; an abstention counts as half a right guess."""
+        coins = rng.choice([-1.0, 1.0], self.canaries)
+        right = np.sign(self.scores(self.served(self.fresh(rng), coins))) * coins
+        return float((1 + right.mean()) / 2)
+
+    @abstractmethod
+    def served(self, agent: Any, coins: Floats) -> Floats:
+        """Serve a fresh agent users, canaries with coins -1 or 1 (k,) among them; return what is seen of it."""
+
+    @abstractmethod
+    def scores(self, readings: Floats) -> Floats:
+        """Return a score for each canary, shape (k,), given what was seen: positive if its coin seems to be 1."""
 
 
 class Tried(Protocol):

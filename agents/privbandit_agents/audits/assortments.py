@@ -13,6 +13,7 @@ from scipy.linalg import solve_triangular, toeplitz
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim, Floats
+from privbandit_agents.audits.games.derivatives import HessianGame, MinimiserGame
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.privacy.mechanisms.counters import square_root_coefficients
 
@@ -50,10 +51,12 @@ class GramGame(AssortmentGame):
     and have a share of the budget: the claim is theirs.
     """
 
+    part = "Gram matrix"
+    besides = (MinimiserGame,)
     pair = "one user's K items at e1 or at e2"
     statistics = ("V11 - V22 after 1, 2, 4, ... users, summed", "the same after every user, decorrelated")
     seen = f"V11 / V22 after each of {ROUNDS} users, as {PROBES} probes read it from their assortments"
-    unseen = "the releases of theta, later targets, and other pairs of records"
+    unseen = "later targets, and other pairs of records"
     settings: ClassVar = dict(  # nearly all of the budget for PrivateCov, and a new V for every user
         mle_share=0.05, calls=1, exploration=1, growth=1.0, bonus_scale=1e9, horizon=ROUNDS
     )
@@ -100,10 +103,12 @@ class NewtonGame(AssortmentGame):
     tell the whole of it.
     """
 
+    part = "gradients"
+    besides = (HessianGame,)
     pair = "one user's purchase at a far feature e1 or -e1"
     statistics = ("sign of theta_1",)
     seen = "the sign of theta_1 after the first user, as a probe reads it from its assortment"
-    unseen = "the Hessian, later batches and steps, and other pairs of records"
+    unseen = "later batches and steps, and other pairs of records"
     settings: ClassVar = {"first": 1, "steps": 1}  # the target is a batch of its own, with one step
     bank = probes(np.array([[1.0, 0.0]]), np.array([[-1.0, 0.0]]))
 

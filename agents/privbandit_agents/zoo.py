@@ -131,7 +131,7 @@ AGENTS: dict[str, Entry] = {
     "newton-mnl": ours(
         "joint.assortments.newton_mnl:NewtonMNL",
         "assortments by noisy Newton steps, jointly private",
-        "assortments:NewtonGame",
+        "games.derivatives:NewtonGame",
     ),
     "ppo": ours("baselines.rl.learners:PPO", "proximal policy optimisation (stable-baselines3)"),
     "a2c": ours("baselines.rl.learners:A2C", "advantage actor-critic (stable-baselines3)"),

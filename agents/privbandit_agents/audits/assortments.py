@@ -1,4 +1,4 @@
-"""The audit of private assortments: one user is replaced, later users' assortments read what was released.
+"""The audit of the Gram matrices of private assortments: one user is replaced, later users' actions read the release.
 
 All other users are the adversary's. A probe chooses K of 2 K items, one half of which are alike and so is the other:
 which half it gets tells which scores higher, and a bank of probes with features of growing length measures the ratio of
@@ -13,7 +13,7 @@ from scipy.linalg import solve_triangular, toeplitz
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim, Floats
-from privbandit_agents.audits.games.derivatives import HessianGame, MinimiserGame
+from privbandit_agents.audits.games.derivatives import MinimiserGame
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.privacy.mechanisms.counters import square_root_coefficients
 
@@ -21,7 +21,6 @@ CAPACITY = 10
 ROUNDS = 8
 """Users of a run: the first one is in all of a binary tree's blocks, of length 1, 2, 4 and 8."""
 PROBES = 120
-FAR = 50.0
 
 
 def probes(first: Floats, second: Floats) -> Floats:
@@ -94,24 +93,3 @@ class GramGame(AssortmentGame):
             odds = self.lengths[min(shorter, PROBES - 1)] ** 2  # (V^-1)_11 / (V^-1)_22 = V_22 / V_11
             differences[t] = agent.cov.shift() * (1 - odds) / (1 + odds)
         return np.array([differences[2 ** np.arange(ROUNDS.bit_length()) - 1].sum(), self.whiten @ differences])
-
-
-class NewtonGame(AssortmentGame):
-    """The target bought the only item it was offered, far out along e_1, or along -e_1; a batch of its own shows most.
-
-    What a probe sees is the sign of theta_1, which is that of the noisy gradient: of two Gaussians at a distance, signs
-    tell the whole of it.
-    """
-
-    part = "gradients"
-    besides = (HessianGame,)
-    pair = "one user's purchase at a far feature e1 or -e1"
-    statistics = ("sign of theta_1",)
-    seen = "the sign of theta_1 after the first user, as a probe reads it from its assortment"
-    unseen = "later batches and steps, and other pairs of records"
-    settings: ClassVar = {"first": 1, "steps": 1}  # the target is a batch of its own, with one step
-    bank = probes(np.array([[1.0, 0.0]]), np.array([[-1.0, 0.0]]))
-
-    def statistic(self, agent: Any, world: int) -> Floats:
-        self.serve(agent, np.array([[FAR * (1 - 2 * world), 0.0]]), 0)
-        return np.asarray(agent.select_action(self.bank))[0, :1].astype(np.float64)

@@ -8,8 +8,9 @@ from pkgutil import resolve_name
 from typing import Any
 
 from privbandit_agents.audits import mechanisms, published
-from privbandit_agents.audits.agents import AgentGame, JointGame
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Game
+from privbandit_agents.audits.games.joint import JointGame
 from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.mechanisms import Request
 from privbandit_agents.base.agent import CentralAgent, LocalAgent

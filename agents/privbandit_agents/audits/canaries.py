@@ -102,7 +102,7 @@ def lower_mean(values: Floats, alpha: float) -> float:
         return bool(np.cumsum(np.log1p(np.minimum(stakes, STAKE / p) * (values - p))).max() >= goal)
 
     low, high = 0.0, 1.0
-    for _ in range(40):
+    for _ in range(30):
         middle = (low + high) / 2
         low, high = (middle, high) if refuted(middle) else (low, middle)
     return low

@@ -1,6 +1,6 @@
 """The game with any joint agent: what is released after the first user, and what later users are offered."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Discrete
@@ -63,21 +63,24 @@ class Readings(NamedTuple):
         return np.column_stack([self.everything(seen), self.first(seen[:, begin:end]), projected])
 
 
-class JointGame(AnyAgentGame[Pair]):
-    """Replace the first user's record; look at the release, and at the actions towards probe users.
+class FirstRelease(AnyAgentGame[Pair]):
+    """Replace the first user's record; look at the release, and at the actions towards probe users, once.
 
-    The probes, and the users who come after the target, are drawn from the environment.
+    The probes, and the users who come after the target, are drawn from the environment. A run takes no longer than the
+    first change of the policy, so that there can be many.
     """
 
-    seen = f"the releases, and the actions towards {PROBES} probe users, at up to {READINGS} times after the first user"
-    unseen = "targets after the first user, other pairs of records, and what tells only together with other users"
+    part = "first release"
+    seen = f"the first release, and the actions towards {PROBES} probe users after it"
+    unseen = "later releases, targets after the first user, and other pairs of records"
     statistics = (
         *(f"actions and releases: {name}" for name in Contrast.statistics),
         *(f"first release: {name}" for name in Contrast.statistics),
         "projection of all releases",
     )
-    runs = 1500
-    pilots, finals = 50, 300
+    runs = 6000
+    pilots, finals = 100, 300
+    times: ClassVar[int] = 1
     columns = (0, 0)
 
     def scenes(self) -> list[Pair]:
@@ -92,7 +95,7 @@ class JointGame(AnyAgentGame[Pair]):
         found = [self.readings(self.fresh(rng), scene.users(world, 1)) for _ in range(runs)]
         actions = np.stack([np.concatenate(acted) for acted, _ in found])
         width = max(len(release) for _, released in found for release in released)
-        released = np.zeros((runs, READINGS, width))
+        released = np.zeros((runs, self.times, width))
         for row, (_, releases) in zip(released, found, strict=True):
             for k, release in enumerate(releases):
                 row[k, : len(release)] = release
@@ -105,7 +108,7 @@ class JointGame(AnyAgentGame[Pair]):
         limit = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
         acted: list[Floats] = []
         released: list[Floats] = []
-        while len(acted) < READINGS and served < limit:
+        while len(acted) < self.times and served < limit:
             n = agent.frozen_rounds() if len(acted) < CHANGES else max(agent.frozen_rounds(), served)
             n = min(n, limit - served)
             rest = self.others[np.arange(served + (not served), served + n) % len(self.others.feedback)]
@@ -117,8 +120,20 @@ class JointGame(AnyAgentGame[Pair]):
                 chosen = chosen[:, None] == np.arange(space.start, space.start + space.n)
             acted.append(chosen.astype(np.float64).ravel())
             released.append(numbers(getattr(agent, "release", None)))
-        missing = READINGS - len(acted)
+        missing = self.times - len(acted)
         return acted + acted[-1:] * missing, released + released[-1:] * missing
+
+
+class JointGame(FirstRelease):
+    """Look again and again: at each change of the policy at first, then whenever users have doubled."""
+
+    part = "all releases"
+    seen = f"the releases, and the actions towards {PROBES} probe users, at up to {READINGS} times after the first user"
+    unseen = "targets after the first user, and other pairs of records"
+    runs = 300
+    pilots, finals = 40, 60
+    times = READINGS
+    besides = (FirstRelease,)
 
 
 def numbers(release: object) -> Floats:

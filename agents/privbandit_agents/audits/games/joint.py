@@ -1,5 +1,6 @@
 """The game with any joint agent: what is released after the first user, and what later users are offered."""
 
+from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Floats
+from privbandit_agents.audits.games.pairs import arms
 from privbandit_agents.audits.records import Pair, Records, drawn, pairs
 from privbandit_agents.audits.reports import Contrast, flattened
 from privbandit_agents.registry import spaces_of
@@ -85,7 +87,10 @@ class FirstRelease(AnyAgentGame[Pair]):
 
     def scenes(self) -> list[Pair]:
         self.others = drawn(self.env)
-        return pairs(self.env, self.others)
+        shape, found = self.env.observation_space.shape or (), pairs(self.env, self.others)
+        if isinstance(self.env.action_space, Discrete) and len(shape) == 2:  # a unit vector is the farthest in l2
+            found += islice(arms(shape[0], *np.eye(shape[1])[:2]), 2)
+        return found
 
     def contrast_of(self, zero: Floats, one: Floats) -> Any:
         return Readings.of(zero, one, self.columns)

@@ -57,7 +57,7 @@ def audited(
     for k, game in enumerate(games):
         result, said = run_audit(game, runs, seed, each, console), ""
         if power and not result.refuted:
-            said = found_power(game, truths and truths[k], result, seed, console)
+            said = found_power(game, None if truths is None else truths[k], result, seed, console)
         found.append((game, result, said))
     return found
 

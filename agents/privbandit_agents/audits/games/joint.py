@@ -118,7 +118,8 @@ class FirstRelease(AnyAgentGame[Pair]):
             n = min(n, limit - served)
             rest = self.others[np.arange(served + (not served), served + n) % len(self.others.feedback)]
             for block in [target, rest] if served == 0 else [rest]:
-                agent.update(block.contexts, block.actions, block.feedback)
+                if len(block.feedback):
+                    agent.update(block.contexts, block.actions, block.feedback)
             served += n
             chosen = np.asarray(agent.select_action(probes))
             if isinstance(space, Discrete):  # one indicator for each arm

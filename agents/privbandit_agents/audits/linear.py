@@ -82,7 +82,7 @@ class CounterGame(CanaryGame):
         for t, reward in enumerate([*coins, *np.zeros(CANARIES)]):
             agent.update(self.contexts[t % DIM], 0, reward)
             thetas[t] = agent.release[:, -1]  # type: ignore[attr-defined]
-        return thetas * self.units[:, None] * (self.settings["shift"] * 2 * np.sqrt(DIM))
+        return np.asarray(thetas * self.units[:, None] * (self.settings["shift"] * 2 * np.sqrt(DIM)))
 
     def scores(self, readings: Floats) -> Floats:
         whitened, found = self.whiten @ readings, np.zeros(CANARIES)

@@ -48,7 +48,7 @@ class Ideal(Game):
         coins = rng.choice([-1.0, 1.0], (runs, CANARIES))
         shown = coins * self.mu / 2 + rng.standard_normal(coins.shape)
         right = self.guesses(shown, rng) * coins
-        return ((1 + right.mean(axis=1)) / 2)[:, None]
+        return np.asarray(((1 + right.mean(axis=1)) / 2)[:, None])
 
 
 class Bursts(Ideal):

@@ -86,7 +86,7 @@ class NewtonGame(BatchGame):
         values, vectors = self.curvatures(readings)
         pulls = np.einsum("kij,kj->ki", readings[1:, :, :2], np.diff(readings[:, :, 2], axis=0))
         turned = np.einsum("kij,ki->kj", vectors, pulls) * (1 + self.noises[0] ** 2 / values)
-        return np.einsum("kj,kj->k", vectors[:, 0], turned)
+        return np.asarray(np.einsum("kj,kj->k", vectors[:, 0], turned))
 
 
 class HessianGame(BatchGame):

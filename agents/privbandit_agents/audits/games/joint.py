@@ -145,6 +145,6 @@ class JointGame(FirstRelease):
 def numbers(release: object) -> Floats:
     """Return a release as numbers, shape (D,); one that has others has none."""
     try:
-        return flattened(release, 1)[0]
+        return np.asarray(flattened(release, 1)[0])
     except TypeError:
         return np.zeros(0)

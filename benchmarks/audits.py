@@ -16,7 +16,7 @@ os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREA
 
 import numpy as np
 from privbandit_agents.audits.lower_bounds import audit, power
-from privbandit_agents.audits.registry import TARGETS, game, private_agents, stronger
+from privbandit_agents.audits.registry import TARGETS, games, private_agents, stronger
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -41,35 +41,42 @@ def main() -> int:
         for name, claim in cases:
             progress.update(task, description=f"{name}, epsilon = {claim:g}")
             if (name, claim) not in known:
-                known[name, claim] = row = measured(name, claim)
+                known[name, claim] = rows = measured(name, claim)
                 with chosen.out.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+                    file.writelines(json.dumps(row) + "\n" for row in rows)
             progress.advance(task)
-    shown = [known[case] for case in cases]
+    shown = [row for case in cases for row in known[case]]
     print_table(shown)
     return 0 if all(row["power"][FACTORS.index(1.25)] >= ENOUGH for row in shown) else 1
 
 
-def rows_of(path: Path) -> dict[tuple[str, float], dict[str, Any]]:
-    """Return the rows that were measured before; the folder is made if need be."""
+def rows_of(path: Path) -> dict[tuple[str, float], list[dict[str, Any]]]:
+    """Return the rows that were measured before, one for each game; the folder is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = path.read_text().splitlines() if path.exists() else []
-    return {(row["name"], row["claim"]): row for row in map(json.loads, lines)}
+    known: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    for row in map(json.loads, path.read_text().splitlines() if path.exists() else []):
+        known.setdefault((row["target"], row["claim"]), []).append(row)
+    return known
 
 
-def measured(name: str, claim: float) -> dict[str, Any]:
-    """Return what an audit at its default runs found, and its power."""
-    played = game(name, claim)
-    started = time.perf_counter()
-    found = audit(played, played.runs, np.random.default_rng(0), CONFIDENCE)
-    seconds = time.perf_counter() - started
-    shares = []
-    for factor in FACTORS:
-        truth = stronger(name, factor, claim)
-        assert truth is not None
-        shares.append(power(played.claim, truth, played.runs, np.random.default_rng([0, 1]), CONFIDENCE))
-    row = {"name": name, "claim": claim, "runs": played.runs, "power": shares, "bound": found.lower_bound}
-    return row | {"refuted": found.refuted, "seconds": seconds, "seen": played.seen, "unseen": played.unseen}
+def measured(name: str, claim: float) -> list[dict[str, Any]]:
+    """Return what a target's audits found at their default runs, and their power."""
+    played, rows = games(name, claim), []
+    confidence = 1 - (1 - CONFIDENCE) / len(played)
+    truths = [stronger(name, factor, claim) for factor in FACTORS]
+    for k, game in enumerate(played):
+        started = time.perf_counter()
+        found = audit(game, game.runs, np.random.default_rng(0), confidence)
+        seconds = time.perf_counter() - started
+        shares = [
+            power(game.claim, truth[k], game.runs, np.random.default_rng([0, 1]), confidence)
+            for truth in truths
+            if truth is not None
+        ]
+        row = {"target": name, "name": game.title, "claim": claim, "runs": game.runs, "power": shares}
+        row |= {"bound": found.lower_bound, "refuted": found.refuted, "seconds": seconds}
+        rows.append(row | {"seen": game.seen, "unseen": game.unseen})
+    return rows
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:

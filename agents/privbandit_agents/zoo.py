@@ -106,8 +106,7 @@ AGENTS: dict[str, Entry] = {
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
-        "linear:ProbeGame",
-        runs=1000,
+        "linear:CounterGame",
     ),
     "fliphat": ours(
         "joint.sparse.fliphat:FLIPHAT",
@@ -132,7 +131,7 @@ AGENTS: dict[str, Entry] = {
     "newton-mnl": ours(
         "joint.assortments.newton_mnl:NewtonMNL",
         "assortments by noisy Newton steps, jointly private",
-        "assortments:NewtonGame",
+        "games.derivatives:NewtonGame",
     ),
     "ppo": ours("baselines.rl.learners:PPO", "proximal policy optimisation (stable-baselines3)"),
     "a2c": ours("baselines.rl.learners:A2C", "advantage actor-critic (stable-baselines3)"),

@@ -1,4 +1,4 @@
-"""Audits of whole agents: what all games share, and the games for agents that bring none of their own.
+"""Audits of whole agents: what all games share.
 
 A local agent is judged by what leaves a user's device. A joint agent is judged by what its actions towards other users
 reveal; the target user's own action is left out, as joint privacy allows.
@@ -11,24 +11,17 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Discrete
 from numpy.random import Generator
 
 from privbandit_agents.audits.claims import Claim, Floats, Game
 from privbandit_agents.audits.lower_bounds import bound_of, choose
-from privbandit_agents.audits.records import Pair, Records, drawn, pairs, world_for
+from privbandit_agents.audits.records import world_for
 from privbandit_agents.audits.reports import Contrast
-from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
-from privbandit_agents.registry import field_names, find, make, spaces_of
+from privbandit_agents.registry import field_names, find, make
 
 LEAST = 64
 """A portion has at least so many users, more than a report has parts."""
-READINGS = 16
-"""Changes of a policy that probes look at, at most."""
-USERS_A_RUN = 1000
-"""Users of a run of a joint agent, at most."""
-PROBES = 32
 FINALISTS = 4
 LENIENT = 0.2
 """Error probability of the bounds that scenes are compared by: near to plain estimates, but kinder to many hits."""
@@ -52,6 +45,8 @@ class AgentGame(Game):
     """The id and the keyword arguments of the game's environment; empty: the game is for any environment."""
     settings: ClassVar[Mapping[str, Any]] = {}
     """Settings that the game gives to agents that have them."""
+    besides: ClassVar[tuple[type["AgentGame"], ...]] = ()
+    """Games that are played too, and look elsewhere; a target is refuted if one of them refutes it."""
 
     def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
         self.name = name
@@ -91,6 +86,35 @@ class AgentGame(Game):
         if promise.rho is not None:
             return Claim(rho_to_epsilon(promise.rho, delta), delta)
         raise ValueError(f"{self.name} promises neither epsilon nor rho: there is nothing to audit.")
+
+
+class CanaryGame(AgentGame):
+    """Many users of a run are canaries: a fair coin of its own says which record of a pair each of them has.
+
+    What the agent lets be seen is turned into a score for each canary: its sign is the guess, 0 is an abstention.
+    ``audit_canaries`` makes a bound of the share of right guesses.
+    """
+
+    statistics = ("share of right guesses",)
+    canaries: int
+
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        """Return the share of right guesses in so many runs, shape (runs, 1); the coins are the worlds."""
+        return np.array([[self.share(rng)] for _ in range(runs)])
+
+    def share(self, rng: Generator) -> float:
+        """Let a fresh agent serve canaries, and guess; an abstention counts as half a right guess."""
+        coins = rng.choice([-1.0, 1.0], self.canaries)
+        right = np.sign(self.scores(self.served(self.fresh(rng), coins))) * coins
+        return float((1 + right.mean()) / 2)
+
+    @abstractmethod
+    def served(self, agent: Any, coins: Floats) -> Floats:
+        """Serve a fresh agent users, canaries with coins -1 or 1 (k,) among them; return what is seen of it."""
+
+    @abstractmethod
+    def scores(self, readings: Floats) -> Floats:
+        """Return a score for each canary, shape (k,), given what was seen: positive if its coin seems to be 1."""
 
 
 class Tried(Protocol):
@@ -134,11 +158,15 @@ class AnyAgentGame(AgentGame, Generic[T]):
         """Return statistics for a scene, and the bound that they give on runs of their own, which half of them hold."""
         rng, half = np.random.default_rng(7), runs // 2
         worlds = [self.observed(scene, world, runs, rng) for world in (0, 1)]
-        contrast = Contrast.of(*(seen[:half, len(self.ready) :] for seen in worlds))
+        contrast = self.contrast_of(*(seen[:half, len(self.ready) :] for seen in worlds))
         held_out = self.told(contrast, worlds[0][half:]), self.told(contrast, worlds[1][half:])
         event = choose(self.claim, held_out, alpha=LENIENT)
         epsilon, rho = bound_of(self.claim, *event.rates(held_out), len(held_out[0]), alpha=LENIENT)
         return contrast, epsilon if rho is None else rho
+
+    def contrast_of(self, zero: Floats, one: Floats) -> Contrast:
+        """Return statistics that two samples of what is seen suggest."""
+        return Contrast.of(zero, one)
 
     def told(self, contrast: Contrast, seen: Floats) -> Floats:
         """Return the statistics of what is seen in each run."""
@@ -154,38 +182,3 @@ class AnyAgentGame(AgentGame, Generic[T]):
     @abstractmethod
     def observed(self, scene: T, world: int, runs: int, rng: Generator) -> Floats:
         """Return what is seen in so many runs of one world, as rows of numbers (runs, D)."""
-
-
-class JointGame(AnyAgentGame[Pair]):
-    """Replace the first user's record; look at the actions towards probe users whenever the policy may have changed.
-
-    The probes, and the users who come after the target, are drawn from the environment.
-    """
-
-    seen = f"the actions of {PROBES} probe users, drawn at random, after up to {READINGS} changes of the policy"
-    unseen = "targets after the first user, other pairs of records, and what only probes aimed at the estimate read"
-    runs = 1000
-    pilots = 100
-
-    def scenes(self) -> list[Pair]:
-        self.others = drawn(self.env)
-        return pairs(self.env, self.others)
-
-    def observed(self, scene: Pair, world: int, runs: int, rng: Generator) -> Floats:
-        return np.stack([self.readings(self.fresh(rng), scene.users(world, 1)) for _ in range(runs)])
-
-    def readings(self, agent: AnyAgent, target: Records) -> Floats:
-        """Serve the target and then others; return the actions towards the probes after each change, flattened."""
-        (_, space), probes, served = spaces_of(self.env), self.others.contexts[:PROBES], 0
-        limit = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
-        found: list[Floats] = []
-        while len(found) < READINGS and served < limit:
-            n = min(agent.frozen_rounds(), limit - served)
-            block = target if served == 0 else self.others[np.arange(served, served + n) % len(self.others.feedback)]
-            agent.update(block.contexts, block.actions, block.feedback)
-            served += len(block.feedback)
-            chosen = np.asarray(agent.select_action(probes))
-            if isinstance(space, Discrete):  # one indicator for each arm
-                chosen = chosen[:, None] == np.arange(space.start, space.start + space.n)
-            found.append(chosen.astype(np.float64).ravel())
-        return np.concatenate(found + found[-1:] * (READINGS - len(found)))

@@ -1,4 +1,4 @@
-"""The audit of private assortments: one user is replaced, later users' assortments read what was released.
+"""The audit of the Gram matrices of private assortments: one user is replaced, later users' actions read the release.
 
 All other users are the adversary's. A probe chooses K of 2 K items, one half of which are alike and so is the other:
 which half it gets tells which scores higher, and a bank of probes with features of growing length measures the ratio of
@@ -13,6 +13,7 @@ from scipy.linalg import solve_triangular, toeplitz
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim, Floats
+from privbandit_agents.audits.games.derivatives import MinimiserGame
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.privacy.mechanisms.counters import square_root_coefficients
 
@@ -20,7 +21,6 @@ CAPACITY = 10
 ROUNDS = 8
 """Users of a run: the first one is in all of a binary tree's blocks, of length 1, 2, 4 and 8."""
 PROBES = 120
-FAR = 50.0
 
 
 def probes(first: Floats, second: Floats) -> Floats:
@@ -50,10 +50,12 @@ class GramGame(AssortmentGame):
     and have a share of the budget: the claim is theirs.
     """
 
+    part = "Gram matrix"
+    besides = (MinimiserGame,)
     pair = "one user's K items at e1 or at e2"
     statistics = ("V11 - V22 after 1, 2, 4, ... users, summed", "the same after every user, decorrelated")
     seen = f"V11 / V22 after each of {ROUNDS} users, as {PROBES} probes read it from their assortments"
-    unseen = "the releases of theta, later targets, and other pairs of records"
+    unseen = "later targets, and other pairs of records"
     settings: ClassVar = dict(  # nearly all of the budget for PrivateCov, and a new V for every user
         mle_share=0.05, calls=1, exploration=1, growth=1.0, bonus_scale=1e9, horizon=ROUNDS
     )
@@ -91,22 +93,3 @@ class GramGame(AssortmentGame):
             odds = self.lengths[min(shorter, PROBES - 1)] ** 2  # (V^-1)_11 / (V^-1)_22 = V_22 / V_11
             differences[t] = agent.cov.shift() * (1 - odds) / (1 + odds)
         return np.array([differences[2 ** np.arange(ROUNDS.bit_length()) - 1].sum(), self.whiten @ differences])
-
-
-class NewtonGame(AssortmentGame):
-    """The target bought the only item it was offered, far out along e_1, or along -e_1; a batch of its own shows most.
-
-    What a probe sees is the sign of theta_1, which is that of the noisy gradient: of two Gaussians at a distance, signs
-    tell the whole of it.
-    """
-
-    pair = "one user's purchase at a far feature e1 or -e1"
-    statistics = ("sign of theta_1",)
-    seen = "the sign of theta_1 after the first user, as a probe reads it from its assortment"
-    unseen = "the Hessian, later batches and steps, and other pairs of records"
-    settings: ClassVar = {"first": 1, "steps": 1}  # the target is a batch of its own, with one step
-    bank = probes(np.array([[1.0, 0.0]]), np.array([[-1.0, 0.0]]))
-
-    def statistic(self, agent: Any, world: int) -> Floats:
-        self.serve(agent, np.array([[FAR * (1 - 2 * world), 0.0]]), 0)
-        return np.asarray(agent.select_action(self.bank))[0, :1].astype(np.float64)

@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Claim:
-    """What a mechanism promises: (epsilon, delta)-DP, or zCDP of Gaussian type if ``rho`` is given.
+    """What a mechanism promises: (epsilon, delta)-DP, or zCDP if ``rho`` is given.
 
     zCDP alone is no claim of Gaussian type: only a mechanism that adds Gaussian noise may be audited so. The claim is
     then that no test beats the one of two unit Gaussians at distance mu = sqrt(2 rho). It is audited by the whole
@@ -22,13 +22,15 @@ class Claim:
 
     Attributes:
         epsilon: claimed.
-        delta: claimed; for a Gaussian claim, where epsilon is read off.
+        delta: claimed; for a claim of zCDP, where epsilon is read off.
         rho: claimed, or None.
+        gaussian_type: whether a rho is of Gaussian type; if not, a game needs canaries.
     """
 
     epsilon: float
     delta: float = 0.0
     rho: float | None = None
+    gaussian_type: bool = True
 
     @classmethod
     def gaussian(cls, epsilon: float, delta: float) -> "Claim":
@@ -36,7 +38,7 @@ class Claim:
         return cls(epsilon, delta, gaussian_mu(epsilon, delta) ** 2 / 2)
 
     def refuted_by(self, epsilon: float, rho: float | None) -> bool:
-        """Return whether lower bounds of epsilon and, for a Gaussian claim, of rho exceed the claim."""
+        """Return whether lower bounds of epsilon and, for a claim of zCDP, of rho exceed the claim."""
         return epsilon > self.epsilon if self.rho is None or rho is None else rho > self.rho
 
 
@@ -52,6 +54,8 @@ class Game(ABC):
         unseen: where the adversary does not look, in words.
         runs: fresh runs of each world by default.
         delta: of (epsilon, delta) by default.
+        part: what of a target the game is about, where several are played; "": all of it.
+        canaries: how many coins are guessed in each run; 0: two worlds are compared.
     """
 
     name: str
@@ -62,10 +66,19 @@ class Game(ABC):
     unseen: str = "other pairs of records"
     runs: int = 20_000
     delta: float = 1e-5
+    part: str = ""
+    canaries: int = 0
 
     @abstractmethod
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Run world 0 or 1 so many times; return statistics of what an adversary sees, shape (runs, k)."""
+        """Run world 0 or 1 so many times; return statistics of what an adversary sees, shape (runs, k).
+
+        With canaries every run is in many worlds, and the statistic is the share of right guesses.
+        """
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}, {self.part}" if self.part else self.name
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,7 @@ class AuditResult:
         claim: what was claimed.
         lower_bound: of epsilon (at the claim's delta); 0 if nothing was found. For Gaussian claims it is the epsilon of
             the Gaussian mechanism with ``rho_bound``, and says nothing of mechanisms that are not Gaussian.
-        rho_bound: of rho, for Gaussian claims; else None.
+        rho_bound: of rho, for claims of zCDP; else None.
         confidence: at most 1 - confidence of all audits give a bound above the truth.
         event: the event, in words.
         runs: fresh runs of each world.

@@ -1,14 +1,15 @@
-"""The audit of joint agents that play arms with features: probes read an estimate of theta off the actions."""
+"""Audits of joint agents that play arms with features: many canaries in a run, and probes that read the actions."""
 
 from typing import ClassVar
 
 import numpy as np
 
-from privbandit_agents.audits.agents import AgentGame
+from privbandit_agents.audits.agents import AgentGame, CanaryGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.base.agent import AnyAgent
 
 ROUNDS = 16
+DIM, CANARIES = 8, 32
 
 
 class ProbeGame(AgentGame):
@@ -18,8 +19,10 @@ class ProbeGame(AgentGame):
     it. The target is the first user; its own action is left out, as joint privacy allows.
     """
 
+    part = "actions"
     pair = "the first user's reward 1 or -1 at x = e1"
     statistics = (*(f"reading after {t} users" for t in range(1, ROUNDS + 1)), "sum of readings")
+    runs = 500
     seen = f"the actions of probe users after each of {ROUNDS} users, who read the estimate along e1"
     unseen = "the Gram matrix, later targets, and other pairs of records"
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": ROUNDS}
@@ -40,3 +43,49 @@ class ProbeGame(AgentGame):
             agent.update(self.pinned if t else self.target, 0, 1.0 if t else 1.0 - 2.0 * world)
             found[t] = (np.asarray(agent.select_action(self.probes)) == 0) @ self.weights
         return np.append(found, found.sum())
+
+
+class CounterGame(CanaryGame):
+    """Every user of the first half is a canary: its reward is 1 or -1, by a coin.
+
+    Eight coordinates take turns, so that canaries hardly cover each other. The second half's users have reward 0: what
+    is released then still tells of the canaries. The ridge is so large that theta is the noisy moment in units that are
+    known. Whitened by the counter, the releases are the canaries' rewards under independent noise, and the best linear
+    estimate of each has the sign of the guess.
+    """
+
+    part = "rewards"
+    pair = "reward 1 or -1 at a unit vector"
+    canaries = CANARIES
+    seen = f"the estimate after each of {2 * CANARIES} users"
+    unseen = "the Gram matrix, and other pairs of records"
+    world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
+    settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": 2 * CANARIES}
+    besides = (ProbeGame,)
+    runs = 1500
+
+    def prepare(self) -> None:
+        """Prepare the records, and for each coordinate the estimator of its canaries' rewards."""
+        users, counter = 2 * CANARIES, self.agent(0).counter
+        self.units = np.array([counter.standard_deviation(t) for t in range(1, users + 1)])  # of theta times the ridge
+        self.whiten = counter.whiten(np.eye(users))
+        self.contexts = np.repeat(np.eye(DIM, dtype=np.float32)[:, None], 2, axis=1)
+        shown = self.whiten @ np.tri(users)[:, :CANARIES]
+        self.decoders = []
+        for j in range(DIM):
+            own = shown[:, j::DIM]
+            self.decoders.append(own.T @ np.linalg.inv(own @ own.T + counter.scale**2 * np.eye(users)))
+
+    def served(self, agent: AnyAgent, coins: Floats) -> Floats:
+        """Serve the canaries and then the others; return the noisy moments, shape (users, d)."""
+        thetas = np.zeros((2 * CANARIES, DIM))
+        for t, reward in enumerate([*coins, *np.zeros(CANARIES)]):
+            agent.update(self.contexts[t % DIM], 0, reward)
+            thetas[t] = agent.release[:, -1]  # type: ignore[attr-defined]
+        return np.asarray(thetas * self.units[:, None] * (self.settings["shift"] * 2 * np.sqrt(DIM)))
+
+    def scores(self, readings: Floats) -> Floats:
+        whitened, found = self.whiten @ readings, np.zeros(CANARIES)
+        for j, decoder in enumerate(self.decoders):
+            found[j::DIM] = decoder @ whitened[:, j]
+        return found

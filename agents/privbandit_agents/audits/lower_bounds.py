@@ -16,6 +16,7 @@ import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
+from privbandit_agents.audits.canaries import audit_canaries, canary_power
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 from privbandit_agents.privacy._validate import count, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
@@ -57,7 +58,8 @@ def audit(
 
     *Formal guarantees.* The event is fixed before the fresh runs, so one pair of Clopper-Pearson bounds, each at
     (1 - confidence) / 2, covers both rates: the lower bound exceeds the true epsilon with probability at most
-    1 - confidence. For Gaussian claims the same holds of mu, and is evidence against that claim.
+    1 - confidence. For Gaussian claims the same holds of mu, and is evidence against that claim. A game with canaries
+    has no pilot runs, and ``audit_canaries`` has its proof.
 
     Args:
         game: the worlds.
@@ -70,6 +72,8 @@ def audit(
     if count(runs=runs) < 20:
         raise ValueError(f"runs must be >= 20; got {runs}.")
     failure(confidence=confidence)
+    if game.canaries:
+        return audit_canaries(game, runs, rng, confidence, on_progress)
     pilot = pilot_runs(runs) if pilot is None else count(pilot=pilot)
     event = choose(game.claim, sample(game, pilot, rng, on_progress, 0), 1 - confidence)
     fresh = sample(game, runs, rng, on_progress, 2 * pilot)
@@ -78,7 +82,7 @@ def audit(
     values = [event.sign * world[:, event.statistic] for world in (fresh[1 - event.likely], fresh[event.likely])]
     cuts = candidates(np.concatenate(values))
     curve = np.stack([(value[:, None] >= cuts).mean(axis=0) for value in values])
-    return AuditResult(game.name, game.claim, bound, rho, confidence, event.words(game.statistics), runs, curve)
+    return AuditResult(game.title, game.claim, bound, rho, confidence, event.words(game.statistics), runs, curve)
 
 
 def power(
@@ -104,6 +108,8 @@ def power(
         repeats: audits.
         on_progress: called with the number of runs done, of both worlds and both kinds.
     """
+    if truth.canaries:
+        return canary_power(claim, truth, runs, rng, confidence, repeats, on_progress)
     pilot = pilot_runs(count(runs=runs))
     worlds = sample(truth, pilot + runs, rng, on_progress, 0)
     refuted = 0
@@ -113,6 +119,11 @@ def power(
         found = bound_of(claim, *event.rates((zero[pilot:], one[pilot:])), runs, 1 - confidence)
         refuted += claim.refuted_by(*found)
     return refuted / repeats
+
+
+def plays(game: Game, runs: int) -> int:
+    """Return how many runs an audit makes in all, for its progress."""
+    return runs if game.canaries else 2 * (runs + pilot_runs(runs))
 
 
 def pilot_runs(runs: int) -> int:

@@ -8,8 +8,9 @@ from pkgutil import resolve_name
 from typing import Any
 
 from privbandit_agents.audits import mechanisms, published
-from privbandit_agents.audits.agents import AgentGame, JointGame
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Game
+from privbandit_agents.audits.games.joint import JointGame
 from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.mechanisms import Request
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
@@ -72,7 +73,19 @@ def game(
     env: str | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> Game:
-    """Return the game of an audit target.
+    """Return the first of a target's ``games``."""
+    return games(name, epsilon, delta, calibration, env, config)[0]
+
+
+def games(
+    name: str,
+    epsilon: float,
+    delta: float | None = None,
+    calibration: str = "correct",
+    env: str | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> list[Game]:
+    """Return the games of an audit target: one, or several that look at different parts of an agent.
 
     Args:
         name: a mechanism of ``TARGETS``, a private agent, or ``"module:name"`` for one that a module registers.
@@ -91,7 +104,7 @@ def game(
     positive(epsilon=epsilon)
     one_of(("correct", "published"), calibration=calibration)
     if name not in TARGETS:
-        return agent_game(name, {"epsilon": epsilon, "delta": delta, "calibration": calibration}, env, config or {})
+        return agent_games(name, {"epsilon": epsilon, "delta": delta, "calibration": calibration}, env, config or {})
     if env or config:
         raise ValueError(f"{name} is a mechanism: it has no environment and no settings.")
     target, as_published = TARGETS[name], calibration == "published"
@@ -102,7 +115,7 @@ def game(
         raise ValueError(f"{name}: the paper defines epsilon in (0, {target.published:g}]; got {epsilon:g}.")
     played = target.game(Request(epsilon, target.delta if delta is None else delta, as_published))
     played.name, played.runs = name, target.runs
-    return played
+    return [played]
 
 
 def stronger(
@@ -113,13 +126,13 @@ def stronger(
     calibration: str = "correct",
     env: str | None = None,
     config: Mapping[str, Any] | None = None,
-) -> Game | None:
-    """Return the game of a target with so many times its epsilon; None where no setting says how much that is.
+) -> list[Game] | None:
+    """Return the games of a target with so many times its epsilon; None where no setting says how much that is.
 
     Args:
-        name: as for ``game``.
+        name: as for ``games``.
         factor: > 1.
-        epsilon: as for ``game``, and so are the others.
+        epsilon: as for ``games``, and so are the others.
         delta: of (epsilon, delta).
         calibration: only ``"correct"`` has a budget that can be scaled.
         env: id of the environment.
@@ -131,11 +144,11 @@ def stronger(
         return None
     powers = {"epsilon": 1, "rho": 2}
     scaled = {key: value * factor ** powers[key] for key, value in given.items() if key in powers}
-    return game(name, epsilon * factor, delta, calibration, env, given | scaled)
+    return games(name, epsilon * factor, delta, calibration, env, given | scaled)
 
 
-def agent_game(name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any]) -> Game:
-    """Return the game that an agent's entry names, or the one for its shape, with what was asked of its settings."""
+def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any]) -> list[Game]:
+    """Return the games that an agent's entry names, or those for its shape, with what was asked of its settings."""
     entry = find(name)
     agent_class = entry.load()
     if not issubclass(agent_class, LocalAgent | CentralAgent):
@@ -150,8 +163,9 @@ def agent_game(name: str, asked: dict[str, Any], env: str | None, config: Mappin
     asked["delta"] = kind.delta if asked["delta"] is None else asked["delta"]
     if "rho" in config:  # in place of epsilon
         del asked["epsilon"]
-    played = kind(name, {key: value for key, value in asked.items() if key in known} | dict(config), env)
-    played.runs = entry.runs or played.runs
+    settings = {key: value for key, value in asked.items() if key in known} | dict(config)
+    played: list[Game] = [each(name, settings, env) for each in (kind, *kind.besides)]
+    played[0].runs = entry.runs or played[0].runs
     return played
 
 

@@ -15,7 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
-from privbandit_agents.audits.lower_bounds import audit, pilot_runs, power
+from privbandit_agents.audits.lower_bounds import audit, plays
+from privbandit_agents.audits.lower_bounds import power as power_of
 from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.usage import UsageError, usage_errors
@@ -39,11 +40,33 @@ def config_of(assignments: Sequence[str]) -> dict[str, Any]:
     return config
 
 
+def audited(
+    games: Sequence[Game],
+    truths: Sequence[Game] | None,
+    power: bool,
+    runs: int | None,
+    seed: int,
+    confidence: float,
+    console: Console,
+) -> list[tuple[Game, AuditResult, str]]:
+    """Play all games of a target; return what each found, and its power in words.
+
+    With several games each bound holds with so much more confidence that all of them hold together (Bonferroni).
+    """
+    each, found = 1 - (1 - confidence) / len(games), []
+    for k, game in enumerate(games):
+        result, said = run_audit(game, runs, seed, each, console), ""
+        if power and not result.refuted:
+            said = found_power(game, None if truths is None else truths[k], result, seed, console)
+        found.append((game, result, said))
+    return found
+
+
 def run_audit(game: Game, runs: int | None, seed: int, confidence: float, console: Console) -> AuditResult:
     runs = game.runs if runs is None else at_most(MOST_RUNS, runs=runs)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task(f"auditing {game.name}", total=2 * (runs + pilot_runs(runs)))
+        task = progress.add_task(f"auditing {game.title}", total=plays(game, runs))
         show = partial(progress.update, task)
         return audit(game, runs, default_rng(seed), confidence, on_progress=lambda done: show(completed=done))
 
@@ -54,9 +77,9 @@ def found_power(game: Game, truth: Game | None, result: AuditResult, seed: int, 
         return "unknown: nothing says how to make the target's epsilon larger"
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("its power", total=2 * (result.runs + pilot_runs(result.runs)))
+        task = progress.add_task("its power", total=plays(truth, result.runs))
         show = partial(progress.update, task)
-        share = power(
+        share = power_of(
             game.claim,
             truth,
             result.runs,
@@ -75,9 +98,12 @@ def result_table(result: AuditResult, game: Game, calibration: str, power: str =
     table.add_row("looked at", game.seen)
     table.add_row("could not see", game.unseen)
     table.add_row("claimed", claim_text(result.claim))
-    table.add_row(f"lower bound ({100 * result.confidence:g} % confidence)", bound_text(result))
+    table.add_row(f"lower bound ({100 * result.confidence:.6g} % confidence)", bound_text(result))
     table.add_row("event", result.event)
-    table.add_row("fresh runs of each world", f"{result.runs:,}")
+    if game.canaries:
+        table.add_row("runs", f"{result.runs:,}, each with {game.canaries} canaries, whose coins are guessed")
+    else:
+        table.add_row("fresh runs of each world", f"{result.runs:,}")
     if power:
         table.add_row("power", power)
     table.add_row("verdict", "REFUTED" if result.refuted else "not refuted (which proves nothing)")
@@ -86,17 +112,22 @@ def result_table(result: AuditResult, game: Game, calibration: str, power: str =
 
 def claim_text(claim: Claim) -> str:
     text = f"epsilon = {claim.epsilon:.4g}" + (f", delta = {claim.delta:g}" if claim.delta else "")
-    return text if claim.rho is None else f"{text} (Gaussian type, rho = {claim.rho:.4g})"
+    kind = "Gaussian type" if claim.gaussian_type else "zCDP"
+    return text if claim.rho is None else f"{text} ({kind}, rho = {claim.rho:.4g})"
 
 
 def bound_text(result: AuditResult) -> str:
     text = f"epsilon >= {result.lower_bound:.4g}"
-    return text if result.rho_bound is None else f"{text} (rho >= {result.rho_bound:.4g}, the noise being Gaussian)"
+    if result.rho_bound is None:
+        return text
+    return f"{text} (rho >= {result.rho_bound:.4g}" + (
+        ", the noise being Gaussian)" if result.claim.gaussian_type else ")"
+    )
 
 
 def claimed_power(claim: Claim, false: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the largest true positive rate that the claim allows at false positive rates."""
-    if claim.rho is not None:
+    if claim.rho is not None and claim.gaussian_type:
         return np.asarray(scipy.stats.norm.cdf(scipy.stats.norm.ppf(false) + (2 * claim.rho) ** 0.5))
     with np.errstate(over="ignore"):
         steep = np.exp(claim.epsilon) * false + claim.delta

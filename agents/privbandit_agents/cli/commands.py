@@ -1,11 +1,13 @@
 """The commands: list what there is, run trials."""
 
 import os
+import re
 import shlex
 import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -215,38 +217,33 @@ def audit_target(
     delta: Annotated[
         float | None, typer.Option(help="Claimed delta, where there is one.  [default: by target]")
     ] = None,
-    runs: Annotated[int | None, typer.Option(help="Fresh runs of each world.  [default: by target]")] = None,
+    runs: Annotated[int | None, typer.Option(help="Fresh runs of each world.  [default: by game]")] = None,
     calibration: Annotated[str, typer.Option(help="correct or published.")] = "correct",
     env: Annotated[str | None, typer.Option(help="Environment of an agent.  [default: the first it plays]")] = None,
     assignments: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of an agent; may repeat.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the audit.")] = 0,
-    confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.999,
+    confidence: Annotated[float, typer.Option(help="Of all lower bounds together.")] = 0.999,
     power: Annotated[bool, typer.Option(help="Say what the audit would have found, in as much time again.")] = True,
     folder: Annotated[Path, typer.Option("--out", help="Folder of the picture.")] = Path("runs/audit"),
 ) -> None:
     """Bound a target's epsilon from below; exit 1 if the claim is refuted."""
     with usage_errors("audit"):
-        from privbandit_agents.audits.registry import game, stronger
-        from privbandit_agents.cli.audit import (
-            STRONGER,
-            config_of,
-            draw_trade_off,
-            found_power,
-            result_table,
-            run_audit,
-        )
+        from privbandit_agents.audits.registry import games, stronger
+        from privbandit_agents.cli.audit import STRONGER, audited, config_of, draw_trade_off, result_table
 
-        asked = name, epsilon, delta, calibration, env, config_of(assignments or [])
-        played = game(*asked)
-        result = run_audit(played, runs, seed, confidence, err)
-        said = ""
-        if power and not result.refuted:
-            said = found_power(played, stronger(name, STRONGER, *asked[1:]), result, seed, err)
-    out.print(result_table(result, played, calibration, said))
-    picture = folder / f"{name.replace(':', '-')}-{calibration}.png"
-    lost = unwritten(folder, {"the picture": lambda: draw_trade_off(result, picture)})
-    print(*lost, sep="\n", file=sys.stderr) if lost else print(f"picture: {picture}")
-    raise typer.Exit(AGAINST if result.refuted else UNFINISHED if lost else 0)
+        asked = epsilon, delta, calibration, env, config_of(assignments or [])
+        played = games(name, *asked)
+        truths = stronger(name, STRONGER, *asked) if power else None
+        found = audited(played, truths, power, runs, seed, confidence, err)
+    lost = []
+    for game, result, said in found:
+        out.print(result_table(result, game, calibration, said))
+        picture = folder / f"{re.sub('[:, ]+', '-', game.title)}-{calibration}.png"
+        missing = unwritten(folder, {"the picture": partial(draw_trade_off, result, picture)})
+        print(*missing, sep="\n", file=sys.stderr) if missing else print(f"picture: {picture}")
+        lost += missing
+    refuted = any(result.refuted for _, result, _ in found)
+    raise typer.Exit(AGAINST if refuted else UNFINISHED if lost else 0)
 
 
 def check_results(folder: Path) -> None:

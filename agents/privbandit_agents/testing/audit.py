@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from privbandit_agents.audits.lower_bounds import audit
-from privbandit_agents.audits.registry import game
+from privbandit_agents.audits.registry import games
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.registry import find
 
@@ -14,7 +14,7 @@ CONFIDENCE = 0.999
 
 
 def check_audit(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
-    """An audit at its default runs does not refute what a private agent claims.
+    """No audit at its default runs refutes what a private agent claims.
 
     It is played in the environment of that id if that is not one of the package's, else in a small world of a family
     that the agent plays. What it could not see is in the message of ``privbandit audit``.
@@ -23,7 +23,9 @@ def check_audit(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
     if not issubclass(entry.load(), LocalAgent | CentralAgent):
         return
     elsewhere = None if entry.audit or env_id.startswith("privbandit/") else env_id
-    played = game(name, float(config.get("epsilon") or 1.0), env=elsewhere, config=config)
-    found = audit(played, played.runs, np.random.default_rng(14), CONFIDENCE)
-    claimed, shown = f"epsilon = {found.claim.epsilon:.4g}", f"epsilon >= {found.lower_bound:.4g}"
-    assert not found.refuted, f"{name} claims {claimed}; an audit shows {shown} ({played.pair}; {found.event})"
+    played = games(name, float(config.get("epsilon") or 1.0), env=elsewhere, config=config)
+    for game in played:
+        found = audit(game, game.runs, np.random.default_rng(14), 1 - (1 - CONFIDENCE) / len(played))
+        claimed, shown = f"epsilon = {found.claim.epsilon:.4g}", f"epsilon >= {found.lower_bound:.4g}"
+        told = f"{found.name} claims {claimed}; an audit shows {shown} ({game.pair}; {found.event})"
+        assert not found.refuted, told

@@ -1,0 +1,163 @@
+"""Audits of gradients and Hessians of Newton steps, and of minimisers of perturbed likelihoods.
+
+Canaries are users whose records are chosen by a coin; all other users are the adversary's.
+"""
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privbandit_agents.audits.agents import CanaryGame
+from privbandit_agents.audits.claims import Claim, Floats
+from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
+
+FAR, LONG = 50.0, 3.0
+"""Lengths of features whose gradients, or Hessians, are beyond any clip."""
+CLEAR = 12
+"""Standard deviations of a Hessian's noise that the eigenvalues of the others' Hessian are apart."""
+
+
+class BatchGame(CanaryGame):
+    """Each batch of ``newton-mnl`` has a canary, and one of the two releases has nearly all of the budget."""
+
+    canaries = 16
+    unseen = "later steps of a batch, and other pairs of records"
+    world: ClassVar = {"id": "privbandit/Assortment-v0", "n_items": 4, "capacity": 2, "dim": 2, "horizon": 4096}
+
+    def prepare(self) -> None:
+        """Prepare users who are offered one or two items along e1 or e2, or nothing; batches just have room for all."""
+        agent = self.agent(0)
+        self.noises = [mechanism.sigma for mechanism in agent.mechanisms()[:2]]
+        self.trace = agent.config.trace
+        self.contexts, self.offers = np.ones((4, 4, 3)), np.zeros((4, 4), dtype=np.int8)
+        self.contexts[:, :, :2] = 0.0
+        self.others = self.company()
+        self.config.setdefault("first", 1 + len(self.others))
+
+    def company(self) -> list[int]:
+        """Fill in the kinds of users, of which the last one is offered nothing; return those of a batch's others."""
+        return []
+
+    def claimed(self) -> Claim:
+        """Return the claim of what the game looks at: its share of rho."""
+        agent = self.agent(0)
+        share = agent.config.gradient_share
+        return Claim(
+            agent.guarantee.epsilon or math.inf, agent.guarantee.delta or self.delta, max(share, 1 - share) * agent.rho
+        )
+
+    def served(self, agent: Any, coins: Floats) -> Floats:
+        """Serve a batch for each canary; return what is released, first of all before any: shape (k + 1, 2, 3)."""
+        releases = [agent.release]
+        for coin in coins:
+            kinds = np.array([0 if coin > 0 else 1, *self.others])
+            kinds = np.concatenate([kinds, np.full(max(agent.length - len(kinds), 0), 3)])
+            agent.update(self.contexts[kinds], self.offers[kinds], np.where(kinds < 2, self.bought, -1))
+            releases.append(agent.release)
+        return np.array(releases)
+
+    bought: ClassVar[int]
+    """The item that users of the first two kinds buy, or -1."""
+
+    def curvatures(self, releases: Floats) -> tuple[Floats, Floats]:
+        """Return the eigenvalues (k, 2) and -vectors (k, 2, 2) of the Hessians: of H (H + v I)^-1 H, undone."""
+        values, vectors = np.linalg.eigh(np.diff(releases[:, :, :2], axis=0))
+        values = np.maximum(values, 1e-9)
+        return (values + np.sqrt(values * (values + 4 * self.noises[0] ** 2))) / 2, vectors
+
+
+class NewtonGame(BatchGame):
+    """The canary bought the only item it was offered, far out along e1 or -e1. A strong prior holds theta near 0."""
+
+    part = "gradients"
+    pair = "a purchase at a far feature e1 or -e1"
+    seen = f"the gradients of {BatchGame.canaries} batches, as the released theta tells them"
+    runs = 1500
+    settings: ClassVar = {"steps": 1, "growth": 1.0001, "gradient_share": 0.95, "ridge": 1e5}
+    bought = 0
+
+    def company(self) -> list[int]:
+        self.contexts[:2, 0, 0], self.offers[:2, 0] = [FAR, -FAR], 1
+        return []
+
+    def scores(self, readings: Floats) -> Floats:
+        """Undo the Newton step: -slope is (I + v H^-1) times the new precision times the move."""
+        values, vectors = self.curvatures(readings)
+        pulls = np.einsum("kij,kj->ki", readings[1:, :, :2], np.diff(readings[:, :, 2], axis=0))
+        turned = np.einsum("kij,ki->kj", vectors, pulls) * (1 + self.noises[0] ** 2 / values)
+        return np.asarray(np.einsum("kj,kj->k", vectors[:, 0], turned))
+
+
+class HessianGame(BatchGame):
+    """The canary was offered +-e1 or +-e2 and bought nothing: its gradient is 0, its Hessian moves most.
+
+    The others of its batch hold the Hessian so far from a multiple of the identity that nothing is shrunk away.
+    """
+
+    part = "Hessians"
+    pair = "no purchase from +-e1, or from +-e2"
+    seen = f"the Hessians of {BatchGame.canaries} batches, as the released precision tells them"
+    runs = 500
+    settings: ClassVar = {"steps": 1, "growth": 1.0001, "gradient_share": 0.05}
+    bought = -1
+
+    def company(self) -> list[int]:
+        for kind in (0, 1):
+            self.contexts[kind, :2, kind], self.offers[kind, :2] = [LONG, -LONG], 1
+        few = math.ceil(CLEAR * self.noises[1] / self.trace)
+        self.apart = few * self.trace
+        return [0] * (2 * few) + [1] * few
+
+    def scores(self, readings: Floats) -> Floats:
+        """Undo the shrinkage too: H11 - H22 less that of the others."""
+        values, vectors = self.curvatures(readings)
+        shrunk = (values[:, 1] - values[:, 0]) / math.sqrt(2)  # norm of H less its trace's share
+        size = (shrunk + np.sqrt(shrunk**2 + 8 * self.noises[1] ** 2)) / 2
+        direction = vectors[:, 0, 1] ** 2 - vectors[:, 1, 1] ** 2
+        return np.asarray(math.sqrt(2) * size * direction - self.apart)
+
+
+NewtonGame.besides = (HessianGame,)
+
+
+class MinimiserGame(CanaryGame):
+    """Each canary has a coordinate of its own, and buys an item at e_j from others at -e_j, or the other way round.
+
+    PrivateMLE is called once, for the canaries alone; the sign of theta_j is the guess.
+    """
+
+    part = "PrivateMLE"
+    pair = "an item at e_j that was bought from others at -e_j, or all turned round"
+    canaries = 16
+    seen = "theta after one call of PrivateMLE"
+    unseen = "later calls, and other pairs of records"
+    runs = 3000
+    world: ClassVar = {"id": "privbandit/Assortment-v0", "n_items": 10, "capacity": 10, "dim": 16, "horizon": 64}
+    settings: ClassVar = {"mle_share": 0.95, "calls": 1, "exploration": canaries, "horizon": canaries}
+
+    def prepare(self) -> None:
+        features = -np.eye(self.canaries)[:, None].repeat(10, axis=1)
+        features[:, 0] *= -1
+        self.features, self.offers = features, np.ones((self.canaries, 10), dtype=np.int8)
+
+    def claimed(self) -> Claim:
+        """Return the claim of the call: its share of rho, not of Gaussian type, or of (epsilon, delta)."""
+        agent = self.agent(0)
+        promise, share = agent.guarantee, agent.config.mle_share
+        if agent.mle.cost.rho:
+            rho = agent.mle.cost.rho
+            return Claim(rho_to_epsilon(rho, self.delta), self.delta, rho, gaussian_type=False)
+        return Claim(share * promise.epsilon, share * promise.delta)
+
+    def served(self, agent: Any, coins: Floats) -> Floats:
+        """Serve the canaries at once; return theta, or zeros if there was no certified minimum."""
+        x = np.concatenate([self.features * coins[:, None, None], np.ones((self.canaries, 10, 1))], axis=-1)
+        try:
+            agent.update(x, self.offers, np.zeros(self.canaries, dtype=int))
+        except RuntimeError:  # no certified minimum; the release before stays
+            return np.zeros(self.canaries)
+        return np.asarray(agent.release[:, -1])
+
+    def scores(self, readings: Floats) -> Floats:
+        return readings

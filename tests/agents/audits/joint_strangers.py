@@ -1,0 +1,110 @@
+"""Joint agents as somebody else writes them: they use no mechanism of the package, and publish in ways of their own.
+
+``law`` says which: ``laplace`` and ``gaussian`` make one release of each batch of users, ``tree`` one of all prefixes.
+``fault`` says what is wrong, if anything is.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from privbandit_agents.base.agent import CentralAgent, Guarantee, arms_with_features
+from privbandit_agents.privacy.accounting.conversions import gaussian_mu
+from privbandit_agents.privacy.accounting.ledger import Ledger
+from privbandit_agents.registry import register_agent
+
+BATCH, LEVELS = 8, 10
+NOISE = {"noise x 0.8": 0.8, "noise x 0.5": 0.5, "ten times epsilon": 0.1, "no noise": 0.0}
+
+
+@dataclass(frozen=True)
+class Config:
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    law: str = "laplace"
+    fault: str = ""
+
+
+class Stranger(CentralAgent[Config, Any]):
+    """Greedy on the noisy sum of y x, and on nothing else."""
+
+    Config = Config
+    plays = staticmethod(arms_with_features)
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+
+    def begin(self) -> None:
+        config = self.config
+        self.gaussian = config.law != "laplace"  # type: ignore[misc]
+        delta = config.delta if self.gaussian else 0.0
+        self.guarantee = Guarantee("joint", config.epsilon, delta, protects="the record", reference="this file")
+        self.ledger = Ledger(config.epsilon, delta or 0.0)
+        self.scale = 2 * NOISE.get(config.fault, 1.0)  # y x moves by 2, in l1 and in l2
+        if self.gaussian:
+            self.scale /= gaussian_mu(config.epsilon, config.delta)
+        else:
+            self.scale /= config.epsilon
+        if config.law == "tree":
+            self.scale *= math.sqrt(LEVELS)
+        d = self.context_shape[1]
+        self.release, self.exact, self.batch, self.users = np.zeros(d), np.zeros(d), np.zeros(d), 0
+        self.first, self.full = np.zeros(d), BATCH
+        self.nodes = np.zeros((LEVELS, d))
+
+    def noise(self) -> Any:
+        draw = self.rng.normal if self.gaussian else self.rng.laplace
+        return draw(scale=self.scale, size=self.release.shape) if self.scale else 0.0
+
+    def select_action(self, context: Any) -> Any:
+        theta = self.exact if self.config.fault == "raw reads" else self.release
+        return (self.contexts_of(context) @ theta).argmax(axis=-1)
+
+    def curate(self, contexts: Any, actions: Any, feedback: Any) -> Any:
+        published = None
+        x = contexts[np.arange(len(actions)), actions].astype(float)
+        x = x / np.maximum(np.abs(x).sum(axis=1, keepdims=True), 1)
+        for z in x * np.clip(feedback, -1, 1)[:, None]:
+            self.exact = self.exact + z
+            self.users += 1
+            published = self.prefix(z) if self.config.law == "tree" else self.in_batch(z, published)
+        return published
+
+    def in_batch(self, z: Any, published: Any) -> Any:
+        if self.full == BATCH and not self.batch.any():
+            self.first = z
+        self.batch = self.batch + z
+        self.full -= 1
+        early = self.config.fault == "schedule leak" and self.full == 1 and self.batch.sum() > 0
+        if self.full > 0 and not early:
+            return published
+        published = self.release = self.release + self.batch + self.noise()
+        if self.config.fault == "one more report":
+            published = self.release = np.concatenate([self.release[:0], self.release + self.batch + self.noise()])
+        again = self.config.fault == "counted twice"
+        self.batch, self.full = self.first if again else np.zeros_like(z), BATCH
+        return published
+
+    def prefix(self, z: Any) -> Any:
+        """The binary tree: node i holds the noisy sum of the last block of length 2^i that ends here."""
+        self.batch = self.batch + z
+        t, total = self.users, np.zeros_like(z)
+        self.sums = [*getattr(self, "sums", [np.zeros_like(z)]), self.batch]
+        for level in reversed(range(LEVELS)):
+            if t >> level & 1:
+                start = (t >> level + 1) << level + 1
+                if (start, level) not in self.drawn_nodes():
+                    self.drawn[start, level] = self.sums[start + 2**level] - self.sums[start] + self.noise()
+                total = total + self.drawn[start, level]
+        return total
+
+    def drawn_nodes(self) -> dict[tuple[int, int], Any]:
+        self.drawn: dict[tuple[int, int], Any] = getattr(self, "drawn", {})
+        return self.drawn
+
+    def frozen_rounds(self) -> int:
+        return 1 if self.config.law == "tree" or self.config.fault == "schedule leak" else self.full
+
+
+register_agent("stranger", "joint_strangers:Stranger", "somebody else's")

@@ -1,0 +1,130 @@
+"""Many canaries in one run: bounds that hold however guesses hang together, and find what is there."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+from privbandit_agents.audits.canaries import bound_of_share, lower_mean
+from privbandit_agents.audits.claims import Claim, Floats, Game
+from privbandit_agents.audits.linear import CounterGame
+from privbandit_agents.audits.lower_bounds import audit, power
+from privbandit_agents.audits.registry import games
+from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz
+from scipy.special import ndtr
+
+MU, CANARIES = 0.5, 24
+Guesses = Callable[[Floats, Generator], Floats]
+
+
+def signs(shown: Floats, rng: Generator) -> Floats:
+    return np.sign(shown)
+
+
+def boldest(shown: Floats, rng: Generator) -> Floats:
+    """Guess half of the canaries, those that show most; abstain from the others."""
+    return np.sign(shown) * (np.abs(shown) >= np.median(np.abs(shown), axis=-1, keepdims=True))
+
+
+def together(shown: Floats, rng: Generator) -> Floats:
+    """Guess like the majority: a greedy adversary, whose guesses of a run stand or fall together."""
+    return np.repeat(np.sign(shown.sum(axis=-1, keepdims=True) + 0.5), shown.shape[-1], axis=-1)
+
+
+def random(shown: Floats, rng: Generator) -> Floats:
+    return rng.choice([-1.0, 1.0], shown.shape)
+
+
+class Ideal(Game):
+    """An ideal Gaussian mechanism: it shows coin mu / 2 + noise of each canary, and nothing else."""
+
+    name, canaries, pair, statistics = "ideal", CANARIES, "a coin", ("share",)
+
+    def __init__(self, mu: float, guesses: Guesses = signs) -> None:
+        self.claim = Claim(1.0, 1e-5, mu**2 / 2)
+        self.mu, self.guesses = mu, guesses
+
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        coins = rng.choice([-1.0, 1.0], (runs, CANARIES))
+        shown = coins * self.mu / 2 + rng.standard_normal(coins.shape)
+        right = self.guesses(shown, rng) * coins
+        return np.asarray(((1 + right.mean(axis=1)) / 2)[:, None])
+
+
+class Bursts(Ideal):
+    """It shows all coins of a run with probability delta, and else none: (0, delta)-DP, and no better."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        self.claim = Claim(0.0, 0.2)
+
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        return np.where(rng.random((runs, 1)) < 0.2, 1.0, super().play(world, runs, rng))
+
+
+@pytest.mark.parametrize("game", [Bursts(), *(Ideal(MU, guesses) for guesses in (signs, boldest, together, random))])
+def test_an_honest_mechanism_is_accused_at_most_at_the_stated_rate(game: Game) -> None:
+    """200 audits at 90 %, each of 40 runs: more than 36 accusations have probability 0.0002 at a rate of 10 %."""
+    rng = np.random.default_rng(0)
+    assert sum(audit(game, 40, rng, 0.9).refuted for _ in range(200)) <= 36
+
+
+@pytest.mark.parametrize("runs", [40, 400])
+def test_the_stated_rate_is_not_far_from_the_true_one(runs: int) -> None:
+    """A mean one and a half standard errors of the bound's size above the claim is found more often than not."""
+    mean = ndtr(MU / 2)
+    more = 3.5 * np.sqrt(mean * (1 - mean) / (CANARIES * runs))
+    shares = np.random.default_rng(0).binomial(CANARIES, mean + more, size=(50, runs)) / CANARIES
+    assert sum(lower_mean(row, 0.1) > mean for row in shares) >= (30 if runs == 40 else 42)
+
+
+def test_a_lower_bound_of_a_mean_holds_for_values_that_depend_on_what_was_before() -> None:
+    """A fair martingale that doubles its stakes after losses: at 90 %, at most 36 of 200 bounds exceed the mean."""
+    rng, failures = np.random.default_rng(0), 0
+    for _ in range(200):
+        stake, values = 0.01, []
+        for _ in range(60):
+            up = rng.random() < 0.5
+            values.append(0.5 + stake if up else 0.5 - stake)
+            stake = 0.01 if up else min(2 * stake, 0.5)
+        failures += lower_mean(np.array(values), 0.1) > 0.5
+    assert failures <= 36
+
+
+@pytest.mark.parametrize("claim", [Claim(1.0), Claim(1.0, 0.01), Claim(1.0, 1e-5, 0.03), Claim(1.0, 1e-5, 0.03, False)])
+def test_a_share_just_above_what_a_claim_allows_refutes_it(claim: Claim) -> None:
+    """Randomized response attains (epsilon, delta), two Gaussians attain their type, and zCDP allows more than they."""
+    most = (np.e + claim.delta) / (np.e + 1) if claim.rho is None else ndtr(np.sqrt(2 * claim.rho) / 2)
+    if not claim.gaussian_type:
+        assert not claim.refuted_by(*bound_of_share(claim, most + 1e-6))
+        most = 0.5 + np.sqrt(0.03 / 8) + 1e-4  # Pinsker's bound, and a little
+    assert claim.refuted_by(*bound_of_share(claim, most + 1e-6))
+    if claim.gaussian_type:
+        assert not claim.refuted_by(*bound_of_share(claim, most - 1e-6))
+    assert not claim.refuted_by(*bound_of_share(claim, 0.4))
+
+
+def test_power_says_how_often_more_is_found() -> None:
+    rng = np.random.default_rng(0)
+    assert power(Ideal(MU).claim, Ideal(MU), 40, rng, 0.95) <= 0.1
+    assert power(Ideal(MU).claim, Ideal(2 * MU), 80, rng, 0.95) >= 0.9
+
+
+def test_jdp_linucb_keeps_its_promise_and_seven_tenths_of_its_noise_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty runs of 32 canaries, at epsilon = 4 and 95 %; of what a canary may tell little is lost on the way."""
+    game = CounterGame("jdp-linucb", {"epsilon": 4.0})
+    found = audit(game, 60, np.random.default_rng(0), 0.95)
+    assert not found.refuted and found.rho_bound is not None and found.rho_bound > 0.15
+    honest = BufferedToeplitz._noise
+    monkeypatch.setattr(BufferedToeplitz, "_noise", lambda self, n: 0.7 * honest(self, n))
+    assert audit(game, 60, np.random.default_rng(0), 0.95).refuted
+
+
+def test_an_agent_may_have_several_games() -> None:
+    titles = {name: [game.title for game in games(name, 1.0)] for name in ("jdp-linucb", "newton-mnl", "dpmnl", "grr")}
+    assert titles == {
+        "jdp-linucb": ["jdp-linucb, rewards", "jdp-linucb, actions"],
+        "newton-mnl": ["newton-mnl, gradients", "newton-mnl, Hessians"],
+        "dpmnl": ["dpmnl, Gram matrix", "dpmnl, PrivateMLE"],
+        "grr": ["grr"],
+    }

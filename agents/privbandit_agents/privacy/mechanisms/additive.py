@@ -26,6 +26,7 @@ from privbandit_agents.privacy._validate import budget, failure, positive
 from privbandit_agents.privacy.accounting.conversions import gaussian_mu
 from privbandit_agents.privacy.accounting.ledger import Cost, pure, zcdp
 from privbandit_agents.privacy.mechanisms import secure
+from privbandit_agents.privacy.mechanisms.grid import rounded
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +63,7 @@ class Laplace:
     noise: str = "numpy"
 
     def __post_init__(self) -> None:
-        secure.check(self.noise)
+        secure.check(self.noise, library=True)
 
     @classmethod
     def calibrate(cls, epsilon: float, l1_sensitivity: float, noise: str = "numpy") -> Self:
@@ -77,7 +78,7 @@ class Laplace:
         exact = finite(value)
         if self.noise == "secure":
             return secure.laplace(exact, self.scale)
-        return exact + self.scale * rng.laplace(size=exact.shape)
+        return rounded(np.asarray(exact + self.scale * rng.laplace(size=exact.shape)), self.scale)
 
     def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
         distance: Floats = np.abs(outputs - finite(value)).sum(axis=-1)
@@ -107,7 +108,7 @@ class Gaussian:
     noise: str = "numpy"
 
     def __post_init__(self) -> None:
-        secure.check(self.noise)
+        secure.check(self.noise, library=True)
 
     @classmethod
     def from_rho(cls, rho: float, l2_sensitivity: float, noise: str = "numpy") -> Self:
@@ -128,7 +129,7 @@ class Gaussian:
         exact = finite(value)
         if self.noise == "secure":
             return secure.gaussian(exact, self.sigma)
-        return exact + self.sigma * rng.standard_normal(exact.shape)
+        return rounded(np.asarray(exact + self.sigma * rng.standard_normal(exact.shape)), self.sigma)
 
     def release_sum(self, total: ArrayLike, releases: int, rng: Generator) -> Floats:
         """Draw the sum of so many releases by its exact law, given the sum of their exact values."""

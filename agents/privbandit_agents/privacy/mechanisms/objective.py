@@ -23,6 +23,7 @@ from scipy.optimize import brentq, minimize_scalar
 from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
 from privbandit_agents.privacy.mechanisms.additive import Floats
+from privbandit_agents.privacy.mechanisms.grid import rounded
 from privbandit_agents.privacy.mechanisms.minimum import stationary_point
 
 Loss = Callable[[Floats], tuple[float, Floats, Floats]]
@@ -282,4 +283,4 @@ class ObjectivePerturbation:
             return gradient + self.Delta * a + linear, hessian + self.Delta * np.eye(self.dim)
 
         exact = stationary_point(derivatives, np.zeros(self.dim) if start is None else start, self.tau)
-        return exact + self.output_sigma * rng.standard_normal(self.dim)
+        return rounded(exact + self.output_sigma * rng.standard_normal(self.dim), self.output_sigma)

@@ -1,27 +1,52 @@
-"""Noise that is safe against attacks on floating point and on pseudo-random generators, by OpenDP (extra ``secure``).
+"""Noise that is safe against attacks on pseudo-random generators and on floating point: ``noise="secure"``.
 
-OpenDP draws exact discrete noise on a grid of powers of two, fed by the operating system. It is about a thousand times
-slower than numpy and unseeded by design: for deployment, never for studies. Ilya Mironov, "On Significance of the Least
-Significant Bits for Differential Privacy", CCS 2012, shows the attack on ordinary floating-point noise.
+What compares random integers with thresholds is exact already; it is fed by the operating system. Laplace and Gaussian
+noise on floats comes from OpenDP (extra ``secure``), which draws exact discrete noise on a grid of powers of two, about
+a thousand times slower than numpy. Both are unseeded by design: for deployment, never for studies. Ilya Mironov, "On
+Significance of the Least Significant Bits for Differential Privacy", CCS 2012, shows the attack on ordinary
+floating-point noise.
 """
 
+import math
+import os
 from functools import lru_cache
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 NOISES = ("numpy", "secure")
 
 
-def check(noise: str) -> str:
+def check(noise: str, library: bool = False) -> str:
+    """Return the noise if there is such a one; ``library``: it needs OpenDP where it is secure."""
     if noise not in NOISES:
         raise ValueError(f"noise must be one of {', '.join(NOISES)}; got {noise!r}.")
-    if noise == "secure":
+    if noise == "secure" and library:
         opendp()
     return noise
+
+
+class System:
+    """The operating system's random numbers, by the methods of numpy's generator that exact samplers call."""
+
+    def random(self, size: int | tuple[int, ...]) -> Floats:
+        """Return multiples of 2^-53 in [0, 1)."""
+        return (self.words(size) >> np.uint64(11)) * 2.0**-53
+
+    def bytes(self, length: int) -> bytes:
+        return os.urandom(length)
+
+    def words(self, size: int | tuple[int, ...]) -> NDArray[np.uint64]:
+        return np.frombuffer(os.urandom(8 * int(np.prod(size))), "<u8").reshape(size)
+
+
+def source(noise: str, rng: Generator) -> Generator:
+    """Return where exact samplers take random numbers from."""
+    return cast(Generator, System()) if noise == "secure" else rng
 
 
 def laplace(value: Floats, scale: float) -> Floats:
@@ -40,28 +65,34 @@ def gaussian(value: Floats, sigma: float) -> Floats:
     return flat(value, "make_gaussian", "l2_distance", sigma)
 
 
-def randomized_response(categories: NDArray[np.intp], k: int, truthful: float) -> NDArray[np.intp]:
-    """Return each category with probability ``truthful``, else one of the k - 1 others, uniformly.
-
-    *Formal guarantees.* As ``KaryRandomizedResponse``: epsilon = log(truthful (k - 1) / (1 - truthful)).
-    """
-    measurement = _randomized_response(int(k), float(truthful))
-    return np.array([measurement(int(category)) for category in np.ravel(categories)], dtype=np.intp)
-
-
 def flat(value: Floats, law: str, metric: str, scale: float) -> Floats:
     """Apply a measurement on vectors of finite floats to an array of any shape."""
     if scale == 0:
         return value.copy()
-    dp = opendp()
-    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
-    measurement = getattr(dp.m, law)(domain, getattr(dp, metric)(T=float), scale=scale)
-    return np.array(measurement(value.ravel().tolist()), dtype=np.float64).reshape(value.shape)
+    return np.array(measurement(law, metric, scale)(value.ravel().tolist()), dtype=np.float64).reshape(value.shape)
 
 
 @lru_cache(maxsize=64)
-def _randomized_response(k: int, truthful: float) -> Any:
-    return opendp().m.make_randomized_response(categories=list(range(k)), prob=truthful)
+def measurement(law: str, metric: str, scale: float) -> Any:
+    """Return OpenDP's measurement on vectors of finite floats."""
+    dp = opendp()
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    return getattr(dp.m, law)(domain, getattr(dp, metric)(T=float), scale=scale)
+
+
+def certified(law: str, metric: str, scale: float, sensitivity: float, budget: float) -> float:
+    """Return the scale, or the least one above it for which OpenDP's own map is at most the budget.
+
+    Args:
+        law: ``"make_laplace"`` or ``"make_gaussian"``; the map is in epsilon or in rho.
+        metric: ``"l1_distance"`` or ``"l2_distance"``.
+        scale: > 0.
+        sensitivity: in that metric.
+        budget: epsilon or rho.
+    """
+    while measurement(law, metric, scale).map(sensitivity) > budget:
+        scale = math.nextafter(scale, math.inf) * (1 + 1e-15)
+    return scale
 
 
 @lru_cache(maxsize=1)

@@ -19,6 +19,7 @@ from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite
+from privbandit_agents.privacy.mechanisms.grid import rounded
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class GumbelTopK:
         k = min(self.k, len(exact) - len(known))
         chosen = np.argpartition(-scores, k - 1)[:k] if k else np.empty(0, dtype=np.intp)
         released = np.concatenate([known, chosen])
-        return released, exact[released] + self.sigma * rng.standard_normal(len(released))
+        return released, rounded(exact[released] + self.sigma * rng.standard_normal(len(released)), self.sigma)
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class LaplacePeeling:
             scores = modulus + self.scale * rng.laplace(size=len(exact))
             chosen[position] = scores.argmax()
             modulus[chosen[position]] = -np.inf
-        return chosen, exact[chosen] + self.scale * rng.laplace(size=len(chosen))
+        return chosen, rounded(exact[chosen] + self.scale * rng.laplace(size=len(chosen)), self.scale)
 
 
 def step_sensitivity(eta: float, x_max: float, R: float, C: float, n: int) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Records, contexts_of, records_of
-from privbandit_agents.base.reports import Inputs
+from privbandit_agents.base.reports import Arithmetic, Inputs
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.state import Arrays, rekey, restore_into, state_of
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -53,6 +53,8 @@ class Guarantee:
         protects: what is protected, in words.
         proven: False where the calibration is a published one without a valid proof.
         reference: where the proof is.
+        arithmetic: ``"exact"``: the numbers hold for what leaves, as floats and integers. ``"real"``: they hold for
+            real numbers, of which floats are an approximation that can give records away; to simulate only.
     """
 
     notion: Literal["local", "joint", "none"] = "none"
@@ -63,12 +65,17 @@ class Guarantee:
     protects: str = "nothing"
     proven: bool = True
     reference: str = ""
+    arithmetic: Arithmetic = "real"
 
     @classmethod
-    def local(cls, epsilon: float, delta: float, reference: str, proven: bool = True) -> "Guarantee":
+    def local(
+        cls, epsilon: float, delta: float, reference: str, proven: bool = True, arithmetic: Arithmetic = "real"
+    ) -> "Guarantee":
         """Return (epsilon, delta)-local DP of every user's record; ``reference`` says where the proof is."""
         protects = f"{RECORD}, from the server on"
-        return cls("local", epsilon, delta, protects=protects, proven=proven, reference=reference)
+        return cls(
+            "local", epsilon, delta, protects=protects, proven=proven, reference=reference, arithmetic=arithmetic
+        )
 
     @classmethod
     def joint(
@@ -79,10 +86,12 @@ class Guarantee:
         reference: str,
         proven: bool = True,
         record: str = RECORD,
+        arithmetic: Arithmetic = "real",
     ) -> "Guarantee":
         """Return joint DP of every user's record, by the numbers that are not None."""
         protects = f"{record}, from all others"
-        return cls("joint", epsilon, delta, rho, protects=protects, proven=proven, reference=reference)
+        kept = {"protects": protects, "proven": proven, "reference": reference}
+        return cls("joint", epsilon, delta, rho, **kept, arithmetic=arithmetic)
 
 
 class Agent(ABC, Generic[C]):

@@ -49,6 +49,13 @@ def source(noise: str, rng: Generator) -> Generator:
     return cast(Generator, System()) if noise == "secure" else rng
 
 
+def branch(noise: str, rng: Generator) -> Generator:
+    """Return a source that may be used without end and takes the same of ``rng`` whatever it is used for."""
+    if noise == "secure":
+        return source(noise, rng)
+    return Generator(np.random.PCG64(int.from_bytes(rng.bytes(32), "little")))
+
+
 def laplace(value: Floats, scale: float) -> Floats:
     """Return the value with Laplace noise of the given scale on every coordinate; scale 0 returns it as it is.
 

@@ -53,7 +53,7 @@ class JointSettings(Settings):
     ) -> Guarantee:
         """Return joint DP of every user's record at this budget; ``reference`` says where the proof is."""
         epsilon, delta = self.pair() or (None, None)
-        return Guarantee.joint(epsilon, delta, self.concentrated(), reference, proven, record, arithmetic)
+        return Guarantee.joint(epsilon, delta, self.concentrated(), reference, proven, record, arithmetic=arithmetic)
 
 
 def refuse_beyond(horizon: int, users: int, name: str) -> None:

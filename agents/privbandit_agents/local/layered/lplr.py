@@ -59,7 +59,7 @@ class LPLR(LocalAgent[Config, Array]):
         promised = config.epsilon if proven else math.inf
         self.cost, self.ledger = pure(promised), Ledger(promised)
         proof, arithmetic = "docs/privacy/layered-regression.md", arithmetic_of(self.oracle.randomizer)
-        self.guarantee = Guarantee.local(config.epsilon, 0.0, proof, proven, arithmetic)
+        self.guarantee = Guarantee.local(config.epsilon, 0.0, proof, proven, arithmetic=arithmetic)
 
     def restored(self) -> None:
         self.oracle.prepare()

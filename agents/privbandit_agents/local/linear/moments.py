@@ -74,6 +74,8 @@ class RandomizerChannel(Channel):
         self.size = randomizer.dim
         self.cost, self.sigma = pure(randomizer.epsilon), randomizer.variance(own=True) ** 0.5
         self.by_counts = "exact" if randomizer.exact_sum else "normal"
+        if randomizer.noise == "secure":
+            self.by_counts = ""
 
     def decode(self, report: Array) -> Array:
         return self.randomizer.estimate(report)[:, 0]

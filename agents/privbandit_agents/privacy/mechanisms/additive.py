@@ -23,7 +23,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import budget, failure, positive
-from privbandit_agents.privacy.accounting.conversions import gaussian_mu
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, gaussian_mu
 from privbandit_agents.privacy.accounting.ledger import Cost, pure, zcdp
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.grid import rounded
@@ -41,7 +41,7 @@ def finite(value: ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class Laplace:
-    """Independent Laplace noise of scale b on every coordinate.
+    """Independent Laplace noise of scale b on every coordinate, rounded to a public grid 2^-20 of b.
 
     >>> mechanism = Laplace.calibrate(epsilon=0.5, l1_sensitivity=2.0)
     >>> mechanism.scale
@@ -68,7 +68,8 @@ class Laplace:
     @classmethod
     def calibrate(cls, epsilon: float, l1_sensitivity: float, noise: str = "numpy") -> Self:
         """Return the mechanism that is epsilon-DP for an l1 sensitivity."""
-        return cls(positive(l1_sensitivity=l1_sensitivity) / budget(epsilon=epsilon), epsilon, noise)
+        scale = positive(l1_sensitivity=l1_sensitivity) / budget(epsilon=epsilon)
+        return cls(secure.certified(noise, "laplace", scale, l1_sensitivity, epsilon), epsilon, noise)
 
     @property
     def cost(self) -> Cost:
@@ -87,7 +88,7 @@ class Laplace:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Independent Gaussian noise on every coordinate.
+    """Independent Gaussian noise on every coordinate, rounded to a public grid 2^-20 of its size.
 
     >>> Gaussian.from_rho(0.5, l2_sensitivity=2.0).sigma
     2.0
@@ -113,11 +114,14 @@ class Gaussian:
     @classmethod
     def from_rho(cls, rho: float, l2_sensitivity: float, noise: str = "numpy") -> Self:
         """Return the mechanism that is rho-zCDP for an l2 sensitivity."""
-        return cls(positive(l2_sensitivity=l2_sensitivity) / math.sqrt(2 * budget(rho=rho)), rho, noise)
+        sigma = positive(l2_sensitivity=l2_sensitivity) / math.sqrt(2 * budget(rho=rho))
+        return cls(secure.certified(noise, "gaussian", sigma, l2_sensitivity, rho), rho, noise)
 
     @classmethod
     def from_epsilon(cls, epsilon: float, delta: float, l2_sensitivity: float, noise: str = "numpy") -> Self:
-        """Return the mechanism that is (epsilon, delta)-DP for an l2 sensitivity, with the least noise (analytic)."""
+        """Return the (epsilon, delta)-DP mechanism: the analytic Gaussian; secure, by the rho that OpenDP certifies."""
+        if noise == "secure":
+            return cls.from_rho(epsilon_to_rho(epsilon, delta), l2_sensitivity, noise)
         mu = gaussian_mu(epsilon, failure(delta=delta))
         return cls(positive(l2_sensitivity=l2_sensitivity) / mu, mu**2 / 2, noise)
 

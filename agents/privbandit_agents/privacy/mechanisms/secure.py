@@ -61,45 +61,46 @@ def laplace(value: Floats, scale: float) -> Floats:
 
     *Formal guarantees.* Those of ``Laplace``, exact for the discrete law on a fine grid.
     """
-    return flat(value, "make_laplace", "l1_distance", scale)
+    return flat("laplace", value, scale)
 
 
 def gaussian(value: Floats, sigma: float) -> Floats:
     """Return the value with Gaussian noise of the given standard deviation; 0 returns it as it is.
 
-    *Formal guarantees.* Those of ``Gaussian``, exact for the discrete law on a fine grid.
+    *Formal guarantees.* The zCDP of ``Gaussian``, exact for the discrete law on a fine grid.
     """
-    return flat(value, "make_gaussian", "l2_distance", sigma)
+    return flat("gaussian", value, sigma)
 
 
-def flat(value: Floats, law: str, metric: str, scale: float) -> Floats:
+def flat(law: str, value: Floats, scale: float) -> Floats:
     """Apply a measurement on vectors of finite floats to an array of any shape."""
     if scale == 0:
         return value.copy()
-    return np.array(measurement(law, metric, scale)(value.ravel().tolist()), dtype=np.float64).reshape(value.shape)
+    return np.array(measurement(law, scale)(value.ravel().tolist()), dtype=np.float64).reshape(value.shape)
+
+
+def certified(noise: str, law: str, scale: float, sensitivity: float, budget: float) -> float:
+    """Return the scale; for secure noise the least one from it on whose cost by OpenDP's own map is in the budget.
+
+    Args:
+        noise: ``"numpy"`` or ``"secure"``.
+        law: ``"laplace"``, whose budget is epsilon and whose sensitivity l1, or ``"gaussian"``: rho and l2.
+        scale: >= 0; 0 is no noise.
+        sensitivity: > 0.
+        budget: > 0.
+    """
+    while noise == "secure" and scale and measurement(law, scale).map(sensitivity) > budget:
+        scale = math.nextafter(scale, math.inf)
+    return scale
 
 
 @lru_cache(maxsize=64)
-def measurement(law: str, metric: str, scale: float) -> Any:
+def measurement(law: str, scale: float) -> Any:
     """Return OpenDP's measurement on vectors of finite floats."""
     dp = opendp()
+    make, metric = {"laplace": ("make_laplace", "l1_distance"), "gaussian": ("make_gaussian", "l2_distance")}[law]
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
-    return getattr(dp.m, law)(domain, getattr(dp, metric)(T=float), scale=scale)
-
-
-def certified(law: str, metric: str, scale: float, sensitivity: float, budget: float) -> float:
-    """Return the scale, or the least one above it for which OpenDP's own map is at most the budget.
-
-    Args:
-        law: ``"make_laplace"`` or ``"make_gaussian"``; the map is in epsilon or in rho.
-        metric: ``"l1_distance"`` or ``"l2_distance"``.
-        scale: > 0.
-        sensitivity: in that metric.
-        budget: epsilon or rho.
-    """
-    while measurement(law, metric, scale).map(sensitivity) > budget:
-        scale = math.nextafter(scale, math.inf) * (1 + 1e-15)
-    return scale
+    return getattr(dp.m, make)(domain, getattr(dp, metric)(T=float), scale=scale)
 
 
 @lru_cache(maxsize=1)

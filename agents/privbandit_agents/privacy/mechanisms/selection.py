@@ -100,13 +100,14 @@ class GumbelTopK:
             rng: of the noise.
             public: coordinates to release without selection, at most ``kept`` different ones.
         """
-        exact, rng = finite(value), secure.branch(self.noise, rng)
+        exact = finite(value)
         known = np.empty(0, dtype=np.intp) if public is None else np.unique(public)
         if len(known) > self.kept:
             raise ValueError(f"at most {self.kept} public coordinates are paid for; got {len(known)}.")
-        chosen = peeled(exact, self.beta, known, min(self.k, len(exact) - len(known)), rng)
+        choosing, telling = (secure.branch(self.noise, rng) for _ in range(2))
+        chosen = peeled(exact, self.beta, known, min(self.k, len(exact) - len(known)), choosing)
         released = np.concatenate([known, chosen])
-        return released, noisy(exact[released], self.sigma, rng)
+        return released, noisy(exact[released], self.sigma, telling)
 
 
 def peeled(exact: Floats, beta: float, known: NDArray[np.intp], k: int, rng: Generator) -> NDArray[np.intp]:

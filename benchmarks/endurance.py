@@ -58,7 +58,7 @@ def ridge_error(name: str, length: float, users: int) -> tuple[float, float]:
         x = contexts[:, 0].astype(np.float64)
         agent.update(contexts, np.zeros(n, np.int64), x[:, 0] / length + rng.standard_normal(n))
         gram += x.T @ x
-    fresh, inverse = np.linalg.inv(gram), agent.regression.matrix[:-1]
+    fresh, inverse = np.linalg.inv(gram), agent.regression.matrices[0, :, :-1]
     least = np.linalg.eigvalsh((inverse + inverse.T) / 2)[0] / np.linalg.eigvalsh(fresh)[0]
     return float(np.abs(inverse - fresh).max() / np.abs(fresh).max()), float(least)
 

@@ -66,7 +66,7 @@ def test_saving_is_all_or_nothing(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         save(agent, path)
     assert path.read_bytes() == before and [p.name for p in path.parent.iterdir()] == ["agent.npz"]
-    assert np.array_equal(load(path, env).regression.matrix, agent.regression.matrix)  # type: ignore[attr-defined]
+    assert np.array_equal(load(path, env).regression.matrices, agent.regression.matrices)  # type: ignore[attr-defined]
 
 
 def test_a_saved_agent_fits_the_environment_it_was_saved_for(tmp_path: Path) -> None:

@@ -83,10 +83,10 @@ class Guarantee:
         reference: str,
         proven: bool = True,
         record: str = RECORD,
-        **more: Arithmetic,
+        arithmetic: Arithmetic = "real",
     ) -> "Guarantee":
-        """Return joint DP of every user's record, by the numbers that are not None; ``arithmetic`` as above."""
-        return cls("joint", epsilon, delta, rho, SAME, f"{record}, from all others", proven, reference, **more)
+        """Return joint DP of every user's record, by the numbers that are not None."""
+        return cls("joint", epsilon, delta, rho, SAME, f"{record}, from all others", proven, reference, arithmetic)
 
 
 class Agent(ABC, Generic[C]):

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy.linalg.lapack import dtrtri
 
 from privbandit_agents.base.records import usable, warn_of_ignored
 
@@ -44,4 +45,5 @@ def best_arm(contexts: Array, scorer: Floats) -> Any:
 
 def optimistic_scorer(a: Floats, theta: Floats, width: float) -> Floats:
     """Return [width A^(-1/2) | theta], shape (d, d + 1): x times it gives the bonus vector and the estimate."""
-    return np.column_stack([width * np.linalg.inv(np.linalg.cholesky(a)).T, theta])
+    root, _ = dtrtri(np.linalg.cholesky(a), lower=1)
+    return np.column_stack([width * root.T, theta])

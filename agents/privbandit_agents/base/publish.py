@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, final
 
-from privbandit_agents.privacy.accounting.ledger import Cost, Ledger
+from privbandit_agents.privacy.accounting.costs import Cost
+from privbandit_agents.privacy.accounting.ledger import Ledger
 
 T = TypeVar("T")
 

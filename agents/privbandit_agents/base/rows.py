@@ -53,6 +53,44 @@ class Rows:
         self.append(arrays["rows"])
 
 
+class Products:
+    """The sums of z z' over the rows z of each group, by one product for every 256 rows.
+
+    The bits are the same however rows are cut into calls.
+
+    Args:
+        dim: length d of a row.
+        groups: G.
+    """
+
+    AT_ONCE = 256  # so many rows stay in cache
+
+    def __init__(self, dim: int, groups: int = 1) -> None:
+        self.totals: Array = np.zeros((groups, dim, dim))
+        self.open = Rows((dim + 1,), np.float64, self.AT_ONCE)  # the group, and the row
+
+    def add(self, rows: Array, groups: Array | int = 0) -> None:
+        """Add rows of shape (n, d), each to its group."""
+        columns = np.column_stack([np.broadcast_to(groups, len(rows)), rows])
+        for (block,) in blocks(lambda: self.AT_ONCE - len(self.open), columns):
+            self.open.append(block)
+            if len(self.open) == self.AT_ONCE:
+                self._close()
+
+    def take(self) -> Array:
+        """Return the sums over all rows since the last time, shape (G, d, d)."""
+        self._close()
+        taken, self.totals = self.totals, np.zeros_like(self.totals)
+        return taken
+
+    def _close(self) -> None:
+        groups, rows = self.open.view()[:, 0], self.open.view()[:, 1:]
+        for group in range(len(self.totals)):
+            chosen = rows if len(self.totals) == 1 else rows[groups == group]
+            self.totals[group] += chosen.T @ chosen
+        self.open.clear()
+
+
 def blocks(room: Callable[[], int], *columns: Array, most: int = sys.maxsize) -> Iterator[tuple[Array, ...]]:
     """Yield users in blocks, none of which goes beyond the next change: the same rows of each array.
 

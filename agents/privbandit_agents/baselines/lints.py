@@ -3,9 +3,12 @@
 Shipra Agrawal and Navin Goyal, "Thompson Sampling for Contextual Bandits with Linear Payoffs", ICML 2013.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg.blas import dtrmv
+from scipy.linalg.lapack import dpstrf
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.settings import NonNegative
@@ -27,16 +30,30 @@ class LinTS(RidgeAgent[Config]):
     """Play the arm with the largest x . theta~ for theta~ drawn from N(theta, v^2 A^-1).
 
     The scores of the K arms are jointly N(X theta, v^2 X A^-1 X'), so K Gaussians are drawn instead of d and no root
-    of A^-1 is needed: the law of the action is the same.
+    of A^-1 is needed: the law of the action is the same. Arms that share one context have regressions of their own, and
+    so independent scores.
     """
 
     Config = Config
 
     def choose(self, features: Array, scored: Array) -> Array:
-        covariance = scored[..., :-1] @ np.swapaxes(features, -1, -2)
-        covariance[~np.isfinite(covariance).all(axis=(-2, -1))] = 0.0  # of a hostile context
-        values, vectors = np.linalg.eigh((covariance + np.swapaxes(covariance, -1, -2)) / 2)
-        normal = self.rng.standard_normal(features.shape[:-1])
-        spread = vectors @ (np.sqrt(np.maximum(values, 0)) * normal)[..., None]
-        arms: Array = (scored[..., -1] + self.config.v * spread[..., 0]).argmax(axis=-1)
+        normal = self.rng.standard_normal(scored.shape[:-1])
+        if self.shared_context:
+            spread = np.sqrt(np.maximum(np.vecdot(scored[..., :-1], features), 0)) * normal
+        else:
+            covariances, spread = scored[..., :-1] @ features.mT, np.zeros(normal.shape)
+            for user in np.ndindex(normal.shape[:-1]):
+                correlate(covariances[user], normal[user], spread[user])
+        arms: Array = (scored[..., -1] + self.config.v * spread).argmax(axis=-1)
         return arms
+
+
+def correlate(covariance: Array, normal: Array, spread: Array) -> None:
+    """Write R z into zeros, with R R' = covariance, for standard normals z of shape (K,), which are overwritten.
+
+    R is a Cholesky factor with pivots, so that arms may be alike. The covariance of a hostile context counts as 0.
+    """
+    if math.isfinite(covariance.sum()):
+        factor, pivots, rank, _ = dpstrf(covariance, lower=1)
+        normal[rank:] = 0.0
+        spread[pivots - 1] = dtrmv(factor, normal, lower=1)

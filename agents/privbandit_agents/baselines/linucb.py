@@ -6,13 +6,13 @@ Recommendation", WWW 2010.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback, next_change
-from privbandit_agents.base.arms import learnable, played
-from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.arms import learnable
+from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import AtLeast, NonNegative
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
@@ -38,8 +38,10 @@ class LinUCB(RidgeAgent[Config]):
 
     def begin(self) -> None:
         super().begin()
-        d = self.regression.matrix.shape[1]
-        self.moments = np.eye(d, d + 1) * self.config.ridge  # [A | b] of all users, where the policy is behind them
+        groups = len(self.regression.matrices)
+        # where the policy is behind the users: [A | b] of all, and what came since the policy changed
+        self.moments = np.tile(np.eye(self.dim, self.dim + 1) * self.config.ridge, (groups, 1, 1))
+        self.newer = Products(self.dim + 1, groups)
         self.users, self.refit_at = 0, 1
 
     def frozen_rounds(self) -> int:
@@ -50,8 +52,9 @@ class LinUCB(RidgeAgent[Config]):
             return super().update(context, action, feedback)
         self.forget()
         records = self.records_of(context, action, feedback)
-        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache
-            self.update_counts(contexts, arms, rewards, np.ones(len(rewards), np.int64))
+        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=Products.AT_ONCE):
+            self.newer.add(*self._rows(contexts, arms, rewards))
+            self._count(len(rewards))
         return None
 
     @property
@@ -60,14 +63,25 @@ class LinUCB(RidgeAgent[Config]):
 
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
         """Learn from users by counts, who come before the policy changes."""
-        x, y = learnable(played(self.features(contexts), actions), np.asarray(feedback, dtype=np.float64))
-        each = x[:, :, None] * (counts[:, None] * np.column_stack([x, y]))[:, None, :]
-        self.moments = np.add.reduce(np.concatenate([self.moments[None], each]), axis=0)
-        self.users += int(counts.sum())
+        rows, groups = self._rows(contexts, actions, np.asarray(feedback, dtype=np.float64))
+        for group in range(len(self.moments)):
+            chosen = groups == group
+            self.moments[group] += (counts[chosen, None] * rows[chosen, :-1]).T @ rows[chosen]
+        self._count(int(counts.sum()))
+
+    def _rows(self, contexts: Array, arms: Any, rewards: Array) -> tuple[Array, Array]:
+        """Return the records as rows (x, y), and the regression that each is for."""
+        x, groups = self.observed(contexts, arms)
+        return np.column_stack(learnable(x, rewards)), np.array(groups)
+
+    def _count(self, users: int) -> None:
+        """Count users, and change the policy if it is time."""
+        self.users += users
         if self.users == self.refit_at:
             self.refit_at = next_change(self.users, self.config.growth)
-            a, b = self.moments[:, :-1], self.moments[:, -1]
-            self.regression.matrix[:] = np.vstack([np.linalg.inv(a), np.linalg.solve(a, b)])
+            self.moments += self.newer.take()[:, :-1]
+            a, b = self.moments[..., :-1], self.moments[..., -1:]
+            self.regression.matrices[:] = np.concatenate([np.linalg.inv(a), np.linalg.solve(a, b)], axis=-1)
 
     def choose(self, features: Array, scored: Array) -> Array:
         squared_width = np.vecdot(scored[..., :-1], features)

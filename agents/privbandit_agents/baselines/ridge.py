@@ -30,7 +30,7 @@ R = TypeVar("R", bound=RidgeSettings)
 
 
 class Ridge:
-    """theta = A^-1 b with A = ridge I + sum x x' and b = sum r x, kept up to date by rank-one steps.
+    """theta = A^-1 b with A = ridge I + sum x x' and b = sum r x, kept up to date by rank-one steps; G of them at once.
 
     A^-1 and theta are one matrix M = [A^-1 | theta] of shape (d, d + 1): x M gives A^-1 x and the estimate x . theta in
     one product, and by Sherman and Morrison both change by one outer product, written in place. No step costs more
@@ -39,18 +39,24 @@ class Ridge:
     Args:
         dim: d.
         ridge: regularisation, > 0.
+        groups: G, regressions that share nothing.
     """
 
-    def __init__(self, dim: int, ridge: float) -> None:
-        self.matrix: Array = np.zeros((dim + 1, dim), order="F")  # M', so that M itself is C-ordered
-        self.matrix[np.arange(dim), np.arange(dim)] = 1 / ridge
+    def __init__(self, dim: int, ridge: float, groups: int = 1) -> None:
+        self.matrices: Array = np.zeros((groups, dim, dim + 1))
+        self.matrices[:, np.arange(dim), np.arange(dim)] = 1 / ridge
 
-    def score(self, features: Array) -> Array:
+    def score(self, features: Array, group: int = 0) -> Array:
         """Return x M for features of shape (..., d): A^-1 x, and x . theta in the last column."""
-        scored: Array = features.dot(self.matrix.T)
+        scored: Array = features.dot(self.matrices[group])
         return scored
 
-    def learn(self, x: Array, scored: Array, reward: float) -> None:
+    def score_all(self, x: Array) -> Array:
+        """Return x M for every group and x of shape (..., d): shape (..., G, d + 1)."""
+        scored = np.atleast_2d(x) @ self.matrices  # one product a group
+        return scored[:, 0] if x.ndim == 1 else scored.swapaxes(0, 1)
+
+    def learn(self, x: Array, scored: Array, reward: float, group: int = 0) -> None:
         """Add one observation, given its ``score``; ``scored`` is overwritten. What is not usable is ignored."""
         if not (abs(reward) <= FARTHEST and x.dot(x) <= FARTHEST**2):
             warn_of_ignored()
@@ -58,13 +64,13 @@ class Ridge:
         direction = scored[:-1]
         scored[-1] -= reward
         gain = -1.0 / (1.0 + float(direction.dot(x)))
-        self.matrix = dger(gain, scored, direction, a=self.matrix, overwrite_a=1)
+        dger(gain, scored, direction, a=self.matrices[group].T, overwrite_a=1)
 
 
 class RidgeAgent(Agent[R]):
     """An agent that keeps a Ridge over the features of the arms it plays; a subclass says how to choose.
 
-    Where all arms share one context of shape (d,), arm a has the features (x, 1) in its own block of (d + 1) K.
+    Where all arms share one context x of shape (d,), each arm has a regression of its own over the features (x, 1).
     """
 
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"last"}
@@ -74,19 +80,19 @@ class RidgeAgent(Agent[R]):
         self.n_arms = n_arms(self.action_space)
         shape = self.context_shape
         self.shared_context = len(shape) == 1
-        dim = (shape[0] + 1) * self.n_arms if self.shared_context else shape[1]
-        self.regression = Ridge(dim, self.config.ridge)
+        self.dim, groups = (shape[0] + 1, self.n_arms) if self.shared_context else (shape[1], 1)
+        self.regression = Ridge(self.dim, self.config.ridge, groups)
         self.last: tuple[Array | None, Array, Array] = NOTHING
 
     @abstractmethod
     def choose(self, features: Array, scored: Array) -> Array:
-        """Return arms, given features (..., K, d) and their scores (..., K, d + 1)."""
+        """Return arms, given their scores (..., K, d + 1), and features (..., K, d), or (..., 1, d) that all share."""
 
     def select_action(self, context: Array) -> Action:
         context = self.contexts_of(context)
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
             features = self.features(context)
-            scored = self.regression.score(features)
+            scored = self.scored(features)
             self.last = context, features, scored
             return self.choose(features, scored)
 
@@ -94,15 +100,18 @@ class RidgeAgent(Agent[R]):
         last, features, scored = self.last
         self.forget()
         if context is last and scored.ndim == 2 and type(action) is np.int64 and isinstance(feedback, float):
-            self.regression.learn(features[action], scored[action], feedback)
+            if self.shared_context:
+                self.regression.learn(features[0], scored[action], feedback, int(action))
+            else:
+                self.regression.learn(features[action], scored[action], feedback)
             return
         contexts, arms, rewards = self.records_of(context, action, feedback)
         with np.errstate(over="ignore", invalid="ignore"):
-            for x, reward in zip(played(self.features(contexts), arms), rewards.tolist(), strict=True):
-                self.regression.learn(x, self.regression.score(x), reward)
+            for x, group, reward in zip(*self.observed(contexts, arms), rewards.tolist(), strict=True):
+                self.regression.learn(x, self.regression.score(x, group), reward, group)
 
     def predict(self, contexts: Array) -> Array:
-        return self.regression.score(self.features(contexts))[..., -1]
+        return self.scored(self.features(contexts))[..., -1]
 
     def forget(self) -> None:
         """Forget the last (context, features, scores): they belong to the regression as it was."""
@@ -112,12 +121,23 @@ class RidgeAgent(Agent[R]):
         self.forget()
 
     def features(self, context: Array) -> Array:
-        """Return the features of every arm in float64, shape (..., K, d)."""
+        """Return the features of every arm in float64, shape (..., K, d), or (..., 1, d) if all share them."""
         if not self.shared_context:
             return context.astype(np.float64)
-        *users, dim = context.shape
-        features = np.zeros((*users, self.n_arms, self.n_arms, dim + 1))
-        for arm in range(self.n_arms):
-            features[..., arm, arm, :dim] = context
-            features[..., arm, arm, dim] = 1
-        return features.reshape(*users, self.n_arms, -1)
+        features = np.ones((*context.shape[:-1], 1, self.dim))
+        features[..., 0, :-1] = context
+        return features
+
+    def scored(self, features: Array) -> Array:
+        """Return the scores (..., K, d + 1) of all arms."""
+        if self.shared_context:
+            return self.regression.score_all(features[..., 0, :])
+        return self.regression.score(features)
+
+    def observed(self, contexts: Array, arms: Array) -> tuple[Array, list[int]]:
+        """Return the played features (n, d), 0 where an arm does not exist, and the regression that each is for."""
+        features = self.features(contexts)
+        if not self.shared_context:
+            return played(features, arms), [0] * len(arms)
+        exists = played(np.ones((len(arms), self.n_arms, 1)), arms)
+        return features[:, 0] * exists, np.where(exists[:, 0], arms, 0).astype(int).tolist()

@@ -6,7 +6,7 @@ from typing import Literal
 from privbandit_agents.base.agent import RECORD, Guarantee
 from privbandit_agents.base.reports import Arithmetic
 from privbandit_agents.base.settings import Budget, Open01, Settings
-from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, gaussian_mu
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
 
@@ -54,6 +54,16 @@ class JointSettings(Settings):
         """Return joint DP of every user's record at this budget; ``reference`` says where the proof is."""
         epsilon, delta = self.pair() or (None, None)
         return Guarantee.joint(epsilon, delta, self.concentrated(), reference, proven, record, arithmetic=arithmetic)
+
+
+@dataclass(frozen=True)
+class GaussianSettings(JointSettings):
+    """The budget of an agent all of whose releases have Gaussian noise: (epsilon, delta) buys more of it than zCDP."""
+
+    def concentrated(self) -> float:
+        """Return the zCDP budget: rho, or mu^2 / 2 for the largest mu of Gaussian DP that implies (epsilon, delta)."""
+        pair = self.pair()
+        return super().concentrated() if pair is None else gaussian_mu(*pair) ** 2 / 2
 
 
 def refuse_beyond(horizon: int, users: int, name: str) -> None:

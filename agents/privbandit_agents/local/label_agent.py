@@ -14,7 +14,8 @@ from privbandit_agents.base.records import numbers
 from privbandit_agents.base.reports import Inputs, arithmetic_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, Settings
-from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, pure
+from privbandit_agents.privacy.accounting.costs import Cost, pure
+from privbandit_agents.privacy.accounting.ledger import Ledger
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
         pure_to_rho,
         rho_to_epsilon,
     )
-    from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, PrivacyBudgetExceeded, approximate, pure, zcdp
+    from privbandit_agents.privacy.accounting.costs import Cost, approximate, gaussian_dp, pure, zcdp
+    from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded
     from privbandit_agents.privacy.contributions.moments import Moments
     from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
     from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 
 __all__ = ["epsilon_to_rho", "gaussian_delta", "gaussian_epsilon", "gaussian_mu", "pure_to_rho", "rho_to_epsilon"]
-__all__ += ["Cost", "Ledger", "Moments", "PrivacyBudgetExceeded", "approximate", "pure", "zcdp"]
+__all__ += ["Cost", "Ledger", "Moments", "PrivacyBudgetExceeded", "approximate", "gaussian_dp", "pure", "zcdp"]
 __all__ += ["BinaryTree", "BufferedToeplitz", "Counter", "ObjectivePerturbation", "SquareRootToeplitz", "UserLoss"]
 __all__ += ["Gaussian", "GumbelTopK", "KNorm", "Laplace", "LaplacePeeling", "WishartDifference"]
 __all__ += [
@@ -52,7 +53,8 @@ __all__ += ["BinCapSign", "Hemisphere", "LaplaceWishart", "LocalRandomizer", "No
 
 _HOMES = {
     "accounting.conversions": "epsilon_to_rho gaussian_delta gaussian_epsilon gaussian_mu pure_to_rho rho_to_epsilon",
-    "accounting.ledger": "Cost Ledger PrivacyBudgetExceeded approximate pure zcdp",
+    "accounting.costs": "Cost approximate gaussian_dp pure zcdp",
+    "accounting.ledger": "Ledger PrivacyBudgetExceeded",
     "contributions.moments": "Moments",
     "mechanisms.additive": "Gaussian Laplace",
     "mechanisms.spherical": "KNorm WishartDifference",

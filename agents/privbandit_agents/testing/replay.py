@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from privbandit_agents.base.agent import AnyAgent, Array, CentralAgent
-from privbandit_agents.privacy.accounting.ledger import Cost
+from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.mechanisms.pairs import loss, standardised
 from privbandit_agents.registry import find, make
 from privbandit_agents.testing.runs import alike, environment

@@ -154,7 +154,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from privbandit_agents.base.agent import Guarantee, LocalAgent, arms_with_features, labels_of_contexts
-from privbandit_agents.privacy.accounting.ledger import Ledger, pure
+from privbandit_agents.privacy.accounting.costs import pure
+from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.registry import register_agent
 
 

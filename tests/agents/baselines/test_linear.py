@@ -7,6 +7,7 @@ import pytest
 from privbandit_agents import make, play
 from privbandit_agents.base.records import IgnoredRecord
 from privbandit_agents.baselines.lasso import lasso
+from privbandit_agents.baselines.lints import correlate
 from privbandit_agents.baselines.ridge import Ridge
 from scipy import stats
 
@@ -31,10 +32,27 @@ def test_rank_one_steps_equal_the_direct_solution(dtype: Any) -> None:
 
 def test_the_matrix_is_updated_in_place() -> None:
     ridge = Ridge(4, 1.0)
-    before = ridge.matrix
+    before = ridge.matrices
     row = np.ones(4, np.float32)
     ridge.learn(row, ridge.score(row), 1.0)
-    assert np.shares_memory(before, ridge.matrix) and not np.array_equal(ridge.matrix[:4], np.eye(4))
+    assert np.shares_memory(before, ridge.matrices) and not np.array_equal(ridge.matrices[0, :, :4], np.eye(4))
+
+
+def test_arms_that_share_a_context_have_a_regression_each() -> None:
+    rng = np.random.default_rng(0)
+    env = gym.make("privbandit/Classification-v0", source="wine")
+    agent: Any = make("linucb", env, seed=0)
+    dim = agent.context_shape[0]
+    contexts, arms, rewards = rng.standard_normal((60, dim)), rng.integers(0, 3, 60), rng.standard_normal(60)
+    for n in range(20):
+        agent.update(contexts[n], arms[n], rewards[n])
+    agent.update(contexts[20:], arms[20:], rewards[20:])
+    means = agent.predict(contexts[:5])
+    x = np.column_stack([contexts, np.ones(60)])
+    for arm in range(3):
+        chosen = arms == arm
+        gram = np.eye(dim + 1) + x[chosen].T @ x[chosen]
+        assert np.allclose(means[:, arm], x[:5] @ np.linalg.solve(gram, x[chosen].T @ rewards[chosen]))
 
 
 def agent_on(name: str, seed: int = 0, **config: Any) -> tuple[Any, Any]:
@@ -47,7 +65,7 @@ def test_thompson_scores_have_the_posterior_law() -> None:
     agent, env = agent_on("lints", v=0.7)
     play(env, agent, 60, seed=1)
     context = env.reset(seed=2)[0]
-    m = agent.regression.matrix.astype(float)
+    m = agent.regression.matrices[0].T
     rng = np.random.default_rng(5)
     theta = rng.multivariate_normal(m[-1], 0.7**2 * (m[:-1] + m[:-1].T) / 2, size=20_000)
     samples = np.bincount((theta @ context.T.astype(float)).argmax(axis=1), minlength=4)
@@ -55,6 +73,36 @@ def test_thompson_scores_have_the_posterior_law() -> None:
     played = samples + counts > 0
     assert stats.chi2_contingency([samples[played], counts[played]]).pvalue > 1e-4
     assert stats.chi2_contingency([samples[played], np.roll(counts[played], 1)]).pvalue < 1e-4
+
+
+def test_thompson_scores_of_arms_that_share_a_context_are_independent() -> None:
+    env = gym.make("privbandit/Classification-v0", source="wine")
+    agent: Any = make("lints", env, seed=0, v=0.7)
+    play(env, agent, 60, seed=1)
+    context = env.reset(seed=2)[0]
+    rng, x = np.random.default_rng(5), np.append(context, 1.0)
+    scores = [
+        x @ rng.multivariate_normal(m[:, -1], 0.7**2 * (m[:, :-1] + m[:, :-1].T) / 2, size=20_000).T
+        for m in agent.regression.matrices
+    ]
+    samples = np.bincount(np.argmax(scores, axis=0), minlength=3)
+    counts = np.bincount([int(agent.select_action(context)) for _ in range(4000)], minlength=3)
+    assert stats.chi2_contingency([samples, counts]).pvalue > 1e-4
+    assert stats.chi2_contingency([samples, np.roll(counts, 1)]).pvalue < 1e-4
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_root_is_one_though_arms_are_alike(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((6, 3))
+    x[4] = x[1]
+    covariance = x @ x.T * 10.0 ** rng.integers(-6, 6)
+    root, none = np.zeros((6, 6)), np.zeros(3)
+    for unit, column in zip(np.eye(6), root.T, strict=True):
+        correlate(covariance, unit, column)
+    assert np.allclose(root @ root.T, covariance, rtol=1e-8, atol=1e-9 * covariance.max())
+    correlate(np.full((3, 3), np.nan), np.ones(3), none)
+    assert not none.any()
 
 
 def test_the_bonus_makes_linucb_try_what_it_does_not_know() -> None:
@@ -87,7 +135,7 @@ def test_updates_for_many_users_equal_updates_in_order() -> None:
     together.update(contexts, arms, feedback)
     for context, arm, reward in zip(contexts, arms, feedback, strict=True):
         apart.update(context, arm, reward)
-    assert np.array_equal(together.regression.matrix, apart.regression.matrix)
+    assert np.array_equal(together.regression.matrices, apart.regression.matrices)
 
 
 def test_delayed_feedback_is_learned_with_the_regression_of_the_moment() -> None:
@@ -98,7 +146,7 @@ def test_delayed_feedback_is_learned_with_the_regression_of_the_moment() -> None
     for agent in (delayed, direct):
         agent.update(y, 1, 1.0)
         agent.update(x, 0, -1.0)
-    assert np.array_equal(delayed.regression.matrix, direct.regression.matrix)
+    assert np.array_equal(delayed.regression.matrices, direct.regression.matrices)
 
 
 @pytest.mark.parametrize("name", ["linucb", "lints", "greedy", "sa-lasso"])
@@ -106,7 +154,7 @@ def test_delayed_feedback_is_learned_with_the_regression_of_the_moment() -> None
 def test_a_record_that_cannot_be_learned_from_is_ignored_with_a_warning(name: str, bad: float) -> None:
     agent, env = agent_on(name)
     context = env.reset(seed=0)[0]
-    learned = "beta" if name == "sa-lasso" else "regression.matrix"
+    learned = "beta" if name == "sa-lasso" else "regression.matrices"
     before = agent.state()[0][learned].copy()
     with pytest.warns(IgnoredRecord, match="counts as nothing"):
         agent.update(context, agent.select_action(context), bad)
@@ -125,7 +173,7 @@ def test_the_inverse_stays_positive_definite_where_single_precision_would_lose_i
     agent.update(contexts, np.zeros(len(contexts), int), rewards)
     x = contexts[:, 0].astype(float)
     fresh = np.linalg.inv(x.T @ x + 1e-4 * np.eye(20))
-    inverse = agent.regression.matrix[:-1]
+    inverse = agent.regression.matrices[0, :, :-1]
     assert np.abs(inverse - fresh).max() < 1e-4 * np.abs(fresh).max()
     assert np.linalg.eigvalsh(inverse)[0] > 0
 
@@ -137,7 +185,7 @@ def test_agents_can_be_copied() -> None:
     context = env.reset(seed=1)[0]
     for each in (agent, copy):
         each.update(context, 0, 1.0)
-    assert np.array_equal(agent.regression.matrix, copy.regression.matrix)
+    assert np.array_equal(agent.regression.matrices, copy.regression.matrices)
 
 
 @pytest.mark.parametrize("name", ["linucb", "lints", "greedy", "epsilon-greedy"])
@@ -184,8 +232,8 @@ def test_linucb_in_batches_is_linucb_at_the_ends_of_batches() -> None:
     many.update(contexts[:7], arms[:7], rewards[:7])
     assert many.refit_at == 8 and many.frozen_rounds() == 1
     many.update(contexts[7], arms[7], rewards[7])
-    assert np.allclose(many.regression.matrix, one.regression.matrix, atol=1e-4)
-    before = many.moments
+    assert np.allclose(many.regression.matrices, one.regression.matrices, atol=1e-4)
+    before = many.moments.copy()
     with pytest.warns(IgnoredRecord):
         many.update(contexts[8], arms[8], np.nan)
     assert np.array_equal(many.moments, before) and many.users == 9
@@ -218,5 +266,5 @@ def test_linucb_in_batches_does_not_depend_on_how_users_are_grouped() -> None:
         alone.update(contexts[n], arms[n], rewards[n])
     blocks.update(contexts[:90], arms[:90], rewards[:90])
     blocks.update(contexts[90:], arms[90:], rewards[90:])
-    assert np.array_equal(alone.regression.matrix, blocks.regression.matrix)
+    assert np.array_equal(alone.regression.matrices, blocks.regression.matrices)
     assert np.array_equal(alone.moments, blocks.moments)

@@ -151,7 +151,7 @@ def no_clipping_of_choices(patch: Patch) -> None:
 
 
 def no_clipping_of_moments(patch: Patch) -> None:
-    patch.setattr(moments, "sanitise", lambda x, y: (np.nan_to_num(np.clip(x, -1e3, 1e3)), np.nan_to_num(y)))
+    patch.setattr(jdp_linucb, "sanitise", lambda x, y: (np.nan_to_num(np.clip(x, -1e3, 1e3)), np.nan_to_num(y)))
 
 
 def no_clipping_of_rewards(patch: Patch) -> None:
@@ -178,7 +178,7 @@ def nothing_in_the_ledger(patch: Patch) -> None:
 
 
 def two_terms_for_a_user(patch: Patch) -> None:
-    patch.setattr(jdp_linucb, "pack", lambda x, y: 1.5 * moments.pack(x, y))
+    patch.setattr(jdp_linucb, "packed_sum", lambda products: 1.5 * moments.packed_sum(products))
 
 
 MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [

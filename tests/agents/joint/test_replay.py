@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from privbandit_agents import AGENTS, make, register_agent
-from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded, zcdp
+from privbandit_agents.privacy.accounting.costs import zcdp
+from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
 from privbandit_agents.testing import check_agent
 from privbandit_agents.testing.noise import check_noise
 from privbandit_agents.testing.replay import NotSeen, check_replay

@@ -11,7 +11,8 @@ from privbandit_agents import make
 from privbandit_agents.audits.games.three_labels import ThreeLabels
 from privbandit_agents.audits.registry import private_agents
 from privbandit_agents.base.agent import LocalAgent
-from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded, pure, zcdp
+from privbandit_agents.privacy.accounting.costs import pure, zcdp
+from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded
 from privbandit_agents.privacy.mechanisms.counters import SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.objective import UserLoss, certified_rho
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK

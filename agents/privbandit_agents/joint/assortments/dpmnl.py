@@ -25,7 +25,8 @@ from privbandit_agents.joint.assortments.dpmnl_settings import (
 )
 from privbandit_agents.joint.assortments.private_cov import PrivateCov, gram_sensitivity
 from privbandit_agents.joint.settings import refuse_beyond
-from privbandit_agents.privacy.accounting.ledger import Ledger, zcdp
+from privbandit_agents.privacy.accounting.costs import zcdp
+from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.choices import sanitise
 from privbandit_agents.privacy.mechanisms.objective import Method, ObjectivePerturbation, UserLoss
 

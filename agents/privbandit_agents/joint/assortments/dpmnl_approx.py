@@ -12,7 +12,8 @@ from privbandit_agents.base.agent import Guarantee
 from privbandit_agents.joint.assortments.dpmnl import DPMNL
 from privbandit_agents.joint.assortments.dpmnl_settings import RECORD, DPMNLSettings, Spending, published_loss
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.accounting.ledger import Ledger, approximate, zcdp
+from privbandit_agents.privacy.accounting.costs import approximate, zcdp
+from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.mechanisms.objective import UserLoss
 from privbandit_agents.privacy.mechanisms.objective_approximate import perturbation
 

@@ -8,7 +8,8 @@ from typing import Annotated, NamedTuple
 from privbandit_agents.base.agent import Guarantee
 from privbandit_agents.base.settings import Above, AtLeast, Calibration, Count, NonNegative, Open01, Within
 from privbandit_agents.joint.settings import CounterName, JointSettings
-from privbandit_agents.privacy.accounting.ledger import Cost, Ledger
+from privbandit_agents.privacy.accounting.costs import Cost
+from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
 
 RECORD = "context, assortment and purchase of every user"

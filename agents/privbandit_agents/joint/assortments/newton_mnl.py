@@ -16,9 +16,9 @@ from privbandit_agents.base.choices import Choices, best_sets, random_sets, size
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Count, Growth, NonNegative, Open01, Range, Within
 from privbandit_agents.joint.assortments.quadratic import improved
-from privbandit_agents.joint.settings import JointSettings
+from privbandit_agents.joint.settings import GaussianSettings
+from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_sums, sensitivities
-from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_envs.validate import numbers
@@ -36,7 +36,7 @@ Box = Annotated[tuple[float, float], Range(check_box)]
 
 
 @dataclass(frozen=True)
-class Config(JointSettings):
+class Config(GaussianSettings):
     """Settings of the Newton agent, besides the budget; wrong clips and priors cost regret and no privacy.
 
     Clips and prior are public knowledge that the agent is given.
@@ -99,12 +99,13 @@ class NewtonMNL(CentralAgent[Config, Array]):
     The precision P and theta sum up the models of all earlier batches, so every user counts for ever after though used
     once, no step overshoots, and no batch is worth more than it is known to be.
 
-    *Formal guarantees.* rho-zCDP (hence (epsilon, delta)-joint DP) under replacement of a user's whole record, for any
-    record whatever: by ``clipped_sums`` the sums have l2 sensitivities 2 G and sqrt(2) h, and each is released with
-    Gaussian noise, at shares of rho that add up to 1 over all the steps of a batch. Theta at which derivatives are
-    taken, weights, floors and batch ends are functions of releases and public constants. A user is in one batch, so
-    batches compose in parallel (adaptively), and actions read releases only. It holds for the numbers that leave: noise
-    is discrete, on a grid (``GridGaussian``), and sensitivities cover the rounding of the sums.
+    *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of a
+    user's whole record, for any record whatever: by ``clipped_sums`` the sums have l2 sensitivities 2 G and
+    sqrt(2) h, and each is released with Gaussian noise, at shares of rho that add up to 1 over all the steps of a
+    batch. Theta at which derivatives are taken, weights, floors and batch ends are functions of releases and public
+    constants. A user is in one batch, so batches compose in parallel (adaptively), and actions read releases only. It
+    holds for the numbers that leave: noise is discrete, on a grid (``GridGaussian``), and sensitivities cover the
+    rounding of the sums.
 
     The release is [precision | theta], shape (d, d + 1). The curator keeps the users of the running batch, 8 K (d + 2)
     bytes each at most, and nothing else that grows.
@@ -157,7 +158,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
     def frozen_rounds(self) -> int:
         return min(self.length - len(self.choices), 512)  # the contexts of so many stay in cache
 
-    def mechanisms(self) -> tuple[Gaussian, Gaussian, int]:
+    def mechanisms(self) -> tuple[GridGaussian, GridGaussian, int]:
         """Return what releases gradients and Hessians in this batch, and how often."""
         config, steps = self.config, self.config.steps if self.batch == 0 else 1
         size, noise = self.dim * (self.dim + 1) // 2, config.noise
@@ -182,14 +183,13 @@ class NewtonMNL(CentralAgent[Config, Array]):
             theta = anchor + move if self.config.box is None else np.clip(anchor + move, *self.config.box)
         return np.column_stack([reached, theta])
 
-    def _released(self, theta: Array, gradients: Gaussian, hessians: Gaussian) -> tuple[Array, Array]:
+    def _released(self, theta: Array, gradients: GridGaussian, hessians: GridGaussian) -> tuple[Array, Array]:
         """Return noisy sums of clipped gradients (d,) and Hessians (d, d) of the batch at a public theta."""
         clips = {name: getattr(self.config, name) for name in ("radius", "gradient_norm", "trace")}
         x, there, bought = (rows.view() for rows in (self.choices.features, self.choices.offered, self.choices.bought))
         gradient, hessian = clipped_sums(x, bought, theta, there, **clips)
         return self._noisy(gradients, gradient), smat(self._noisy(hessians, svec(hessian)))
 
-    def _noisy(self, mechanism: Gaussian, exact: Array) -> Array:
-        return self.publish(
-            mechanism, exact, partial(mechanism.release, exact, self.rng_noise), mechanism.cost, self.batch
-        )
+    def _noisy(self, mechanism: GridGaussian, exact: Array) -> Array:
+        draw = partial(mechanism.release, exact, self.rng_noise)
+        return self.publish(mechanism, exact, draw, gaussian_dp(mechanism.rho), self.batch)

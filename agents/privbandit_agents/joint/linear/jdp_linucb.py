@@ -11,15 +11,24 @@ import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, next_change
 from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
-from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01, Positive
-from privbandit_agents.joint.settings import COUNTERS, CounterName, JointSettings, refuse_beyond
-from privbandit_agents.privacy.accounting.ledger import zcdp
-from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, packed_size, perturbed_ridge
+from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
+from privbandit_agents.privacy.accounting.costs import gaussian_dp
+from privbandit_agents.privacy.contributions.moments import (
+    SENSITIVITY,
+    packed_size,
+    packed_sum,
+    perturbed_ridge,
+    sanitise,
+)
+
+COUNTED = 10_000
+"""So many epochs are counted one by one; of more there is a bound."""
 
 
 @dataclass(frozen=True)
-class Config(JointSettings):
+class Config(GaussianSettings):
     """Settings of JDP-LinUCB, besides the budget.
 
     Attributes:
@@ -29,7 +38,7 @@ class Config(JointSettings):
         bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
         shift: ridge in units of the noise's spectral norm, >= 0.
         ridge: least ridge, > 0.
-        growth: the policy changes when the number of users has grown by this factor, > 1.
+        growth: an epoch ends, and the policy changes, when the number of users has grown by this factor, > 1.
     """
 
     epsilon: Budget = 1.0
@@ -41,18 +50,34 @@ class Config(JointSettings):
     ridge: Positive = 1.0
     growth: Growth = 1.05
 
+    def epochs(self, users: int) -> int:
+        """Return how many epochs end within so many users: the horizon of the counter, or a little more."""
+        end, ended = 1, 0
+        while end <= users and ended < COUNTED:
+            end, ended = next_change(end, self.growth), ended + 1
+        left = math.ceil(math.log(users / end) / math.log(self.growth)) if end < users else 0
+        return ended + min(left + 1, users - end + 1) if end <= users else ended
+
 
 class JDPLinUCB(CentralAgent[Config, Array]):
     """A curator keeps a private running sum of (y x, w svec(x x')); users act on the ridge regression it gives.
 
-    *Formal guarantees.* rho-zCDP (hence (epsilon, delta)-joint DP) under replacement of a user's whole record: one
-    continual counter with l2 sensitivity 2 (``pack``) runs over all users, and every action reads its releases only.
-    The curator clips records to |x| <= 1, |y| <= 1; records that are not finite count as (0, 0).
+    Algorithm:
+        1. Serve an epoch of users by the regression released last; the first epoch is one user.
+        2. z <- sum of (y x, w svec(x x')) over the users of the epoch; forget them.
+        3. Give z to a continual counter; release the ridge regression of the noisy sum of all epochs so far.
+        4. The next epoch ends when the number of users has grown by the factor ``growth``; go to 1.
+
+    *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of a
+    user's whole record: one continual counter runs over the epochs, and every action reads its releases only. The ends
+    of epochs are public constants, and a user is in one epoch: replacing the user's record moves one term of the
+    counter, by at most 2 in the l2 norm (``pack``). The curator clips records to |x| <= 1, |y| <= 1; records that are
+    not finite count as (0, 0).
 
     Deviations:
-        The counter is calibrated in zCDP and converted tightly. Besides the paper's binary tree there is the
-        square-root Toeplitz factorisation, with several times less noise. The policy changes at geometric times; the
-        counter runs at every user all the same. ``bonus_scale`` scales the bonus.
+        The counter is calibrated in Gaussian DP, which converts exactly. Besides the paper's binary tree there is the
+        square-root Toeplitz factorisation, with several times less noise. The policy changes at geometric times, and
+        the counter counts these epochs: log(T) terms in place of T have less noise. ``bonus_scale`` scales the bonus.
     """
 
     Config = Config
@@ -64,11 +89,12 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         config, rho = self.config, self.config.concentrated()
         self.dim = self.context_shape[1]
         self.ledger = config.ledger()
-        self.ledger.spend(zcdp(rho))
         self.guarantee = config.guarantee("docs/privacy/regression-moments.md and docs/privacy/continual-counting.md")
-        rng_counter = self.rng.spawn(1)[0]
-        horizon, size = config.horizon or 100_000, packed_size(self.dim)
-        self.counter = COUNTERS[config.counter](horizon, size, SENSITIVITY, rho, rng_counter)
+        self.horizon, size = config.horizon or 100_000, packed_size(self.dim)
+        epochs = config.epochs(self.horizon)
+        self.counter = COUNTERS[config.counter](epochs, size, SENSITIVITY, rho, self.rng.spawn(1)[0])
+        self.epoch = Products(self.dim + 1)
+        self.ledger.spend(gaussian_dp(rho))
         self.release = np.zeros((self.dim, self.dim + 1))
         self.users, self.refit_at = 0, 1
 
@@ -78,20 +104,19 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         return best
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
-        """Count every user's packed record; release a regression when it is time.
+        """Add up the epoch's records; release a regression when it ends.
 
         Raises:
             RuntimeError: more users than the horizon, none of whom is taken in.
         """
-        refuse_beyond(self.counter.horizon, self.users + len(feedback), self.name)
+        refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         scorer = None
-        records = contexts, actions, feedback
-        for x, arms, rewards in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache
-            terms = pack(played(x, arms), rewards)
-            noisy = self.publish(self.counter, terms, partial(self.counter.extend, terms))[-1]
+        for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=Products.AT_ONCE):
+            self.epoch.add(np.column_stack(sanitise(played(x, arms), rewards)))
             self.users += len(rewards)
             if self.users == self.refit_at:
-                scorer = self._scorer(noisy)
+                terms = packed_sum(self.epoch.take()[0])[None]
+                scorer = self._scorer(self.publish(self.counter, terms, partial(self.counter.extend, terms))[-1])
         return scorer
 
     def frozen_rounds(self) -> int:
@@ -99,7 +124,7 @@ class JDPLinUCB(CentralAgent[Config, Array]):
 
     def _scorer(self, noisy: Array) -> Array:
         t, config = self.users, self.config
-        sigma = self.counter.standard_deviation(t)
+        sigma = self.counter.standard_deviation(self.counter.t)
         a, theta, added = perturbed_ridge(noisy, self.dim, sigma, config.ridge, config.shift)
         theory = sigma * math.sqrt(self.dim / added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + t))
         self.refit_at = next_change(t, config.growth)

@@ -19,7 +19,8 @@ from privbandit_agents.base.settings import Budget, Calibration, Count, NonNegat
 from privbandit_agents.joint.settings import JointSettings
 from privbandit_agents.joint.sparse.estimate import best_by_support
 from privbandit_agents.joint.sparse.squared_loss import SquaredLoss
-from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, approximate, zcdp
+from privbandit_agents.privacy.accounting.costs import Cost, approximate, zcdp
+from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.mechanisms import selection as peeling
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
 

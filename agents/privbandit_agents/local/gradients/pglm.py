@@ -20,7 +20,7 @@ from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import NonNegative, Open01, Positive
 from privbandit_agents.local.gradients.models import PublicFeatures
 from privbandit_agents.local.label_agent import LocalLabelAgent, Summing, SummingSettings
-from privbandit_agents.privacy.accounting.ledger import Cost, approximate
+from privbandit_agents.privacy.accounting.costs import Cost, approximate
 from privbandit_agents.privacy.contributions.moments import NORM, SENSITIVITY, pack, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport

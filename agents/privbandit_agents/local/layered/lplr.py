@@ -17,7 +17,8 @@ from privbandit_agents.local.layered.oracle import Oracle
 from privbandit_agents.local.layered.oracle_paper import PaperOracle
 from privbandit_agents.local.layered.oracle_pooled import PooledOracle
 from privbandit_agents.local.layered.settings import Config
-from privbandit_agents.privacy.accounting.ledger import Ledger, pure
+from privbandit_agents.privacy.accounting.costs import pure
+from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.moments import sanitise
 
 

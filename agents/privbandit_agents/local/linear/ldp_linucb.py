@@ -13,7 +13,8 @@ from privbandit_agents.base.arms import optimistic_scorer
 from privbandit_agents.base.settings import Calibration, NonNegative, Open01, Positive
 from privbandit_agents.local.linear.moments import GaussianChannel, MomentAgent, MomentSettings
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
-from privbandit_agents.privacy.accounting.ledger import Ledger, approximate
+from privbandit_agents.privacy.accounting.costs import approximate
+from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 

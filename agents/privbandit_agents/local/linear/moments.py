@@ -12,7 +12,8 @@ from privbandit_agents.base.arms import best_arm, played
 from privbandit_agents.base.reports import Inputs, Randomizer, arithmetic_of, inputs_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Growth, Settings
-from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, pure
+from privbandit_agents.privacy.accounting.costs import Cost, pure
+from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.moments import pack
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport

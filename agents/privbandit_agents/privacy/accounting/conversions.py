@@ -9,6 +9,7 @@ Cesar and Ryan Rogers, "Bounding, Concentrating, and Truncating", ALT 2021 (boun
 import math
 from functools import lru_cache
 
+from scipy.integrate import quad
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr
 
@@ -80,18 +81,36 @@ def epsilon_to_rho(epsilon: float, delta: float) -> float:
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """Return delta(epsilon) of mu-Gaussian DP: Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2).
 
+    Where the difference would lose its digits, it is integrated as what it is the mean of, (1 - e^(eps - loss))+, with
+    the loss eps + mu s: phi(z) times the integral over s > 0 of (1 - e^(-mu s)) e^(-z s - s^2/2), z = eps/mu - mu/2.
+
     Args:
         epsilon: any real number.
         mu: sensitivity over standard deviation, > 0.
     """
     positive(mu=mu)
-    return math.exp(log_ndtr(-epsilon / mu + mu / 2)) - math.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2))
+    first = math.exp(log_ndtr(-epsilon / mu + mu / 2))
+    difference = first - math.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2))
+    if difference > 1e-3 * first or epsilon < 0:
+        return difference
+
+    z = epsilon / mu - mu / 2
+    reach = 40 / (1 + z)  # beyond it nothing is left
+    beyond, _ = quad(lambda s: -math.expm1(-mu * s) * math.exp(-z * s - s**2 / 2), 0, reach, epsabs=0, epsrel=1e-12)
+    return math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * float(beyond)
 
 
+@lru_cache(maxsize=4096)
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """Return the epsilon at which mu-Gaussian DP has the given delta; 0 if delta is reached at epsilon = 0 already."""
+    """Return the epsilon at which mu-Gaussian DP has the given delta; 0 if delta is reached at epsilon = 0 already.
+
+    >>> round(gaussian_epsilon(1e-5, mu=math.sqrt(0.2)), 3)  # rho = 0.1: zCDP alone gives 1.914
+    1.76
+    """
     failure(delta=delta)
-    if gaussian_delta(0.0, mu) <= delta:
+    if mu == math.inf:
+        return math.inf
+    if mu == 0 or gaussian_delta(0.0, mu) <= delta:
         return 0.0
     high = 1.0
     while gaussian_delta(high, mu) > delta:
@@ -99,6 +118,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
     return float(brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, high, xtol=1e-13))
 
 
+@lru_cache(maxsize=1024)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu such that mu-Gaussian DP implies (epsilon, delta)-DP; infinity for epsilon = infinity."""
     failure(delta=delta)
@@ -107,8 +127,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     high = 1.0
     while gaussian_delta(epsilon, high) < delta:
         high *= 2
-    root = float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-12, high, xtol=1e-15, rtol=1e-14))
-    root *= 1 - 1e-9
-    while gaussian_delta(epsilon, root) > delta:  # cancellation, at epsilons far below any use
-        root /= 2
-    return root
+    while gaussian_delta(epsilon, high / 2) >= delta:
+        high /= 2
+
+    def excess(mu: float) -> float:
+        return gaussian_delta(epsilon, mu) - delta
+
+    root = float(brentq(excess, high / 2, high, xtol=1e-14 * high, rtol=1e-13, maxiter=1000))
+    return root * (1 - 1e-9)  # never a rounding error above delta

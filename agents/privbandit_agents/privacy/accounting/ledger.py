@@ -1,11 +1,7 @@
 """The ledger: it counts what has been spent, and refuses a release that would overspend."""
 
-import math
-import operator
-from dataclasses import dataclass
-
 from privbandit_agents.privacy._validate import budget, count, failure
-from privbandit_agents.privacy.accounting.conversions import pure_to_rho, rho_to_epsilon
+from privbandit_agents.privacy.accounting.costs import Cost, vars_of
 
 SLACK = 1e-9
 """Relative room for rounding when a spend is held against a budget."""
@@ -13,91 +9,6 @@ SLACK = 1e-9
 
 class PrivacyBudgetExceeded(RuntimeError):  # noqa: N818 (the name says it)
     """A release was refused because it would overspend the declared budget."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """The privacy cost of one or more releases to one user; costs of releases about the same user add.
-
-    >>> (zcdp(0.25) + zcdp(0.5)).rho
-    0.75
-
-    Attributes:
-        pure: sum of epsilons of pure releases.
-        pure_rho: the same releases in zCDP, sum of eps^2 / 2.
-        rho: sum over zero-concentrated releases.
-        epsilon: sum of epsilons of approximate releases.
-        delta: sum of deltas of approximate releases.
-    """
-
-    pure: float = 0.0
-    pure_rho: float = 0.0
-    rho: float = 0.0
-    epsilon: float = 0.0
-    delta: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not all(value >= 0 for value in vars_of(self)):
-            raise ValueError(f"a cost must be >= 0 in every component; got {self}.")
-
-    def __add__(self, other: "Cost") -> "Cost":
-        """Sequential composition: both releases are about the same user."""
-        return Cost(*map(operator.add, vars_of(self), vars_of(other)))
-
-    def __or__(self, other: "Cost") -> "Cost":
-        """Parallel composition: the releases are about different users, who pay at most the larger of each part."""
-        return Cost(*map(max, vars_of(self), vars_of(other)))
-
-    def at(self, delta: float) -> float:
-        """Return the smallest epsilon of (epsilon, delta)-DP that the composition theorems give.
-
-        *Formal guarantees.* The smaller of two valid bounds (docs/privacy/accounting.md): basic composition of the pure
-        and approximate releases with the converted zCDP part; or pure releases counted in zCDP, eps^2 / 2 each, and
-        converted with it. The conversion gets what the approximate releases leave of delta.
-
-        | delta | result |
-        |---|---|
-        | below the sum of deltas | infinity |
-        | equal to it | basic composition without a zCDP part, infinity with one |
-        """
-        left = delta - self.delta
-        if left < 0 or (left == 0 and self.rho > 0):
-            return math.inf
-        basic = self.pure + self.epsilon + (rho_to_epsilon(self.rho, left) if self.rho else 0.0)
-        if left == 0:
-            return basic
-        return min(basic, self.epsilon + rho_to_epsilon(self.rho + self.pure_rho, left))
-
-    def as_rho(self) -> float:
-        """Return the zCDP parameter of the releases; infinity if some are approximate."""
-        return math.inf if self.epsilon or self.delta else self.rho + self.pure_rho
-
-
-def pure(epsilon: float) -> Cost:
-    """Return the cost of an epsilon-DP release.
-
-    >>> pure(0.5).at(delta=0.0)
-    0.5
-    """
-    return Cost(pure=budget(epsilon=epsilon), pure_rho=pure_to_rho(epsilon))
-
-
-def zcdp(rho: float) -> Cost:
-    """Return the cost of a rho-zCDP release.
-
-    >>> round(zcdp(0.1).at(delta=1e-5), 3)
-    1.914
-    """
-    return Cost(rho=budget(rho=rho))
-
-
-def approximate(epsilon: float, delta: float) -> Cost:
-    """Return the cost of an (epsilon, delta)-DP release.
-
-    >>> (approximate(0.5, 1e-6) + pure(0.5)).at(delta=1e-6)
-    1.0
-    """
-    return Cost(epsilon=budget(epsilon=epsilon), delta=failure(delta=delta))
 
 
 class Ledger:
@@ -133,7 +44,7 @@ class Ledger:
         self.rho = None if rho is None else budget(rho=rho)
         self.delta = failure(delta=delta) if delta else 0.0
         self.group, self.releases = -1, 0
-        self._everyone, self._open, self._closed = ([0.0] * 5 for _ in range(3))
+        self._everyone, self._open, self._closed = ([0.0] * 6 for _ in range(3))
 
     def spend(self, cost: Cost, group: int | None = None, groups: int = 1) -> None:
         """Record a release, or refuse it.
@@ -182,7 +93,3 @@ class Ledger:
 
     def _costs(self) -> tuple[Cost, Cost, Cost]:
         return Cost(*self._everyone), Cost(*self._open), Cost(*self._closed)
-
-
-def vars_of(cost: Cost) -> tuple[float, ...]:
-    return cost.pure, cost.pure_rho, cost.rho, cost.epsilon, cost.delta

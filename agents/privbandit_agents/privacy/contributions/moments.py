@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
@@ -47,6 +48,11 @@ def pack(features: ArrayLike, reward: ArrayLike) -> Floats:
     return np.concatenate([y[..., None] * x, WEIGHT * svec(x[..., :, None] * x[..., None, :])], axis=-1)
 
 
+def packed_sum(products: Floats) -> Floats:
+    """Return the sum of ``pack`` over sanitised records, given that of z z' over z = (x, y), shape (d + 1, d + 1)."""
+    return np.concatenate([products[:-1, -1], WEIGHT * svec(products[:-1, :-1])])
+
+
 def unpack(packed: Floats, dim: int) -> tuple[Floats, Floats]:
     """Return (sum of x x', sum of y x) from a sum of packed records, shapes (d, d) and (d,)."""
     return smat(packed[dim:] / WEIGHT), packed[:dim]
@@ -81,7 +87,12 @@ def perturbed_ridge(packed: Floats, dim: int, sigma: float, ridge: float, shift:
     """
     gram, moment = unpack(packed, dim)
     added = ridge + shift * 2 * math.sqrt(dim) * noise_of_gram(sigma)
-    values, vectors = np.linalg.eigh(gram + added * np.eye(dim))
+    a = gram + added * np.eye(dim)
+    try:
+        np.linalg.cholesky(a - ridge * np.eye(dim))  # exists if all eigenvalues are above ridge
+        return a, cho_solve(cho_factor(a, lower=True), moment), added
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(a)
     values = np.maximum(values, ridge)
     return (vectors * values) @ vectors.T, vectors @ (vectors.T @ moment / values), added
 

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import budget, failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, gaussian_mu
-from privbandit_agents.privacy.accounting.ledger import Cost, pure, zcdp
+from privbandit_agents.privacy.accounting.costs import Cost, pure, zcdp
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.grid import rounded
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from scipy.signal import lfilter, oaconvolve
 
 from privbandit_agents.privacy._validate import budget, count, positive
-from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
+from privbandit_agents.privacy.accounting.costs import Cost, zcdp
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite
 
 LONGEST = 10**8

@@ -21,7 +21,7 @@ from numpy.random import Generator
 from scipy.optimize import brentq, minimize_scalar
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
-from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
+from privbandit_agents.privacy.accounting.costs import Cost, zcdp
 from privbandit_agents.privacy.mechanisms.additive import Floats
 from privbandit_agents.privacy.mechanisms.grid import rounded
 from privbandit_agents.privacy.mechanisms.minimum import stationary_point

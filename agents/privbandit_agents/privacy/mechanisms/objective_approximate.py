@@ -11,7 +11,7 @@ from scipy.stats import chi
 
 from privbandit_agents.privacy._validate import budget, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_mu
-from privbandit_agents.privacy.accounting.ledger import approximate
+from privbandit_agents.privacy.accounting.costs import approximate
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss, rounding, tolerance
 
 LEAST_SHARE = 1e-3

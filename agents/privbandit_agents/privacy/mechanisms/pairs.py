@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc, ndtri
 
-from privbandit_agents.privacy.accounting.ledger import Cost
+from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.mechanisms.additive import Floats, Gaussian, Laplace
 from privbandit_agents.privacy.mechanisms.counters import Counter, clip
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
@@ -185,7 +185,7 @@ def bounded(counter: Counter, terms: Values) -> Floats:
 
 def concentrated(moved: Values, sigma: float) -> Cost:
     """Return the cost of a move under Gaussian noise: |move|^2 / (2 sigma^2)."""
-    return Cost(rho=in_units(float(np.linalg.norm(moved)), sigma) ** 2 / 2)
+    return Cost(gaussian=in_units(float(np.linalg.norm(moved)), sigma) ** 2 / 2)
 
 
 def pure_or_none(distance: float, scale: float) -> Cost:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
+from privbandit_agents.privacy.accounting.costs import Cost, zcdp
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite
 from privbandit_agents.privacy.mechanisms.discrete import noisy

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from privbandit_agents.privacy._validate import budget, count, positive
-from privbandit_agents.privacy.accounting.ledger import Cost, pure
+from privbandit_agents.privacy.accounting.costs import Cost, pure
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite
 from privbandit_agents.privacy.mechanisms.grid import rounded
 

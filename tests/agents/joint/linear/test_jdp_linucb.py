@@ -5,7 +5,10 @@ import numpy as np
 import pytest
 from given import rng
 from privbandit_agents import make, play
-from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack
+from privbandit_agents.base.agent import next_change
+from privbandit_agents.joint.linear.jdp_linucb import Config
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, packed_sum
 from privbandit_agents.testing.runs import same_parts, same_state, without_generators
 
 T, K, D = 120, 3, 4
@@ -15,8 +18,8 @@ def world(**kwargs: Any) -> Any:
     return gym.make("privbandit/Linear-v0", **{"n_arms": K, "dim": D, "horizon": T, **kwargs}).unwrapped
 
 
-def agent_of(seed: int = 0, **config: Any) -> Any:
-    return make("jdp-linucb", world(), seed=seed, **config)
+def agent_of(seed: int = 0, horizon: int = T, **config: Any) -> Any:
+    return make("jdp-linucb", world(horizon=horizon), seed=seed, **config)
 
 
 def records(n: int, seed: int = 0) -> tuple[Any, Any, Any]:
@@ -64,9 +67,8 @@ def test_the_noise_covers_the_sensitivity_of_the_packed_moments(counter: str, ep
     agent = agent_of(counter=counter, epsilon=epsilon)
     promised, made = agent.guarantee, agent.counter
     assert (SENSITIVITY * made.column_norm()) ** 2 / (2 * made.scale**2) <= promised.rho * (1 + 1e-9)
-    assert agent.ledger.spent().rho == promised.rho and agent.ledger.spent_epsilon(promised.delta) <= epsilon * (
-        1 + 1e-6
-    )
+    assert agent.ledger.spent().as_rho() == promised.rho > epsilon_to_rho(epsilon, promised.delta)
+    assert epsilon * (1 - 1e-6) <= agent.ledger.spent_epsilon(promised.delta) <= epsilon * (1 + 1e-6)
     x = 1e9 * rng(1).standard_normal((2000, D))
     worst = np.linalg.norm(pack(x, np.full(2000, 1e9)) - pack(x, np.full(2000, -1e9)), axis=1).max()
     other = np.linalg.norm(pack(x[:1000], np.ones(1000)) - pack(x[1000:], -np.ones(1000)), axis=1).max()
@@ -77,7 +79,36 @@ def test_a_counted_user_is_what_pack_makes_of_the_played_arm() -> None:
     agent = agent_of(epsilon=np.inf)
     contexts, actions, rewards = records(30)
     agent.update(contexts, actions, rewards)
-    assert np.allclose(agent.counter.total, pack(contexts[np.arange(30), actions], rewards).sum(axis=0))
+    packed = pack(contexts[np.arange(30), actions], rewards)
+    n = len(agent.epoch.open)
+    assert 0 < n < agent.users and np.allclose(agent.counter.total, packed[:-n].sum(axis=0))
+    assert np.allclose(packed_sum(agent.epoch.take()[0]), packed[-n:].sum(axis=0))
+
+
+@pytest.mark.parametrize("growth", [1.000001, 1.001, 1.05, 1.5, 2.0, 10.0])
+@pytest.mark.parametrize("users", [1, 2, 3, 20, 21, 1000, 9_999, 10_000, 30_011])
+def test_the_counter_has_room_for_every_epoch_and_little_more(users: int, growth: float) -> None:
+    end, ended = 1, 0
+    while end <= users:
+        end, ended = next_change(end, growth), ended + 1
+    assert ended <= Config(growth=growth).epochs(users) <= 1.02 * ended
+
+
+def test_epochs_of_absurd_settings_are_counted_at_once() -> None:
+    assert 10**7 < Config(growth=1 + 1e-7).epochs(10**12) < 2e8
+    assert Config(growth=1 + 1e-12).epochs(10**15) < 3e13
+    assert Config(growth=1e300).epochs(10**15) == 1
+
+
+def test_groups_that_cross_products_and_epochs_change_no_bit() -> None:
+    """Products are taken at the same users, whatever the groups."""
+    T = 1500
+    sent = records(T)
+    whole, parts = (agent_of(growth=1.5, horizon=T) for _ in range(2))
+    whole.update(*sent)
+    for part in np.split(np.arange(T), [255, 256, 257, 700, 1111, 1112]):
+        parts.update(*(column[part] for column in sent))
+    assert same_state(whole, parts) and np.array_equal(whole.release, parts.release)
 
 
 def test_the_release_is_a_ridge_regression_without_noise() -> None:
@@ -99,7 +130,11 @@ def test_regret_is_sane() -> None:
         for epsilon in (0.01, 1.0, 100.0, np.inf)
     }
     chance = play(env, make("uniform", env, seed=0), seed=0).regret[-1]
-    assert regret[100.0] < 1.5 * regret[np.inf] + 20 < regret[1.0] < chance and regret[0.01] < 1.2 * chance
+    assert (
+        regret[np.inf] < regret[1.0] < chance
+        and regret[100.0] < 1.5 * regret[np.inf] + 20
+        and regret[0.01] < 1.2 * chance
+    )
 
 
 def test_the_policy_changes_when_users_have_grown_by_the_factor() -> None:

@@ -12,6 +12,7 @@ from privbandit_agents.privacy.accounting.conversions import (
     pure_to_rho,
     rho_to_epsilon,
 )
+from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -74,26 +75,34 @@ def test_absurd_parameters_never_overspend() -> None:
 
 
 def exact_delta(epsilon: float, mu: float) -> float:
-    """Return delta(epsilon) of mu-Gaussian DP without cancellation: the mean of (1 - e^(epsilon - loss))+."""
+    """Return delta(epsilon) of mu-Gaussian DP without cancellation, by its derivative in mu, phi(eps/mu - mu/2).
+
+    In v = eps/mu - mu/2 it is the integral of phi(v) (1 - v / sqrt(v^2 + 2 eps)) there; only v > 0 is asked for.
+    """
     start = epsilon / mu - mu / 2
-    reach = 40 / (1 + start)  # beyond it nothing is left
-    beyond, _ = quad(lambda s: -math.expm1(-mu * s) * math.exp(-s * start - s**2 / 2), 0, reach, epsabs=0, epsrel=1e-12)
+
+    def density(v: float) -> float:
+        root = math.sqrt(v * v + 2 * epsilon)
+        return math.exp((start - v) * (start + v) / 2) * 2 * epsilon / (root * (root + v))
+
+    beyond, _ = quad(density, start, start + 40 / (1 + start), epsabs=0, epsrel=1e-12, limit=500)
     return float(norm.pdf(start) * beyond)
 
 
 def test_delta_without_cancellation_is_the_usual_one_where_nothing_cancels() -> None:
-    for epsilon, mu in ((0.3, 0.5), (1.0, 1.0), (4.0, 2.0)):
+    for epsilon, mu in ((0.3, 0.5), (1.0, 1.0), (4.0, 2.0), (1.0, 0.1), (1e-3, 1e-3)):
         assert exact_delta(epsilon, mu) == pytest.approx(gaussian_delta(epsilon, mu), rel=1e-10)
 
 
 @pytest.mark.parametrize(
     ("epsilon", "delta"),
-    [(1e-10, 1e-300), (1e-10, 1e-30), (1e-10, 1e-16), (1e-10, 1e-9), (1e-8, 1e-30), (1e-4, 1e-300)],
+    [(1e-10, 1e-300), (1e-10, 1e-30), (1e-10, 1e-16), (1e-12, 1e-15), (1e-6, 1e-15), (1e-8, 1e-30), (1e-4, 1e-300)],
 )
-def test_where_the_formula_cancels_mu_is_halved_until_it_is_safe(epsilon: float, delta: float) -> None:
-    """Without the halving, the true delta of each of these is above the asked one, up to five times."""
+def test_mu_is_right_where_the_closed_form_cancels(epsilon: float, delta: float) -> None:
+    """By the closed form the true delta of each of these is off, some five times above the asked one."""
     mu = gaussian_mu(epsilon, delta)
-    assert exact_delta(epsilon, mu) <= delta < exact_delta(epsilon, 2.1 * mu)
+    assert exact_delta(epsilon, mu) <= delta * (1 + 1e-11) < exact_delta(epsilon, mu * (1 + 1e-8))
+    assert gaussian_epsilon(delta, mu) == pytest.approx(epsilon, rel=1e-7)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (4.0, 1e-6), (0.1, 1e-3), (10.0, 0.01)])
@@ -129,3 +138,8 @@ def test_against_another_accountant() -> None:
         pld = accounting.pld.PLDAccountant()
         pld.compose(accounting.GaussianDpEvent(sigma))
         assert gaussian_epsilon(1e-5, 1 / sigma) == pytest.approx(pld.get_epsilon(1e-5), rel=1e-3)
+    pld = accounting.pld.PLDAccountant()
+    for sigma in (5.0, 7.0, 7.0):
+        pld.compose(accounting.GaussianDpEvent(sigma))
+    together = sum((gaussian_dp(1 / (2 * sigma**2)) for sigma in (5.0, 7.0, 7.0)), Cost())
+    assert together.at(1e-5) == pytest.approx(pld.get_epsilon(1e-5), rel=1e-3)

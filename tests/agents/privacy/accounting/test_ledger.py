@@ -5,8 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from privbandit_agents.base.state import restore_into, state_of
-from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, rho_to_epsilon
-from privbandit_agents.privacy.accounting.ledger import Cost, Ledger, PrivacyBudgetExceeded, approximate, pure, zcdp
+from privbandit_agents.privacy.accounting.conversions import (
+    epsilon_to_rho,
+    gaussian_epsilon,
+    gaussian_mu,
+    rho_to_epsilon,
+)
+from privbandit_agents.privacy.accounting.costs import Cost, approximate, gaussian_dp, pure, zcdp
+from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded
 
 
 def test_releases_about_the_same_users_add_and_overspending_is_refused_before_it_happens() -> None:
@@ -66,6 +72,26 @@ def test_kinds_of_releases_mix() -> None:
         min(0.6 + rho_to_epsilon(0.05, rest), 0.5 + rho_to_epsilon(0.05 + 0.1**2 / 2, rest))
     )
     assert ledger.spent_epsilon(1e-6) == math.inf and ledger.spent().as_rho() == math.inf
+
+
+def test_gaussian_releases_are_converted_exactly_unless_others_are_among_them() -> None:
+    ledger = Ledger(epsilon=3.0, delta=1e-5)
+    for _ in range(5):
+        ledger.spend(gaussian_dp(0.02))
+    assert ledger.spent_epsilon() == pytest.approx(gaussian_epsilon(1e-5, math.sqrt(0.2)))
+    assert ledger.spent().as_rho() == pytest.approx(0.1) and ledger.spent_epsilon() < rho_to_epsilon(0.1, 1e-5)
+    ledger.spend(pure(0.01))
+    assert ledger.spent_epsilon() == pytest.approx(0.01 + gaussian_epsilon(1e-5, math.sqrt(0.2)))
+    ledger.spend(zcdp(1e-4))
+    assert ledger.spent_epsilon() == pytest.approx(rho_to_epsilon(0.1 + 1e-4 + 0.01**2 / 2, 1e-5))
+
+
+@given(st.floats(1e-3, 1000), st.floats(1e-9, 0.3))
+def test_the_whole_budget_can_be_spent_in_one_gaussian_release(epsilon: float, delta: float) -> None:
+    ledger, cost = Ledger(epsilon=epsilon, delta=delta), gaussian_dp(gaussian_mu(epsilon, delta) ** 2 / 2)
+    ledger.spend(cost)
+    with pytest.raises(PrivacyBudgetExceeded):
+        ledger.spend(cost)
 
 
 def test_many_pure_releases_profit_from_concentration() -> None:

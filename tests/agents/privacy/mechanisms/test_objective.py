@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privbandit_agents.privacy.accounting.ledger import zcdp
+from privbandit_agents.privacy.accounting.costs import zcdp
 from privbandit_agents.privacy.mechanisms.objective import (
     ObjectivePerturbation,
     UserLoss,

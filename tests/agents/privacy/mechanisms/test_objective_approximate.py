@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from privbandit_agents.privacy.accounting.ledger import approximate
+from privbandit_agents.privacy.accounting.costs import approximate
 from privbandit_agents.privacy.mechanisms.objective import UserLoss
 from privbandit_agents.privacy.mechanisms.objective_approximate import calibrate, perturbation, published
 from scipy import stats

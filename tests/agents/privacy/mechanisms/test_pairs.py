@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 from given import rng
-from privbandit_agents.privacy.accounting.ledger import Cost, zcdp
+from privbandit_agents.privacy.accounting.costs import Cost, zcdp
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss

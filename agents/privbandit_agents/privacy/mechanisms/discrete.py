@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from privbandit_agents.privacy._validate import budget, count, positive
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, finite
-from privbandit_agents.privacy.mechanisms.grid import FINER, covering, step_of
+from privbandit_agents.privacy.mechanisms.grid import FINER, covering, rounded, step_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -55,7 +55,7 @@ def noisy(values: Floats, sigma: float, rng: Generator) -> Floats:
     if not step:
         return values.copy()
     noise = integers(sigma / step, values.size, rng).reshape(values.shape)
-    return np.asarray((np.rint(values / step) + noise) * step)
+    return np.asarray(rounded(values.copy(), sigma, FINER) + noise * step)  # both are whole numbers of steps
 
 
 def proposals(deviation: float, n: int, rng: Generator) -> Ints:

@@ -44,7 +44,7 @@ def covering(scale: float, ratio: float) -> float:
 def rounded(values: Floats, scale: float, fine: int = FINE) -> Floats:
     """Return the nearest multiples of the step for noise of this scale; the array is overwritten."""
     if step := step_of(scale, fine):
-        values /= step
-        np.rint(values, out=values)
-        values *= step
+        with np.errstate(over="ignore"):  # what is that far out is on the grid already
+            steps = np.rint(values / step)
+        np.multiply(steps, step, out=values, where=np.isfinite(steps))
     return values

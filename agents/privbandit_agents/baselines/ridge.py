@@ -48,7 +48,8 @@ class Ridge:
 
     def score(self, features: Array, group: int = 0) -> Array:
         """Return x M for features of shape (..., d): A^-1 x, and x . theta in the last column."""
-        scored: Array = features.dot(self.matrices[group])
+        matrix = self.matrices[group]
+        scored: Array = features.dot(matrix) if features.ndim < 3 else features @ matrix  # dot is slow for more axes
         return scored
 
     def score_all(self, x: Array) -> Array:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from privbandit_agents.privacy._validate import budget, count, positive
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, finite
-from privbandit_agents.privacy.mechanisms.grid import FINER, covering, rounded, step_of
+from privbandit_agents.privacy.mechanisms.grid import FINER, covering, on_finer_grid, step_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -55,7 +55,7 @@ def noisy(values: Floats, sigma: float, rng: Generator) -> Floats:
     if not step:
         return values.copy()
     noise = integers(sigma / step, values.size, rng).reshape(values.shape)
-    return np.asarray(rounded(values.copy(), sigma, FINER) + noise * step)  # both are whole numbers of steps
+    return np.asarray(on_finer_grid(values, sigma) + noise * step)  # both are whole numbers of steps
 
 
 def proposals(deviation: float, n: int, rng: Generator) -> Ints:
@@ -82,7 +82,7 @@ def proposals(deviation: float, n: int, rng: Generator) -> Ints:
     for i in np.flatnonzero(unclear):
         k[i], accepted[i] = decided(int(words[0, i]), int(place[i]), float(uniform[i]), deviation, width, rng)
     accepted &= ~(minus & (k == 0))
-    return np.where(minus, -k, k)[accepted]
+    return np.asarray(np.where(minus, -k, k)[accepted], np.int64)
 
 
 def ceiling(deviation: float) -> float:

@@ -41,10 +41,20 @@ def covering(scale: float, ratio: float) -> float:
     return scale / (1 - step) * (1 + 1e-12)
 
 
-def rounded(values: Floats, scale: float, fine: int = FINE) -> Floats:
+def rounded(values: Floats, scale: float) -> Floats:
     """Return the nearest multiples of the step for noise of this scale; the array is overwritten."""
-    if step := step_of(scale, fine):
-        with np.errstate(over="ignore"):  # what is that far out is on the grid already
-            steps = np.rint(values / step)
-        np.multiply(steps, step, out=values, where=np.isfinite(steps))
+    if step := step_of(scale):
+        values /= step
+        np.rint(values, out=values)
+        values *= step
     return values
+
+
+def on_finer_grid(values: Floats, scale: float) -> Floats:
+    """Return the nearest multiples of the finer step for noise of this scale, however large the values are."""
+    step = step_of(scale, FINER)
+    if not step:
+        return values.copy()
+    with np.errstate(over="ignore"):
+        steps = np.rint(values / step)
+    return np.where(np.isfinite(steps), steps * step, values)  # what is that far out is on the grid already

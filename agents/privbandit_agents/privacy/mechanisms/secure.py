@@ -35,7 +35,7 @@ class System:
 
     def random(self, size: int | tuple[int, ...]) -> Floats:
         """Return multiples of 2^-53 in [0, 1)."""
-        return (self.words(size) >> np.uint64(11)) * 2.0**-53
+        return np.asarray((self.words(size) >> np.uint64(11)) * 2.0**-53, np.float64)
 
     def bytes(self, length: int) -> bytes:
         return os.urandom(length)

@@ -23,7 +23,7 @@ from privbandit_agents.privacy.accounting.costs import Cost, zcdp
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite
 from privbandit_agents.privacy.mechanisms.discrete import noisy
-from privbandit_agents.privacy.mechanisms.grid import FINER, covering, rounded
+from privbandit_agents.privacy.mechanisms.grid import covering, on_finer_grid, rounded
 
 FAR = 200.0
 """Scores further below the best one, in units of beta, count as this far: e^-200 is beyond every sample."""
@@ -118,7 +118,7 @@ def peeled(exact: Floats, beta: float, known: NDArray[np.intp], k: int, rng: Gen
     move. Weights are integers within 2e-13 of the exponentials, four of which are less than a step, and random integers
     decide.
     """
-    modulus = np.abs(rounded(exact.copy(), beta, FINER))
+    modulus = np.abs(on_finer_grid(exact, beta))
     if beta == 0:
         modulus[known] = -np.inf
         return np.argpartition(-modulus, k - 1)[:k] if k else np.empty(0, dtype=np.intp)

@@ -24,8 +24,8 @@ def p_value(drawn: np.ndarray, deviation: float) -> float:
     expected = len(drawn) * weights / weights.sum()
     seen = np.array([(drawn == k).sum() for k in support])
     kept = expected > 5
-    rest = lambda counts: np.append(counts[kept], len(drawn) - counts[kept].sum())  # noqa: E731
-    return float(stats.chisquare(rest(seen), rest(expected)).pvalue)
+    rows = [np.append(counts[kept], len(drawn) - counts[kept].sum()) for counts in (seen, expected)]
+    return float(stats.chisquare(*rows).pvalue)
 
 
 @pytest.mark.parametrize("deviation", [1.0, 1.3, 1.99, 2.0, 3.7])

@@ -1,6 +1,7 @@
 """The laws of discrete reports as 53-bit uniforms draw them, held against e^epsilon in rational arithmetic."""
 
 import math
+from collections.abc import Callable
 from decimal import Context, Decimal
 from fractions import Fraction
 
@@ -23,7 +24,7 @@ def small(name: str, epsilon: float) -> tuple[LocalRandomizer, list[Input]]:
     """A randomizer of small size, and its worst inputs with others among them."""
     categories = [Input(0), Input(2), Input(-1)]
     vectors = [Input(0, np.array([1.0, 0.0])), Input(0, np.array([-1.0, 0.0])), Input(0, np.array([0.1, 0.5]))]
-    return {
+    built: dict[str, Callable[[], tuple[LocalRandomizer, list[Input]]]] = {
         "grr": lambda: (KaryRandomizedResponse(epsilon, 5), categories),
         "subset": lambda: (SubsetSelection(epsilon, 4, size=2), categories),
         "oue": lambda: (UnaryEncoding(epsilon, 3), categories),
@@ -31,7 +32,8 @@ def small(name: str, epsilon: float) -> tuple[LocalRandomizer, list[Input]]:
         "signed-all": lambda: (SignedSubset(epsilon, 2, size=2), [Input(0, SIGN), Input(0, -SIGN), Input(-1, SIGN)]),
         "ternary": lambda: (BinCapSign(epsilon, 2, 1), [Input(0, SIGN), Input(1, SIGN)]),
         "hemisphere": lambda: (Hemisphere(epsilon, 1, 2), vectors),
-    }[name]()
+    }
+    return built[name]()
 
 
 NAMES = ("grr", "subset", "oue", "signed", "signed-all", "ternary", "hemisphere")

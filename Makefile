@@ -6,6 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
+unexport PYTHONDONTWRITEBYTECODE  # tests start many processes, which had to compile every module anew
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow notebooks test-faults check format docs bench bench-sweeps clean
@@ -33,7 +34,7 @@ demo: $(VENV)/.run  ## play sixteen agents on four bandit families (about two mi
 	$(BIN)/privbandit run demo
 
 test: $(VENV)/.dev  ## run the tests
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/.dev  ## run the long statistical studies
 	$(BIN)/python -m pytest -n auto -m slow

@@ -102,6 +102,7 @@ def deviations(counter: Counter) -> NDArray[np.float64]:
 def reports(options: Options, draws: int = 200_000) -> Iterator[Row]:
     """Measure variances of the trees' reports beside those of docs/privacy, by formula and drawn."""
     rng = np.random.default_rng(0)
+    draws = draws // 10 if options.quick else draws
     for kind, epsilon, leaves, wanted in VARIANCES:
         report = LeafReport(kind, epsilon, leaves, 2)
         total = 0.0

@@ -40,6 +40,14 @@ class Place:
         """The world being played: for tests and oracles, never for agents."""
         return self._opened().problem
 
+    def visits(self, users: int | None = None) -> int:
+        """Return how often one person comes at most among so many users, but for a probability of 1 %.
+
+        It is 1 where every user is somebody new. Where people are drawn again, a person who comes k times is promised
+        k epsilon. The default is an episode's users.
+        """
+        return self._world.visits(self.horizon if users is None else count(users=users))
+
     @property
     def public_data(self) -> tuple[Array, Array] | None:
         """Public features and labels (X_Q, y_Q), where the family has them."""

@@ -106,6 +106,13 @@ class Problem(ABC):
         """
         return self.contexts(n, rng)
 
+    def visits(self, users: int) -> int:
+        """Return how often one person comes at most among so many users, but for a probability of 1 %.
+
+        A promise to every user is a promise to every person if this is 1; who comes k times is promised k epsilon.
+        """
+        return 1
+
     def observe(self, users: Array) -> Array:
         """Return what the agent may see of the records: the contexts."""
         return users

@@ -50,6 +50,7 @@ class World:
         blueprint = self._draw(default_rng(0))  # a throw-away world checks the values and has the spaces
         self.observation_space, self.action_space = blueprint.observation_space, blueprint.action_space
         self.public_data: tuple[Array, Array] | None = getattr(blueprint, "public_data", None)
+        self.visits = blueprint.visits  # depends on no hidden parameter
 
     def stream(self, world_seed: int) -> "UserStream":
         """Draw a world from the seed and open its stream of users."""

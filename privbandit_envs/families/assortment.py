@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from privbandit_envs.families.gaussians import BOUND, Precision, directions, gaussians
 from privbandit_envs.families.hotel_users import SYNTHETIC, HotelUsers, load
 from privbandit_envs.families.mnl import NO_PURCHASE, attraction, best_assortment, offer, purchase, revenue_of
+from privbandit_envs.families.people import POPULATIONS, WITH, WITHOUT, check_everyone_once, in_turn, most_visits
 from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.validate import count, numbers, one_of, shown
@@ -30,15 +31,16 @@ class AssortmentProblem(Problem):
     This is the setting of Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection", section 5.1; hotels: section
     5.2.
 
-    Hotels: the items are the hotels of the top destination in Kaggle's Expedia file, prepared once by ``privbandit
-    data expedia`` (``datasets.hotels.prepare`` says how). ``"expedia-sample"`` is a small generated sample with the
-    same columns, no real data. A user is one of the searches, drawn with replacement. Hotel i has p = 10 features h_i,
-    user t has q = 18 features u_t (fewer where a column is mostly missing), each of mean 0 and variance 1. A hotel's
-    price and promotion change from search to search; as in the paper they are averaged, so that every hotel can be
-    offered to every user. theta is fitted to the bookings by maximum likelihood. Choices are drawn from the fitted
-    model; no recorded choice is replayed. The data decide ``n_items``, ``dim``, ``features`` and ``theta``. ``join``
-    makes the features x_ti: ``"outer"``, all products of an entry of h_i and one of u_t, d = 180; ``"concatenated"``,
-    (u_t, h_i), d = 28; ``"full"``, the products of (1, h_i) and (1, u_t), d = 209.
+    Hotels: the items are the hotels of the top destination in Kaggle's Expedia file, prepared once by ``privbandit data
+    expedia`` (``datasets.hotels.prepare`` says how). ``"expedia-sample"`` is a small generated sample with the same
+    columns, no real data. A user is one of the searches, drawn with replacement; with
+    ``population="without-replacement"`` they come in a random order, and an episode has everyone at most once. Hotel i
+    has p = 10 features h_i, user t has q = 18 features u_t (fewer where a column is mostly missing), each of mean 0 and
+    variance 1. A hotel's price and promotion change from search to search; as in the paper they are averaged, so that
+    every hotel can be offered to every user. theta is fitted to the bookings by maximum likelihood. Choices are drawn
+    from the fitted model; no recorded choice is replayed. The data decide ``n_items``, ``dim``, ``features`` and
+    ``theta``. ``join`` makes the features x_ti: ``"outer"``, all products of an entry of h_i and one of u_t, d = 180;
+    ``"concatenated"``, (u_t, h_i), d = 28; ``"full"``, the products of (1, h_i) and (1, u_t), d = 209.
 
     Deviations:
         Hotels: the paper does not say how x_ti joins hotel and user features, nor what the revenues are. The default
@@ -56,7 +58,9 @@ class AssortmentProblem(Problem):
         theta: the parameter itself, shape (d,); by default drawn uniformly from [0, 1]^d.
         source: ``"synthetic"``; or hotels: the path of a prepared file, or ``"expedia-sample"``.
         join: of hotel and user features: ``"outer"``, ``"concatenated"`` or ``"full"``.
-        horizon: rounds an episode.
+        population: of hotels' users: ``"with-replacement"``, or ``"without-replacement"``, so that nobody comes twice
+            in an episode.
+        horizon: rounds an episode; at most the number of searches without replacement.
         dtype: of the contexts.
 
     Raises:
@@ -86,19 +90,22 @@ class AssortmentProblem(Problem):
         theta: ArrayLike | None = None,
         source: str = SYNTHETIC,
         join: str = "outer",
+        population: str = WITH,
         horizon: int = 10_000,
         dtype: str = "float32",
     ) -> None:
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
         self.features = one_of(("gaussian", "unit"), features=features)
+        self.population = one_of(POPULATIONS, population=population)
         self.hotels: HotelUsers | None = None
         bounds: Any = 1.0 if features == "unit" else BOUND
         if source == SYNTHETIC:
-            refuse(source, join=(join, "outer"))
+            refuse(source, join=(join, "outer"), population=(population, WITH))
             self.theta: Floats = rng.random(count(dim=dim)) if theta is None else numbers(count(dim=dim), theta=theta)
         else:
             refuse(source, n_items=(n_items, 100), dim=(dim, 5), features=(features, "gaussian"), theta=(theta, None))
             self.hotels = HotelUsers(load(source), join, self.dtype)
+            check_everyone_once(horizon, len(self.hotels.users), population)
             self.theta, bounds = self.hotels.theta, self.hotels.bounds()
             n_items = len(self.hotels.hotels)
         self.action_space: Assortments = Assortments(n_items, capacity)
@@ -111,12 +118,23 @@ class AssortmentProblem(Problem):
         self.observation_space: Box = Box(low, high, dtype=self.dtype.type)
 
     def contexts(self, n: int, rng: Generator) -> Array:
+        return self.users(0, n, rng)
+
+    def users(self, start: int, n: int, rng: Generator) -> Array:
         n_items, columns = self.observation_space.shape
         contexts = np.empty((n, n_items, columns), self.dtype)
-        fill = self._fill if self.hotels is None else self.hotels.fill
-        fill(contexts[..., :-1], rng)
+        if self.hotels is not None and self.population == WITHOUT:
+            self.hotels.write(in_turn(start, n, len(self.hotels.users), rng), contexts[..., :-1])
+        else:
+            fill = self._fill if self.hotels is None else self.hotels.fill
+            fill(contexts[..., :-1], rng)
         contexts[..., -1] = rng.random((n, n_items), dtype=self.dtype) if self.revenues is None else self.revenues
         return contexts
+
+    def visits(self, users: int) -> int:
+        if self.hotels is None or self.population == WITHOUT:
+            return 1
+        return most_visits(users, len(self.hotels.users))
 
     def _fill(self, features: Array, rng: Generator) -> None:
         """Draw synthetic features, shape (n, N, d)."""

@@ -1,24 +1,22 @@
 """Classification as a bandit: predict a label and learn only whether it was right."""
 
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import cast
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
-from numpy.random import Generator, SeedSequence, default_rng
+from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from privbandit_envs.datasets import Dataset, load
 from privbandit_envs.datasets.dataset import row_blocks
 from privbandit_envs.families.gaussians import Precision
+from privbandit_envs.families.people import POPULATIONS, WITH, WITHOUT, check_everyone_once, in_turn, most_visits
 from privbandit_envs.problem import ArmProblem, Array, Floats
 from privbandit_envs.validate import count, one_of, positive
 from privbandit_envs.validate import seed as checked_seed
 
 SYNTHETIC = "lpct-synthetic"
 PUBLIC_STREAM = 20231025  # part of the seed of public draws: no other generator has it
-ORDER = 1_000_003  # spawn key of the users' order: no stream spawns that many children
 
 
 class ClassificationProblem(ArmProblem):
@@ -38,7 +36,8 @@ class ClassificationProblem(ArmProblem):
     regret is relative to it.
 
     Data sets: the public rows are drawn without replacement. The users are the other rows, first each once in a random
-    order that the seed decides, then independent draws with replacement. Some data sets have a rule that makes rows
+    order that the seed decides, then independent draws with replacement; with ``population="without-replacement"`` they
+    come in that order only, and an episode has everyone at most once. Some data sets have a rule that makes rows
     public (``Dataset.public``): then public rows are drawn from those, all of them if ``n_public`` is None; public
     rows that are not drawn are left out, and the users are the rows that are not public by the rule. Features are
     scaled by the minimum and maximum of the public rows (the range of private rows would leak) and clipped to [0, 1].
@@ -61,7 +60,9 @@ class ClassificationProblem(ArmProblem):
         n_public: number of public rows; None: all that the data set's own rule makes public.
         public_seed: seed of the public data.
         label: the column to predict, for CSV files (default: the last) and OpenML (default: its target).
-        horizon: rounds an episode.
+        population: of a data set's users: ``"with-replacement"``, or ``"without-replacement"``, so that nobody comes
+            twice in an episode.
+        horizon: rounds an episode; at most the number of private rows without replacement.
         dtype: of the contexts.
 
     Raises:
@@ -85,11 +86,13 @@ class ClassificationProblem(ArmProblem):
         n_public: int | None = 50,
         public_seed: int = 0,
         label: str | None = None,
+        population: str = WITH,
         horizon: int = 10_000,
         dtype: str = "float32",
     ) -> None:
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
         positive(gamma=gamma)
+        self.population = one_of(POPULATIONS, population=population)
         if n_public is not None:
             count(n_public=n_public)
         seed = checked_seed(public_seed=public_seed) or 0  # of the public data; no parameter is drawn from `rng`
@@ -97,9 +100,14 @@ class ClassificationProblem(ArmProblem):
         if source == SYNTHETIC:
             if n_public is None:
                 raise ValueError(f"n_public must be a number for {SYNTHETIC}, which has no rows of its own; got None.")
+            if population == WITHOUT:
+                raise ValueError(
+                    f"population must be {WITH!r} for {SYNTHETIC}, whose users are all new; got {WITHOUT!r}."
+                )
             self.data = PosteriorDrift(gamma, n_public, public_stream(seed), self.dtype)
         else:
             self.data = split_of(load(source, label), n_public, seed, self.dtype)
+            check_everyone_once(horizon, len(self.data.records), population)
         self.public_data: tuple[Array, NDArray[np.int64]] = self.data.public_data
         self.dim = self.public_data[0].shape[1]
         self.observation_space = Box(0, 1, (self.dim,), self.dtype)
@@ -110,7 +118,16 @@ class ClassificationProblem(ArmProblem):
 
     def users(self, start: int, n: int, rng: Generator) -> Array:
         """Return records: the features and, for data sets, the label in a last column."""
+        if isinstance(self.data, Split) and self.population == WITHOUT:
+            rows: Array = self.data.records[in_turn(start, n, len(self.data.records), rng)]
+            return rows
         return self.data.users(start, n, rng)
+
+    def visits(self, users: int) -> int:
+        if not isinstance(self.data, Split) or self.population == WITHOUT:
+            return 1
+        people = len(self.data.records)
+        return 1 if users <= people else 1 + most_visits(users - people, people)
 
     def observe(self, users: Array) -> Array:
         return users[:, : self.dim]
@@ -177,21 +194,13 @@ class Split:
         """Return the private rows once each, in the stream's random order, then draws with replacement."""
         rows = (rng.random(n) * len(self.records)).astype(np.int64)
         fresh = min(max(len(self.records) - start, 0), n)
-        if fresh:  # the generator's seed decides the order, so it is no state that must be saved
-            seed = cast(SeedSequence, rng.bit_generator.seed_seq)
-            order = permutation(len(self.records), seed.entropy, seed.spawn_key)
-            rows[:fresh] = order[start : start + fresh]
+        if fresh:
+            rows[:fresh] = in_turn(start, fresh, len(self.records), rng)
         records: Array = self.records[rows]
         return records
 
     def probabilities(self, users: Array) -> Floats:
         return one_hot(users[:, -1].astype(np.int64), self.n_labels)
-
-
-@lru_cache(maxsize=8)
-def permutation(n: int, entropy: int | Sequence[int] | None, spawn_key: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the random order of n rows for a seed sequence."""
-    return default_rng(SeedSequence(entropy, spawn_key=(*spawn_key, ORDER))).permutation(n)
 
 
 def public_stream(seed: int) -> Generator:

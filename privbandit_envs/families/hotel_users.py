@@ -38,8 +38,11 @@ class HotelUsers:
 
     def fill(self, features: Array, rng: Generator) -> None:
         """Draw users with replacement and write their features, shape (n, N, d)."""
-        drawn = self.users[rng.integers(len(self.users), size=len(features))]
-        np.multiply(self.hotels, drawn[:, None], out=features)
+        self.write(rng.integers(len(self.users), size=len(features)), features)
+
+    def write(self, rows: Array, features: Array) -> None:
+        """Write the features of the users in these rows, shape (n, N, d)."""
+        np.multiply(self.hotels, self.users[rows][:, None], out=features)
 
 
 def load(source: str) -> HotelData:

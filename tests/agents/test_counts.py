@@ -86,8 +86,8 @@ def test_sums_of_reports_have_the_law_of_reports(name: str) -> None:
     contexts = env.unwrapped.support.contexts[:2]
     actions, feedback, counts = np.array([0, 1]), np.array([1.0, -1.0]), np.array([400, 200])
     repeated = [np.repeat(part, counts, axis=0) for part in (contexts, actions, feedback)]
-    single = np.array([agent.channel.decode(agent.randomize(*repeated)).sum(axis=0) for _ in range(1500)])
-    summed = np.array([agent.randomize_sum(contexts, actions, feedback, counts) for _ in range(3000)])
+    single = np.array([agent.channel.decode(agent.randomize(*repeated)).sum(axis=0) for _ in range(1000)])
+    summed = np.array([agent.randomize_sum(contexts, actions, feedback, counts) for _ in range(2000)])
     for ours, theirs in zip(summed.T, single.T, strict=True):
         assert stats.ks_2samp(ours, theirs).pvalue > 1e-4
         centre = theirs.mean()

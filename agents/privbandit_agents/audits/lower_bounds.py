@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from scipy.special import expit
-from scipy.stats import beta, norm
 
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 from privbandit_agents.privacy._validate import count, failure
@@ -172,15 +171,15 @@ def candidates(values: Floats) -> Floats:
     finite = np.unique(values[np.isfinite(values)])
     if len(finite) <= THRESHOLDS:
         return finite if len(finite) else np.zeros(1)
-    levels = expit(np.linspace(-math.log(len(finite)), math.log(len(finite)), THRESHOLDS))
+    levels = scipy.special.expit(np.linspace(-math.log(len(finite)), math.log(len(finite)), THRESHOLDS))
     return np.unique(np.quantile(finite, levels, method="nearest"))
 
 
 def score(claim: Claim, true: ArrayLike, false: ArrayLike, runs: int, alpha: float) -> Floats:
     """Return what an event's counts say about the claim: a bound on epsilon, or on mu for Gaussian claims."""
-    low, high = clopper_pearson(true, runs, alpha)[0], clopper_pearson(false, runs, alpha)[1]
+    low, high = lower_end(true, runs, alpha), upper_end(false, runs, alpha)
     if claim.rho is not None:
-        return np.asarray(norm.ppf(low) - norm.ppf(high))
+        return np.asarray(scipy.special.ndtri(low) - scipy.special.ndtri(high))
     with np.errstate(divide="ignore"):
         return np.log(np.maximum(low - claim.delta, 0)) - np.log(high)
 
@@ -195,7 +194,18 @@ def bound_of(claim: Claim, true: int, false: int, runs: int, alpha: float) -> tu
 
 def clopper_pearson(hits: ArrayLike, runs: int, alpha: float) -> tuple[Floats, Floats]:
     """Return the exact two-sided interval of a binomial probability: each side fails with probability alpha / 2."""
+    return lower_end(hits, runs, alpha), upper_end(hits, runs, alpha)
+
+
+def lower_end(hits: ArrayLike, runs: int, alpha: float) -> Floats:
+    """Return the lower end of ``clopper_pearson``: the alpha / 2 quantile of Beta(hits, runs - hits + 1), 0 at 0."""
     hits = np.asarray(hits)
-    low = np.where(hits > 0, beta.ppf(alpha / 2, np.maximum(hits, 1), runs - hits + 1), 0.0)
-    high = np.where(hits < runs, beta.ppf(1 - alpha / 2, hits + 1, np.maximum(runs - hits, 1)), 1.0)
-    return low, high
+    found = scipy.special.betaincinv(np.maximum(hits, 1.0), runs - hits + 1.0, alpha / 2)
+    return np.where(hits > 0, found, 0.0)
+
+
+def upper_end(hits: ArrayLike, runs: int, alpha: float) -> Floats:
+    """Return the upper end of ``clopper_pearson``: an upper quantile of Beta(hits + 1, runs - hits), 1 at ``runs``."""
+    hits = np.asarray(hits)
+    found = scipy.special.betainccinv(hits + 1.0, np.maximum(runs - hits, 1.0), alpha / 2)
+    return np.where(hits < runs, found, 1.0)

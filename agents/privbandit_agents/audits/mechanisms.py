@@ -7,8 +7,8 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy.signal import lfilter
 
 from privbandit_agents.audits.claims import Claim, Floats, Game
 from privbandit_agents.privacy._validate import failure, positive
@@ -169,7 +169,7 @@ def counter_game(
         released = np.array(sums).reshape(horizon, runs, -1) @ direction
         if not isinstance(counter, SquareRootToeplitz):
             return np.asarray(released[powers].sum(axis=0))
-        return np.asarray(counter.decoder @ lfilter([1.0], counter.decoder, released, axis=0))  # R^-1
+        return np.asarray(counter.decoder @ scipy.signal.lfilter([1.0], counter.decoder, released, axis=0))  # R^-1
 
     return MechanismGame(pair, Claim(request.epsilon, request.delta, request.rho), sample, ("decoded difference",))
 

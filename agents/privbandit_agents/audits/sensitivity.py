@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
-from scipy.stats import binom
 
 from privbandit_agents.privacy._validate import count, failure
 
@@ -41,10 +40,10 @@ def one_run_bound(guesses: int, right: int, confidence: float = 0.95, delta: flo
     below = np.arange(1, right + 1)
 
     def p_value(epsilon: float) -> float:
-        chance = expit(epsilon)
-        near = np.cumsum(binom.pmf(right - below, guesses, chance)) / below
+        chance = scipy.special.expit(epsilon)
+        near = np.cumsum(scipy.stats.binom.pmf(right - below, guesses, chance)) / below
         extra = 2 * max(canaries, guesses) * delta * float(near.max(initial=0.0))
-        return float(binom.sf(right - 1, guesses, chance)) + extra
+        return float(scipy.stats.binom.sf(right - 1, guesses, chance)) + extra
 
     low, high = 0.0, 60.0
     if p_value(0.0) > 1 - confidence:

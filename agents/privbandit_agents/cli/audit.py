@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 from matplotlib.figure import Figure
 from numpy.random import default_rng
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from scipy.stats import norm
 
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
 from privbandit_agents.audits.lower_bounds import audit, pilot_runs, power
@@ -97,7 +97,7 @@ def bound_text(result: AuditResult) -> str:
 def claimed_power(claim: Claim, false: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the largest true positive rate that the claim allows at false positive rates."""
     if claim.rho is not None:
-        return np.asarray(norm.cdf(norm.ppf(false) + (2 * claim.rho) ** 0.5))
+        return np.asarray(scipy.stats.norm.cdf(scipy.stats.norm.ppf(false) + (2 * claim.rho) ** 0.5))
     with np.errstate(over="ignore"):
         steep = np.exp(claim.epsilon) * false + claim.delta
     flat = 1 - np.exp(-claim.epsilon) * (1 - claim.delta - false)

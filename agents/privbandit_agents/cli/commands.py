@@ -16,7 +16,6 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from privbandit_agents.cli.data import data
-from privbandit_agents.cli.listing import agent_lines, dataset_lines, env_lines, experiment_lines
 from privbandit_agents.cli.process import interruption
 from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.names import short
@@ -90,6 +89,8 @@ def command(
 @app.command("list")
 def list_all(what: Annotated[str, typer.Argument(help="envs, agents, experiments, datasets or all.")] = "all") -> None:
     """Show the environments and the agents, with their settings and defaults, the experiments and the data sets."""
+    from privbandit_agents.cli.listing import agent_lines, dataset_lines, env_lines, experiment_lines
+
     lines = {"envs": env_lines, "agents": agent_lines, "experiments": experiment_lines, "datasets": dataset_lines}
     with usage_errors("list"):
         one_of((*lines, "all"), what=what)

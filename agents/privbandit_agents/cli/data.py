@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from privbandit_agents.cli.listing import dataset_lines
 from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.datasets import tables as lpct
@@ -33,6 +32,8 @@ GENERATED = "This is a generated sample, not real data."
 def show(context: typer.Context) -> None:
     """Prepare real data for the environments; without a command: which data sets are there, and how to get others."""
     if context.invoked_subcommand is None:
+        from privbandit_agents.cli.listing import dataset_lines
+
         for line in dataset_lines():
             out_console.print(line)
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import chi2, norm
 
 from privbandit_agents.base.agent import CentralAgent
 from privbandit_agents.privacy.mechanisms.counters import Counter
@@ -48,12 +48,12 @@ def judge(noise: Noise) -> None:
     level = LEVEL / (2 * max(len(noise), 1))
     for kind, runs in noise.items():
         values = np.concatenate([row for run in runs for row in run])
-        low, size = chi2.cdf(np.sum(values**2), values.size), float(np.sqrt(np.mean(values**2)))
+        low, size = scipy.stats.chi2.cdf(np.sum(values**2), values.size), float(np.sqrt(np.mean(values**2)))
         assert low > level, f"noise of {kind} is {size:.3g} times what is declared, in {values.size} draws"
         products = [one[: len(two)] * two[: len(one)] for run in runs for one, two in pairwise(run)]
         again = np.concatenate([np.zeros(1), *products])
         together = abs(again.sum()) / np.sqrt(again.size)
-        assert 2 * norm.sf(together) > level, f"noise of {kind} comes back in the next release"
+        assert 2 * scipy.stats.norm.sf(together) > level, f"noise of {kind} comes back in the next release"
 
 
 def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: int = 13) -> tuple[Noise, set[str]]:

@@ -3,9 +3,8 @@
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.sparse.linalg import LinearOperator, cg
 
 Floats = NDArray[np.float64]
 
@@ -45,14 +44,16 @@ class BilinearLogit:
         Raises:
             RuntimeError: the gradient does not get there.
         """
-        theta: Floats = minimize(self.loss, np.zeros(self.free.sum()), jac=True, method="L-BFGS-B").x
+        theta: Floats = scipy.optimize.minimize(self.loss, np.zeros(self.free.sum()), jac=True, method="L-BFGS-B").x
         for _ in range(20):
             _, probabilities = self.choice(self.utilities(theta))
             gradient = self.gradient(theta, probabilities)
             if np.abs(gradient).max() <= 1e-8:
                 return theta
-            hessian = LinearOperator((len(theta),) * 2, matvec=partial(self.curve, probabilities), dtype=np.float64)
-            theta = theta - cg(hessian, gradient, rtol=1e-6)[0]
+            hessian = scipy.sparse.linalg.LinearOperator(
+                (len(theta),) * 2, matvec=partial(self.curve, probabilities), dtype=np.float64
+            )
+            theta = theta - scipy.sparse.linalg.cg(hessian, gradient, rtol=1e-6)[0]
         raise RuntimeError(f"the choice model could not be fitted: its gradient stays at {np.abs(gradient).max():.2g}.")
 
     def loss(self, theta: Floats) -> tuple[float, Floats]:

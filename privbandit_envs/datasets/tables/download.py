@@ -16,7 +16,6 @@ from pathlib import Path
 from privbandit_envs.datasets.tables.archive import is_archive
 from privbandit_envs.datasets.tables.files import opened
 from privbandit_envs.datasets.tables.sources import SOURCES, Source
-from privbandit_envs.datasets.tables.web import download
 from privbandit_envs.files import atomic
 
 LONGEST_RECORD = 2**16
@@ -32,6 +31,8 @@ def fetched(name: str, folder: Path) -> Iterator[Path]:
         ValueError: the archive is damaged, its checksum is wrong, or the record of checksums is damaged; nothing is
             kept.
     """
+    from privbandit_envs.datasets.tables.web import download
+
     source, record = SOURCES[name], folder / f"{name}.sha256.json"
     assert source.url is not None
     by_hand = f"get it by hand from {source.page} and run privbandit data {name} PATH."

@@ -25,7 +25,6 @@ from privbandit_agents.experiments.running.engine import Engine
 from privbandit_agents.experiments.spec.experiment import Scale, Scales, library, parse_experiment, read_experiment
 from privbandit_agents.experiments.spec.measures import Measure, Selection
 from privbandit_agents.experiments.spec.statements import Statement
-from privbandit_agents.experiments.spec.yaml_text import content_of
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.study import Study, carry_out, prepared, verdicts_of
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED
@@ -362,7 +361,7 @@ def test_a_reference_curve_ends_where_its_line_ends(monkeypatch: pytest.MonkeyPa
     assert (label.x, label.y) == pytest.approx((1000, 4 * math.sqrt(1000)))
 
 
-OFFLINE = [name for name, path in library().items() if "offline" in content_of(path)]
+OFFLINE = [name for name, path in library().items() if "\noffline:" in path.read_text()]
 SWEEPS = [name for name in library() if name not in OFFLINE]
 
 

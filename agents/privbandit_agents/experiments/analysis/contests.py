@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import scipy
 from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
-from scipy.stats import rankdata
 
 from privbandit_agents.experiments.analysis.cells import Cell, Cells
 from privbandit_agents.experiments.analysis.readings import FitReading, Results, Values
@@ -75,7 +75,7 @@ class Contest:
         What could not run is last; worlds on which nothing ran do not count.
         """
         means = self.means[:, self.competes]
-        ranked = [rankdata(-np.nan_to_num(row, nan=-np.inf)) for row in means if not np.isnan(row).all()]
+        ranked = [scipy.stats.rankdata(-np.nan_to_num(row, nan=-np.inf)) for row in means if not np.isnan(row).all()]
         sums = np.full(len(self.methods), np.nan)
         sums[self.competes] = np.sum(ranked, axis=0) if ranked else 0.0
         return sums

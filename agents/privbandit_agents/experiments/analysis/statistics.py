@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from privbandit_envs.validate import count
 
@@ -48,8 +48,8 @@ def expanded(confidence: float, n: int) -> float:
 
     Tim Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69 (2015), section 4.1.
     """
-    quantile = stats.t.ppf((1 + confidence) / 2, n - 1) * math.sqrt(n / (n - 1))
-    return float(1 - 2 * stats.norm.sf(quantile))
+    quantile = scipy.stats.t.ppf((1 + confidence) / 2, n - 1) * math.sqrt(n / (n - 1))
+    return float(1 - 2 * scipy.stats.norm.sf(quantile))
 
 
 def student_half_width(values: Floats, confidence: float = 0.95) -> Floats:
@@ -57,7 +57,7 @@ def student_half_width(values: Floats, confidence: float = 0.95) -> Floats:
     n = len(values)
     if n < 2:
         return np.full(values.shape[1:], np.nan)
-    return np.asarray(stats.t.ppf((1 + confidence) / 2, n - 1) / math.sqrt(n) * values.std(axis=0, ddof=1))
+    return np.asarray(scipy.stats.t.ppf((1 + confidence) / 2, n - 1) / math.sqrt(n) * values.std(axis=0, ddof=1))
 
 
 def common_seeds(*seeds: ArrayLike) -> NDArray[np.int64]:
@@ -78,4 +78,4 @@ def signed_rank_p(differences: ArrayLike, alternative: str = "two-sided") -> flo
         alternative: ``"greater"`` tests against differences that are greater than 0.
     """
     values = np.asarray(differences, dtype=np.float64)
-    return float(stats.wilcoxon(values, alternative=alternative).pvalue) if values.any() else 1.0
+    return float(scipy.stats.wilcoxon(values, alternative=alternative).pvalue) if values.any() else 1.0

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
+import scipy
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.optimize import isotonic_regression
 
 from privbandit_agents.experiments.analysis.statistics import Floats
 from privbandit_agents.zoo import AGENTS
@@ -151,4 +151,4 @@ def spread(positions: Sequence[float], gap: float) -> list[float]:
         return []
     steps = gap * np.arange(len(positions))
     # without i gap it is isotonic regression
-    return [float(place) for place in isotonic_regression(np.asarray(positions) - steps).x + steps]
+    return [float(place) for place in scipy.optimize.isotonic_regression(np.asarray(positions) - steps).x + steps]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy.special import expit
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
@@ -145,7 +145,7 @@ class GradientLearner(Learner[S]):
             self.server.move()
 
     def chances(self, contexts: Array) -> Floats:
-        one = expit(self.model.scores(contexts, self.server.average))
+        one = scipy.special.expit(self.model.scores(contexts, self.server.average))
         return np.stack([1 - one, one], axis=1)
 
 

@@ -6,9 +6,8 @@ from functools import partial
 from typing import Self, TypeAlias
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy.optimize import minimize
-from scipy.special import expit
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
@@ -62,7 +61,13 @@ def logistic_fit(features: Floats, labels: Labels, ridge: float) -> Floats:
         ridge: > 0.
     """
     start = np.zeros(features.shape[1])
-    return fit(start, labels, ridge, features.__matmul__, lambda theta: features.T @ (expit(features @ theta) - labels))
+    return fit(
+        start,
+        labels,
+        ridge,
+        features.__matmul__,
+        lambda theta: features.T @ (scipy.special.expit(features @ theta) - labels),
+    )
 
 
 def fit(start: Floats, labels: Labels, ridge: float, score: Function, gradient: Function, steps: int = 500) -> Floats:
@@ -83,7 +88,7 @@ def fit(start: Floats, labels: Labels, ridge: float, score: Function, gradient: 
         value = np.logaddexp(0, np.where(labels == 1, -1, 1) * score(theta)).sum() + ridge / 2 * theta @ theta
         return float(value), gradient(theta) + ridge * theta
 
-    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": steps}).x)
+    return np.asarray(scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": steps}).x)
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ class Linear:
     def gradients(self, contexts: Array, labels: Labels, theta: Floats) -> Floats:
         """Return the gradient of every user's logistic loss, shape (n, D)."""
         u = self.features(contexts)
-        return np.asarray((expit(np.vecdot(u, theta)) - labels)[:, None] * u)
+        return np.asarray((scipy.special.expit(np.vecdot(u, theta)) - labels)[:, None] * u)
 
 
 @dataclass(frozen=True)
@@ -153,7 +158,7 @@ class Network:
 
     def backward(self, features: Floats, labels: Labels, theta: Floats) -> Floats:
         layer, score = self.forward(features, theta)
-        residual = expit(score) - labels
+        residual = scipy.special.expit(score) - labels
         inner = (residual[:, None] * (layer > 0) * self.split(theta)[1])[:, :, None] * features[:, None, :]
         outer = residual[:, None] * layer
         return np.concatenate([inner.reshape(len(features), -1), outer, residual[:, None]], axis=1)
@@ -161,7 +166,7 @@ class Network:
     def summed_gradient(self, features: Floats, labels: Labels, theta: Floats) -> Floats:
         """Return the sum of the rows' gradients, shape (D,), without a copy of theta for each row."""
         layer, score = self.forward(features, theta)
-        residual = expit(score) - labels
+        residual = scipy.special.expit(score) - labels
         inner = (residual[:, None] * (layer > 0) * self.split(theta)[1]).T @ features
         return np.concatenate([inner.ravel(), residual @ layer, [residual.sum()]])
 

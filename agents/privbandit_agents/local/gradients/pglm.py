@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
-from scipy.special import expit
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
@@ -111,7 +110,7 @@ class NoisyMoments(Summing[Config]):
             self.scale = link_scale(self.known @ self.w)
 
     def chances(self, contexts: Array) -> Floats:
-        one = expit(self.scale * np.vecdot(self.features(contexts), self.w))
+        one = scipy.special.expit(self.scale * np.vecdot(self.features(contexts), self.w))
         return np.stack([1 - one, one], axis=1)
 
 
@@ -150,11 +149,11 @@ def link_scale(scores: Floats) -> float:
     values = scores[:: max(len(scores) // 1000, 1)] if len(scores) else np.zeros(1)  # 1000 and a few are enough
 
     def excess(c: ArrayLike) -> Floats:
-        p = expit(np.multiply.outer(c, values))
+        p = scipy.special.expit(np.multiply.outer(c, values))
         return np.asarray(c * (p * (1 - p)).mean(axis=-1) - 1)
 
     found = excess(SCALES)
     if found.max() < 0:
         return float(SCALES[found.argmax()])
     first = int(np.argmax(found >= 0))
-    return float(brentq(excess, SCALES[first - 1], SCALES[first]))
+    return float(scipy.optimize.brentq(excess, SCALES[first - 1], SCALES[first]))

@@ -9,9 +9,7 @@ Cesar and Ryan Rogers, "Bounding, Concentrating, and Truncating", ALT 2021 (boun
 import math
 from functools import lru_cache
 
-from scipy.integrate import quad
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import log_ndtr
+import scipy
 
 from privbandit_agents.privacy._validate import budget, failure, positive
 
@@ -46,7 +44,7 @@ def rho_to_epsilon(rho: float, delta: float) -> float:
         return rho * order + (-math.log(order * delta) + excess * math.log(excess / order)) / excess
 
     start = math.log(math.sqrt(math.log(1 / delta) / rho) + 1e-12)  # the minimum of the simple conversion
-    found = minimize_scalar(bound, bracket=(start - 1, start + 1), tol=1e-12)
+    found = scipy.optimize.minimize_scalar(bound, bracket=(start - 1, start + 1), tol=1e-12)
     return max(float(found.fun), 0.0)
 
 
@@ -71,7 +69,9 @@ def epsilon_to_rho(epsilon: float, delta: float) -> float:
     while rho_to_epsilon(low, delta) > epsilon:
         low /= 2
     root = math.exp(
-        brentq(lambda x: rho_to_epsilon(math.exp(x), delta) - epsilon, math.log(low), math.log(high), xtol=1e-13)
+        scipy.optimize.brentq(
+            lambda x: rho_to_epsilon(math.exp(x), delta) - epsilon, math.log(low), math.log(high), xtol=1e-13
+        )
         if low < high
         else math.log(low)
     )
@@ -89,14 +89,16 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
         mu: sensitivity over standard deviation, > 0.
     """
     positive(mu=mu)
-    first = math.exp(log_ndtr(-epsilon / mu + mu / 2))
-    difference = first - math.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2))
+    first = math.exp(scipy.special.log_ndtr(-epsilon / mu + mu / 2))
+    difference = first - math.exp(epsilon + scipy.special.log_ndtr(-epsilon / mu - mu / 2))
     if difference > 1e-3 * first or epsilon < 0:
         return difference
 
     z = epsilon / mu - mu / 2
     reach = 40 / (1 + z)  # beyond it nothing is left
-    beyond, _ = quad(lambda s: -math.expm1(-mu * s) * math.exp(-z * s - s**2 / 2), 0, reach, epsabs=0, epsrel=1e-12)
+    beyond, _ = scipy.integrate.quad(
+        lambda s: -math.expm1(-mu * s) * math.exp(-z * s - s**2 / 2), 0, reach, epsabs=0, epsrel=1e-12
+    )
     return math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * float(beyond)
 
 
@@ -115,7 +117,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
     high = 1.0
     while gaussian_delta(high, mu) > delta:
         high *= 2
-    return float(brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, high, xtol=1e-13))
+    return float(scipy.optimize.brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, high, xtol=1e-13))
 
 
 @lru_cache(maxsize=1024)
@@ -133,5 +135,5 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     def excess(mu: float) -> float:
         return gaussian_delta(epsilon, mu) - delta
 
-    root = float(brentq(excess, high / 2, high, xtol=1e-14 * high, rtol=1e-13, maxiter=1000))
+    root = float(scipy.optimize.brentq(excess, high / 2, high, xtol=1e-14 * high, rtol=1e-13, maxiter=1000))
     return root * (1 - 1e-9)  # never a rounding error above delta

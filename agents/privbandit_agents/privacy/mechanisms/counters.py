@@ -18,9 +18,9 @@ import math
 from abc import ABC, abstractmethod
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from scipy.signal import lfilter, oaconvolve
 
 from privbandit_agents.privacy._validate import budget, count, positive
 from privbandit_agents.privacy.accounting.costs import Cost, zcdp
@@ -217,7 +217,7 @@ class SquareRootToeplitz(Counter):
         """Return the norm of the first column of R^-1 A, which the later ones repeat from a later start."""
         if len(self.decoder) == self.horizon:
             return self.row_norm(self.horizon)
-        return float(np.linalg.norm(lfilter([1.0], self.decoder, np.ones(self.horizon))))
+        return float(np.linalg.norm(scipy.signal.lfilter([1.0], self.decoder, np.ones(self.horizon))))
 
     def row_norm(self, t: int) -> float:
         return float(np.linalg.norm(self.decoder[:t]))
@@ -242,7 +242,9 @@ class SquareRootToeplitz(Counter):
         past = self.drawn[max(len(self.drawn) - len(self.decoder) + 1, 0) :]  # has a part in later releases
         steps = min(max(len(past), STEPS_A_BLOCK), left)
         drawn = np.concatenate([past, self.scale * self.rng.standard_normal((steps, self.dim))])
-        self.prepared = oaconvolve(drawn, self.decoder[: len(drawn), None], axes=0)[len(past) : len(drawn)].copy()
+        self.prepared = scipy.signal.oaconvolve(drawn, self.decoder[: len(drawn), None], axes=0)[
+            len(past) : len(drawn)
+        ].copy()
         self.drawn, self.used = drawn, 0
 
     def forget(self) -> None:
@@ -281,7 +283,7 @@ class BufferedToeplitz(Counter):
         poles = np.linalg.eigvalsh(np.diag(self.decay) - np.outer(root, root))
         first = np.full(self.horizon, 1 / total)
         for zero, pole in zip(self.decay, poles, strict=True):
-            first = lfilter([1.0, -zero], [1.0, -pole], first)
+            first = scipy.signal.lfilter([1.0, -zero], [1.0, -pole], first)
         return float(np.linalg.norm(first)) * (1 + 1e-6)  # more than the rounding
 
     def row_norm(self, t: int) -> float:
@@ -321,8 +323,8 @@ def square_root_coefficients(n: int) -> Floats:
 
 def unfiltered(series: Floats, coefficients: Floats) -> Floats:
     """Return R^-1 series, shape (n, m), for a lower-triangular Toeplitz matrix R with these first coefficients."""
-    inverse = lfilter([1.0], coefficients, np.eye(1, len(series))[0])
-    return np.asarray(oaconvolve(series, inverse[:, None], axes=0)[: len(series)])
+    inverse = scipy.signal.lfilter([1.0], coefficients, np.eye(1, len(series))[0])
+    return np.asarray(scipy.signal.oaconvolve(series, inverse[:, None], axes=0)[: len(series)])
 
 
 def clip(x: Floats, bound: float) -> Floats:

@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import Literal, Self
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy.optimize import brentq, minimize_scalar
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.costs import Cost, zcdp
@@ -100,7 +100,7 @@ def certified_rho(sigma: float, Delta: float, user: UserLoss) -> float:
     low, high = 1 + 1e-9, 1 + (1 - 1e-9) / kappa
     if high <= low or excess(low) >= 0:
         return 2 * u**2 + far
-    order = high if excess(high) <= 0 else brentq(excess, low, high)
+    order = high if excess(high) <= 0 else scipy.optimize.brentq(excess, low, high)
     return 2 * u**2 + max(curvature_cost(order, kappa, user), far / order)
 
 
@@ -170,7 +170,9 @@ def smallest(rho: float, user: UserLoss) -> tuple[float, float]:
         return math.hypot(sigma * math.sqrt(user.dim), Delta)
 
     near = min(range(-25, 26), key=size)
-    return pair(minimize_scalar(size, bounds=(near - 1, near + 1), method="bounded", options={"xatol": 1e-6}).x)
+    return pair(
+        scipy.optimize.minimize_scalar(size, bounds=(near - 1, near + 1), method="bounded", options={"xatol": 1e-6}).x
+    )
 
 
 def least_Delta(rho: float, sigma: float, user: UserLoss) -> float:  # noqa: N802 (the paper's capital)
@@ -184,7 +186,7 @@ def least_Delta(rho: float, sigma: float, user: UserLoss) -> float:  # noqa: N80
         high += 2
     while excess(low) <= 0:
         low -= 2
-    return math.exp(brentq(excess, low, high, xtol=1e-12)) * (1 + 1e-9)  # never a rounding error below
+    return math.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-12)) * (1 + 1e-9)  # never a rounding error below
 
 
 def published(rho: float, user: UserLoss, split: float, eta: float) -> tuple[float, float]:

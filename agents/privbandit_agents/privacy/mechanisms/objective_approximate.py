@@ -7,7 +7,7 @@ extends it to Hessians of any rank and to replaced users. Proof: docs/privacy/ob
 
 import math
 
-from scipy.stats import chi
+import scipy
 
 from privbandit_agents.privacy._validate import budget, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_mu
@@ -35,7 +35,7 @@ def calibrate(epsilon: float, delta: float, user: UserLoss, split: float = 0.5) 
     if budget(epsilon=epsilon) == math.inf:
         return 0.0, 0.0
     share, r = failure(split=split) * epsilon, user.directions
-    reach = float(chi.isf(delta, user.dim))
+    reach = float(scipy.stats.chi.isf(delta, user.dim))
     u = share / (reach + math.sqrt(reach**2 + 2 * share))
     room = r / user.weight * math.expm1(min((epsilon - share) / r, math.log1p(user.weight / r / LEAST_SHARE)))
     return user.lipschitz / u, user.curvature / room

@@ -13,8 +13,8 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammainc, ndtri
 
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.mechanisms.additive import Floats, Gaussian, Laplace
@@ -88,7 +88,7 @@ def _(mechanism: KNorm, exact: Values, other: Values, released: Values) -> Cost:
 def _(mechanism: KNorm, exact: Values, released: Values) -> Floats:
     """One number a vector: its length, which has a Gamma law."""
     length = np.linalg.norm(np.subtract(released, exact), axis=-1) / mechanism.scale
-    return np.ravel(ndtri(np.clip(gammainc(np.shape(exact)[-1], length), 1e-16, 1 - 1e-16)))
+    return np.ravel(scipy.special.ndtri(np.clip(scipy.special.gammainc(np.shape(exact)[-1], length), 1e-16, 1 - 1e-16)))
 
 
 @loss.register
@@ -200,4 +200,4 @@ def in_units(distance: float, scale: float) -> float:
 
 def normal_of_laplace(noise: Floats) -> Floats:
     """Return Laplace variates of scale 1 as standard normals, by their distribution functions."""
-    return np.asarray(-np.sign(noise) * ndtri(np.exp(-np.abs(noise)) / 2))
+    return np.asarray(-np.sign(noise) * scipy.special.ndtri(np.exp(-np.abs(noise)) / 2))

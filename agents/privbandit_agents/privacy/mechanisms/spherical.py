@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
 from privbandit_agents.privacy._validate import budget, count, positive
 from privbandit_agents.privacy.accounting.costs import Cost, pure
@@ -53,8 +53,8 @@ class KNorm:
 
     def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
         d = np.shape(value)[-1]
-        log_sphere = math.log(2) + d / 2 * math.log(math.pi) - gammaln(d / 2)  # area of the unit sphere
-        normaliser = float(log_sphere + gammaln(d)) + d * math.log(self.scale)
+        log_sphere = math.log(2) + d / 2 * math.log(math.pi) - scipy.special.gammaln(d / 2)  # area of the unit sphere
+        normaliser = float(log_sphere + scipy.special.gammaln(d)) + d * math.log(self.scale)
         return np.asarray(-np.linalg.norm(outputs - finite(value), axis=-1) / self.scale - normaliser)
 
 

@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import betainc, betaincinv, gammaln
+import scipy
 
 from privbandit_agents.privacy._validate import within
 from privbandit_agents.privacy.randomizers.randomizer import Array, Floats
@@ -35,14 +34,14 @@ class Cap:
     @property
     def mass(self) -> float:
         """P(u_1 >= t)."""
-        return 0.5 if self.dim == 1 else float(betainc(self._half, 0.5, 1 - self.threshold**2)) / 2
+        return 0.5 if self.dim == 1 else float(scipy.special.betainc(self._half, 0.5, 1 - self.threshold**2)) / 2
 
     @property
     def log_first(self) -> float:
         """Log E[u_1; u_1 >= t]."""
         if self.dim == 1:
             return -math.log(2)
-        constant = gammaln(self.dim / 2) - gammaln(self._half) - math.log(math.pi) / 2
+        constant = scipy.special.gammaln(self.dim / 2) - scipy.special.gammaln(self._half) - math.log(math.pi) / 2
         return float(constant + self._half * math.log1p(-(self.threshold**2)) - math.log(self.dim - 1))
 
     @property
@@ -50,13 +49,13 @@ class Cap:
         """E[u_1^2; u_1 >= t]."""
         if self.dim == 1:
             return 0.5
-        return float(betainc(self._half, 1.5, 1 - self.threshold**2)) / (2 * self.dim)
+        return float(scipy.special.betainc(self._half, 1.5, 1 - self.threshold**2)) / (2 * self.dim)
 
     def heights(self, inside: Array, uniforms: Floats) -> Floats:
         """Return draws of u_1, shape (n,), given that u lies in the cap or that it does not."""
         if self.dim == 1:
             return np.where(inside, 1.0, -1.0)
-        low = betaincinv(self._half, self._half, uniforms * np.where(inside, self.mass, 1 - self.mass))
+        low = scipy.special.betaincinv(self._half, self._half, uniforms * np.where(inside, self.mass, 1 - self.mass))
         return np.asarray(np.where(inside, 1 - 2 * low, 2 * low - 1))
 
 
@@ -69,7 +68,7 @@ def best_cap(
     """
     half, highest = (dim - 1) / 2, HIGHEST
     if dim > 1:
-        highest = min(HIGHEST, 1 - 2 * float(betaincinv(half, half, LEAST)))
+        highest = min(HIGHEST, 1 - 2 * float(scipy.special.betaincinv(half, half, LEAST)))
     if activity is not None:
         within(LEAST, 1.0, activity=activity)
     if threshold is not None or dim == 1:
@@ -80,10 +79,10 @@ def best_cap(
         return best_activity(epsilon, cells, Cap(dim, at(log_mass)), activity)[1]
 
     def at(log_mass: float) -> float:
-        return min(max(1 - 2 * float(betaincinv(half, half, math.exp(log_mass))), 0.0), highest)
+        return min(max(1 - 2 * float(scipy.special.betaincinv(half, half, math.exp(log_mass))), 0.0), highest)
 
     bounds = (math.log(Cap(dim, highest).mass), math.log(0.5))
-    height = at(minimize_scalar(spread, bounds=bounds, method="bounded").x)
+    height = at(scipy.optimize.minimize_scalar(spread, bounds=bounds, method="bounded").x)
     return height, best_activity(epsilon, cells, Cap(dim, height), activity)[0]
 
 

@@ -11,8 +11,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy.special import expit, log_expit
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.mechanisms.grid import rounded
@@ -86,7 +86,7 @@ class UnaryEncoding(LocalRandomizer):
 
     def __init__(self, epsilon: float, cells: int, noise: str = "numpy") -> None:
         super().__init__(epsilon, cells, noise=noise)
-        self.flip = float(expit(-self.epsilon))
+        self.flip = float(scipy.special.expit(-self.epsilon))
         self.flipped = 1 - at_most(exponential(self.epsilon))
         self.gap = math.tanh(self.epsilon / 2) / 2  # 1/2 - q
 
@@ -98,7 +98,9 @@ class UnaryEncoding(LocalRandomizer):
         return ((reports - self.flip) / self.gap)[..., None]
 
     def _log_density(self, reports: Array, cell: int, z: Floats) -> Floats:
-        each = np.where(np.asarray(reports, bool), log_expit(-self.epsilon), log_expit(self.epsilon))
+        each = np.where(
+            np.asarray(reports, bool), scipy.special.log_expit(-self.epsilon), scipy.special.log_expit(self.epsilon)
+        )
         if cell >= 0:
             each[:, cell] = -math.log(2)
         return np.asarray(each.sum(axis=1))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 
 from privbandit_agents.privacy._validate import budget, count
 from privbandit_agents.privacy.mechanisms import secure
@@ -233,7 +233,7 @@ class Tilt:
     @property
     def agree(self) -> Any:
         """The probability that the report agrees with the input, e^epsilon f / Z."""
-        return expit(self.epsilon + logit(self.chance))
+        return scipy.special.expit(self.epsilon + scipy.special.logit(self.chance))
 
     @property
     def log_total(self) -> Any:

@@ -10,8 +10,8 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy.special import ndtr, ndtri
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.mechanisms.grid import rounded
@@ -87,7 +87,7 @@ class BinCapSign(LocalRandomizer):
             normals = uniforms - 0.5
         else:
             normals = rng.standard_normal((n, 4 + m + m * self.dim))
-            uniforms = ndtr(normals[:, : 4 + m])
+            uniforms = scipy.special.ndtr(normals[:, : 4 + m])
         # which cells are kept: the own one for sure if the report agrees, else at the rate that is left
         agree = uniforms[:, 1] < self.agreed
         stays = agree | (uniforms[:, 2] < self.staying)
@@ -184,7 +184,7 @@ class Hemisphere(LocalRandomizer):
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         block = self._scaled(own, z)
         uniforms = rng.random((len(own), 2 + block.shape[1]))
-        u = directions(ndtri(np.maximum(uniforms[:, 2:], 0.5 / STEPS)))
+        u = directions(scipy.special.ndtri(np.maximum(uniforms[:, 2:], 0.5 / STEPS)))
         # on which side of the direction the block is, rounded to the sphere: +-block/|block| with mean the block
         up = np.vecdot(u, block) * signs(np.linalg.norm(block, axis=1), uniforms[:, 0]) >= 0
         told = up == (uniforms[:, 1] < self.right)

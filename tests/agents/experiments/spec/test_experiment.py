@@ -352,8 +352,9 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 def test_shipped_experiments_are_found_listed_and_have_statements() -> None:
     assert {"baselines-linear", "baselines-assortment"} <= set(library())
     listed = "\n".join(line.plain for line in experiment_lines() if isinstance(line, Text))
-    for name in library():
+    for name, path in library().items():
+        experiment = read_experiment(path)
         for scale in ("smoke", "paper"):
-            study = prepare(name, scale)
+            study = prepared(experiment, name, scale)
             assert name in listed and study.experiment.statements and (study.figures or study.experiment.tables)
             assert study.decides == (scale == "paper") and len(study.measures) == len(study.experiment.statements)

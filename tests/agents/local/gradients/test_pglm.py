@@ -115,12 +115,14 @@ def test_delta_is_one_over_the_users_squared() -> None:
         make("pglm", classification(USERS), shift=-1.0)
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_it_keeps_its_claim(epsilon: float) -> None:
     verdict = audit(game("pglm", epsilon), 40_000, np.random.default_rng(0), confidence=0.999)
     assert not verdict.refuted and verdict.lower_bound > 0.5 * epsilon
 
 
+@pytest.mark.usefixtures("brief")
 def test_half_the_noise_is_caught() -> None:
     target: Any = game("pglm", 2.0)
     target.claim = game("pglm", 1.0).claim

@@ -173,6 +173,7 @@ def test_auto_takes_the_report_with_less_variance(epsilon: float) -> None:
     assert spread["auto"] == min(spread.values())
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("name", GRADIENTS)
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_it_keeps_its_claim(name: str, epsilon: float) -> None:
@@ -180,6 +181,7 @@ def test_it_keeps_its_claim(name: str, epsilon: float) -> None:
     assert not verdict.refuted and verdict.lower_bound > 0.85 * epsilon
 
 
+@pytest.mark.usefixtures("brief")
 def test_half_the_noise_is_caught() -> None:
     target: Any = game("warm-ldp-sgd", 2.0)
     target.claim = game("warm-ldp-sgd", 1.0).claim

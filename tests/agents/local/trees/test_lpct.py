@@ -245,6 +245,7 @@ def test_many_labels_are_learned_where_the_public_ones_are_wrong(report: Kind) -
     assert (agent.select_action(x) == y).mean() > 0.85
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0, 8.0])
 def test_the_audit_does_not_refute_and_comes_near(epsilon: float) -> None:
     """Refuted by chance once in a thousand."""
@@ -252,6 +253,7 @@ def test_the_audit_does_not_refute_and_comes_near(epsilon: float) -> None:
     assert not verdict.refuted and verdict.lower_bound >= 0.85 * epsilon
 
 
+@pytest.mark.usefixtures("brief")
 def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     original = LeafReport.build
     monkeypatch.setattr(LeafReport, "build", lambda self, kind, epsilon: original(self, kind, 2 * epsilon))

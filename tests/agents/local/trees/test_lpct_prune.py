@@ -80,6 +80,7 @@ def test_accuracy_without_much_noise() -> None:
     assert np.mean(found) > 0.74
 
 
+@pytest.mark.usefixtures("brief")
 def test_it_keeps_its_claim() -> None:
     verdict = audit(game("lpct-prune", 4.0), 20_000, np.random.default_rng(0), confidence=0.999)
     assert not verdict.refuted and verdict.lower_bound > 0.85 * 4

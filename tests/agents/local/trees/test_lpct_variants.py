@@ -101,6 +101,7 @@ def test_private_data_alone_needs_users() -> None:
     assert means[0.05] < 0.62 and means[8.0] > 0.7
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("name", ["lpct-p", "lpct-r", "lpdt", "phist"])
 def test_audits_do_not_refute(name: str) -> None:
     """Refuted by chance once in a thousand."""

@@ -1,0 +1,60 @@
+"""Worlds whose users are drawn from finitely many people: in which order they come, and how often one comes again."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+from numpy.random import Generator, SeedSequence, default_rng
+from numpy.typing import NDArray
+
+WITH, WITHOUT = "with-replacement", "without-replacement"
+POPULATIONS = (WITH, WITHOUT)
+ORDER = 1_000_003  # spawn key of the users' order: no stream spawns that many children
+RARE = 0.01
+"""``most_visits`` is exceeded with at most this probability."""
+
+
+def order_of(people: int, rng: Generator) -> NDArray[np.int64]:
+    """Return the random order of people that a generator's seed decides, so that it is no state that must be saved."""
+    seed = cast(SeedSequence, rng.bit_generator.seed_seq)
+    return _order(people, seed.entropy, seed.spawn_key)
+
+
+@lru_cache(maxsize=8)
+def _order(people: int, entropy: int | Sequence[int] | None, spawn_key: tuple[int, ...]) -> NDArray[np.int64]:
+    return default_rng(SeedSequence(entropy, spawn_key=(*spawn_key, ORDER))).permutation(people)
+
+
+def in_turn(start: int, n: int, people: int, rng: Generator) -> NDArray[np.int64]:
+    """Return who the users ``start``, ..., ``start + n - 1`` are if all come in a random order, again and again."""
+    return order_of(people, rng)[(start + np.arange(n)) % people]
+
+
+def check_everyone_once(horizon: int, people: int, population: str) -> None:
+    """Raise ValueError if an episode has more users than there are people, and nobody is to come twice."""
+    if population == WITHOUT and horizon > people:
+        raise ValueError(
+            f"horizon must be at most {people}, as many as there are people, with population={WITHOUT!r}; "
+            f"got {horizon}."
+        )
+
+
+def most_visits(draws: int, people: int) -> int:
+    """Return how often one of so many people is drawn at most, but for a probability of 1 %.
+
+    Draws are independent, with replacement. The union bound over people is used: k with people P(Bin(draws, 1/people)
+    > k) <= 0.01.
+
+    >>> most_visits(20_000, people=134)
+    198
+
+    Args:
+        draws: >= 0.
+        people: >= 1.
+    """
+    from scipy.special import bdtrc
+
+    mean = draws // people
+    k = np.arange(mean, min(draws, 4 * mean + 1000) + 1)
+    return int(k[(people * bdtrc(k, draws, 1 / people) <= RARE).argmax()])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Records, contexts_of, records_of
-from privbandit_agents.base.reports import Inputs
+from privbandit_agents.base.reports import Arithmetic, Inputs
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.state import Arrays, rekey, restore_into, state_of
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -32,7 +32,7 @@ C = TypeVar("C")
 Report = TypeVar("Report")
 Release = TypeVar("Release")
 NEVER = 2**62  # ``frozen_rounds`` of a policy that never changes again
-RECORD = "context, action and reward of every user"
+RECORD, SAME = "context, action and reward of every user", "replace-one-user"
 
 
 class UnprovenCalibration(UserWarning):
@@ -53,22 +53,26 @@ class Guarantee:
         protects: what is protected, in words.
         proven: False where the calibration is a published one without a valid proof.
         reference: where the proof is.
+        arithmetic: ``"exact"``: it holds for the floats and integers that leave. ``"real"``: it holds for real numbers,
+            which floats only approximate: to simulate.
     """
 
     notion: Literal["local", "joint", "none"] = "none"
     epsilon: float | None = None
     delta: float | None = None
     rho: float | None = None
-    neighbours: str = "replace-one-user"
+    neighbours: str = SAME
     protects: str = "nothing"
     proven: bool = True
     reference: str = ""
+    arithmetic: Arithmetic = "real"
 
     @classmethod
-    def local(cls, epsilon: float, delta: float, reference: str, proven: bool = True) -> "Guarantee":
+    def local(
+        cls, epsilon: float, delta: float, reference: str, proven: bool = True, **more: Arithmetic
+    ) -> "Guarantee":
         """Return (epsilon, delta)-local DP of every user's record; ``reference`` says where the proof is."""
-        protects = f"{RECORD}, from the server on"
-        return cls("local", epsilon, delta, protects=protects, proven=proven, reference=reference)
+        return cls("local", epsilon, delta, None, SAME, f"{RECORD}, from the server on", proven, reference, **more)
 
     @classmethod
     def joint(
@@ -79,10 +83,10 @@ class Guarantee:
         reference: str,
         proven: bool = True,
         record: str = RECORD,
+        arithmetic: Arithmetic = "real",
     ) -> "Guarantee":
         """Return joint DP of every user's record, by the numbers that are not None."""
-        protects = f"{record}, from all others"
-        return cls("joint", epsilon, delta, rho, protects=protects, proven=proven, reference=reference)
+        return cls("joint", epsilon, delta, rho, SAME, f"{record}, from all others", proven, reference, arithmetic)
 
 
 class Agent(ABC, Generic[C]):

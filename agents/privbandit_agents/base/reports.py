@@ -1,12 +1,14 @@
 """What users' devices hand to a randomizer: the one call that makes reports, which tests can watch and repeat."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Arithmetic: TypeAlias = Literal["exact", "real"]
+"""What a guarantee holds for: the numbers that leave, or real ones in their place."""
 
 
 class Randomizer(Protocol):
@@ -44,6 +46,11 @@ class Inputs(NamedTuple):
         """Return the log density of each report if it came from that one of the users, shape (n,)."""
         value = None if self.values is None else self.values[user]
         return self.randomizer.log_likelihood(reports, int(self.cells[user]), value)
+
+
+def arithmetic_of(randomizer: object) -> Arithmetic:
+    """Return what a randomizer's promise holds for; ``"real"`` where it does not say."""
+    return "exact" if getattr(randomizer, "arithmetic", "real") == "exact" else "real"
 
 
 def inputs_of(randomizer: Randomizer, vectors: Array) -> Inputs:

@@ -9,11 +9,12 @@ from rich.text import Text
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults, env_summary
 from privbandit_agents.experiments.names import as_text, short
 from privbandit_agents.experiments.usage import missing_module
-from privbandit_agents.registry import can_play
+from privbandit_agents.registry import can_play, make
 from privbandit_agents.zoo import AGENTS
 from privbandit_envs.registration import ENV_IDS
 
 Lines = Iterator[Text | Padding]
+HOLDS = {"exact": "exact for the numbers that leave", "real": "for real numbers: simulate only"}
 
 
 def env_lines() -> Lines:
@@ -29,6 +30,8 @@ def agent_lines() -> Lines:
         try:
             played = [env_name for env_name, env in envs.items() if can_play(name, env)]
             facts = {"settings": as_text(agent_defaults(name)) or "none", "plays": ", ".join(played)}
+            if played and (promise := make(name, envs[played[0]], seed=0).guarantee).notion != "none":
+                facts["guarantee"] = f"{promise.notion}, {HOLDS[promise.arithmetic]}"
         except ImportError as error:
             facts = {"missing": missing_module(error)}
         yield from item(name, entry.summary, facts)

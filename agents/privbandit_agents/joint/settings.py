@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from privbandit_agents.base.agent import RECORD, Guarantee
+from privbandit_agents.base.reports import Arithmetic
 from privbandit_agents.base.settings import Budget, Open01, Settings
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, gaussian_mu
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -47,10 +48,12 @@ class JointSettings(Settings):
             return Ledger(*pair)
         return Ledger(None, self.delta or DELTA, self.concentrated())
 
-    def guarantee(self, reference: str, proven: bool = True, record: str = RECORD) -> Guarantee:
+    def guarantee(
+        self, reference: str, proven: bool = True, record: str = RECORD, arithmetic: Arithmetic = "real"
+    ) -> Guarantee:
         """Return joint DP of every user's record at this budget; ``reference`` says where the proof is."""
         epsilon, delta = self.pair() or (None, None)
-        return Guarantee.joint(epsilon, delta, self.concentrated(), reference, proven, record)
+        return Guarantee.joint(epsilon, delta, self.concentrated(), reference, proven, record, arithmetic=arithmetic)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, Space, n_arms, next_change
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
 from privbandit_agents.base.records import numbers
-from privbandit_agents.base.reports import Inputs
+from privbandit_agents.base.reports import Inputs, arithmetic_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, Settings
 from privbandit_agents.privacy.accounting.costs import Cost, pure
@@ -78,6 +78,11 @@ class Learner(ABC, Generic[S]):
     @property
     def cost(self) -> Cost:
         return pure(self.config.epsilon)
+
+    @property
+    def randomizer(self) -> object:
+        """What makes the reports."""
+        return self.inputs(np.full((1, self.public_data[0].shape[1]), 0.5), np.zeros(1, np.int64)).randomizer
 
     @abstractmethod
     def inputs(self, contexts: Floats, labels: Labels) -> Inputs:
@@ -194,7 +199,8 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
         self.learner: K = self.learns_by(*public, self.rng_exploration)
         self.cost = self.learner.cost
         self.ledger = Ledger(self.config.epsilon, self.cost.delta)
-        self.guarantee = Guarantee.local(self.config.epsilon, self.cost.delta, self.proof)
+        arithmetic = arithmetic_of(self.learner.randomizer)
+        self.guarantee = Guarantee.local(self.config.epsilon, self.cost.delta, self.proof, arithmetic=arithmetic)
 
     @classmethod
     def plays(cls, observation_space: Space, action_space: Space) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from privbandit_agents.privacy.contributions.moments import Moments
     from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
     from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
+    from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
     from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
     from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
     from privbandit_agents.privacy.mechanisms.spherical import KNorm, WishartDifference
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["epsilon_to_rho", "gaussian_delta", "gaussian_epsilon", "gaussian_mu", "pure_to_rho", "rho_to_epsilon"]
 __all__ += ["Cost", "Ledger", "Moments", "PrivacyBudgetExceeded", "approximate", "gaussian_dp", "pure", "zcdp"]
 __all__ += ["BinaryTree", "BufferedToeplitz", "Counter", "ObjectivePerturbation", "SquareRootToeplitz", "UserLoss"]
-__all__ += ["Gaussian", "GumbelTopK", "KNorm", "Laplace", "LaplacePeeling", "WishartDifference"]
+__all__ += ["Gaussian", "GridGaussian", "GumbelTopK", "KNorm", "Laplace", "LaplacePeeling", "WishartDifference"]
 __all__ += [
     "GaussianReport",
     "KaryRandomizedResponse",
@@ -59,6 +60,7 @@ _HOMES = {
     "mechanisms.additive": "Gaussian Laplace",
     "mechanisms.spherical": "KNorm WishartDifference",
     "mechanisms.counters": "BinaryTree BufferedToeplitz Counter SquareRootToeplitz",
+    "mechanisms.discrete": "GridGaussian",
     "mechanisms.objective": "ObjectivePerturbation UserLoss",
     "mechanisms.selection": "GumbelTopK LaplacePeeling",
     "randomizers.categories": "KaryRandomizedResponse SubsetSelection",

@@ -50,7 +50,7 @@ class Config(DPMNLSettings):
             mle = calibrate(one_call, published_loss(dim, capacity), method="published", split=self.q, eta=4.0)
             return Spending(Ledger(rho=math.inf), guarantee, zcdp(math.inf), for_cov, mle)
         user = UserLoss.multinomial_logit(dim, capacity, self.radius)
-        mle = calibrate(one_call, user, method=self.objective, split=self.q, eta=user.curvature)
+        mle = calibrate(one_call, user, method=self.objective, split=self.q, eta=user.curvature, users=horizon)
         return Spending(self.ledger(), guarantee, zcdp(for_cov), for_cov, mle)
 
 

@@ -7,7 +7,7 @@ Selection"; the proof is in docs/privacy/newton-steps.md.
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from privbandit_agents.joint.assortments.quadratic import improved
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_sums, sensitivities
-from privbandit_agents.privacy.mechanisms.additive import Gaussian
+from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_envs.validate import numbers
 
@@ -53,6 +53,7 @@ class Config(GaussianSettings):
         ridge: precision of the prior on theta, which is 0 in the mean, or the middle of the box.
         bonus_scale: multiplier of |x| in the norm of the inverse precision, added to utilities, >= 0.
         box: (low, high) between which all entries of theta are known to lie.
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
 
     delta: Open01 = 1e-5
@@ -67,6 +68,7 @@ class Config(GaussianSettings):
     ridge: Bounded = 3.0
     bonus_scale: NonNegative = 0.0
     box: Box | None = None
+    noise: Literal["numpy", "secure"] = "numpy"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,7 +103,9 @@ class NewtonMNL(CentralAgent[Config, Array]):
     user's whole record, for any record whatever: by ``clipped_sums`` the sums have l2 sensitivities 2 G and
     sqrt(2) h, and each is released with Gaussian noise, at shares of rho that add up to 1 over all the steps of a
     batch. Theta at which derivatives are taken, weights, floors and batch ends are functions of releases and public
-    constants. A user is in one batch, so batches compose in parallel (adaptively), and actions read releases only.
+    constants. A user is in one batch, so batches compose in parallel (adaptively), and actions read releases only. It
+    holds for the numbers that leave: noise is discrete, on a grid (``GridGaussian``), and sensitivities cover the
+    rounding of the sums.
 
     The release is [precision | theta], shape (d, d + 1). The curator keeps the users of the running batch, 8 K (d + 2)
     bytes each at most, and nothing else that grows.
@@ -117,13 +121,14 @@ class NewtonMNL(CentralAgent[Config, Array]):
         self.rho = config.concentrated()
         self.ledger = config.ledger()
         self.guarantee = config.guarantee(
-            "docs/privacy/newton-steps.md", record="context, set and purchase of every user"
+            "docs/privacy/newton-steps.md", record="context, set and purchase of every user", arithmetic="exact"
         )
         self.rng_noise = self.rng.spawn(1)[0]
         middle = 0.0 if config.box is None else sum(config.box) / 2
         self.release = np.column_stack([config.ridge * np.eye(self.dim), np.full(self.dim, middle)])
         self.choices = Choices(self.capacity, self.dim)
         self.batch, self.length = 0, config.exploration(self.dim)
+        self.mechanisms()  # refuses budgets that are too small, before anybody comes
 
     def select_action(self, context: Array) -> Array:
         """Return the best assortment for x . theta plus the bonus; a random one in the first batch."""
@@ -153,12 +158,15 @@ class NewtonMNL(CentralAgent[Config, Array]):
     def frozen_rounds(self) -> int:
         return min(self.length - len(self.choices), 512)  # the contexts of so many stay in cache
 
-    def mechanisms(self) -> tuple[Gaussian, Gaussian, int]:
+    def mechanisms(self) -> tuple[GridGaussian, GridGaussian, int]:
         """Return what releases gradients and Hessians in this batch, and how often."""
         config, steps = self.config, self.config.steps if self.batch == 0 else 1
-        of_gradient, of_hessian = sensitivities(config.gradient_norm, config.trace)
-        gradients = Gaussian.from_rho(self.rho * config.gradient_share / steps, of_gradient)
-        hessians = Gaussian.from_rho(self.rho * (1 - config.gradient_share) / steps, of_hessian)
+        size, noise = self.dim * (self.dim + 1) // 2, config.noise
+        bounds = config.gradient_norm, config.trace, self.length, self.capacity + 1
+        of_gradient, of_hessian = sensitivities(*bounds)
+        share = config.gradient_share
+        gradients = GridGaussian.from_rho(self.rho * share / steps, of_gradient, noise, self.dim)
+        hessians = GridGaussian.from_rho(self.rho * (1 - share) / steps, of_hessian, noise, size)
         return gradients, hessians, steps
 
     def _estimate(self) -> Array:
@@ -175,13 +183,13 @@ class NewtonMNL(CentralAgent[Config, Array]):
             theta = anchor + move if self.config.box is None else np.clip(anchor + move, *self.config.box)
         return np.column_stack([reached, theta])
 
-    def _released(self, theta: Array, gradients: Gaussian, hessians: Gaussian) -> tuple[Array, Array]:
+    def _released(self, theta: Array, gradients: GridGaussian, hessians: GridGaussian) -> tuple[Array, Array]:
         """Return noisy sums of clipped gradients (d,) and Hessians (d, d) of the batch at a public theta."""
         clips = {name: getattr(self.config, name) for name in ("radius", "gradient_norm", "trace")}
         x, there, bought = (rows.view() for rows in (self.choices.features, self.choices.offered, self.choices.bought))
         gradient, hessian = clipped_sums(x, bought, theta, there, **clips)
         return self._noisy(gradients, gradient), smat(self._noisy(hessians, svec(hessian)))
 
-    def _noisy(self, mechanism: Gaussian, exact: Array) -> Array:
+    def _noisy(self, mechanism: GridGaussian, exact: Array) -> Array:
         draw = partial(mechanism.release, exact, self.rng_noise)
         return self.publish(mechanism, exact, draw, gaussian_dp(mechanism.rho), self.batch)

@@ -8,6 +8,7 @@ the proof is in docs/privacy/clipped-contributions.md.
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -16,10 +17,10 @@ from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, Open01, Positive
 from privbandit_agents.joint.settings import JointSettings
-from privbandit_agents.joint.sparse.clipping import Presumed, largest_of, passed
+from privbandit_agents.joint.sparse.clipping import Presumed, largest_of, passed, with_rounding
 from privbandit_agents.joint.sparse.estimate import best_by_support, clipped
 from privbandit_agents.privacy.contributions.moments import LIMIT
-from privbandit_agents.privacy.mechanisms.additive import Gaussian
+from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 
 CAP = 3.0
 """Absolute residuals are averaged up to so many presumed scales."""
@@ -42,6 +43,7 @@ class Config(JointSettings):
         feature_scale: standard deviation of a feature, > 0.
         selection: share of the budget of a release that goes into selection, in (0, 1).
         scale_share: share of the budget for the scale of the residuals, in (0, 1).
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
 
     epsilon: Budget = 1.0
@@ -56,6 +58,7 @@ class Config(JointSettings):
     feature_scale: Positive = 1.0
     selection: Open01 = 0.8
     scale_share: Open01 = 0.05
+    noise: Literal["numpy", "secure"] = "numpy"
 
 
 class ClippedIHT(CentralAgent[Config, Array]):
@@ -81,7 +84,9 @@ class ClippedIHT(CentralAgent[Config, Array]):
     product, and then |g_j| <= feature_limit residual_limit =: b in every coordinate by construction, so the sum has
     sup-norm sensitivity 2 b, attained. The sum of min(|residual|, 3 tau) has sensitivity 3 tau. Both are released once
     a batch, for rho together; clip limits, support and theta are those of earlier batches; batch ends are functions of
-    public constants. So batches compose in parallel (adaptively), and actions read releases only.
+    public constants. So batches compose in parallel (adaptively), and actions read releases only. It holds for the
+    numbers that leave: selection and noise are exact (``GumbelTopK``, ``GridGaussian``), and sensitivities cover the
+    rounding of the sums.
 
     The release is (theta, prior variance of its coefficients), shape (2, d).
     """
@@ -93,7 +98,8 @@ class ClippedIHT(CentralAgent[Config, Array]):
         config = self.config
         self.dim = self.context_shape[1]
         self.rho = config.concentrated()
-        self.ledger, self.guarantee = config.ledger(), config.guarantee("docs/privacy/clipped-contributions.md")
+        self.ledger = config.ledger()
+        self.guarantee = config.guarantee("docs/privacy/clipped-contributions.md", arithmetic="exact")
         self.rng_noise = self.rng.spawn(1)[0]
         self.release = np.zeros((2, self.dim))
         self.residual_scale = float(config.reward_scale)
@@ -192,14 +198,15 @@ class ClippedIHT(CentralAgent[Config, Array]):
             return tau
         return min(max(noisy * math.sqrt(math.pi / 2), 0.3 * tau), 1.5 * tau)
 
-    def _scale_mechanism(self) -> Gaussian:
+    def _scale_mechanism(self) -> GridGaussian:
         """Return the release of the sum of min(|residual|, 3 tau), of sensitivity 3 tau."""
-        return Gaussian.from_rho(self.rho * self.config.scale_share, CAP * self.residual_scale)
+        bound = with_rounding(CAP * self.residual_scale, self.length)
+        return GridGaussian.from_rho(self.rho * self.config.scale_share, bound, self.config.noise)
 
     def _presumed(self) -> Presumed:
         config, kept = self.config, int(np.count_nonzero(self.release[1]))
         rho = self.rho * (1 - config.scale_share)
-        return Presumed(self.dim, config.feature_scale, self.residual_scale, rho, config.selection, kept)
+        return Presumed(self.dim, config.feature_scale, self.residual_scale, rho, config.selection, kept, config.noise)
 
     def _worthwhile(self) -> float:
         return self.config.detect * self.config.reward_scale / self.config.feature_scale

@@ -39,12 +39,21 @@ def largest_of(arms: int) -> float:
     return float(np.trapezoid(z**2 * arms * density * np.minimum(below, 1.0) ** (arms - 1), z))
 
 
+def with_rounding(bound: float, users: int) -> float:
+    """Return how far replacing a user moves the sum of n floats, if it moves the sum of n real numbers by ``bound``.
+
+    Each is at most bound / 2 in size, or between 0 and bound. A sum is within n 2^-53 of the sum of their sizes.
+    """
+    return bound * (1 + 2 * (users + 1) ** 2 * 2.0**-53)
+
+
 @dataclass(frozen=True)
 class Clip:
     """How a batch's contributions clip(x_j) clip(y - x . theta) are clipped, summed and released.
 
     *Formal guarantees.* Whatever the record, a contribution lies in +-feature_limit residual_limit in every coordinate,
-    so replacing a user moves the sum by at most ``sensitivity`` in sup norm; ``mechanism`` is calibrated to that.
+    so replacing a user moves the sum by at most ``sensitivity`` in sup norm; ``mechanism`` is calibrated to that, and
+    to the rounding of the sum.
 
     Attributes:
         users: n of the batch.
@@ -79,6 +88,7 @@ class Presumed:
         rho: zCDP budget of the release.
         selection: share of it for selection.
         kept: coordinates of the support so far.
+        noise: of ``GumbelTopK``.
     """
 
     dim: int
@@ -87,11 +97,13 @@ class Presumed:
     rho: float
     selection: float
     kept: int
+    noise: str = "numpy"
 
     def clip(self, users: int, new: int, feature: float, residual: float) -> Clip:
         """Return the release of ``new`` coordinates beside the kept ones, clip levels in standard deviations."""
         limits = feature * self.feature_scale, residual * self.residual_scale
-        mechanism = GumbelTopK.calibrate(self.rho, new, 2 * limits[0] * limits[1], self.selection, self.kept)
+        bound = with_rounding(2 * limits[0] * limits[1], users)
+        mechanism = GumbelTopK.calibrate(self.rho, new, bound, self.selection, self.kept, self.noise)
         spread = math.sqrt(users * power(feature) * power(residual)) * self.feature_scale * self.residual_scale
         return Clip(users, *limits, passed(feature) * passed(residual), spread, mechanism)
 

@@ -12,7 +12,7 @@ from numpy.random import PCG64, Generator
 
 from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, arms_with_features, n_arms
 from privbandit_agents.base.arms import played
-from privbandit_agents.base.reports import Inputs
+from privbandit_agents.base.reports import Inputs, arithmetic_of
 from privbandit_agents.local.layered.oracle import Oracle
 from privbandit_agents.local.layered.oracle_paper import PaperOracle
 from privbandit_agents.local.layered.oracle_pooled import PooledOracle
@@ -59,7 +59,8 @@ class LPLR(LocalAgent[Config, Array]):
         self.open_layer()
         promised = config.epsilon if proven else math.inf
         self.cost, self.ledger = pure(promised), Ledger(promised)
-        self.guarantee = Guarantee.local(config.epsilon, 0.0, "docs/privacy/layered-regression.md", proven)
+        proof, arithmetic = "docs/privacy/layered-regression.md", arithmetic_of(self.oracle.randomizer)
+        self.guarantee = Guarantee.local(config.epsilon, 0.0, proof, proven, arithmetic=arithmetic)
 
     def restored(self) -> None:
         self.oracle.prepare()

@@ -25,6 +25,7 @@ class Config(MomentSettings):
 
     Attributes:
         release: what randomizes a record.
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded, and for hemispheres.
         statistics: ``"ridge"`` shifts the Gram matrix by a ridge; ``"threshold"`` leaves out its eigenvectors with an
             eigenvalue below ``clear`` standard deviations of the noise.
         shift: ridge in units of the noise's spectral norm, >= 0.
@@ -33,10 +34,16 @@ class Config(MomentSettings):
     """
 
     release: Literal["hemisphere", "laplace"] = "hemisphere"
+    noise: Literal["numpy", "secure"] = "numpy"
     statistics: Literal["ridge", "threshold"] = "ridge"
     shift: NonNegative = 1.0
     clear: NonNegative = 3.0
     ridge: Positive = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.noise == "secure" and self.release == "laplace":
+            raise ValueError("noise='secure' is for release='hemisphere'; got release='laplace'.")
 
 
 class LDPGreedy(MomentAgent[Config]):
@@ -52,7 +59,7 @@ class LDPGreedy(MomentAgent[Config]):
     def open_channel(self) -> RandomizerChannel:
         epsilon, size = self.config.epsilon, packed_size(self.dim)
         if self.config.release == "hemisphere":
-            return RandomizerChannel(Hemisphere(epsilon, 1, size, radius=NORM))
+            return RandomizerChannel(Hemisphere(epsilon, 1, size, radius=NORM, noise=self.config.noise))
         return RandomizerChannel(LaplaceOneHot(epsilon, 1, size, bound=l1_bound(self.dim)))
 
     def learn(self) -> None:

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, arms_with_features, next_change
 from privbandit_agents.base.arms import best_arm, played
-from privbandit_agents.base.reports import Inputs, Randomizer, inputs_of
+from privbandit_agents.base.reports import Inputs, Randomizer, arithmetic_of, inputs_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Growth, Settings
 from privbandit_agents.privacy.accounting.costs import Cost, pure
@@ -75,6 +75,8 @@ class RandomizerChannel(Channel):
         self.size = randomizer.dim
         self.cost, self.sigma = pure(randomizer.epsilon), randomizer.variance(own=True) ** 0.5
         self.by_counts = "exact" if randomizer.exact_sum else "normal"
+        if randomizer.noise == "secure":
+            self.by_counts = ""
 
     def decode(self, report: Array) -> Array:
         return self.randomizer.estimate(report)[:, 0]
@@ -146,7 +148,8 @@ class MomentAgent(LocalAgent[M, Array]):
         self.channel = self.open_channel()
         self.total, self.sigma, self.cost = np.zeros(self.channel.size), self.channel.sigma, self.channel.cost
         self.ledger = Ledger(self.config.epsilon, self.cost.delta)
-        self.guarantee = Guarantee.local(self.config.epsilon, self.cost.delta, self.proof)
+        arithmetic = arithmetic_of(self.channel.device)
+        self.guarantee = Guarantee.local(self.config.epsilon, self.cost.delta, self.proof, arithmetic=arithmetic)
 
     @abstractmethod
     def open_channel(self) -> Channel:

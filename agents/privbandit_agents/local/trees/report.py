@@ -13,6 +13,7 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import blocks
+from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
@@ -44,12 +45,13 @@ class LeafReport:
         epsilon: > 0, or infinity.
         leaves: m.
         labels: K >= 2.
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers, unseeded; not for ``"laplace"``.
 
     Attributes:
         variance: of an entry of the estimate given the record, in (another leaf, the own one).
     """
 
-    def __init__(self, kind: str, epsilon: float, leaves: int, labels: int) -> None:
+    def __init__(self, kind: str, epsilon: float, leaves: int, labels: int, noise: str = "numpy") -> None:
         self.leaves, self.labels = leaves, labels
         self.signed = labels == 2
         self.columns = 1 if self.signed else labels
@@ -61,6 +63,9 @@ class LeafReport:
         best = int(np.argmin(np.round(np.array(spreads) / max(min(spreads), 1e-300), 6)))
         self.kind, self.randomizer = built[best]
         self.variance = self.variances(self.kind, self.randomizer)
+        if secure.check(noise) == "secure" and not self.randomizer.discrete:
+            raise ValueError(f"noise='secure' is for reports of whole numbers; got report={self.kind!r}.")
+        self.randomizer.noise = noise
 
     def build(self, kind: str, epsilon: float) -> LocalRandomizer:
         cells = self.leaves * self.columns

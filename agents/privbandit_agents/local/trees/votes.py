@@ -6,7 +6,7 @@ Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classificatio
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -112,9 +112,11 @@ class VoteSettings(SummingSettings):
     Attributes:
         report: ``"auto"`` (least variance), ``"signed-subset"``, ``"ternary"``, ``"grr"``, ``"laplace"`` (the paper's
             (5) and (6)), or, for more than two labels, ``"subset"``.
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers, unseeded; not for ``"laplace"``.
     """
 
     report: Kind = "auto"
+    noise: Literal["numpy", "secure"] = "numpy"
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,8 @@ class LeafVotes(Summing[V]):
         super().begin(rng)
         self.cut_seed = int(rng.integers(2**31))
         self.partition = self.cut()
-        self.report = LeafReport(self.config.report, self.config.epsilon, self.partition.leaves, self.labels)
+        config, sizes = self.config, (self.partition.leaves, self.labels)
+        self.report = LeafReport(config.report, config.epsilon, *sizes, noise=config.noise)
         self.total = np.zeros((self.report.leaves, self.report.columns))
         self.spread, self.fitted = np.zeros_like(self.total), 0
         self.tree = self.weighed()
@@ -192,7 +195,8 @@ class LeafVotes(Summing[V]):
         return np.asarray(1 / np.maximum(propensities(chosen, self.exploration, self.labels), 1e-6))
 
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
-        draw = self.report.total if aggregate and self.report.randomizer.exact_sum else self.report.summed
+        at_once = aggregate and self.report.randomizer.exact_sum and self.config.noise == "numpy"
+        draw = self.report.total if at_once else self.report.summed
         self.total = self.total + draw(self.partition.find(contexts), labels, rng)
         self.spread = self.spread + len(labels)
         self.users, self.fitted = self.users + len(labels), self.fitted + len(labels)

@@ -15,6 +15,8 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 LIMIT = 1e6
 """Entries of raw features and of theta are clipped here before any product, so that nothing can overflow."""
+ROUNDING = 2.0**-53
+"""Largest relative error of one sum or product of floats."""
 USERS_A_BLOCK = 512
 """Users whose derivatives are formed at once, so that they stay in cache."""
 
@@ -122,6 +124,18 @@ def sanitise(features: ArrayLike, bought: ArrayLike, radius: float) -> tuple[Flo
     return x, np.where(exists, np.where(bad, -1.0, item), -1.0).astype(np.intp)
 
 
-def sensitivities(gradient_norm: float, trace: float) -> tuple[float, float]:
-    """Return the l2 sensitivities of the sums of gradients and of Hessians (svec): 2 G and sqrt(2) h."""
-    return 2 * gradient_norm, math.sqrt(2) * trace
+def sensitivities(gradient_norm: float, trace: float, users: int = 1, terms: int = 1) -> tuple[float, float]:
+    """Return the l2 sensitivities of the sums of gradients and of Hessians (svec): 2 G and sqrt(2) h, and rounding.
+
+    A clipped vector may be longer than its clip by a rounding, which 1e-12 covers. A sum of n numbers in any order is
+    within n 2^-53 of the sum of their sizes; here these are at most n G, and n h over ``terms`` numbers a user. Two
+    sums are off.
+
+    Args:
+        gradient_norm: G.
+        trace: h.
+        users: n, how many are added up.
+        terms: summands of a user's Hessian: items on offer, and one.
+    """
+    off = 2 * users * ((users + 2) * ROUNDING), 2 * users * (users * (terms + 1) + 4) * ROUNDING
+    return 2 * gradient_norm * (1 + 1e-12 + off[0]), math.sqrt(2) * trace * (1 + 1e-12 + off[1])

@@ -19,7 +19,8 @@ WEIGHT = math.sqrt(0.5)
 """Weight of the second moment beside the first; the largest for which the sensitivity is that of the first alone."""
 FARTHEST = 1e100
 """``Moments`` clips entries here, so that no norm overflows."""
-SENSITIVITY = 2.0
+SENSITIVITY = 2.0 * (1 + 1e-12)
+"""Of packed records: 2 in real numbers, and what rounding adds."""
 NORM = math.sqrt(1.5)
 
 
@@ -40,7 +41,8 @@ def pack(features: ArrayLike, reward: ArrayLike) -> Floats:
     """Return z = (y x, w svec(x x')), shape (n, d + d (d + 1) / 2), for sanitised features x (n, d) and rewards y (n,).
 
     *Formal guarantees.* |z| <= sqrt(1 + w^2) and, replacing the whole record, |z - z'| <= 2, for any input whatever;
-    attained by (x, 1) against (x, -1) with |x| = 1. Proof: docs/privacy/regression-moments.md.
+    attained by (x, 1) against (x, -1) with |x| = 1. Rounding may add a few 2^-53 a coordinate, which ``SENSITIVITY``
+    covers. Proof: docs/privacy/regression-moments.md.
     """
     x, y = sanitise(features, reward)
     return np.concatenate([y[..., None] * x, WEIGHT * svec(x[..., :, None] * x[..., None, :])], axis=-1)

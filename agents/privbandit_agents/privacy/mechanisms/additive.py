@@ -23,9 +23,10 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import budget, failure, positive
-from privbandit_agents.privacy.accounting.conversions import gaussian_mu
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, gaussian_mu
 from privbandit_agents.privacy.accounting.costs import Cost, pure, zcdp
 from privbandit_agents.privacy.mechanisms import secure
+from privbandit_agents.privacy.mechanisms.grid import rounded
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +41,7 @@ def finite(value: ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class Laplace:
-    """Independent Laplace noise of scale b on every coordinate.
+    """Independent Laplace noise of scale b on every coordinate, rounded to a public grid 2^-20 of b.
 
     >>> mechanism = Laplace.calibrate(epsilon=0.5, l1_sensitivity=2.0)
     >>> mechanism.scale
@@ -62,12 +63,13 @@ class Laplace:
     noise: str = "numpy"
 
     def __post_init__(self) -> None:
-        secure.check(self.noise)
+        secure.check(self.noise, library=True)
 
     @classmethod
     def calibrate(cls, epsilon: float, l1_sensitivity: float, noise: str = "numpy") -> Self:
         """Return the mechanism that is epsilon-DP for an l1 sensitivity."""
-        return cls(positive(l1_sensitivity=l1_sensitivity) / budget(epsilon=epsilon), epsilon, noise)
+        scale = positive(l1_sensitivity=l1_sensitivity) / budget(epsilon=epsilon)
+        return cls(secure.certified(noise, "laplace", scale, l1_sensitivity, epsilon), epsilon, noise)
 
     @property
     def cost(self) -> Cost:
@@ -77,7 +79,7 @@ class Laplace:
         exact = finite(value)
         if self.noise == "secure":
             return secure.laplace(exact, self.scale)
-        return exact + self.scale * rng.laplace(size=exact.shape)
+        return rounded(np.asarray(exact + self.scale * rng.laplace(size=exact.shape)), self.scale)
 
     def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
         distance: Floats = np.abs(outputs - finite(value)).sum(axis=-1)
@@ -86,7 +88,7 @@ class Laplace:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Independent Gaussian noise on every coordinate.
+    """Independent Gaussian noise on every coordinate, rounded to a public grid 2^-20 of its size.
 
     >>> Gaussian.from_rho(0.5, l2_sensitivity=2.0).sigma
     2.0
@@ -107,16 +109,19 @@ class Gaussian:
     noise: str = "numpy"
 
     def __post_init__(self) -> None:
-        secure.check(self.noise)
+        secure.check(self.noise, library=True)
 
     @classmethod
     def from_rho(cls, rho: float, l2_sensitivity: float, noise: str = "numpy") -> Self:
         """Return the mechanism that is rho-zCDP for an l2 sensitivity."""
-        return cls(positive(l2_sensitivity=l2_sensitivity) / math.sqrt(2 * budget(rho=rho)), rho, noise)
+        sigma = positive(l2_sensitivity=l2_sensitivity) / math.sqrt(2 * budget(rho=rho))
+        return cls(secure.certified(noise, "gaussian", sigma, l2_sensitivity, rho), rho, noise)
 
     @classmethod
     def from_epsilon(cls, epsilon: float, delta: float, l2_sensitivity: float, noise: str = "numpy") -> Self:
-        """Return the mechanism that is (epsilon, delta)-DP for an l2 sensitivity, with the least noise (analytic)."""
+        """Return the (epsilon, delta)-DP mechanism: the analytic Gaussian; secure, by the rho that OpenDP certifies."""
+        if noise == "secure":
+            return cls.from_rho(epsilon_to_rho(epsilon, delta), l2_sensitivity, noise)
         mu = gaussian_mu(epsilon, failure(delta=delta))
         return cls(positive(l2_sensitivity=l2_sensitivity) / mu, mu**2 / 2, noise)
 
@@ -128,7 +133,7 @@ class Gaussian:
         exact = finite(value)
         if self.noise == "secure":
             return secure.gaussian(exact, self.sigma)
-        return exact + self.sigma * rng.standard_normal(exact.shape)
+        return rounded(np.asarray(exact + self.sigma * rng.standard_normal(exact.shape)), self.sigma)
 
     def release_sum(self, total: ArrayLike, releases: int, rng: Generator) -> Floats:
         """Draw the sum of so many releases by its exact law, given the sum of their exact values."""

@@ -23,6 +23,7 @@ from numpy.random import Generator
 from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.costs import Cost, zcdp
 from privbandit_agents.privacy.mechanisms.additive import Floats
+from privbandit_agents.privacy.mechanisms.grid import rounded
 from privbandit_agents.privacy.mechanisms.minimum import stationary_point
 
 Loss = Callable[[Floats], tuple[float, Floats, Floats]]
@@ -206,6 +207,15 @@ def tolerance(user: UserLoss, sigma: float) -> float:
     return 1e-8 * user.lipschitz + 1e-11 * sigma * math.sqrt(user.dim)
 
 
+def rounding(user: UserLoss, users: int) -> float:
+    """Return a bound on how far the computed gradient of so many users is from the exact one, in l2 norm.
+
+    A sum of n floats in any order is within n 2^-53 of the sum of their sizes; a hundred roundings are left for a
+    user's own gradient.
+    """
+    return users * (users + 100) * 2.0**-53 * user.lipschitz
+
+
 @dataclass(frozen=True)
 class ObjectivePerturbation:
     """The minimiser of a perturbed loss, found to a certified accuracy, with output noise for what is left.
@@ -213,8 +223,9 @@ class ObjectivePerturbation:
     *Formal guarantees.* ``cost`` under replacement of one user's whole record, if every user's loss keeps the promises
     of its ``UserLoss``. The certificate |gradient| <= tau puts the result within tau / Delta of the exact minimiser,
     which costs rho - rho_output; the output noise N(0, output_sigma^2 I) covers the rest: (2 tau / Delta)^2 / (2
-    output_sigma^2) = rho_output. Projecting or rounding the result afterwards is free. An infinite rho adds no noise of
-    either kind and no Delta. ``objective_approximate`` builds the same for (epsilon, delta).
+    output_sigma^2) = rho_output, where tau has the ``rounding`` of the computed gradient in it. Projecting or rounding
+    the result afterwards is free. An infinite rho adds no noise of either kind and no Delta. ``objective_approximate``
+    builds the same for (epsilon, delta).
 
     Attributes:
         sigma: standard deviation of the linear term's coefficients.
@@ -245,6 +256,7 @@ class ObjectivePerturbation:
         eta: float = 4.0,
         tau: float | None = None,
         output_share: float = 1e-4,
+        users: int = 1,
     ) -> Self:
         """Return the mechanism that costs rho in all, of which a small share for the output noise.
 
@@ -256,11 +268,12 @@ class ObjectivePerturbation:
             eta: bound on the norm of the Hessian; of ``"published"`` only.
             tau: bound on the norm of the gradient at the result, > 0; by default ``tolerance``.
             output_share: rho_output / rho, in (0, 1).
+            users: how many losses are added up at most; their rounding is covered.
         """
         rho_output = failure(output_share=output_share) * budget(rho=rho)
         sigma, Delta = calibrate(rho * (1 - output_share), user, method=method, split=split, eta=eta)
         tau = positive(tau=tolerance(user, sigma) if tau is None else tau)
-        output_sigma = tau / Delta * math.sqrt(2 / rho_output) if Delta else 0.0
+        output_sigma = (tau + rounding(user, users)) / Delta * math.sqrt(2 / rho_output) if Delta else 0.0
         return cls(sigma, Delta, user.dim, zcdp(rho), tau, output_sigma, user)
 
     def minimise(self, loss: Loss, rng: Generator, start: Floats | None = None) -> Floats:
@@ -284,4 +297,4 @@ class ObjectivePerturbation:
             return gradient + self.Delta * a + linear, hessian + self.Delta * np.eye(self.dim)
 
         exact = stationary_point(derivatives, np.zeros(self.dim) if start is None else start, self.tau)
-        return exact + self.output_sigma * rng.standard_normal(self.dim)
+        return rounded(exact + self.output_sigma * rng.standard_normal(self.dim), self.output_sigma)

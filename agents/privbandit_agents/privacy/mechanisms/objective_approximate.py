@@ -12,7 +12,7 @@ import scipy
 from privbandit_agents.privacy._validate import budget, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_mu
 from privbandit_agents.privacy.accounting.costs import approximate
-from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss, tolerance
+from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss, rounding, tolerance
 
 LEAST_SHARE = 1e-3
 """Delta stays above this share of the curvature: it costs no privacy and keeps the minimum well-conditioned."""
@@ -62,6 +62,7 @@ def perturbation(
     *,
     as_printed: bool = False,
     output_share: float = 1e-3,
+    users: int = 1,
 ) -> ObjectivePerturbation:
     """Return the mechanism that costs (epsilon, delta) in all, of which a small share of both for the output noise.
 
@@ -75,10 +76,15 @@ def perturbation(
         split: q, the share of epsilon for the noise, in (0, 1).
         as_printed: take Algorithm 4's constants.
         output_share: share of epsilon and of delta for the output noise, in (0, 1).
+        users: how many losses are added up at most; their rounding is covered.
     """
     left = 1 - failure(output_share=output_share)
     exact = left * epsilon, left * delta
     sigma, Delta = published(*exact, user) if as_printed else calibrate(*exact, user, split)
     tau = tolerance(user, sigma)
-    output = 2 * tau / Delta / gaussian_mu(output_share * epsilon, output_share * delta) if Delta else 0.0
+    output = (
+        2 * (tau + rounding(user, users)) / Delta / gaussian_mu(output_share * epsilon, output_share * delta)
+        if Delta
+        else 0.0
+    )
     return ObjectivePerturbation(sigma, Delta, user.dim, approximate(epsilon, delta), tau, output, user)

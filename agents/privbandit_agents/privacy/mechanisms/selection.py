@@ -8,7 +8,9 @@ Proofs: docs/privacy/selection.md and docs/privacy/iterative-hard-thresholding.m
 """
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Self
 
 import numpy as np
@@ -18,7 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.costs import Cost, zcdp
+from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite
+from privbandit_agents.privacy.mechanisms.discrete import noisy
+from privbandit_agents.privacy.mechanisms.grid import covering, on_finer_grid, rounded
+
+FAR = 200.0
+"""Scores further below the best one, in units of beta, count as this far: e^-200 is beyond every sample."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,8 @@ class GumbelTopK:
     also among the coordinates outside a public set, and fresh Gaussian noise on the signed originals costs (k + kept)
     D^2 / (2 sigma^2). Together rho = (D^2 / 2)(k / beta^2 + (k + kept) / sigma^2). The Gumbel scores are never
     released. k, kept, beta, sigma and the public coordinates may depend on the data through earlier releases alone.
+    As floats it is exact: coordinates are chosen one after the other with weights that are integers (the law of the top
+    k by Gumbel noise), and the Gaussian noise is discrete, on a grid; D grows by the rounding to that grid.
 
     Attributes:
         k: number of coordinates to select, >= 0.
@@ -44,6 +54,7 @@ class GumbelTopK:
         sigma: standard deviation of the Gaussian noise, >= 0.
         rho: what one release costs.
         kept: largest number of coordinates released without selection.
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
 
     k: int
@@ -51,16 +62,29 @@ class GumbelTopK:
     sigma: float
     rho: float
     kept: int = 0
+    noise: str = "numpy"
+
+    def __post_init__(self) -> None:
+        secure.check(self.noise)
 
     @classmethod
-    def calibrate(cls, rho: float, k: int, sup_sensitivity: float, selection: float = 0.5, kept: int = 0) -> Self:
+    def calibrate(
+        cls,
+        rho: float,
+        k: int,
+        sup_sensitivity: float,
+        selection: float = 0.5,
+        kept: int = 0,
+        noise: str = "numpy",
+    ) -> Self:
         """Return the mechanism that is rho-zCDP; ``selection`` is the share of rho spent on choosing, if k > 0."""
         if not k >= 0 or not kept >= 0 or k + kept < 1:
             raise ValueError(f"k and kept must be >= 0 and not both 0; got {k} and {kept}.")
         unit = positive(sup_sensitivity=sup_sensitivity) / math.sqrt(2 * budget(rho=rho))
         share = failure(selection=selection) if k else 0.0
-        beta = unit * math.sqrt(k / share) if k else 0.0
-        return cls(k, beta, unit * math.sqrt((k + kept) / (1 - share)), rho, kept)
+        to_choose, to_tell = math.sqrt(k / share) if k else 0.0, math.sqrt((k + kept) / (1 - share))
+        beta, sigma = (covering(unit * factor, factor / math.sqrt(2 * rho)) for factor in (to_choose, to_tell))
+        return cls(k, beta, sigma, rho, kept, noise)
 
     @property
     def cost(self) -> Cost:
@@ -80,12 +104,44 @@ class GumbelTopK:
         known = np.empty(0, dtype=np.intp) if public is None else np.unique(public)
         if len(known) > self.kept:
             raise ValueError(f"at most {self.kept} public coordinates are paid for; got {len(known)}.")
-        scores = np.abs(exact) + self.beta * rng.gumbel(size=len(exact))
-        scores[known] = -np.inf
-        k = min(self.k, len(exact) - len(known))
-        chosen = np.argpartition(-scores, k - 1)[:k] if k else np.empty(0, dtype=np.intp)
+        choosing, telling = (secure.branch(self.noise, rng) for _ in range(2))
+        chosen = peeled(exact, self.beta, known, min(self.k, len(exact) - len(known)), choosing)
         released = np.concatenate([known, chosen])
-        return released, exact[released] + self.sigma * rng.standard_normal(len(released))
+        return released, noisy(exact[released], self.sigma, telling)
+
+
+def peeled(exact: Floats, beta: float, known: NDArray[np.intp], k: int, rng: Generator) -> NDArray[np.intp]:
+    """Choose k coordinates outside the known ones, one after the other, each with odds exp(|value| / beta).
+
+    *Formal guarantees.* As the top k of |value| + beta Gumbel. Values are rounded to a grid first, and those that lie
+    200 beta below the largest count as that much below it: a score moves by no more than a step above what the values
+    move. Weights are integers within 2e-13 of the exponentials, four of which are less than a step, and random integers
+    decide.
+    """
+    modulus = np.abs(on_finer_grid(exact, beta))
+    if beta == 0:
+        modulus[known] = -np.inf
+        return np.argpartition(-modulus, k - 1)[:k] if k else np.empty(0, dtype=np.intp)
+    fractions, exponents = np.frexp(np.exp(np.maximum((modulus - modulus.max()) / beta, -FAR)))
+    mantissas = np.ldexp(fractions, 53).astype(np.int64)
+    weights = [m << (e + 300) for m, e in zip(mantissas.tolist(), exponents.tolist(), strict=True)]  # e^-200 > 2^-300
+    for public in known:
+        weights[public] = 0
+    chosen = np.empty(k, dtype=np.intp)
+    for position in range(k):
+        sums = list(accumulate(weights))
+        chosen[position] = bisect_right(sums, below(sums[-1], rng))
+        weights[chosen[position]] = 0
+    return chosen
+
+
+def below(limit: int, rng: Generator) -> int:
+    """Return a uniform integer of 0, ..., limit - 1."""
+    bits = limit.bit_length()
+    while True:
+        number = int.from_bytes(rng.bytes(-(-bits // 8)), "little") >> (-bits % 8)
+        if number < limit:
+            return number
 
 
 @dataclass(frozen=True)
@@ -123,7 +179,7 @@ class LaplacePeeling:
             scores = modulus + self.scale * rng.laplace(size=len(exact))
             chosen[position] = scores.argmax()
             modulus[chosen[position]] = -np.inf
-        return chosen, exact[chosen] + self.scale * rng.laplace(size=len(chosen))
+        return chosen, rounded(exact[chosen] + self.scale * rng.laplace(size=len(chosen)), self.scale)
 
 
 def step_sensitivity(eta: float, x_max: float, R: float, C: float, n: int) -> float:

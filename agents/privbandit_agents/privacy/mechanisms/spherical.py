@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from privbandit_agents.privacy._validate import budget, count, positive
 from privbandit_agents.privacy.accounting.costs import Cost, pure
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite
+from privbandit_agents.privacy.mechanisms.grid import rounded
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class KNorm:
         direction = rng.standard_normal(exact.shape)
         direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
         radius = rng.gamma(exact.shape[-1], size=(*exact.shape[:-1], 1))
-        return exact + self.scale * radius * direction
+        return rounded(np.asarray(exact + self.scale * radius * direction), self.scale)
 
     def log_density(self, outputs: Floats, value: ArrayLike) -> Floats:
         d = np.shape(value)[-1]
@@ -95,7 +96,7 @@ class WishartDifference:
         exact = finite(value)
         if exact.shape[-2:] != (self.dim, self.dim):
             raise ValueError(f"matrices must have shape (..., {self.dim}, {self.dim}); got {exact.shape}.")
-        return exact + self.noise(rng, exact.shape[:-2])
+        return rounded(np.asarray(exact + self.noise(rng, exact.shape[:-2])), self.v)
 
     def variance(self) -> tuple[float, float]:
         """Return the variances of a diagonal and of an off-diagonal entry: 4 (d + 1) v^2 and 2 (d + 1) v^2."""

@@ -7,14 +7,15 @@ Locally Differential Privacy", IEEE Trans. Inf. Theory 64, 2018 (subset selectio
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.privacy._validate import count
-from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, gaussian
+from privbandit_agents.privacy.randomizers.thresholds import at_most, even, exponential
 
 
 class Categories(LocalRandomizer):
@@ -24,9 +25,10 @@ class Categories(LocalRandomizer):
     """
 
     categorical = True
+    discrete = True
 
-    def __init__(self, epsilon: float, cells: int, allow_inactive: bool = True) -> None:
-        super().__init__(epsilon, cells)
+    def __init__(self, epsilon: float, cells: int, allow_inactive: bool = True, noise: str = "numpy") -> None:
+        super().__init__(epsilon, cells, noise=noise)
         self.allow_inactive = allow_inactive
         self.categories = self.cells + allow_inactive
         if self.categories < 2:
@@ -59,21 +61,19 @@ class KaryRandomizedResponse(Categories):
         epsilon: > 0, or infinity.
         cells: m.
         allow_inactive: whether there may be users without a cell.
-        noise: ``"numpy"``, or ``"secure"`` (OpenDP; slow and unseeded).
+        noise: as in ``LocalRandomizer``.
     """
 
     def __init__(self, epsilon: float, cells: int, allow_inactive: bool = True, noise: str = "numpy") -> None:
-        super().__init__(epsilon, cells, allow_inactive)
-        self.noise = secure.check(noise)
+        super().__init__(epsilon, cells, allow_inactive, noise)
         self.tilt = Tilt(self.epsilon, 1 / self.categories)
         self.truth = float(self.tilt.contrast) / self.categories  # p - q: answer truly, otherwise uniformly
         self.lie = float(self.tilt.low) / self.categories  # q
+        self.truthful = at_most((exponential(self.epsilon) - 1) / self.categories * even(0, self.categories))
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
-        if self.noise == "secure":
-            return secure.randomized_response(self._category(own), self.categories, self.truth + self.lie)
         truth, answer = rng.random((len(own), 2)).T
-        return np.where(truth < self.truth, self._category(own), (answer * self.categories).astype(np.intp))
+        return np.where(truth < self.truthful, self._category(own), (answer * self.categories).astype(np.intp))
 
     def _unbias(self, reports: Array) -> Floats:
         return self._scale(reports[:, None] == np.arange(self.cells), 1)[..., None]
@@ -110,16 +110,27 @@ class SubsetSelection(Categories):
         cells: m.
         size: w in 1, ..., k - 1; None: the one of least variance in the other cells, about k / (e^epsilon + 1).
         allow_inactive: whether there may be users without a cell.
+        noise: as in ``LocalRandomizer``.
     """
 
     entries_a_block = 2**18
 
-    def __init__(self, epsilon: float, cells: int, size: int | None = None, allow_inactive: bool = True) -> None:
-        super().__init__(epsilon, cells, allow_inactive)
+    def __init__(
+        self,
+        epsilon: float,
+        cells: int,
+        size: int | None = None,
+        allow_inactive: bool = True,
+        noise: str = "numpy",
+    ) -> None:
+        super().__init__(epsilon, cells, allow_inactive, noise)
         self.exact_sum = math.isinf(self.epsilon)
         self.size = chosen_size(size, self.categories - 1, lambda w: self._other_variance(w))
         self.tilt = Tilt(self.epsilon, self.size / self.categories)
         self.p, self.q, self.gap = (float(x) for x in self._probabilities(self.size))
+        others = self.categories - self.size
+        odds = exponential(self.epsilon) * Fraction(self.size, others)
+        self.holding = at_most(odds * even(min(self.size, others), self.categories))
 
     def _probabilities(self, size: int | Ints) -> tuple[Any, Any, Any]:
         k, f = self.categories, size / self.categories
@@ -133,7 +144,7 @@ class SubsetSelection(Categories):
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         uniforms = rng.random((len(own), 1 + min(self.size, self.categories - self.size)))
-        return subsets(self.size, self.categories, uniforms[:, 1:], self._category(own), uniforms[:, 0] < self.p)
+        return subsets(self.size, self.categories, uniforms[:, 1:], self._category(own), uniforms[:, 0] < self.holding)
 
     def _unbias(self, reports: Array) -> Floats:
         return ((reports[:, : self.cells] - self.q) / self.gap)[..., None]

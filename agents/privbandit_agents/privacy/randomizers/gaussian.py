@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
-from privbandit_agents.privacy.randomizers.randomizer import Array, Floats
+from privbandit_agents.privacy.randomizers.randomizer import Arithmetic, Array, Floats
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,11 @@ class GaussianReport:
 
     mechanism: Gaussian
     epsilon: float
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """``"exact"`` where OpenDP draws the noise."""
+        return "exact" if self.mechanism.noise == "secure" else "real"
 
     def randomize(self, cells: Array, values: Array | None, rng: Generator) -> Array:
         """Draw the reports of n users with vectors ``values`` (n, D); there is one cell, so ``cells`` says nothing."""

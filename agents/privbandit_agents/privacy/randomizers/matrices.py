@@ -10,6 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.privacy._validate import count, positive
+from privbandit_agents.privacy.mechanisms.grid import rounded
 from privbandit_agents.privacy.mechanisms.spherical import wishart
 from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_agents.privacy.randomizers.randomizer import RANGE, Array, Crowd, Floats, Ints, LocalRandomizer
@@ -70,7 +71,7 @@ class LaplaceWishart(LocalRandomizer):
         sides = self.v * roots @ np.swapaxes(roots, -1, -2)
         block[..., :k] += self.scales * (squares[..., :2, :].sum(axis=2) - squares[..., 2:, :].sum(axis=2))
         block[..., k:] += svec(self._combine(sides[:, :, 0], sides[:, :, 1], d + 1))
-        return block
+        return rounded(block, min(self.v, *self.scales))
 
     def _unbias(self, reports: Array) -> Floats:
         return reports

@@ -7,6 +7,7 @@ Proofs: docs/privacy/local-randomizers.md.
 """
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ import scipy
 from numpy.random import Generator
 
 from privbandit_agents.privacy._validate import positive
+from privbandit_agents.privacy.mechanisms.grid import rounded
 from privbandit_agents.privacy.randomizers.categories import chosen_size, subsets
 from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt
+from privbandit_agents.privacy.randomizers.thresholds import agreeing, at_most, even, exponential, nearest, staying
 
 WORD = 32
 """Signs that one uniform number gives."""
@@ -44,7 +47,9 @@ class LaplaceOneHot(LocalRandomizer):
         self.scale = 2 * self.radius / self.epsilon
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
-        return self._block(own, z) + rng.laplace(scale=self.scale, size=(len(own), self.cells, self.dim))
+        noise = rng.laplace(scale=self.scale, size=(len(own), self.cells, self.dim))
+        noise += self._block(own, z)
+        return rounded(noise, self.scale)
 
     def _unbias(self, reports: Array) -> Floats:
         return reports
@@ -73,18 +78,21 @@ class UnaryEncoding(LocalRandomizer):
     Args:
         epsilon: > 0, or infinity.
         cells: m.
+        noise: as in ``LocalRandomizer``.
     """
 
     categorical = True
+    discrete = True
 
-    def __init__(self, epsilon: float, cells: int) -> None:
-        super().__init__(epsilon, cells)
+    def __init__(self, epsilon: float, cells: int, noise: str = "numpy") -> None:
+        super().__init__(epsilon, cells, noise=noise)
         self.flip = float(scipy.special.expit(-self.epsilon))
+        self.flipped = 1 - at_most(exponential(self.epsilon))
         self.gap = math.tanh(self.epsilon / 2) / 2  # 1/2 - q
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         ones = self._block(own, z)[..., 0] > 0
-        return np.asarray(rng.random(ones.shape) < np.where(ones, 0.5, self.flip))
+        return np.asarray(rng.random(ones.shape) < np.where(ones, 0.5, self.flipped))
 
     def _unbias(self, reports: Array) -> Floats:
         return ((reports - self.flip) / self.gap)[..., None]
@@ -127,16 +135,22 @@ class SignedSubset(LocalRandomizer):
         epsilon: > 0, or infinity.
         cells: m.
         size: w in 1, ..., m; None: the one of least variance in the other cells, w / (2 m) about 1 / (e^epsilon - 1).
+        noise: as in ``LocalRandomizer``.
     """
 
+    discrete = True
     entries_a_block = 2**18
 
-    def __init__(self, epsilon: float, cells: int, size: int | None = None) -> None:
-        super().__init__(epsilon, cells)
+    def __init__(self, epsilon: float, cells: int, size: int | None = None, noise: str = "numpy") -> None:
+        super().__init__(epsilon, cells, noise=noise)
         self.size = chosen_size(size, self.cells, lambda w: self._other_variance(w))
         self.exact_sum = self.size == self.cells or math.isinf(self.epsilon)
         self.tilt = Tilt(self.epsilon, self.size / (2 * self.cells))
         self.mean, self.chosen = (float(x) for x in self._moments(self.size))
+        # thresholds of 53 bits: of agreeing, of staying in without, and of staying in for the inactive
+        kept, picks = Fraction(self.size, self.cells), min(self.size, self.cells - self.size)
+        self.staying, self.idling = staying(kept), nearest(kept)
+        self.agreed = agreeing(self.epsilon, kept, self.staying, even(picks, self.cells))
 
     def _moments(self, size: int | Ints) -> tuple[Any, Any]:
         f = size / (2 * self.cells)
@@ -149,18 +163,18 @@ class SignedSubset(LocalRandomizer):
         return elsewhere / mean**2
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
-        n, m, f = len(own), self.cells, self.tilt.chance
+        n, m = len(own), self.cells
         words = -(-m // WORD)
         uniforms = rng.random((n, 3 + words + min(self.size, m - self.size)))
         # every cell gets a fair sign, the own one that of the rounded value if the report agrees
-        agree = uniforms[:, 1] < self.tilt.agree
+        agree = uniforms[:, 1] < self.agreed
         report = fair_signs(uniforms[:, 3 : 3 + words], m)
         active = np.flatnonzero(own >= 0)
         report[active, own[active]] = (signs(z[:, 0], uniforms[:, 0]) * np.where(agree, 1, -1))[active]
         if self.size == m:
             return report
         # a subset of the cells is kept: with the own one for sure if the report agrees, else at the rate that is left
-        holds = np.where(own < 0, uniforms[:, 2] < 2 * f, agree | (uniforms[:, 2] < f / (1 - f)))
+        holds = np.where(own < 0, uniforms[:, 2] < self.idling, agree | (uniforms[:, 2] < self.staying))
         return report * subsets(self.size, m, uniforms[:, 3 + words :], np.maximum(own, 0), holds)
 
     def _unbias(self, reports: Array) -> Floats:

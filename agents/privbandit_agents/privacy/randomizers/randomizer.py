@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import scipy
@@ -11,10 +11,13 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.privacy._validate import budget, count
+from privbandit_agents.privacy.mechanisms import secure
+from privbandit_agents.privacy.randomizers.thresholds import LEAST_EPSILON
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
+Arithmetic: TypeAlias = Literal["exact", "real"]
 RANGE = 1e100
 """Coordinates are clipped to [-RANGE, RANGE] first of all, so that no norm overflows."""
 
@@ -42,6 +45,7 @@ class LocalRandomizer(ABC):
         epsilon: > 0, or infinity.
         cells: number of public cells m.
         dim: dimension D of a value.
+        noise: ``"numpy"``, or for discrete reports ``"secure"``: the operating system's random numbers; unseeded.
 
     Attributes:
         exact_sum: whether ``randomize_sum`` is there.
@@ -49,14 +53,21 @@ class LocalRandomizer(ABC):
 
     norm_order: ClassVar[int] = 2
     categorical: ClassVar[bool] = False
+    discrete: bool = False
+    """Whether chance decides by comparing uniforms of 53 bits with thresholds, and by nothing else."""
     radius: float = 1.0
     allow_inactive: bool = True
     entries_a_block: ClassVar[int] = 2**15
     """Entries of the reports that are drawn at once, so that they stay in cache."""
 
-    def __init__(self, epsilon: float, cells: int, dim: int = 1) -> None:
+    def __init__(self, epsilon: float, cells: int, dim: int = 1, noise: str = "numpy") -> None:
         self.epsilon, self.cells, self.dim = budget(epsilon=epsilon), count(cells=cells), count(dim=dim)
-        self.exact_sum = True
+        self.exact_sum, self.noise = True, secure.check(noise)
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """What the guarantee holds for: the reports as they leave (``"exact"``), or real numbers (``"real"``)."""
+        return "exact" if self.discrete and self.epsilon >= LEAST_EPSILON else "real"
 
     def randomize(self, cells: Array, values: Array | None, rng: Generator) -> Array:
         """Draw the reports of n users.
@@ -72,6 +83,7 @@ class LocalRandomizer(ABC):
         own, z = self.sanitise(cells, values)
         if math.isinf(self.epsilon):
             return self._block(own, z)
+        rng = secure.source(self.noise, rng)
         block = max(64, self.entries_a_block // (self.cells * self.dim))
         if len(own) <= block:
             return self._draw(own, z, rng)

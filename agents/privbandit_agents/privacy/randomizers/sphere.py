@@ -7,15 +7,26 @@ many bins, kept at random, are this project's own. Proofs: docs/privacy/local-ra
 """
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import scipy
 from numpy.random import Generator
 
 from privbandit_agents.privacy._validate import positive
+from privbandit_agents.privacy.mechanisms.grid import rounded
 from privbandit_agents.privacy.randomizers.caps import LEAST, Cap, around, best_cap, directions
 from privbandit_agents.privacy.randomizers.one_hot import signed_sum, signs
 from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, gaussian
+from privbandit_agents.privacy.randomizers.thresholds import (
+    STEPS,
+    agreeing,
+    at_most,
+    even,
+    exponential,
+    nearest,
+    staying,
+)
 
 
 class BinCapSign(LocalRandomizer):
@@ -53,6 +64,14 @@ class BinCapSign(LocalRandomizer):
         self.tilt = Tilt(self.epsilon, self.activity * self.cap.mass)
         contrast, low = float(self.tilt.contrast), float(self.tilt.low)
         self.mean = self.activity * math.exp(self.cap.log_first) * contrast
+        # thresholds of keeping a cell, of keeping the own one without agreeing, and of agreeing
+        self.discrete, f = self.dim == 1, float(self.tilt.chance)
+        self.keeping, self.staying = self.activity, (self.activity - f) / (1 - f)
+        self.agreed = min(float(self.tilt.agree), 1 - 1 / STEPS)
+        if self.discrete:  # a sign in every cell, which uniforms of 53 bits draw exactly
+            kept = Fraction(max(nearest(self.activity), 2 / STEPS))
+            self.keeping, self.staying = float(kept), staying(kept)
+            self.agreed = agreeing(self.epsilon, kept, self.staying, even(0, 1))
         self.kept = self.activity * low + self.tilt.chance * contrast
         self.along = self.activity * (low / self.dim + contrast * self.cap.second)  # E<u, s>^2 in the own cell
 
@@ -61,15 +80,18 @@ class BinCapSign(LocalRandomizer):
         return np.where(np.linalg.norm(z, axis=1, keepdims=True) < LEAST, 0.0, z)
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
-        n, m, f = len(own), self.cells, self.tilt.chance
-        normals = rng.standard_normal((n, 4 + m + m * self.dim))
-        uniforms = scipy.special.ndtr(
-            normals[:, : 4 + m]
-        )  # all from one draw: a user's report does not depend on the group
+        n, m = len(own), self.cells
+        # all from one draw: a user's report does not depend on the group
+        if self.discrete:
+            uniforms = rng.random((n, 4 + 2 * m))
+            normals = uniforms - 0.5
+        else:
+            normals = rng.standard_normal((n, 4 + m + m * self.dim))
+            uniforms = scipy.special.ndtr(normals[:, : 4 + m])
         # which cells are kept: the own one for sure if the report agrees, else at the rate that is left
-        agree = uniforms[:, 1] < self.tilt.agree
-        stays = agree | (uniforms[:, 2] < (self.activity - f) / (1 - f))
-        kept = uniforms[:, 4 : 4 + m] < self.activity
+        agree = uniforms[:, 1] < self.agreed
+        stays = agree | (uniforms[:, 2] < self.staying)
+        kept = uniforms[:, 4 : 4 + m] < self.keeping
         active = np.flatnonzero(own >= 0)
         kept[active, own[active]] = stays[active]
         # a uniform direction in each of them; the own one is moved to its height over the value
@@ -80,7 +102,7 @@ class BinCapSign(LocalRandomizer):
         pole = z[user] / norms[user, None] * signs(norms, uniforms[:, 0])[user, None]
         heights = self.cap.heights(agree[user], uniforms[user, 3])
         report[user, own[user]] = around(pole, heights, report[user, own[user]])
-        return report
+        return report if self.discrete else rounded(report, self.dim**-0.5)
 
     def _unbias(self, reports: Array) -> Floats:
         return np.asarray(reports / self.mean)
@@ -118,8 +140,10 @@ class BinCapSign(LocalRandomizer):
 class Hemisphere(LocalRandomizer):
     """Report a direction of the whole one-hot block; a report is a unit vector of R^(m D) as a block (m, D).
 
-    The block is divided by ``radius`` and rounded without bias to the sphere; with probability e^epsilon / (e^epsilon +
-    1) the report is uniform on the hemisphere around it, else on the opposite one.
+    The block is divided by ``radius`` and rounded without bias to the sphere. A direction is drawn without looking at
+    it, and one bit says on which side of the direction the block is; the bit is right with probability e^epsilon /
+    (e^epsilon + 1). The report is the direction if the bit says so, else the opposite one: uniform on the hemisphere
+    around the block, or on the other one.
 
     >>> randomizer = Hemisphere(epsilon=1.0, cells=2, dim=3)
     >>> report = randomizer.randomize(np.array([1]), np.array([[0.0, 0.6, 0.8]]), np.random.default_rng(0))
@@ -129,7 +153,8 @@ class Hemisphere(LocalRandomizer):
     *Formal guarantees.* Pure epsilon-local DP when a user's cell and value are replaced: a ``Tilt`` on the near
     hemisphere, f = 1/2; reached where <u, s> >= 0 > <u, s'>. An inactive user, and a NaN or infinite value, has the
     block 0 and a uniform report. Values are scaled down to l2 norm ``radius``. The base measure is the uniform law of
-    the sphere.
+    the sphere. As floats it is exact: the direction is the same whoever reports it, the randomized bit compares 53
+    random bits with a threshold, and changing all signs is exact.
 
     With M = m D the estimate is B u, B = radius (e^epsilon + 1) / (e^epsilon - 1) sqrt(pi) Gamma((M + 1) / 2) / Gamma(M
     / 2). Its variance by coordinate is B^2 / M in another cell, and less by |z|^2 / D in the own one; for large M it
@@ -140,21 +165,31 @@ class Hemisphere(LocalRandomizer):
         cells: m.
         dim: D.
         radius: largest l2 norm of a value, > 0.
+        noise: as in ``LocalRandomizer``.
     """
 
-    def __init__(self, epsilon: float, cells: int, dim: int, radius: float = 1.0) -> None:
-        super().__init__(epsilon, cells, dim)
+    discrete = True
+
+    def __init__(self, epsilon: float, cells: int, dim: int, radius: float = 1.0, noise: str = "numpy") -> None:
+        super().__init__(epsilon, cells, dim, noise)
         self.exact_sum = math.isinf(self.epsilon)
         self.radius = positive(radius=radius)
         self.whole = BinCapSign(epsilon, 1, self.cells * self.dim, threshold=0.0, activity=1.0)
         self.scale = self.radius / self.whole.mean
+        self.right = at_most(exponential(self.epsilon))
 
     def _scaled(self, own: Ints, z: Floats) -> Floats:
         return self._block(own, z / self.radius).reshape(len(own), -1)
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
-        reports = self.whole.randomize(np.zeros(len(own), int), self._scaled(own, z), rng)
-        return reports.reshape(len(own), self.cells, self.dim)
+        block = self._scaled(own, z)
+        uniforms = rng.random((len(own), 2 + block.shape[1]))
+        u = directions(scipy.special.ndtri(np.maximum(uniforms[:, 2:], 0.5 / STEPS)))
+        # on which side of the direction the block is, rounded to the sphere: +-block/|block| with mean the block
+        up = np.vecdot(u, block) * signs(np.linalg.norm(block, axis=1), uniforms[:, 0]) >= 0
+        told = up == (uniforms[:, 1] < self.right)
+        u *= np.where(told, 1.0, -1.0)[:, None]
+        return u.reshape(len(own), self.cells, self.dim)
 
     def _unbias(self, reports: Array) -> Floats:
         return np.asarray(self.scale * reports)

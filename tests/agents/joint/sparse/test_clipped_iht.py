@@ -9,7 +9,7 @@ import pytest
 from privbandit_agents import load, make, play, save
 from privbandit_agents.joint.sparse.clipped_iht import whitened
 from privbandit_agents.joint.sparse.clipping import Presumed, largest_of, passed, power
-from privbandit_agents.privacy.mechanisms.additive import Gaussian
+from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 from privbandit_agents.testing.runs import same_parts, same_state
 
@@ -104,7 +104,7 @@ def test_what_follows_a_release_reads_what_was_released_alone(monkeypatch: pytes
         return np.union1d(public, [1, 2, 3]), fixed[np.union1d(public, [1, 2, 3])]
 
     monkeypatch.setattr(GumbelTopK, "release", select)
-    monkeypatch.setattr(Gaussian, "release", lambda self, value, rng: np.array(40.0))
+    monkeypatch.setattr(GridGaussian, "release", lambda self, value, rng: np.array(40.0))
     for seed, agent in enumerate(agents):
         serve_batch(agent, seed)
     assert same_state(*agents) and agents[0].clip == agents[1].clip

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
 from privbandit_agents.privacy.mechanisms.spherical import KNorm, WishartDifference, wishart
+from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse
 from scipy import stats
 
 N = 40_000  # a KS test of this size rejects a scale that is off by 5 %
@@ -240,7 +240,8 @@ def test_secure_noise_has_the_same_law(mechanism: Any, law: Any) -> None:
 
 
 def test_secure_randomized_response_has_the_same_law() -> None:
-    drawn = secure.randomized_response(np.full(SECURE_N, 2), 4, 0.6)
+    randomizer = KaryRandomizedResponse(math.log(4.5), 4, allow_inactive=False, noise="secure")
+    drawn = randomizer.randomize(np.full(SECURE_N, 2), None, rng())
     counts = np.bincount(drawn, minlength=4)
     assert stats.chisquare(counts, SECURE_N * np.array([0.4 / 3, 0.4 / 3, 0.6, 0.4 / 3])).pvalue > 1e-6
     assert stats.chisquare(counts, SECURE_N * np.array([0.2, 0.2, 0.4, 0.2])).pvalue < 1e-6

@@ -219,7 +219,7 @@ def test_reports_of_the_shortest_values_are_unit_vectors_too(kind: type, length:
     values = np.tile(np.array([1.0, 0.3, -0.4]) * length, (n, 1))
     reports = randomizer.randomize(np.zeros(n, int), values, rng())
     norms = np.linalg.norm(reports if kind is BinCapSign else reports.reshape(n, -1), axis=-1)
-    assert np.allclose(norms[norms > 0], 1.0, rtol=0, atol=1e-9) and (norms > 0).any()
+    assert np.allclose(norms[norms > 0], 1.0, rtol=0, atol=1e-6) and (norms > 0).any()  # caps are on a grid
     if length < 1e-100:
         logs = [randomizer.log_likelihood(reports, 0, value) for value in (values[0], np.zeros(3))]
         assert np.array_equal(*logs)

@@ -1,0 +1,135 @@
+"""Discrete Gaussian noise by comparing random integers: exact, whatever floating point does.
+
+Clement Canonne, Gautam Kamath and Thomas Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020: on
+integers it has the zCDP of the continuous one, D^2 / (2 sigma^2), by Proposition 5 and Theorem 4 for vectors. The
+sampler is this project's own: rejection from blocks that halve in probability, decided by floats where they are sure
+and in rational arithmetic where they are not. Proof: docs/privacy/arithmetic.md.
+"""
+
+import math
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from privbandit_agents.privacy._validate import budget, count, positive
+from privbandit_agents.privacy.mechanisms import secure
+from privbandit_agents.privacy.mechanisms.additive import Gaussian, finite
+from privbandit_agents.privacy.mechanisms.grid import FINER, covering, on_finer_grid, step_of
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+SURE = 1e-12
+"""Relative error that floats are trusted not to have; theirs is below 5e-13 in the first 40 blocks."""
+BITS = 53
+MOST = 40
+"""Blocks that floats look at; further out rational arithmetic decides."""
+
+
+def integers(deviation: float, n: int, rng: Generator) -> Ints:
+    """Return n independent integers k with probabilities proportional to exp(-k^2 / (2 deviation^2)), exactly.
+
+    Args:
+        deviation: sigma in units of the grid, 1 to 2^40.
+        n: how many.
+        rng: its ``random`` and ``bytes`` are called.
+    """
+    if not 1 <= deviation <= 2.0**40:
+        raise ValueError(f"deviation must be in [1, 2^40]; got {deviation!r}.")
+    found = np.empty(0, np.int64)
+    while len(found) < n:
+        found = np.concatenate([found, proposals(deviation, 2 * (n - len(found)) + 8, rng)])
+    return found[:n]
+
+
+def noisy(values: Floats, sigma: float, rng: Generator) -> Floats:
+    """Return values rounded to the finer grid of noise of deviation sigma, with discrete Gaussian noise on that grid.
+
+    What floats cannot hold is rounded after the noise was added, as a function of the exact sum.
+    """
+    step = step_of(sigma, FINER)
+    if not step:
+        return values.copy()
+    noise = integers(sigma / step, values.size, rng).reshape(values.shape)
+    return np.asarray(on_finer_grid(values, sigma) + noise * step)  # both are whole numbers of steps
+
+
+def proposals(deviation: float, n: int, rng: Generator) -> Ints:
+    """Propose n integers, and return those that are accepted.
+
+    Block h = 0, 1, ... has the integers h w, ..., (h + 1) w - 1 for the power of two w <= deviation < 2 w. It is
+    proposed with probability 2^-(h + 1), all its integers alike, with a fair sign; and accepted with probability 2^h
+    exp(-k^2 / (2 deviation^2)) / ``ceiling``. Minus zero is rejected.
+    """
+    width = math.frexp(deviation)[1] - 1
+    words = np.frombuffer(rng.bytes(16 * n), "<u8").reshape(2, n)
+    # the block: how many of a word's bits are 0 before the first 1; then sign and place within the block
+    whole = words[0].astype(np.float64)  # rounding may pass a power of two: such words are not used
+    block = 64 - np.frexp(whole)[1].astype(np.int64)
+    unclear = (block >= MOST) | (words[0] >> np.maximum(63 - block, 0).astype(np.uint64) != 1)
+    place = (words[1] >> np.uint64(1)) & np.uint64(2**width - 1)
+    k = (np.minimum(block, MOST) << width) + place.astype(np.int64)
+    minus = (words[1] & np.uint64(1)).astype(bool)
+    # accept where the uniform is surely below the probability
+    chance = np.ldexp(np.exp(-0.5 * (k / deviation) ** 2), np.minimum(block, MOST)) / ceiling(deviation)
+    uniform = rng.random(n)
+    accepted = uniform + 2.0**-BITS <= chance * (1 - SURE)
+    unclear |= ~accepted & (uniform < chance * (1 + SURE))
+    for i in np.flatnonzero(unclear):
+        k[i], accepted[i] = decided(int(words[0, i]), int(place[i]), float(uniform[i]), deviation, width, rng)
+    accepted &= ~(minus & (k == 0))
+    return np.asarray(np.where(minus, -k, k)[accepted], np.int64)
+
+
+def ceiling(deviation: float) -> float:
+    """Return a bound on 2^h exp(-k^2 / (2 deviation^2)) over all blocks h and their integers k."""
+    ratio = deviation / 2.0 ** (math.frexp(deviation)[1] - 1)
+    return 1.001 * max(2.0**h * math.exp(-0.5 * (h / ratio) ** 2) for h in range(8))
+
+
+def decided(word: int, place: int, uniform: float, deviation: float, width: int, rng: Generator) -> tuple[int, bool]:
+    """Return an integer and whether it is accepted, with as many random bits and digits as it takes; 0 if it is not."""
+    block = 64 - word.bit_length()
+    while not word:
+        word = int.from_bytes(rng.bytes(8), "little")
+        block += 64 - word.bit_length()
+    k = (block << width) + place
+    exponent = Fraction(k) ** 2 / (2 * Fraction(deviation) ** 2)
+    low, bits = int(uniform * 2**BITS), BITS
+    while True:
+        context = Context(prec=bits, Emin=-(10**15), Emax=10**15)
+        digits = context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator))
+        chance = Fraction(digits.exp(context)) * 2**block / Fraction(ceiling(deviation))
+        error = Fraction(10) ** (3 + 2 * len(str(k)) - bits)  # relative: the exponent is below 10 k^2
+        if Fraction(low + 1, 2**bits) <= chance * (1 - error):
+            return k, True
+        if Fraction(low, 2**bits) >= chance * (1 + error):
+            return 0, False
+        low, bits = (low << 64) + int.from_bytes(rng.bytes(8), "little"), bits + 64
+
+
+@dataclass(frozen=True)
+class GridGaussian(Gaussian):
+    """Discrete Gaussian noise on a grid 2^-32 of its size, to which values are rounded before: a sum that is published.
+
+    *Formal guarantees.* D^2 / (2 sigma^2)-zCDP exactly, for the numbers that leave: D is the l2 sensitivity of the
+    rounded values, sqrt(d) steps more than that of the values. ``noise="secure"`` takes the operating system's random
+    numbers.
+    """
+
+    def __post_init__(self) -> None:
+        secure.check(self.noise)
+
+    @classmethod
+    def from_rho(cls, rho: float, l2_sensitivity: float, noise: str = "numpy", dim: int = 1) -> Self:
+        """Return the mechanism that is rho-zCDP for an l2 sensitivity of vectors of length ``dim``."""
+        ratio = 1 / math.sqrt(2 * budget(rho=rho))
+        sigma = positive(l2_sensitivity=l2_sensitivity) * ratio
+        return cls(covering(sigma, ratio * math.sqrt(count(dim=dim))), rho, noise)
+
+    def release(self, value: ArrayLike, rng: Generator) -> Floats:
+        return noisy(finite(value), self.sigma, secure.source(self.noise, rng))

@@ -1,0 +1,126 @@
+"""Whether reports are private as the numbers that leave: laws in rational arithmetic, and an attack on last bits.
+
+``laws`` is the table of discrete reports: the epsilon that the law as implemented realises, over the claimed one.
+``events`` looks at whole local agents whose guarantee says "exact": pairs of records at the corners, 200 000 reports a
+world, and for every entry of a report at which bit it ends: is there an end that is seen in one world alone? ``secure``
+is the table of what ``noise="secure"`` certifies.
+"""
+
+import sys
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from harness import Options, Row, main
+from numpy.typing import NDArray
+from privbandit_agents import AGENTS, make
+from privbandit_agents.base.agent import LocalAgent
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
+from privbandit_agents.privacy.mechanisms.secure import measurement
+from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
+from privbandit_agents.privacy.randomizers.one_hot import SignedSubset, UnaryEncoding
+from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
+from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
+from privbandit_agents.registry import can_play
+from privbandit_agents.testing.laws import STEPS, Input, epsilon_of, law, realised, within
+
+from privbandit_envs import ENV_IDS
+
+EPSILONS = (0.1, 0.5, 1.0, 4.0, 8.0, 16.0, 32.0)
+REPORTS, A_CALL = 200_000, 2000
+SEEN = 80
+"""So often an event must come up to count: at epsilon = 1 it then misses in the other world once in 10^12 times."""
+Array = NDArray[Any]
+
+
+def discrete(epsilon: float) -> Iterator[tuple[str, LocalRandomizer, list[Input], Array | None, int | None]]:
+    """Yield small discrete reports: name, randomizer, inputs, public uniforms, and which uniform gives signs."""
+    one = np.ones(1)
+    cells, signed = [Input(0), Input(1), Input(2), Input(-1)], [Input(0, one), Input(0, -one), Input(1, one)]
+    yield "k-ary, k = 5", KaryRandomizedResponse(epsilon, 4), cells, None, None
+    yield "subset, 2 of 5", SubsetSelection(epsilon, 4, size=2), cells, None, None
+    yield "unary, 3 cells", UnaryEncoding(epsilon, 3), cells, None, None
+    for size in (1, 2, 3):
+        yield f"signed subset, {size} of 3", SignedSubset(epsilon, 3, size), [*signed, Input(-1, one)], None, 3
+    yield "ternary, 2 cells", BinCapSign(epsilon, 2, 1), [*signed, Input(-1, one)], None, None
+    vectors = [Input(0, np.array(v)) for v in ([1.0, 0, 0], [-1.0, 0, 0], [0, 0.5, 0.5], [0.0, 0, 0])]
+    public = np.random.default_rng(1).integers(STEPS, size=3)
+    yield "hemisphere, a direction of R^3", Hemisphere(epsilon, 1, 3), vectors, public, None
+
+
+def laws(options: Options) -> Iterator[Row]:
+    """Measure realised over claimed epsilon, by the law of 53-bit uniforms in rational arithmetic."""
+    for epsilon in EPSILONS[2:3] if options.quick else EPSILONS:
+        for name, randomizer, inputs, public, signs in discrete(epsilon):
+            ratio = realised([law(randomizer, given, public, signs) for given in inputs])
+            share = np.inf if ratio is None else epsilon_of(ratio) / epsilon
+            held = share if within(ratio, epsilon) else max(share, 1 + 1e-15)  # decided in rational arithmetic
+            yield Row(f"{name}, epsilon={epsilon:g}", held, "of the claim", at_least=0.999, at_most=1)
+
+
+def events(options: Options) -> Iterator[Row]:
+    """Count the bits of reports of local agents, by default or secure, that tell two records apart for sure."""
+    reports = REPORTS // 20 if options.quick else REPORTS
+    for name, agent in exact_agents():
+        if not isinstance(agent, LocalAgent):
+            continue
+        counts = [lowest_bits(agent, record, reports) for record in corners(agent)]
+        found = sum(alone(one, two) + alone(two, one) for one, two in combinations(counts, 2))
+        yield Row(f"{name}: events that are possible in one world alone", found, "of all pairs", at_most=0)
+
+
+def exact_agents() -> Iterator[tuple[str, Any]]:
+    envs = [gym.make(env_id) for env_id in ENV_IDS if env_id.startswith("privbandit/")]
+    for name in AGENTS:
+        env = next(env for env in envs if can_play(name, env))
+        agent: Any = make(name, env, seed=1, epsilon=1.0) if hasattr(AGENTS[name].load().Config, "epsilon") else None
+        if agent is not None and agent.guarantee.arithmetic == "exact":
+            yield name, agent
+
+
+def corners(agent: Any) -> list[tuple[Array, int, float]]:
+    """Return records whose features are corners, with the two answers that are furthest apart."""
+    shape = agent.observation_space.shape
+    first, last = np.zeros(shape), np.zeros(shape)
+    first[..., 0], last[..., -1] = 1.0, 1.0
+    return [(context, 0, answer) for context in (first, last, np.ones(shape)) for answer in (1.0, 0.0, -1.0)]
+
+
+def alone(one: Array, other: Array) -> int:
+    """Return how many events come up often in one world and never in the other."""
+    return int(((one >= SEEN) & (other == 0)).sum())
+
+
+def lowest_bits(agent: Any, record: tuple[Array, int, float], reports: int) -> Array:
+    """Count, for every entry, reports by the exponent of the lowest bit that is set, shape (entries, 1200)."""
+    context, action, answer = record
+    users = np.broadcast_to(context, (A_CALL, *context.shape)), np.full(A_CALL, action), np.full(A_CALL, answer)
+    counts: Array = np.zeros((0, 0))
+    for _ in range(reports // A_CALL):
+        rows = np.asarray(agent.randomize(*users), np.float64).reshape(A_CALL, -1)
+        mantissas, exponents = np.frexp(rows)
+        whole = np.abs(np.ldexp(mantissas, 53)).astype(np.int64)
+        lowest = np.frexp((whole & -whole).astype(float))[1] + exponents
+        place = np.where(rows == 0, 0, np.clip(lowest + 600, 1, 1199)) + 1200 * np.arange(rows.shape[1])
+        part = np.bincount(place.ravel(), minlength=1200 * rows.shape[1]).reshape(-1, 1200)
+        counts = part if not counts.size else counts + part
+    return counts
+
+
+def secure(options: Options) -> Iterator[Row]:
+    """Ask OpenDP's maps what its noise costs at the calibrations in use, as a share of the claim."""
+    for epsilon in EPSILONS:
+        laplace = Laplace.calibrate(epsilon, 2.0, "secure")
+        spent = measurement("laplace", laplace.scale).map(2.0) / epsilon
+        yield Row(f"Laplace, epsilon={epsilon:g}", spent, "of epsilon by OpenDP", at_most=1)
+        rho = epsilon_to_rho(epsilon, 1e-5)
+        gaussian = Gaussian.from_epsilon(epsilon, 1e-5, 2.0, "secure")
+        spent = measurement("gaussian", gaussian.sigma).map(2.0) / rho
+        yield Row(f"Gaussian, epsilon={epsilon:g}, delta=1e-5", spent, "of rho by OpenDP", at_most=1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, {"laws": laws, "events": events, "secure": secure}))

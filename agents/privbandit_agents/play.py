@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Agent, AnyAgent
+from privbandit_agents.base.agent import Agent, AnyAgent, LocalAgent
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.registry import spaces_of
 from privbandit_agents.snapshots import Snapshots
@@ -99,13 +99,13 @@ def play(
     elif isinstance(env, gym.vector.VectorEnv):
         raise TypeError(f"{agent.name} plays one environment; make it with gym.make, it serves users in blocks.")
     elif isinstance(env, BanditEnv):
-        play_blocks(env, agent, horizon, curve, seed, snapshots, by_counts and bool(agent.by_counts))
+        play_blocks(env, agent, horizon, curve, seed, snapshots, by_counts)
     else:
         play_steps(env, agent, horizon, curve, seed)
     seconds = time.perf_counter() - started + (snapshots.seconds_before if snapshots else 0.0)
-    counts = "counts, normal" if agent.by_counts == "normal" else "counts"
     errors = curve.notes.get("mad"), curve.notes.get("mse")
-    simulation = counts if curve.counted else "users"
+    together = "sums" if getattr(env.unwrapped, "support", None) is None else "counts"
+    simulation = together + ", normal" * (agent.by_counts == "normal") if curve.counted else "users"
     return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation, *errors)
 
 
@@ -168,7 +168,8 @@ def play_blocks(
         context, _ = env.reset(seed=seed)
     recorded = RecordRegret(env, curve)
     largest = max(64, BLOCK_BYTES // context.nbytes)
-    by_counts = by_counts and env.support is not None
+    by_sums = by_counts and env.support is None
+    by_counts = by_counts and bool(agent.by_counts) and env.support is not None
     left, noted = horizon - curve.users, curve.passed
     while left:
         frozen = min(agent.frozen_rounds(), left)
@@ -181,7 +182,11 @@ def play_blocks(
             actions = np.asarray(agent.select_action(contexts))
             served = env.serve(actions)
             curve.extend(served.regret, served.reward)
-            agent.update(contexts, actions, served.feedback)
+            if by_sums and isinstance(agent, LocalAgent) and frozen >= agent.fewest_summed:
+                agent.update_sum(contexts, actions, served.feedback)
+                curve.counted += frozen
+            else:
+                agent.update(contexts, actions, served.feedback)
             left -= frozen
             if left:
                 context = env.upcoming(1)[0]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Records, contexts_of, records_of
 from privbandit_agents.base.reports import Arithmetic, Inputs
+from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.state import Arrays, rekey, restore_into, state_of
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -227,6 +228,16 @@ class LocalAgent(Agent[C], Generic[C, Report]):
     ledger: Ledger
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng"}
 
+    @property
+    def at_once(self) -> int:
+        """How many users' reports are made and absorbed at once: a bound on memory, by a report's size alone."""
+        return NEVER
+
+    @property
+    def fewest_summed(self) -> int:
+        """From how many users on a simulation may draw a block's sum of reports at once; ``NEVER``: not at all."""
+        return NEVER
+
     def devices_state(self) -> dict[str, Any]:
         """Return the state of the devices' generator, JSON values: for simulations, never for a server."""
         return {"rng": self.rng.bit_generator.state}
@@ -241,7 +252,18 @@ class LocalAgent(Agent[C], Generic[C, Report]):
 
     @final
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        self.absorb(self.randomize(*self.records_of(context, action, feedback)))
+        for part in blocks(lambda: self.at_once, *self.records_of(context, action, feedback)):
+            self.absorb(self.randomize(*part))
+
+    @final
+    def update_sum(self, contexts: Array, actions: Action, feedback: Feedback) -> None:
+        """Learn from the sum of n users' reports, drawn at once: for simulation, from ``fewest_summed`` users on."""
+        records = self.records_of(contexts, actions, feedback)
+        self.absorb_sum(self.randomize_block(*records), len(records[-1]))
+
+    def randomize_block(self, contexts: Array, actions: Action, feedback: Feedback) -> Array:
+        """Return the sum of n users' reports, drawn at once by the law of ``randomize``: for simulation."""
+        raise TypeError(f"{self.name} has no law of summed reports.")
 
     @abstractmethod
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Report:

@@ -12,7 +12,7 @@ import numpy as np
 from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.settings import Positive
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
-from privbandit_agents.privacy.contributions.moments import sanitise
+from privbandit_agents.privacy.contributions.moments import Lifted, sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 
@@ -55,10 +55,11 @@ class LDPSGD(MomentAgent[Config]):
     def open_channel(self) -> RandomizerChannel:
         return RandomizerChannel(Hemisphere(self.config.epsilon, 1, self.dim, radius=1.0))
 
-    def encode(self, context: Array, action: Action, feedback: Feedback) -> Array:
+    def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return the gradients (mean(x . theta) - y) x over their largest length, shape (n, d)."""
         x, y = sanitise(self.features(context, action), np.atleast_1d(feedback))
-        return np.asarray(((self.mean(np.vecdot(x, self.scorer[:, -1])) - y) / self.longest)[:, None] * x)
+        gradients = ((self.mean(np.vecdot(x, self.scorer[:, -1])) - y) / self.longest)[:, None] * x
+        return Lifted(gradients, np.zeros((len(x), 0)))
 
     def mean(self, score: Array) -> Array:
         return score if self.config.link == "linear" else np.tanh(score / 2)

@@ -7,18 +7,31 @@ from typing import ClassVar, Literal, TypeVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, arms_with_features, next_change
+from privbandit_agents.base.agent import (
+    NEVER,
+    Action,
+    Array,
+    Feedback,
+    Guarantee,
+    LocalAgent,
+    arms_with_features,
+    next_change,
+)
 from privbandit_agents.base.arms import best_arm, played
 from privbandit_agents.base.reports import Inputs, Randomizer, arithmetic_of, inputs_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Growth, Settings
 from privbandit_agents.privacy.accounting.costs import Cost, pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
-from privbandit_agents.privacy.contributions.moments import pack
+from privbandit_agents.privacy.contributions.moments import Lifted, sanitise
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
 from privbandit_agents.privacy.randomizers.inputs import NoisyProducts
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
+from privbandit_agents.privacy.randomizers.sphere import Hemisphere
+
+ENTRIES_AT_ONCE = 2**20
+"""Numbers in the reports that are made and absorbed together."""
 
 
 class Channel(ABC):
@@ -37,6 +50,8 @@ class Channel(ABC):
     size: int
     sigma: float
     by_counts: Literal["", "exact", "normal"]
+    fewest_summed: int = NEVER
+    """From how many users on ``block_sum`` may be drawn."""
 
     def report(self, vectors: Array, rng: Generator) -> Array:
         """Draw the reports of users with vectors (n, D), by one call of ``device``."""
@@ -50,6 +65,10 @@ class Channel(ABC):
     def report_sum(self, vectors: Array, counts: Array, rng: Generator) -> Array:
         """Draw the sum of the decoded reports over ``counts[i]`` users of each vector, shape (size,)."""
 
+    def block_sum(self, vectors: Lifted, rng: Generator) -> Array:
+        """Draw the sum of the decoded reports of n users, one a vector, shape (size,)."""
+        raise TypeError(f"{type(self).__name__} has no law of the sum of a block.")
+
 
 class GaussianChannel(Channel):
     """Gaussian noise, calibrated to the largest distance of two vectors of length ``size``."""
@@ -58,9 +77,13 @@ class GaussianChannel(Channel):
         self.mechanism, self.cost, self.size = mechanism, cost, size
         self.device, self.sigma = GaussianReport(mechanism, cost.epsilon), mechanism.sigma
         self.by_counts = "exact" if mechanism.noise == "numpy" else ""
+        self.fewest_summed = 1 if self.by_counts else NEVER
 
     def report_sum(self, vectors: Array, counts: Array, rng: Generator) -> Array:
         return self.mechanism.release_sum(counts @ vectors, int(counts.sum()), rng)
+
+    def block_sum(self, vectors: Lifted, rng: Generator) -> Array:
+        return self.mechanism.release_sum(vectors.sum(), len(vectors), rng)
 
 
 class RandomizerChannel(Channel):
@@ -77,12 +100,19 @@ class RandomizerChannel(Channel):
         self.by_counts = "exact" if randomizer.exact_sum else "normal"
         if randomizer.noise == "secure":
             self.by_counts = ""
+        elif isinstance(randomizer, Hemisphere) and self.size > 1:
+            self.fewest_summed = randomizer.fewest_summed
 
     def decode(self, report: Array) -> Array:
         return self.randomizer.estimate(report)[:, 0]
 
     def report_sum(self, vectors: Array, counts: Array, rng: Generator) -> Array:
         return np.asarray(self.randomizer.approximate_sum(np.zeros(len(vectors), int), vectors, rng, counts)[0])
+
+    def block_sum(self, vectors: Lifted, rng: Generator) -> Array:
+        if not isinstance(self.randomizer, Hemisphere):
+            return super().block_sum(vectors, rng)
+        return self.randomizer.sum_of_each(vectors, rng)
 
 
 class ProductsChannel(RandomizerChannel):
@@ -161,7 +191,11 @@ class MomentAgent(LocalAgent[M, Array]):
 
     def encode(self, context: Array, action: Action, feedback: Feedback) -> Array:
         """Return the vectors that users' devices randomize, shape (n, D)."""
-        return pack(self.features(context, action), np.atleast_1d(feedback))
+        return self.lift(context, action, feedback).dense()
+
+    def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
+        """Return these vectors by their factors."""
+        return Lifted.packed(*sanitise(self.features(context, action), np.atleast_1d(feedback)))
 
     def inputs(self, context: Array, action: Action, feedback: Feedback) -> Inputs:
         return inputs_of(self.channel.device, self.encode(*self.records_of(context, action, feedback)))
@@ -179,6 +213,17 @@ class MomentAgent(LocalAgent[M, Array]):
 
     def randomize_sum(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> Array:
         return self.channel.report_sum(self.encode(contexts, actions, feedback), counts, self.rng)
+
+    @property
+    def at_once(self) -> int:
+        return max(1, ENTRIES_AT_ONCE // self.channel.size)
+
+    @property
+    def fewest_summed(self) -> int:
+        return self.channel.fewest_summed
+
+    def randomize_block(self, contexts: Array, actions: Action, feedback: Feedback) -> Array:
+        return self.channel.block_sum(self.lift(contexts, actions, feedback), self.rng)
 
     def absorb_sum(self, total: Array, users: int) -> None:
         self.add(self.total + total, users)

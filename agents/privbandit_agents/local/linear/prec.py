@@ -13,7 +13,7 @@ import numpy as np
 from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.settings import Above, Fraction, NonNegative, Positive
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
-from privbandit_agents.privacy.contributions.moments import NORM, noise_of_gram, pack, packed_size, sanitise, unpack
+from privbandit_agents.privacy.contributions.moments import NORM, Lifted, noise_of_gram, packed_size, sanitise, unpack
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 KEPT = 0.3  # weight of the coordinate that says whether a record lies inside the ball
@@ -197,13 +197,14 @@ class PREC(MomentAgent[Config]):
         default = {"thompson": 0.3, "elimination": 1.5}[self.config.policy]
         return default if self.config.width is None else float(self.config.width)
 
-    def encode(self, context: Array, action: Action, feedback: Feedback) -> Array:
+    def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return (y X, w svec(X X'), v kept) of records scaled into the ball, shape (n, D)."""
         x, y = sanitise(self.features(context, action), np.atleast_1d(feedback))
         x = np.vecdot(x[:, None, :], self.scale)  # the same whoever else reports, as products of matrices are not
         length = np.linalg.norm(x, axis=1)
         outside = np.maximum(length, 1.0)
-        return np.column_stack([pack(x / outside[:, None], y / outside), KEPT * (length <= 1)])
+        inside = sanitise(x / outside[:, None], y / outside)
+        return Lifted.packed(*inside, KEPT * (length <= 1)[:, None])
 
     def learn(self) -> None:
         generation = Generation.of(self.total, self.users - self.born, self.scale, self.sigma)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from privbandit_agents.privacy._validate import positive
-from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
+from privbandit_agents.privacy.mechanisms.symmetric import above_diagonal, smat, svec
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -44,8 +44,74 @@ def pack(features: ArrayLike, reward: ArrayLike) -> Floats:
     attained by (x, 1) against (x, -1) with |x| = 1. Rounding may add a few 2^-53 a coordinate, which ``SENSITIVITY``
     covers. Proof: docs/privacy/regression-moments.md.
     """
-    x, y = sanitise(features, reward)
-    return np.concatenate([y[..., None] * x, WEIGHT * svec(x[..., :, None] * x[..., None, :])], axis=-1)
+    return Lifted.packed(*sanitise(features, reward)).dense()
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """The vectors (head, w svec(x x'), tail) of n users, by their factors: no user takes d^2 numbers until ``dense``.
+
+    Attributes:
+        head: shape (n, a).
+        x: shape (n, d).
+        weight: w > 0.
+        tail: shape (n, b); None: b = 0.
+    """
+
+    head: Floats
+    x: Floats
+    weight: float = WEIGHT
+    tail: Floats | None = None
+
+    @classmethod
+    def packed(cls, x: Floats, y: Floats, tail: Floats | None = None) -> "Lifted":
+        """Return what ``pack`` makes of sanitised features (n, d) and rewards (n,), and more numbers behind it."""
+        return cls(y[..., None] * x, x, tail=tail)
+
+    def __len__(self) -> int:
+        return len(self.head)
+
+    def __getitem__(self, rows: Any) -> "Lifted":
+        return Lifted(self.head[rows], self.x[rows], self.weight, None if self.tail is None else self.tail[rows])
+
+    @property
+    def size(self) -> int:
+        """The length D of a vector."""
+        d = self.x.shape[1]
+        return self.head.shape[1] + d * (d + 1) // 2 + (0 if self.tail is None else self.tail.shape[1])
+
+    def dense(self) -> Floats:
+        """Return the vectors, shape (n, D)."""
+        first, d = self.head.shape[1], self.x.shape[1]
+        vectors = np.empty((len(self), self.size))
+        vectors[:, :first] = self.head
+        products = vectors[:, first : first + d * (d + 1) // 2]
+        np.multiply(self.x, self.x, out=products[:, :d])
+        rows, columns = above_diagonal(d)
+        np.multiply(np.take(self.x, rows, axis=1), np.take(self.x, columns, axis=1), out=products[:, d:])
+        products[:, d:] *= math.sqrt(2)
+        products *= self.weight
+        if self.tail is not None:
+            vectors[:, first + products.shape[1] :] = self.tail
+        return vectors
+
+    def sum(self, weights: Floats | None = None) -> Floats:
+        """Return the sum of the vectors, each times its weight, shape (D,): one product of matrices."""
+        weights = np.ones(len(self)) if weights is None else weights
+        parts = [weights @ self.head, self.weight * svec(self.x.T @ (weights[:, None] * self.x))]
+        return np.concatenate(parts if self.tail is None else [*parts, weights @ self.tail])
+
+    def times(self, vector: Floats) -> Floats:
+        """Return the inner products with a vector (D,), shape (n,)."""
+        first, d = self.head.shape[1], self.x.shape[1]
+        last = first + d * (d + 1) // 2
+        along = self.head @ vector[:first] + self.weight * np.vecdot(self.x @ smat(vector[first:last]), self.x)
+        return np.asarray(along if self.tail is None else along + self.tail @ vector[last:])
+
+    def gram(self) -> Floats:
+        """Return the inner products of the vectors, shape (n, n)."""
+        products = self.head @ self.head.T + (self.weight * (self.x @ self.x.T)) ** 2
+        return np.asarray(products if self.tail is None else products + self.tail @ self.tail.T)
 
 
 def packed_sum(products: Floats) -> Floats:

@@ -84,7 +84,7 @@ class LocalRandomizer(ABC):
         if math.isinf(self.epsilon):
             return self._block(own, z)
         rng = secure.source(self.noise, rng)
-        block = max(64, self.entries_a_block // (self.cells * self.dim))
+        block = max(1, self.entries_a_block // (self.cells * self.dim))
         if len(own) <= block:
             return self._draw(own, z, rng)
         parts = [slice(start, start + block) for start in range(0, len(own), block)]

@@ -16,6 +16,7 @@ from numpy.random import Generator
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.mechanisms.grid import rounded
 from privbandit_agents.privacy.randomizers.caps import LEAST, Cap, around, best_cap, directions
+from privbandit_agents.privacy.randomizers.directions import Vectors, sum_of_directions
 from privbandit_agents.privacy.randomizers.one_hot import signed_sum, signs
 from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, gaussian
 from privbandit_agents.privacy.randomizers.thresholds import (
@@ -201,6 +202,28 @@ class Hemisphere(LocalRandomizer):
     def _variance(self, own: bool) -> float:
         anywhere = self.scale**2 / (self.cells * self.dim)
         return anywhere - self.radius**2 / self.dim if own else anywhere
+
+    @property
+    def fewest_summed(self) -> int:
+        """From how many users on ``sum_of_each`` is taken for the law of the sum.
+
+        What is not exact in it has an excess kurtosis of at most 6 / (n m D) along any line: below 10^-4, or n = 500.
+        """
+        size = self.cells * self.dim
+        return 1 if math.isinf(self.epsilon) else min(500, -(-(2**16) // size))
+
+    def sum_of_each(self, vectors: Vectors, rng: Generator) -> Floats:
+        """Draw the sum of the estimates of n users in one cell, each by its own height over its vector, shape (D,).
+
+        For simulation: exact but for the directions across, as ``sum_of_directions`` says. One cell, D >= 2.
+
+        Args:
+            vectors: the users' values, dense or by factors, finite.
+            rng: the noise.
+        """
+        if math.isinf(self.epsilon):
+            return vectors.sum()
+        return self.scale * sum_of_directions(vectors, self.radius, self.right, rng)
 
     def _draw_sum(self, crowd: Crowd, rng: Generator) -> Floats:
         spread = crowd.users * self._variance(own=False) * np.eye(self.dim)

@@ -1,0 +1,73 @@
+"""Sums of random directions: many users' hemisphere reports in one draw, for simulation.
+
+Persi Diaconis and David Freedman, "A Dozen de Finetti-style Results in Search of a Theory", Annales de l'I.H.P. 23,
+1987: few coordinates of a uniform direction in many dimensions are close to independent Gaussians.
+"""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.privacy.randomizers.randomizer import Floats
+
+AT_ONCE = 256
+"""So many users share one Gaussian draw; the cost of a user grows with their number."""
+ROOM = 1e-9
+"""Added to a covariance, relative to its size: it is singular where all directions agree."""
+
+
+class Vectors(Protocol):
+    """Vectors of n users, dense or by factors: shape (n, D) in all."""
+
+    @property
+    def size(self) -> int:
+        """D."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: slice) -> "Vectors": ...
+
+    def sum(self, weights: Floats | None = None) -> Floats:
+        """Return the sum of the vectors, each times its weight, shape (D,)."""
+
+    def times(self, vector: Floats) -> Floats:
+        """Return the inner products with a vector, shape (n,)."""
+
+    def gram(self) -> Floats:
+        """Return the inner products of the vectors, shape (n, n)."""
+
+
+def sum_of_directions(vectors: Vectors, radius: float, right: float, rng: Generator) -> Floats:
+    """Draw the sum of one direction a user, uniform on the hemisphere around its vector or on the opposite one.
+
+    A vector z is rounded to the sphere, s = +-z/|z| with mean z/radius, and the hemisphere is that around s with
+    probability ``right``. A direction is a s + sqrt(1 - a^2) w. Every height a is drawn by its exact law. The w are
+    uniform on the unit sphere across from s; their weighted sum is drawn from the Gaussian of its mean and covariance.
+
+    Args:
+        vectors: z, shape (n, D), D >= 2; finite. Those longer than ``radius`` count as that long.
+        radius: > 0.
+        right: the probability of the right hemisphere.
+        rng: the noise.
+    """
+    parts = [slice(start, start + AT_ONCE) for start in range(0, len(vectors), AT_ONCE)]
+    return np.add.reduce([_draw(vectors[part], radius, right, rng) for part in parts], axis=0)
+
+
+def _draw(z: Vectors, radius: float, right: float, rng: Generator) -> Floats:
+    n, dim, gram = len(z), z.size, z.gram()
+    # a direction's height over +-z/|z|; a vector 0 has none
+    norms = np.sqrt(np.diagonal(gram))
+    inverse = np.divide(1.0, norms, out=np.zeros(n), where=norms > 0)
+    along, across = rng.standard_normal(n) ** 2, rng.chisquare(dim - 1, n)
+    squares = np.where(norms > 0, along / (along + across), 0.0)
+    towards = 0.5 + np.minimum(norms / radius, 1.0) * (right - 0.5)
+    heights = np.sqrt(squares) * np.where(rng.random(n) < towards, 1.0, -1.0)
+    # N(0, B I - S'S), S the rows sqrt(b) s: sqrt(B) g - S'w with w Gaussian, correlated with g by S/sqrt(B)
+    spread = (1 - squares) / np.where(norms > 0, dim - 1, dim)
+    rows, whole = np.sqrt(spread) * inverse, float(spread.sum())
+    noise = rng.standard_normal(dim)
+    root = np.linalg.cholesky((1 + ROOM) * np.eye(n) - rows[:, None] * gram * rows / whole)
+    w = rows * z.times(noise) + root @ rng.standard_normal(n)
+    return np.asarray(np.sqrt(whole) * noise + z.sum(heights * inverse - rows * w))

@@ -36,7 +36,9 @@ class Result:
         seconds: wall-clock time of the run, over all the processes it took.
         simulation: ``"users"``, one by one; ``"counts"``: users with the same context were served together, by exact
             laws, where the policy stood still for 500 users or more; ``"counts, normal"``: the sums of their reports
-            were drawn from their normal limit.
+            were drawn from their normal limit. ``"sums"``: in a world without a finite support, the sum of a block's
+            reports was drawn at once, by its exact law; ``"sums, normal"``: by a law with the exact mean and
+            covariance, where ``LocalAgent.fewest_summed`` says that it is close.
         mad: mean absolute error of the agent's predictions of mean rewards at the checkpoints, over all contexts and
             arms of a world that has finitely many, shape (c,); None where there are no predictions, or ``by_counts``
             was False.
@@ -66,7 +68,8 @@ def play(
     """Let an agent play an environment for ``horizon`` users.
 
     An unwrapped BanditEnv serves many users at once while the policy is frozen; the trajectory is that of the step
-    loop, bit for bit. A world with finitely many contexts serves them by counts, if the agent can: the time of a run
+    loop, bit for bit, but where a local agent's server reads sums of reports only: then the sum over a block is drawn
+    at once, by its law. A world with finitely many contexts serves them by counts, if the agent can: the time of a run
     then hardly depends on the number of users. The law of a run is that of the step loop; which users come depends on
     the checkpoints too, where counting stops.
 
@@ -80,7 +83,7 @@ def play(
         on_checkpoint: called with the curve so far at every checkpoint.
         snapshots: keeps the state of the run, and goes on from it if it has one; for environments of
             ``privbandit_envs``, others start anew.
-        by_counts: False serves every user alone, whatever the world.
+        by_counts: False serves every user alone, whatever the world: the trajectory is that of the step loop.
 
     Raises:
         ValueError: a horizon beyond the environment's, or none at all; checkpoints beyond the horizon; an environment

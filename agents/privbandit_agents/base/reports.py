@@ -10,6 +10,9 @@ Array = NDArray[Any]
 Arithmetic: TypeAlias = Literal["exact", "real"]
 """What a guarantee holds for: the numbers that leave, or real ones in their place."""
 
+ENTRIES_AT_ONCE = 2**20
+"""So many numbers are in the reports that are made and absorbed together, or in one report."""
+
 
 class Randomizer(Protocol):
     """What makes reports: a ``LocalRandomizer``, or ``GaussianReport``."""

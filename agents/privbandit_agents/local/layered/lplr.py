@@ -10,16 +10,26 @@ from typing import Literal
 import numpy as np
 from numpy.random import PCG64, Generator
 
-from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, arms_with_features, n_arms
+from privbandit_agents.base.agent import (
+    NEVER,
+    Action,
+    Array,
+    Feedback,
+    Guarantee,
+    LocalAgent,
+    arms_with_features,
+    n_arms,
+)
 from privbandit_agents.base.arms import played
-from privbandit_agents.base.reports import Inputs, arithmetic_of
+from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Inputs, arithmetic_of
 from privbandit_agents.local.layered.oracle import Oracle
 from privbandit_agents.local.layered.oracle_paper import PaperOracle
 from privbandit_agents.local.layered.oracle_pooled import PooledOracle
 from privbandit_agents.local.layered.settings import Config
 from privbandit_agents.privacy.accounting.costs import pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
-from privbandit_agents.privacy.contributions.moments import sanitise
+from privbandit_agents.privacy.contributions.moments import Lifted, sanitise
+from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 
 class LPLR(LocalAgent[Config, Array]):
@@ -99,6 +109,11 @@ class LPLR(LocalAgent[Config, Array]):
 
     def encode(self, context: Array, action: Action, feedback: Feedback) -> tuple[Array, Array]:
         """Return the users' cells (n,) and packed statistics (n, D)."""
+        cells, statistics = self.lift(context, action, feedback)
+        return cells, statistics.dense()
+
+    def lift(self, context: Array, action: Action, feedback: Feedback) -> tuple[Array, Lifted]:
+        """Return the users' cells (n,) and packed statistics (n, D), these by their factors."""
         contexts, arms = np.asarray(context).reshape(-1, *self.context_shape), np.atleast_1d(action)
         x, y = sanitise(played(contexts, arms), np.atleast_1d(feedback))
         exists = (arms >= 0) & (arms < self.context_shape[0]) & (arms == np.floor(arms))
@@ -122,6 +137,19 @@ class LPLR(LocalAgent[Config, Array]):
         """Return the sum of the estimates from the users' reports, shape (cells, D)."""
         cells, values = self.encode(contexts, actions, feedback)
         return self.oracle.randomizer.approximate_sum(cells, values, self.rng, counts)
+
+    @property
+    def at_once(self) -> int:
+        return max(1, ENTRIES_AT_ONCE // self.total.size)
+
+    @property
+    def fewest_summed(self) -> int:
+        randomizer = self.oracle.randomizer
+        return randomizer.fewest_summed if isinstance(randomizer, Hemisphere) else NEVER
+
+    def randomize_block(self, contexts: Array, actions: Action, feedback: Feedback) -> Array:
+        assert isinstance(self.oracle.randomizer, Hemisphere)
+        return self.oracle.randomizer.sum_of_each(*self.lift(contexts, actions, feedback), self.rng)
 
     def absorb_sum(self, total: Array, users: int) -> None:
         self.add(self.total + total, users)

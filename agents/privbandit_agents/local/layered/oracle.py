@@ -14,6 +14,7 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.local.layered.forest import Forest
 from privbandit_agents.local.layered.report import Layout, Report
 from privbandit_agents.local.layered.settings import Config
+from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
 ROUNDING = 1e-9  # tolerance for eigenvalues of an empty sum
@@ -81,8 +82,8 @@ class Oracle(ABC):
     def share(self) -> float:
         """Return which share of the epoch's users report on the current layer."""
 
-    def records(self, x: Array, y: Array, arms: Array) -> tuple[Array, Array]:
-        """Return users' cells, -1 for inactive ones, and packed statistics, shapes (n,) and (n, D).
+    def records(self, x: Array, y: Array, arms: Array) -> tuple[Array, Lifted]:
+        """Return users' cells, -1 for inactive ones, and their statistics, shapes (n,) and (n, D).
 
         Args:
             x: features in the unit ball, shape (n, d).
@@ -105,7 +106,7 @@ class Oracle(ABC):
         h = self.layer - 1
         q = (forest.path[place.node, :h] @ x[:, :, None])[..., 0]
         q = q / np.maximum(self.norms(place.node), np.finfo(float).tiny)
-        return cells, self.report.layout.pack(v, left, q)
+        return cells, self.report.layout.lift(v, left, q)
 
     def largest(self, node: Array) -> Array:
         """Return c = min(2, 1 + sum of gamma^(-k_l) |theta_l|), to which y_h is clipped below a node."""

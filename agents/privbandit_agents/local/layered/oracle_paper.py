@@ -7,6 +7,7 @@ import numpy as np
 from privbandit_agents.base.agent import Array
 from privbandit_agents.local.layered.oracle import ROUNDING, Oracle
 from privbandit_agents.local.layered.settings import Config
+from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 
 
@@ -53,7 +54,7 @@ class PaperOracle(Oracle):
             claimed = 2 * c.epsilon if c.calibration == "published" else c.epsilon
             self.randomizer = LaplaceOneHot(claimed, len(self.layer_nodes))
 
-    def records(self, x: Array, y: Array, arms: Array) -> tuple[Array, Array]:
+    def records(self, x: Array, y: Array, arms: Array) -> tuple[Array, Lifted]:
         """Return users' cells and packed statistics; for widths, eta |u . phi| gamma^k in [0, 1] (Alg. 5, l. 4-6)."""
         if not self.checking:
             return super().records(x, y, arms)
@@ -62,7 +63,7 @@ class PaperOracle(Oracle):
         node = self.forest.descend(x, roots, self.layer).node
         along = np.abs(np.vecdot(x, self.forest.direction(node))) / self.forest.scale(self.forest.level(above.rest))
         cells = np.where(node >= 0, node - self.layer_nodes[0], -1)
-        return cells, (above.width * along)[:, None]
+        return cells, Lifted((above.width * along)[:, None], np.zeros((len(x), 0)))
 
     def learn(self, total: Array, users: int) -> None:
         if self.checking:

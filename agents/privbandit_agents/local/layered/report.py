@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
+from privbandit_agents.privacy.contributions.moments import Lifted
+from privbandit_agents.privacy.mechanisms.symmetric import smat
 from privbandit_agents.privacy.randomizers.matrices import LaplaceWishart, PublishedLayer
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
@@ -53,8 +54,8 @@ class Layout:
         root = math.sqrt(self.dim)
         return w0 + root * (w1 + w2 * math.sqrt(self.path)), w3 * (1 + math.sqrt(2) * (self.dim - 1) / 2)
 
-    def pack(self, v: Array, y: Array, q: Array) -> Array:
-        """Return the statistics of users, shape (n, D).
+    def lift(self, v: Array, y: Array, q: Array) -> Lifted:
+        """Return the statistics of users, shape (n, D), by their factors.
 
         Args:
             v: of norm at most 1, shape (n, d).
@@ -62,9 +63,13 @@ class Layout:
             q: of norm at most 1, shape (n, h - 1).
         """
         cross = (v[:, :, None] * q[:, None, :]).reshape(len(v), -1)
-        parts = np.ones((len(v), 1)), y[:, None] * v, cross, svec(v[:, :, None] * v[:, None, :])
-        kept = [weight * part for weight, part in zip(self.weights, parts, strict=True) if weight]
-        return np.concatenate(kept, axis=1)
+        parts = np.ones((len(v), 1)), y[:, None] * v, cross
+        kept = [weight * part for weight, part in zip(self.weights[:3], parts, strict=True) if weight]
+        return Lifted(np.concatenate(kept, axis=1), v, self.weights[3])
+
+    def pack(self, v: Array, y: Array, q: Array) -> Array:
+        """Return the statistics of users, shape (n, D); arguments as for ``lift``."""
+        return self.lift(v, y, q).dense()
 
     def unpack(self, total: Array) -> tuple[Array, Array, Array, Array]:
         """Return the sums of 1 (m,), y v (m, d), v q' (m, d, h - 1) and v v' (m, d, d); 0 for what was left out."""

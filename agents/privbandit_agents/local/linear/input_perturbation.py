@@ -11,10 +11,12 @@ from typing import Literal
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback
+from privbandit_agents.base.reports import ENTRIES_AT_ONCE
+from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import NonNegative, Positive
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, ProductsChannel
-from privbandit_agents.privacy.contributions.moments import sanitise
-from privbandit_agents.privacy.mechanisms.symmetric import smat
+from privbandit_agents.privacy.contributions.moments import raised_solution, sanitise
+from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_agents.privacy.randomizers.inputs import NoisyProducts, inputs
 
 
@@ -44,6 +46,10 @@ class InputPerturbation(MomentAgent[Config]):
 
     Deviations:
         The published scale 1/epsilon in every coordinate is private for a change of norm 1 in one of them only.
+
+    Attributes:
+        latest: sum of z z' over the noisy records z = (x, y) since the policy changed last, and not yet in ``total``.
+        pending: how many records these are.
     """
 
     Config = Config
@@ -53,16 +59,33 @@ class InputPerturbation(MomentAgent[Config]):
         self.products: NoisyProducts = inputs(self.config.epsilon, self.dim)
         return ProductsChannel(self.products)
 
+    def begin(self) -> None:
+        super().begin()
+        self.latest, self.pending = Products(self.dim + 1), 0
+
+    @property
+    def at_once(self) -> int:
+        return max(1, ENTRIES_AT_ONCE // (self.dim + 1))
+
+    def absorb(self, report: Array) -> None:
+        """Add up products of noisy records; their known bias comes off when the policy changes."""
+        records = self.products.randomizer.estimate(report)[:, 0]
+        for (part,) in blocks(self.frozen_rounds, records, most=Products.AT_ONCE):
+            self.latest.add(part)
+            self.pending += len(part)
+            self.add(self.total, len(part))
+
     def encode(self, context: Array, action: Action, feedback: Feedback) -> Array:
         """Return (x, y), shape (n, d + 1)."""
         return np.column_stack(sanitise(self.features(context, action), np.atleast_1d(feedback)))
 
     def learn(self) -> None:
-        products, variance = smat(self.total), self.products.variance
+        variance = self.products.variance
+        self.total = self.total + svec(self.latest.take()[0] - self.pending * variance * np.eye(self.dim + 1))
+        self.pending, products = 0, smat(self.total)
         gram, moment = products[:-1, :-1], products[:-1, -1]
         if self.config.regression == "plain":
             added = self.users * variance
         else:
             added = self.config.shift * math.sqrt(self.users * (5 * variance**2 + 4 * variance))
-        values, vectors = np.linalg.eigh(gram + added * np.eye(self.dim))
-        self.scorer[:, -1] = vectors @ (vectors.T @ moment / np.maximum(values, self.config.ridge))
+        self.scorer[:, -1] = raised_solution(gram + added * np.eye(self.dim), moment, self.config.ridge)[1]

@@ -18,7 +18,7 @@ from privbandit_agents.base.agent import (
     next_change,
 )
 from privbandit_agents.base.arms import best_arm, played
-from privbandit_agents.base.reports import Inputs, Randomizer, arithmetic_of, inputs_of
+from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Inputs, Randomizer, arithmetic_of, inputs_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Growth, Settings
 from privbandit_agents.privacy.accounting.costs import Cost, pure
@@ -29,9 +29,6 @@ from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
 from privbandit_agents.privacy.randomizers.inputs import NoisyProducts
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
-
-ENTRIES_AT_ONCE = 2**20
-"""Numbers in the reports that are made and absorbed together."""
 
 
 class Channel(ABC):
@@ -112,7 +109,7 @@ class RandomizerChannel(Channel):
     def block_sum(self, vectors: Lifted, rng: Generator) -> Array:
         if not isinstance(self.randomizer, Hemisphere):
             return super().block_sum(vectors, rng)
-        return self.randomizer.sum_of_each(vectors, rng)
+        return self.randomizer.sum_of_each(np.zeros(len(vectors), np.intp), vectors, rng)[0]
 
 
 class ProductsChannel(RandomizerChannel):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
+from scipy.linalg.lapack import dtrtri
 
 from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.settings import Above, Fraction, NonNegative, Positive
@@ -72,6 +73,8 @@ class Generation:
             clear: eigenvalues count if they exceed the floor by this factor.
         """
         seen = self.values > clear * self.floor
+        if not seen.any():
+            return np.zeros((len(self.scale), len(self.scale) + 1))
         u, values = self.vectors[:, seen], self.values[seen]
         back = u.T @ np.linalg.inv(self.scale).T
         design, moment = values[:, None] * back, u.T @ self.moment
@@ -222,7 +225,7 @@ class PREC(MomentAgent[Config]):
     def choose(self, evidence: Array) -> None:
         """Fix the policy until the next change by [J | h]: [root of the covariance | theta], and a draw."""
         theta = np.linalg.solve(evidence[:, :-1], evidence[:, -1])
-        root = np.linalg.inv(np.linalg.cholesky(evidence[:, :-1])).T
+        root = dtrtri(np.linalg.cholesky(evidence[:, :-1]), lower=1)[0].T
         self.scorer = np.column_stack([root, theta])
         noise = root @ self.rng_posterior.standard_normal(self.dim)
         self.drawn = theta + self.width * noise if self.config.policy == "thompson" else noise

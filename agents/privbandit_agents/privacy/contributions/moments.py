@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.mechanisms.symmetric import above_diagonal, smat, svec
@@ -153,14 +154,16 @@ def perturbed_ridge(packed: Floats, dim: int, sigma: float, ridge: float, shift:
     """
     gram, moment = unpack(packed, dim)
     added = ridge + shift * 2 * math.sqrt(dim) * noise_of_gram(sigma)
-    a = gram + added * np.eye(dim)
-    try:
-        np.linalg.cholesky(a - ridge * np.eye(dim))  # exists if all eigenvalues are above ridge
-        return a, cho_solve(cho_factor(a, lower=True), moment), added
-    except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(a)
-    values = np.maximum(values, ridge)
-    return (vectors * values) @ vectors.T, vectors @ (vectors.T @ moment / values), added
+    return *raised_solution(gram + added * np.eye(dim), moment, ridge), added
+
+
+def raised_solution(a: Floats, moment: Floats, least: float) -> tuple[Floats, Floats]:
+    """Return (A, A^-1 moment) where eigenvalues of the symmetric matrix below ``least`` > 0 have been raised to it."""
+    if not dpotrf(a - least * np.eye(len(a)), lower=1)[1]:  # a root exists if all eigenvalues are above it
+        return a, cho_solve(cho_factor(a, lower=True), moment)
+    values, vectors = np.linalg.eigh(a)
+    values = np.maximum(values, least)
+    return (vectors * values) @ vectors.T, vectors @ (vectors.T @ moment / values)
 
 
 @dataclass(frozen=True)

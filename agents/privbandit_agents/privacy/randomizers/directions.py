@@ -4,12 +4,12 @@ Persi Diaconis and David Freedman, "A Dozen de Finetti-style Results in Search o
 1987: few coordinates of a uniform direction in many dimensions are close to independent Gaussians.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.privacy.randomizers.randomizer import Floats
+from privbandit_agents.privacy.randomizers.randomizer import Floats, Ints
 
 AT_ONCE = 256
 """So many users share one Gaussian draw; the cost of a user grows with their number."""
@@ -26,7 +26,7 @@ class Vectors(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, rows: slice) -> "Vectors": ...
+    def __getitem__(self, rows: Any) -> "Vectors": ...
 
     def sum(self, weights: Floats | None = None) -> Floats:
         """Return the sum of the vectors, each times its weight, shape (D,)."""
@@ -38,26 +38,36 @@ class Vectors(Protocol):
         """Return the inner products of the vectors, shape (n, n)."""
 
 
-def sum_of_directions(vectors: Vectors, radius: float, right: float, rng: Generator) -> Floats:
-    """Draw the sum of one direction a user, uniform on the hemisphere around its vector or on the opposite one.
+def sum_of_directions(vectors: Vectors, own: Ints, cells: int, radius: float, right: float, rng: Generator) -> Floats:
+    """Draw the sum of one direction a user, uniform on the hemisphere around its block or on the opposite one.
 
-    A vector z is rounded to the sphere, s = +-z/|z| with mean z/radius, and the hemisphere is that around s with
-    probability ``right``. A direction is a s + sqrt(1 - a^2) w. Every height a is drawn by its exact law. The w are
-    uniform on the unit sphere across from s; their weighted sum is drawn from the Gaussian of its mean and covariance.
+    A user's block has its vector z in its own cell, and 0 in the others. It is rounded to the sphere, s = +-z/|z| with
+    mean z/radius, and the hemisphere is that around s with probability ``right``. A direction is a s + sqrt(1 - a^2) w.
+    Every height a is drawn by its exact law. The w are uniform on the unit sphere across from s; their weighted sum is
+    drawn from the Gaussian of its mean and covariance.
 
     Args:
-        vectors: z, shape (n, D), D >= 2; finite. Those longer than ``radius`` count as that long.
+        vectors: z, shape (n, D), m D >= 2; finite. Those longer than ``radius`` count as that long.
+        own: cells, -1 for users whose block is 0, shape (n,).
+        cells: m.
         radius: > 0.
         right: the probability of the right hemisphere.
         rng: the noise.
+
+    Returns:
+        The sum, shape (m, D).
     """
-    parts = [slice(start, start + AT_ONCE) for start in range(0, len(vectors), AT_ONCE)]
-    return np.add.reduce([_draw(vectors[part], radius, right, rng) for part in parts], axis=0)
+    total = np.zeros((cells, vectors.size))
+    for start in range(0, len(vectors), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        _add(total, vectors[part], own[part], radius, right, rng)
+    return total
 
 
-def _draw(z: Vectors, radius: float, right: float, rng: Generator) -> Floats:
-    n, dim, gram = len(z), z.size, z.gram()
-    # a direction's height over +-z/|z|; a vector 0 has none
+def _add(total: Floats, z: Vectors, own: Ints, radius: float, right: float, rng: Generator) -> None:
+    n, dim = len(z), total.size
+    gram = z.gram() * ((own[:, None] == own) & (own >= 0))
+    # a direction's height over +-z/|z|; a block 0 has none
     norms = np.sqrt(np.diagonal(gram))
     inverse = np.divide(1.0, norms, out=np.zeros(n), where=norms > 0)
     along, across = rng.standard_normal(n) ** 2, rng.chisquare(dim - 1, n)
@@ -67,7 +77,13 @@ def _draw(z: Vectors, radius: float, right: float, rng: Generator) -> Floats:
     # N(0, B I - S'S), S the rows sqrt(b) s: sqrt(B) g - S'w with w Gaussian, correlated with g by S/sqrt(B)
     spread = (1 - squares) / np.where(norms > 0, dim - 1, dim)
     rows, whole = np.sqrt(spread) * inverse, float(spread.sum())
-    noise = rng.standard_normal(dim)
+    noise = rng.standard_normal(total.shape)
     root = np.linalg.cholesky((1 + ROOM) * np.eye(n) - rows[:, None] * gram * rows / whole)
-    w = rows * z.times(noise) + root @ rng.standard_normal(n)
-    return np.asarray(np.sqrt(whole) * noise + z.sum(heights * inverse - rows * w))
+    w, size = root @ rng.standard_normal(n), np.sqrt(whole)
+    for cell in np.unique(own[own >= 0]):
+        here = np.flatnonzero(own == cell)
+        mine = z[here]
+        w[here] += rows[here] * mine.times(noise[cell]) / size
+        total[cell] += mine.sum(heights[here] * inverse[here] - rows[here] * w[here])
+    noise *= size
+    total += noise

@@ -212,18 +212,20 @@ class Hemisphere(LocalRandomizer):
         size = self.cells * self.dim
         return 1 if math.isinf(self.epsilon) else min(500, -(-(2**16) // size))
 
-    def sum_of_each(self, vectors: Vectors, rng: Generator) -> Floats:
-        """Draw the sum of the estimates of n users in one cell, each by its own height over its vector, shape (D,).
+    def sum_of_each(self, cells: Array, vectors: Vectors, rng: Generator) -> Floats:
+        """Draw the sum of the estimates of n users, each by its own height over its block, shape (m, D).
 
-        For simulation: exact but for the directions across, as ``sum_of_directions`` says. One cell, D >= 2.
+        For simulation, m D >= 2: exact but for the directions across, as ``sum_of_directions`` says.
 
         Args:
-            vectors: the users' values, dense or by factors, finite.
+            cells: each user's cell, shape (n,), -1 if inactive.
+            vectors: the users' values, dense or by factors, finite, of norm ``radius`` at most.
             rng: the noise.
         """
-        if math.isinf(self.epsilon):
-            return vectors.sum()
-        return self.scale * sum_of_directions(vectors, self.radius, self.right, rng)
+        own = np.asarray(cells)
+        if not math.isinf(self.epsilon):
+            return self.scale * sum_of_directions(vectors, own, self.cells, self.radius, self.right, rng)
+        return np.array([vectors[np.flatnonzero(own == cell)].sum() for cell in range(self.cells)])
 
     def _draw_sum(self, crowd: Crowd, rng: Generator) -> Floats:
         spread = crowd.users * self._variance(own=False) * np.eye(self.dim)

@@ -42,6 +42,19 @@ ILL: Config = {"n_arms": 3, "dim": 2, "design": "ill", "support": 200}
 DEFAULT = ("uniform", "ldp-greedy", "ldp-linucb", "ldp-oful", "ldp-sgd", "input-perturbation", "prec", "lplr")
 COUNTED = [*((name, Config()) for name in DEFAULT), ("lplr", {"preset": "published"}), ("linucb", {"growth": 1.05})]
 
+WIDE = ("ldp-linucb", "ldp-oful", "ldp-greedy", "prec", "lplr", "input-perturbation")
+WIDE_RUN = """
+import resource, time, gymnasium as gym, scipy.linalg, scipy.optimize, scipy.special
+from privbandit_agents import make, play
+env = gym.make("{env_id}", horizon={rounds})
+agent = make("{name}", env, seed=1)
+before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+play(env, agent, {rounds}, seed=1)
+seconds, after = time.process_time() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print({rounds} / seconds, (after - before) / 1024)
+"""
+"""Prints users a second, and peak memory above the imports in MiB; by processes of their own."""
+
 
 def environments(options: Options) -> Iterator[Row]:
     """Measure the three ways to serve users, as shares of the floor."""
@@ -92,6 +105,18 @@ def counts(options: Options) -> Iterator[Row]:
             yield Row(f"{label}, reports one by one", reports / 1e3, "thousand/s", at_least=200)
     fit = least(lambda: one_run("lplr", {"first": 10**7}, 10**7), repeats=5)
     yield Row("lplr, one regression of 10^7 users, 600 support points", 1e3 * fit, "ms, drawn and fitted", at_most=10)
+
+
+def wide(options: Options) -> Iterator[Row]:
+    """Measure locally private runs where a report has 80 600 numbers, beside the same agents at 10 x 20."""
+    for name in WIDE:
+        for setting, rounds in (("SparseLinear 3x400", 20_000), ("Linear 10x20", 50_000)):
+            code = WIDE_RUN.format(name=name, env_id=SETTINGS[setting][0], rounds=rounds)
+            ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+            speed, peak = map(float, ran.split())
+            yield Row(f"{name}, {setting}, {rounds} users", speed, "users/s")
+            if setting.startswith("Sparse"):
+                yield Row(f"{name}, {setting}, peak memory above the imports", peak, "MiB", at_most=300)
 
 
 def memory(options: Options) -> Iterator[Row]:
@@ -197,5 +222,5 @@ def peak_one_by_one(rounds: int) -> float:
 
 
 if __name__ == "__main__":
-    sections = (environments, agents, sparse, assortments, counts, memory)
+    sections = (environments, agents, sparse, assortments, counts, wide, memory)
     sys.exit(main(__doc__, {section.__name__: section for section in sections}))

@@ -32,7 +32,7 @@ class RegretCurve:
         regret, reward: the sums at the checkpoints; 0 at those that are not reached yet.
         users: how many users were added.
         passed: how many checkpoints were reached.
-        counted: how many users were added by ``add_many``, as sums.
+        counted: how many users were added by ``add_many``, as sums; ``play`` adds those whose reports were summed.
         notes: further numbers at the checkpoints, by name; NaN where none was noted.
 
     Raises:

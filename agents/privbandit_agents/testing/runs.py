@@ -28,7 +28,7 @@ def run(
     """Play once: (result, the agent afterwards)."""
     env = wrapper(environment(env_id, horizon))
     agent = make(name, env, seed=1, **config)
-    return play(env, agent, horizon, seed=1), agent
+    return play(env, agent, horizon, seed=1, by_counts=False), agent
 
 
 def go_on(env: Any, agent: AnyAgent, context: Any, rounds: int) -> Any:

@@ -107,8 +107,10 @@ def play(
         play_steps(env, agent, horizon, curve, seed)
     seconds = time.perf_counter() - started + (snapshots.seconds_before if snapshots else 0.0)
     errors = curve.notes.get("mad"), curve.notes.get("mse")
-    together = "sums" if getattr(env.unwrapped, "support", None) is None else "counts"
-    simulation = together + ", normal" * (agent.by_counts == "normal") if curve.counted else "users"
+    simulation = "users"
+    if curve.counted:
+        simulation = "sums" if env.unwrapped.support is None else "counts"
+        simulation += ", normal" * (agent.by_counts == "normal")
     return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation, *errors)
 
 

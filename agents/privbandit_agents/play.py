@@ -109,7 +109,7 @@ def play(
     errors = curve.notes.get("mad"), curve.notes.get("mse")
     simulation = "users"
     if curve.counted:
-        simulation = "sums" if env.unwrapped.support is None else "counts"
+        simulation = "sums" if getattr(env.unwrapped, "support", None) is None else "counts"
         simulation += ", normal" * (agent.by_counts == "normal")
     return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation, *errors)
 

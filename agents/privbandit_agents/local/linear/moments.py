@@ -109,7 +109,7 @@ class RandomizerChannel(Channel):
     def block_sum(self, vectors: Lifted, rng: Generator) -> Array:
         if not isinstance(self.randomizer, Hemisphere):
             return super().block_sum(vectors, rng)
-        return self.randomizer.sum_of_each(np.zeros(len(vectors), np.intp), vectors, rng)[0]
+        return np.asarray(self.randomizer.sum_of_each(np.zeros(len(vectors), np.intp), vectors, rng)[0])
 
 
 class ProductsChannel(RandomizerChannel):

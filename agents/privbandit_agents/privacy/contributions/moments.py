@@ -79,7 +79,7 @@ class Lifted:
     def size(self) -> int:
         """The length D of a vector."""
         d = self.x.shape[1]
-        return self.head.shape[1] + d * (d + 1) // 2 + (0 if self.tail is None else self.tail.shape[1])
+        return int(self.head.shape[1] + d * (d + 1) // 2 + (0 if self.tail is None else self.tail.shape[1]))
 
     def dense(self) -> Floats:
         """Return the vectors, shape (n, D)."""

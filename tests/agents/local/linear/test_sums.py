@@ -46,10 +46,9 @@ def check_same_law(ours: Any, theirs: Any) -> None:
 def test_the_sum_of_a_block_has_the_law_of_single_reports(name: str) -> None:
     agent, records = agent_and_users(name, 500, epsilon=4.0)
     assert 1 <= agent.fewest_summed <= 500
-    flat = lambda sums: np.array(sums).reshape(len(sums), -1)[:, :40]  # noqa: E731
-    single = flat([decoded(agent, agent.randomize(*records)).sum(axis=0) for _ in range(120)])
-    summed = flat([agent.randomize_block(*records) for _ in range(300)])
-    check_same_law(summed, single)
+    single = np.array([decoded(agent, agent.randomize(*records)).sum(axis=0).ravel() for _ in range(120)])
+    summed = np.array([agent.randomize_block(*records).ravel() for _ in range(300)])
+    check_same_law(summed[:, :40], single[:, :40])
 
 
 @pytest.mark.parametrize("users", [1, 2, 5])
@@ -127,7 +126,7 @@ def test_users_served_alone_are_those_of_the_step_loop(name: str) -> None:
         result = play(played, agent, 700, seed=1, by_counts=False)
         assert result.simulation == "users"
         regrets.append(result.regret)
-    np.testing.assert_array_equal(*regrets)
+    np.testing.assert_array_equal(regrets[0], regrets[1])
 
 
 @pytest.mark.parametrize(("name", "word"), [("ldp-linucb", "sums"), ("ldp-sgd", "sums, normal"), ("linucb", "users")])
@@ -141,7 +140,8 @@ def test_a_run_says_that_it_drew_sums(name: str, word: str) -> None:
 
 
 def test_what_may_not_be_summed_is_not() -> None:
-    for name, config in (("input-perturbation", {}), ("ldp-greedy", {"release": "laplace"})):
+    cases: list[tuple[str, dict[str, Any]]] = [("input-perturbation", {}), ("ldp-greedy", {"release": "laplace"})]
+    for name, config in cases:
         agent, records = agent_and_users(name, 10, **config)
         assert agent.fewest_summed == NEVER
         with pytest.raises(TypeError, match="no law of the sum"):

@@ -22,7 +22,9 @@ CHOSEN = {"best": "best over the grid, chosen on the test sets", "honest": "chos
 """How the point of the grid is picked, in words."""
 LEFT = ("environment", "agent", "privacy", "world", "method", "best point", "note")
 """Columns of text, which are aligned to the left."""
-AGAIN = "Users are drawn from people: who comes k times is promised k times the epsilon that one user is."
+AGAIN = (
+    "Users are drawn from people: who comes k times is promised k times the epsilon of one user, and k^2 times the rho."
+)
 WIDTHS = {"final regret": 14, "rounds/s": 8}
 """Smallest widths of columns, so that columns line up across tables."""
 

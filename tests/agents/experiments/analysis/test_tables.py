@@ -89,4 +89,4 @@ def test_the_written_table_says_what_coming_again_costs(tmp_path: Path, visits: 
     runs = [replace(run, notes={**run.notes, "privacy": "local 1, exact", "visits": visits}) for run in HAND]
     write_table(summarise(runs), tmp_path)
     text = (tmp_path / "table.md").read_text()
-    assert ("k times the epsilon" in text) == ("5 visits a person" in text) == (visits == 5)
+    assert ("k times the epsilon of one user" in text) == ("5 visits a person" in text) == (visits == 5)

@@ -1,5 +1,6 @@
 """The game of canaries with any joint agent that claims zCDP, or whose noise is Gaussian: one in each batch of users."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,23 +20,26 @@ SCOUTS, PILOTS = 2, 600
 class BatchCanaries(CanaryGame):
     """The first user of every batch is a canary: a coin says which record of a pair it has.
 
-    A batch is what lies between two changes of the release in a trial run. Pilot runs with the same seeds and one coin
+    A batch is what lies between two changes of the release in a trial run. After the canaries users double a few times
+    more, since later releases may tell of them too. Pilot runs with the same seeds and one coin
     turned show what this coin moves, further ones how the releases scatter; the guess is the sign of Fisher's linear
     discriminant. The pair that it tells apart best is played.
     """
 
     part = "batches"
     canaries = 16
-    seen = f"the releases after each of up to {canaries} batches of users"
+    seen = f"the releases after each of up to {canaries} batches of users, and later whenever users have doubled"
     unseen = "users who are not the first of their batch, actions, and other pairs of records"
     runs = 3000
 
     def prepare(self) -> None:
         self.others = drawn(self.env)
-        self.starts, self.width = self.changes()
-        self.canaries = len(self.starts) - 1 if self.claim.rho is not None else 0
+        self.times, self.width = self.changes()
+        self.canaries = len(self.times) - 1 if self.claim.rho is not None else 0
         if not self.canaries:
             return
+        while 2 * self.times[-1] <= USERS:
+            self.times.append(2 * self.times[-1])
         scenes = joint_pairs(self.env, self.others)
         moves, noise = [self.moved(scene.records) for scene in scenes], self.noise()
         best = int(np.argmax([np.sum(solved(noise, move) * move) for move in moves]))
@@ -46,18 +50,18 @@ class BatchCanaries(CanaryGame):
 
     def changes(self) -> tuple[list[int], int]:
         """Return after how many users the release changes in a trial run, 0 first, and how many numbers it has."""
-        agent, starts = self.agent(0), [0]
+        agent, times = self.agent(0), [0]
         before = numbers(getattr(agent, "release", None))
         for t in range(min(USERS, getattr(self.env.unwrapped, "horizon", USERS))):
             one = self.others[np.array([t])]
             agent.update(one.contexts, one.actions, one.feedback)
             now = numbers(getattr(agent, "release", None))
             if not np.array_equal(now, before):
-                starts.append(t + 1)
+                times.append(t + 1)
             before = now
-            if len(starts) > self.canaries:
+            if len(times) > self.canaries:
                 break
-        return starts, len(before)
+        return times, len(before)
 
     def moved(self, records: Records) -> Floats:
         """Return what each coin moves, shape (D, k)."""
@@ -75,16 +79,12 @@ class BatchCanaries(CanaryGame):
 
     def served(self, agent: Any, coins: Floats) -> Floats:
         """Serve batch after batch; return the first release, and how each differs from the one before, shape (D,)."""
-        released = np.zeros((len(coins), self.width))
-        for k, coin in enumerate(coins):
-            users = self.others[slice(self.starts[k], self.starts[k + 1])]
-            first = self.records[np.array([int(coin < 0)])]
-            agent.update(
-                *(
-                    np.concatenate([getattr(first, part), getattr(users, part)[1:]])
-                    for part in ("contexts", "actions", "feedback")
-                )
-            )
+        released = np.zeros((len(self.times) - 1, self.width))
+        for k, (start, end) in enumerate(pairwise(self.times)):
+            users = self.others[slice(start, end)]
+            if k < self.canaries:
+                users = users.led_by(self.records[np.array([int(coins[k] < 0)])])
+            agent.update(users.contexts, users.actions, users.feedback)
             told = numbers(getattr(agent, "release", None))[: self.width]
             released[k, : len(told)] = told
         return np.diff(released, axis=0, prepend=0.0).ravel()

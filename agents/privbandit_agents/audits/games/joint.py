@@ -21,6 +21,8 @@ CHANGES = 8
 USERS_A_RUN = 256
 """Users of a run, at most."""
 PROBES = 32
+FEW = 2000
+"""Runs for claims that are audited by canaries too, at most."""
 STRICT = 0.001
 """Error probability of the bounds by which few pilot runs show a fault."""
 
@@ -36,10 +38,15 @@ class FirstRelease(AnyAgentGame[Pair]):
     seen = f"the first release, and the actions towards {PROBES} probe users after it"
     unseen = "later releases, targets after the first user, and other pairs of records"
     statistics = Readings.statistics
-    runs = 6000
+    runs = 8000
     pilots, finals, fits = 60, 200, 1000
     times: ClassVar[int] = 1
     layout = Layout(0, 1, 0)
+
+    def prepare(self) -> None:
+        if self.claim.rho is not None:  # a game of canaries has more power
+            self.runs = min(self.runs, FEW)
+        super().prepare()
 
     def scenes(self) -> list[Pair]:
         self.others = drawn(self.env)
@@ -95,7 +102,7 @@ class JointGame(FirstRelease):
     part = "all releases"
     seen = f"the releases, and the actions towards {PROBES} probe users, at up to {READINGS} times after the first user"
     unseen = "targets after the first user, and other pairs of records"
-    runs = 600
+    runs = 300
     pilots, finals, fits = 20, 60, 300
     times = READINGS
     besides = (FirstRelease, BatchCanaries)

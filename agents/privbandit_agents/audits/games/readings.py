@@ -7,7 +7,7 @@ import numpy as np
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.reports import Contrast, flattened
 
-SHRINKAGE = 0.1
+SHRINKAGE = 0.001
 """Added to the diagonal of a correlation matrix, times its size over the runs that it is estimated from."""
 
 

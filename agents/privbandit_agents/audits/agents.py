@@ -153,7 +153,9 @@ class AnyAgentGame(AgentGame, Generic[T]):
         best = max(order[:FINALISTS], key=lambda k: tried[k][1])
         self.scene, self.contrast = scenes[best], tried[best][0]
         if self.fits:
-            self.contrast = self.contrast_of(*(seen[:, len(self.ready) :] for seen in self.paired(self.scene, self.fits)))
+            self.contrast = self.contrast_of(
+                *(seen[:, len(self.ready) :] for seen in self.paired(self.scene, self.fits))
+            )
         self.pair = f"{self.scene.words} (the worst of {len(scenes)} pairs, by pilot runs)"
         if not any(len(contrast.kept) for contrast, _ in tried):
             self.unseen = "anything: all that was looked at was the same in every run"

@@ -16,8 +16,9 @@ Floats = NDArray[np.float64]
 class Claim:
     """What a mechanism promises: (epsilon, delta)-DP, or zCDP if ``rho`` is given.
 
-    zCDP alone is no claim of Gaussian type: only a mechanism that adds Gaussian noise may be audited so. Its claim is that no test beats the one of two unit Gaussians at distance mu = sqrt(2 rho). It is audited by the whole
-    trade-off curve instead of one likelihood ratio, which needs far fewer runs.
+    zCDP alone is no claim of Gaussian type: only a mechanism that adds Gaussian noise may be audited so. Its claim is
+    that no test beats the one of two unit Gaussians at distance mu = sqrt(2 rho). It is audited by the whole trade-off
+    curve instead of one likelihood ratio, which needs far fewer runs.
 
     Attributes:
         epsilon: claimed.

@@ -2,8 +2,8 @@
 
 ``law`` says which: ``laplace``, ``gaussian`` and ``gram`` make one release of each batch of users, ``tree`` one of all
 prefixes. ``claim`` says what is promised: by default epsilon (of Gaussian noise with delta, and it says so), by
-``approx`` the same without a word about Gaussian noise, by ``zcdp`` rho alone. ``fault`` says what is wrong, if anything
-is.
+``approx`` the same without a word about Gaussian noise, by ``zcdp`` rho alone. ``fault`` says what is wrong, if
+anything is.
 """
 
 import math

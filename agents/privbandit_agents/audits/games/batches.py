@@ -1,4 +1,4 @@
-"""The game of canaries with any joint agent that claims zCDP, or whose noise is Gaussian: one in each batch of users."""
+"""The game of canaries with any joint agent that claims zCDP, or has Gaussian noise: one in each batch of users."""
 
 from itertools import pairwise
 from typing import Any

@@ -43,8 +43,8 @@ class Place:
     def visits(self, users: int | None = None) -> int:
         """Return how often one person comes at most among so many users, but for a probability of 1 %.
 
-        It is 1 where every user is somebody new. Where people are drawn again, a person who comes k times is promised
-        k epsilon. The default is an episode's users.
+        It is 1 where every user is somebody new. Where people are drawn again, a person who comes k times is k users:
+        docs/privacy/definitions.md says what is promised then. The default is an episode's users.
         """
         return self._world.visits(self.horizon if users is None else count(users=users))
 

@@ -109,7 +109,7 @@ class Problem(ABC):
     def visits(self, users: int) -> int:
         """Return how often one person comes at most among so many users, but for a probability of 1 %.
 
-        A promise to every user is a promise to every person if this is 1; who comes k times is promised k epsilon.
+        A promise to every user is a promise to every person if this is 1; else docs/privacy/definitions.md has it.
         """
         return 1
 

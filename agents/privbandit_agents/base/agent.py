@@ -17,6 +17,7 @@ from privbandit_agents.base.records import Records, contexts_of, records_of
 from privbandit_agents.base.reports import Arithmetic, Inputs
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.state import Arrays, rekey, restore_into, state_of
+from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_envs.spaces import Assortments
 
@@ -66,6 +67,19 @@ class Guarantee:
     proven: bool = True
     reference: str = ""
     arithmetic: Arithmetic = "real"
+
+    @property
+    def words(self) -> str:
+        """What is promised in a few words; zCDP alone with the epsilon that it implies at delta = 1e-5."""
+        if self.notion == "none":
+            return "none"
+        if self.epsilon is not None:
+            pair = f"{self.epsilon:.4g}, {self.delta:.4g}" if self.delta else f"{self.epsilon:.4g}"
+            also = "" if self.rho is None else f" (rho {self.rho:.3g})"
+        else:
+            implied = rho_to_epsilon(self.rho or 0.0, 1e-5)
+            pair, also = f"rho {self.rho:.4g}", f" (epsilon {implied:.3g} at delta 1e-05)"
+        return f"{self.notion} {pair}{also}, {self.arithmetic}" + ("" if self.proven else ", unproven")
 
     @classmethod
     def local(

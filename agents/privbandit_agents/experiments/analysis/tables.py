@@ -1,7 +1,7 @@
 """Summaries of results, one row per cell: on the screen, as CSV and as Markdown."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,11 @@ from privbandit_envs.files import atomic
 
 CHOSEN = {"best": "best over the grid, chosen on the test sets", "honest": "chosen on other replications"}
 """How the point of the grid is picked, in words."""
-LEFT = ("environment", "agent", "world", "method", "best point", "note")
+LEFT = ("environment", "agent", "privacy", "world", "method", "best point", "note")
 """Columns of text, which are aligned to the left."""
+AGAIN = (
+    "Users are drawn from people: who comes k times is promised k times the epsilon of one user, and k^2 times the rho."
+)
 WIDTHS = {"final regret": 14, "rounds/s": 8}
 """Smallest widths of columns, so that columns line up across tables."""
 
@@ -32,7 +35,8 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
     Returns:
         ``env``, ``horizon``, ``agent``, ``config`` (canonical JSON), ``seeds`` (how many), ``regret`` (mean of the
         final regret), ``half_width`` (of its 95 % interval; null for one seed), ``ratio_to_uniform`` (of the mean
-        regrets; null without uniform), ``reward`` (mean per round), ``rounds_per_s``.
+        regrets; null without uniform), ``reward`` (mean per round), ``rounds_per_s``, ``privacy`` (what an agent
+        promises to a user, in words), ``visits`` (how often one person comes at most).
     """
     groups: dict[tuple[str, int, str, str], list[Finished]] = {}
     for run in trials:
@@ -61,7 +65,19 @@ def trial_row(env: str, horizon: int, agent: str, config: str, runs: Sequence[Fi
         "ratio_to_uniform": None,
         "reward": float(np.mean([run.arrays["reward"][-1] / horizon for run in runs])),
         "rounds_per_s": horizon * len(runs) / sum(run.seconds for run in runs),
+        "privacy": runs[0].notes.get("privacy", "not recorded"),
+        "visits": visits_of(runs),
     }
+
+
+def visits_of(runs: Iterable[Finished]) -> int:
+    """Return how often one person comes at most in a run."""
+    return max((run.notes.get("visits", 1) for run in runs), default=1)
+
+
+def promise(privacy: str, visits: int) -> str:
+    """Return what an agent promises in words, and what it is worth to people who come again."""
+    return privacy if visits == 1 or privacy == "none" else f"{privacy}; up to {visits:,} visits a person"
 
 
 def summarise_fits(cells: Cells, results: Results) -> pl.DataFrame:
@@ -118,6 +134,7 @@ def trial_words(row: dict[str, Any]) -> dict[str, str]:
         "vs uniform": "" if ratio is None else f"{ratio:.3g}",
         "mean reward": f"{row['reward']:.3f}",
         "rounds/s": f"{row['rounds_per_s']:,.0f}",
+        "privacy": promise(row["privacy"], row["visits"]),
     }
 
 
@@ -152,7 +169,7 @@ def rich_table(title: str, words: pl.DataFrame, column: Callable[[str], Mapping[
 
 
 def rich_tables(summary: pl.DataFrame) -> list[Table]:
-    """Return a summary of trials as tables for the terminal, one for each environment."""
+    """Return a summary of trials as tables for the terminal, one for each environment; promises are below each."""
     words = as_words(summary)
     width = max(len(agent) for agent in words["agent"])
 
@@ -161,10 +178,21 @@ def rich_tables(summary: pl.DataFrame) -> list[Table]:
             return {"min_width": min(width, 17), "overflow": "fold"}
         return {"justify": "right", "no_wrap": True, "min_width": WIDTHS.get(name)}
 
-    return [
-        rich_table(f"{env}, {rounds} users", rows.drop("environment", "rounds"), column, collapse_padding=True)
-        for (env, rounds), rows in words.group_by("environment", "rounds", maintain_order=True)
-    ]
+    shown = []
+    for (env, rounds), rows in words.group_by("environment", "rounds", maintain_order=True):
+        text = promises(rows["agent"], rows["privacy"])
+        table = rich_table(f"{env}, {rounds} users", rows.drop("environment", "rounds", "privacy"), column)
+        table.collapse_padding, table.caption, table.caption_justify = True, Text(text) if text else None, "left"
+        shown.append(table)
+    return shown
+
+
+def promises(agents: Iterable[str], privacy: Iterable[str]) -> str:
+    """Return a line for each promise, with the agents that make it."""
+    by_words: dict[str, list[str]] = {}
+    for agent, words in zip(agents, privacy, strict=True):
+        by_words.setdefault(words, []).append(agent)
+    return "\n".join(f"{words}: {', '.join(names)}" for words, names in by_words.items() if words != "none")
 
 
 def markdown_table(words: pl.DataFrame, left: Sequence[str] = LEFT) -> str:
@@ -175,7 +203,10 @@ def markdown_table(words: pl.DataFrame, left: Sequence[str] = LEFT) -> str:
 
 
 def write_table(summary: pl.DataFrame, folder: Path) -> None:
-    write_both(folder, "table", summary, markdown_table(as_words(summary)))
+    text = markdown_table(as_words(summary))
+    if "visits" in summary.columns and (summary["visits"] > 1).any():
+        text += f"\n{AGAIN}\n"
+    write_both(folder, "table", summary, text)
 
 
 def write_both(folder: Path, name: str, numbers: pl.DataFrame, markdown: str) -> None:

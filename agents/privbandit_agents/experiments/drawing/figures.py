@@ -13,9 +13,9 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocato
 
 from privbandit_agents.experiments.analysis.cells import Cells
 from privbandit_agents.experiments.analysis.measures import START, fitted_slope
-from privbandit_agents.experiments.analysis.readings import Results
+from privbandit_agents.experiments.analysis.readings import Results, runs_of
 from privbandit_agents.experiments.analysis.statistics import Floats
-from privbandit_agents.experiments.analysis.tables import CHOSEN, rounded
+from privbandit_agents.experiments.analysis.tables import CHOSEN, rounded, visits_of
 from privbandit_agents.experiments.drawing.layout import Panel, Series, completed, layout
 from privbandit_agents.experiments.drawing.style import (
     UNIFORM,
@@ -75,6 +75,9 @@ def draw_figure(spec: FigureSpec, panels: Sequence[Panel], results: Results, pat
             figure.suptitle(spec.title, fontsize=12, x=0.01, ha="left")
         told = caption([lines for _, lines in kept], "band" if spec.x == "users" else "interval", job.unit)
         told = f"{told}; {CHOSEN[spec.pick]}" if job.kind == "fit" else told
+        cells = (cell for panel, _ in kept for series in panel.series for cell in series.cells)
+        visits = visits_of(run for cell in cells for run in runs_of(cell, results).values())
+        told = f"{told}; up to {visits:,} visits a person" if visits > 1 else told
         figure.supxlabel(told, fontsize=9, color="#555555", x=0.99, ha="right")
     return True
 

@@ -182,7 +182,14 @@ class Trial:
         names = ("checkpoints", "regret", "reward", *ERRORS)
         found = {name: getattr(result, name) for name in names if getattr(result, name) is not None}
         arrays = {name: array.astype(np.float64) for name, array in found.items()}
-        return Ran({**arrays, "seconds": np.array([result.seconds])}, {"simulation": result.simulation})
+        promise = {"privacy": agent.guarantee.words, "visits": visits_of(env, self.horizon)}
+        return Ran({**arrays, "seconds": np.array([result.seconds])}, {"simulation": result.simulation, **promise})
+
+
+def visits_of(env: gym.Env[Any, Any], users: int) -> int:
+    """Return how often one person comes at most; 1 in worlds that do not say."""
+    counted = getattr(env.unwrapped, "visits", None)
+    return 1 if counted is None else int(counted(users))
 
 
 def check_sums(curve: RegretCurve) -> None:

@@ -1,5 +1,8 @@
 """The ledger: it counts what has been spent, and refuses a release that would overspend."""
 
+from functools import reduce
+from operator import or_
+
 from privbandit_agents.privacy._validate import budget, count, failure
 from privbandit_agents.privacy.accounting.costs import Cost, vars_of
 
@@ -26,7 +29,9 @@ class Ledger:
     *Formal guarantees.* Neighbours replace one user's whole record. Releases of one ``group`` are about the same users
     and add up. Releases of different groups are about disjoint users and compose in parallel (the maximum), provided
     that membership in a group depends on time and public constants alone. Releases without a group may be about anyone
-    and add to all. Adaptive composition is covered: a cost is fixed before its release, never chosen from the outcome.
+    and add to all. Releases of one ``person`` add up whenever they are made: who comes k times spends k times; people
+    and groups are about different users. Adaptive composition is covered: a cost is fixed before its release, never
+    chosen from the outcome.
 
     Args:
         epsilon: budget of (epsilon, delta)-DP; infinity is allowed.
@@ -45,25 +50,32 @@ class Ledger:
         self.delta = failure(delta=delta) if delta else 0.0
         self.group, self.releases = -1, 0
         self._everyone, self._open, self._closed = ([0.0] * 6 for _ in range(3))
+        self._people: dict[str, list[float]] = {}
 
-    def spend(self, cost: Cost, group: int | None = None, groups: int = 1) -> None:
+    def spend(self, cost: Cost, group: int | None = None, groups: int = 1, person: str | None = None) -> None:
         """Record a release, or refuse it.
 
         Args:
             cost: to every user that the release is about.
             group: number of the group of disjoint users; numbers rise, and a group that was left never comes back.
             groups: if more than 1, as many groups pay that cost at once: ``group``, ``group + 1``, ...
+            person: name of the one person whom it is about, instead of a group; a name costs memory for good.
 
         Raises:
             PrivacyBudgetExceeded: the total would exceed the budget; nothing is recorded.
-            ValueError: a group that was closed before.
+            ValueError: a group that was closed before, or a person and a group.
         """
         count(groups=groups)
         if group is None and groups != 1:
             raise ValueError(f"groups must be numbered; got groups={groups} without group.")
-        # where the cost goes: to everyone, to the open group, or to a new one that closes it
+        if person is not None and group is not None:
+            raise ValueError(f"a release is about a person or a group; got group={group} and a person.")
+        # where the cost goes: to a person, to everyone, to the open group, or to a new one that closes it
         everyone, opened, closed = self._costs()
-        if group is None:
+        theirs = Cost(*self._people.get(person, [])) if person is not None else self._dearest()
+        if person is not None:
+            theirs = theirs + cost
+        elif group is None:
             everyone = everyone + cost
         elif group == self.group and groups == 1:
             opened = opened + cost
@@ -72,24 +84,33 @@ class Ledger:
         else:
             raise ValueError(f"group must be {self.group} or a later one; got {group}: its users were closed.")
         # nothing is recorded unless the total is within the budget
-        total, limit = everyone + (opened | closed), self.rho or self.epsilon or 0.0
+        total, limit = everyone + (opened | closed | theirs), self.rho or self.epsilon or 0.0
         spent = total.at(self.delta) if self.rho is None else total.as_rho()
         if not spent <= limit * (1 + SLACK):
             words = "rho = {:.6g}" if self.rho else f"(epsilon, delta) = ({{:.6g}}, {self.delta:g})"
             exceeds = f"{words.format(spent)} would exceed the budget {words.format(limit)}"
             raise PrivacyBudgetExceeded(f"{exceeds}; declare a larger one or release less.")
         self._everyone, self._open, self._closed = (list(vars_of(part)) for part in (everyone, opened, closed))
+        if person is not None:
+            self._people[person] = list(vars_of(theirs))
         self.group = self.group if group is None else group + groups - 1
         self.releases += groups
 
     def spent(self) -> Cost:
         """Return the largest cost to any user so far (each component at its maximum)."""
         everyone, opened, closed = self._costs()
-        return everyone + (opened | closed)
+        return everyone + (opened | closed | self._dearest())
 
     def spent_epsilon(self, delta: float | None = None) -> float:
         """Return the epsilon spent so far at ``delta`` (default: the declared one)."""
         return self.spent().at(self.delta if delta is None else delta)
+
+    def spent_by(self, person: str) -> Cost:
+        """Return what a person has spent, besides releases about anyone and about groups."""
+        return Cost(*self._people.get(person, []))
+
+    def _dearest(self) -> Cost:
+        return reduce(or_, (Cost(*spent) for spent in self._people.values()), Cost())
 
     def _costs(self) -> tuple[Cost, Cost, Cost]:
         return Cost(*self._everyone), Cost(*self._open), Cost(*self._closed)

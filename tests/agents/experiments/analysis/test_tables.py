@@ -2,13 +2,21 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from privbandit_agents.experiments import Trial
-from privbandit_agents.experiments.analysis.tables import as_words, markdown_table, rich_tables, write_table
+from privbandit_agents.experiments.analysis.tables import (
+    as_words,
+    markdown_table,
+    promise,
+    promises,
+    rich_tables,
+    write_table,
+)
 from privbandit_agents.experiments.analysis.tables import summarise_trials as summarise
 from privbandit_agents.experiments.store.results import Finished
 
@@ -60,10 +68,25 @@ def test_the_files_hold_the_table(tmp_path: Path) -> None:
     heading, rule, *rows = (tmp_path / "table.md").read_text().splitlines()
     assert heading.startswith("| environment | rounds | agent | seeds | final regret |")
     assert heading.count("|") == rule.count("|") == rows[0].count("|") and len(rows) == 2
-    assert "| Linear-v0 | 200 | linucb(alpha=0.5) | 3 | 6 ± 4.97 | 0.2 | 0.500 | 60 |" in rows
+    assert "| Linear-v0 | 200 | linucb(alpha=0.5) | 3 | 6 ± 4.97 | 0.2 | 0.500 | 60 | not recorded |" in rows
 
 
 def test_the_terminal_has_one_table_per_environment() -> None:
     tables = rich_tables(summarise([*HAND, outcome("uniform", 0, [1, 2], dim=5)]))
     assert [str(table.title) for table in tables] == ["Linear-v0, 200 users", "Linear-v0(dim=5), 200 users"]
     assert [table.row_count for table in tables] == [2, 1]
+
+
+def test_people_who_come_again_are_told_of() -> None:
+    assert promise("local 1, exact", 1) == "local 1, exact" and promise("none", 7) == "none"
+    assert promise("local 1, exact", 1200) == "local 1, exact; up to 1,200 visits a person"
+    lines = promises(["a", "b", "c", "d"], ["none", "local 1, exact", "joint 1, real", "local 1, exact"])
+    assert lines == "local 1, exact: b, d\njoint 1, real: c"
+
+
+@pytest.mark.parametrize("visits", [1, 5])
+def test_the_written_table_says_what_coming_again_costs(tmp_path: Path, visits: int) -> None:
+    runs = [replace(run, notes={**run.notes, "privacy": "local 1, exact", "visits": visits}) for run in HAND]
+    write_table(summarise(runs), tmp_path)
+    text = (tmp_path / "table.md").read_text()
+    assert ("k times the epsilon of one user" in text) == ("5 visits a person" in text) == (visits == 5)

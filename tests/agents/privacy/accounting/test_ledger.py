@@ -141,6 +141,30 @@ def test_costs_cannot_give_budget_back() -> None:
         Ledger(epsilon=1.0).spend(pure(0.5), groups=4)
 
 
+def test_a_person_who_comes_again_spends_again() -> None:
+    ledger = Ledger(epsilon=1.0)
+    ledger.spend(pure(0.25))
+    for name in ("anna", "boris", "anna"):
+        ledger.spend(pure(0.3), person=name)
+    assert ledger.spent_by("anna").pure == pytest.approx(0.6) and ledger.spent_by("boris").pure == pytest.approx(0.3)
+    assert ledger.spent_by("chen") == Cost() and ledger.spent_epsilon() == pytest.approx(0.85)
+    with pytest.raises(PrivacyBudgetExceeded):
+        ledger.spend(pure(0.3), person="anna")
+    with pytest.raises(PrivacyBudgetExceeded):  # anna would have spent too much
+        ledger.spend(pure(0.2))
+    ledger.spend(pure(0.45), person="boris")
+    assert ledger.spent_by("anna").pure == pytest.approx(0.6) and ledger.releases == 5
+    with pytest.raises(ValueError, match="a person or a group"):
+        ledger.spend(pure(0.1), group=0, person="anna")
+
+
+def test_people_are_saved_and_restored() -> None:
+    ledger, copy = Ledger(epsilon=2.0), Ledger(epsilon=2.0)
+    ledger.spend(pure(0.5), person="anna")
+    restore_into(copy, *state_of(ledger))
+    assert copy.spent_by("anna") == ledger.spent_by("anna") == pure(0.5)
+
+
 def test_a_ledger_is_saved_and_restored() -> None:
     ledger, copy = Ledger(epsilon=2.0, delta=1e-6), Ledger(epsilon=2.0, delta=1e-6)
     ledger.spend(zcdp(0.01), group=3)

@@ -50,7 +50,7 @@ def test_a_counters_loss_and_noise_are_those_of_dense_matrices(kind: str, horizo
     other[horizon // 2 :: 2] = exact[horizon // 2 :: 2]  # not all users differ
     moved = np.linalg.solve(R, np.tril(np.ones((horizon, horizon))) @ (exact - other))
     expected = (moved**2).sum() / (2 * mechanism.scale**2)
-    assert loss(mechanism, exact, other, None).rho == pytest.approx(expected, rel=1e-9)
+    assert loss(mechanism, exact, other, None).as_rho() == pytest.approx(expected, rel=1e-9)
     Z = rng(2).standard_normal((horizon, 3))
     released = np.cumsum(exact, axis=0) + mechanism.scale * R @ Z
     assert np.allclose(standardised(mechanism, exact, released), Z.ravel(), atol=1e-9)
@@ -60,7 +60,7 @@ def test_a_counters_loss_and_noise_are_those_of_dense_matrices(kind: str, horizo
 @pytest.mark.parametrize("kind", ["tree", "toeplitz", "cut", "buffered"])
 def test_the_first_user_costs_what_a_counter_declares_and_no_other_one_more(kind: str, horizon: int) -> None:
     mechanism, nothing = counter(kind, horizon), np.zeros((horizon, 1))
-    costs = [loss(mechanism, nothing, 2.0 * np.eye(horizon)[:, [t]], None).rho for t in range(horizon)]
+    costs = [loss(mechanism, nothing, 2.0 * np.eye(horizon)[:, [t]], None).as_rho() for t in range(horizon)]
     assert costs[0] == pytest.approx(0.5, rel=1e-5) and max(costs) <= 0.5 * (1 + 1e-9)
 
 
@@ -74,13 +74,13 @@ def test_what_a_counter_releases_has_its_noise(kind: str) -> None:
 def test_terms_beyond_the_bound_of_a_counter_cost_what_is_left_of_them() -> None:
     mechanism = counter("tree", 4, bound=1.0)
     first = np.array([[1e9], [0.0], [0.0], [0.0]])
-    assert loss(mechanism, first, -first, None).rho == pytest.approx(0.5)
+    assert loss(mechanism, first, -first, None).as_rho() == pytest.approx(0.5)
 
 
 VECTOR = np.array([3.0, -1.0, 0.5, 0.2])
 MOVED = np.array([2.0, -1.5, -0.5, 0.2])
 SUMS = [
-    (Gaussian.from_rho(0.5, 2.0), Cost(rho=(1 + 0.25 + 1) / 8)),
+    (Gaussian.from_rho(0.5, 2.0), Cost(gaussian=(1 + 0.25 + 1) / 8)),
     (Laplace(2.0, 1.0), Cost(pure=1.25, pure_rho=1.25**2 / 2)),
     (KNorm(2.0, 1.0), Cost(pure=0.75, pure_rho=0.75**2 / 2)),
 ]
@@ -104,8 +104,8 @@ def test_the_price_of_a_pair_is_the_supremum_of_its_log_ratio(mechanism: Any, co
     ratio = mechanism.log_density(outputs, VECTOR) - mechanism.log_density(outputs, MOVED)
     found = loss(mechanism, VECTOR, MOVED, None)
     if isinstance(mechanism, Gaussian):
-        assert ratio.mean() == pytest.approx(found.rho, abs=0.01) and ratio.var() / 2 == pytest.approx(
-            found.rho, rel=0.02
+        assert ratio.mean() == pytest.approx(found.as_rho(), abs=0.01) and ratio.var() / 2 == pytest.approx(
+            found.as_rho(), rel=0.02
         )
     else:
         assert ratio.max() == pytest.approx(found.pure, rel=1e-2) and ratio.max() <= found.pure * (1 + 1e-9)
@@ -129,7 +129,7 @@ def test_the_price_of_a_choice_bounds_every_order_of_divergence(seed: int) -> No
     """Against exact probabilities of two choices; one Monte Carlo run says that these are the mechanism's."""
     exact, other = rng(seed).standard_normal((2, 6)) * 2
     mechanism = GumbelTopK(2, 1.3, 1e9, 1.0)
-    price = loss(mechanism, exact, other, (np.arange(2), np.zeros(2))).rho
+    price = loss(mechanism, exact, other, (np.arange(2), np.zeros(2))).as_rho()
     p, q = (choice_probabilities(value, 1.3) for value in (exact, other))
     off = ~np.eye(6, dtype=bool)
     for order in (1.01, 2.0, 8.0, 64.0):
@@ -146,9 +146,9 @@ def test_choices_cost_the_range_of_what_moves_and_public_coordinates_do_not_coun
     exact, other = np.array([5.0, 1.0, 0.0, 0.0]), np.array([0.0, -3.0, 0.0, 1.0])
     released = np.array([0, 1]), np.zeros(2)  # the first one was public
     paid = loss(GumbelTopK(1, 2.0, 10.0, 1.0, kept=1), exact, other, released)
-    assert paid.rho == pytest.approx((2.0 / 2.0) ** 2 / 8 + (25 + 16) / 200)  # moduli move by 2, 0 and 1
+    assert paid.as_rho() == pytest.approx((2.0 / 2.0) ** 2 / 8 + (25 + 16) / 200)  # moduli move by 2, 0 and 1
     chosen = loss(GumbelTopK(2, 2.0, 10.0, 1.0), exact, other, released)
-    assert chosen.rho == pytest.approx(2 * (7.0 / 2.0) ** 2 / 8 + (25 + 16) / 200)  # and by -5
+    assert chosen.as_rho() == pytest.approx(2 * (7.0 / 2.0) ** 2 / 8 + (25 + 16) / 200)  # and by -5
     peeled = loss(LaplacePeeling(2, 2.0, 1.0), exact, other, released)
     assert peeled.pure == pytest.approx(2 * 3.5 + 5 / 2 + 4 / 2)
     assert peeled.pure_rho == pytest.approx((2 * 3.5**2 + 2.5**2 + 2.0**2) / 2)
@@ -215,4 +215,4 @@ def test_without_bounds_of_a_user_a_minimum_has_no_price() -> None:
 
 def test_what_does_not_move_costs_nothing_even_without_noise() -> None:
     assert loss(Gaussian(0.0, math.inf), [1.0], [1.0], None) == Cost()
-    assert math.isinf(loss(Gaussian(0.0, math.inf), [1.0], [2.0], None).rho)
+    assert math.isinf(loss(Gaussian(0.0, math.inf), [1.0], [2.0], None).as_rho())

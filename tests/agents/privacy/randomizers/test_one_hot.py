@@ -70,7 +70,7 @@ def rebuild(r: LocalRandomizer, epsilon: float) -> LocalRandomizer:
     settings = {"size": r.size} if isinstance(r, SubsetSelection | SignedSubset) else {}
     if isinstance(r, KaryRandomizedResponse | SubsetSelection):
         return type(r)(epsilon, r.cells, allow_inactive=r.allow_inactive, **settings)  # type: ignore[arg-type]
-    return type(r)(epsilon, r.cells, **settings)
+    return type(r)(epsilon, r.cells, **settings)  # type: ignore[arg-type]
 
 
 def counts(reports: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -174,12 +174,9 @@ class AnyAgentGame(AgentGame, Generic[T]):
         return epsilon if rho is None else rho, 0.0
 
     def paired(self, scene: T, runs: int) -> list[Floats]:
-        """Return what is seen in both worlds, shape (runs, D) each.
-
-        Agents have the same seeds in both: where they draw the same noise, the difference of the worlds' means is known
-        after few runs.
-        """
-        return [self.observed(scene, world, runs, np.random.default_rng(7)) for world in (0, 1)]
+        """Return what pilot runs see in both worlds, shape (runs, D) each."""
+        rng = np.random.default_rng(7)
+        return [self.observed(scene, world, runs, rng) for world in (0, 1)]
 
     def contrast_of(self, zero: Floats, one: Floats) -> Contrast:
         """Return statistics that two samples of what is seen suggest."""

@@ -52,6 +52,13 @@ class FirstRelease(AnyAgentGame[Pair]):
         self.others = drawn(self.env)
         return joint_pairs(self.env, self.others)
 
+    def paired(self, scene: Pair, runs: int) -> list[Floats]:
+        """Return what pilot runs see in both worlds, whose agents have the same seeds.
+
+        Where they draw the same noise, the difference of the worlds' means is known after few runs.
+        """
+        return [self.observed(scene, world, runs, np.random.default_rng(7)) for world in (0, 1)]
+
     def contrast_of(self, zero: Floats, one: Floats) -> Any:
         return Readings.of(zero, one, self.layout)
 

@@ -10,7 +10,7 @@ from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.pairs import joint_pairs
-from privbandit_agents.audits.games.readings import Layout, Readings, numbers
+from privbandit_agents.audits.games.readings import STATISTICS, Layout, Readings, numbers
 from privbandit_agents.audits.records import Pair, Records, drawn
 from privbandit_agents.registry import spaces_of
 
@@ -37,7 +37,7 @@ class FirstRelease(AnyAgentGame[Pair]):
     part = "first release"
     seen = f"the first release, and the actions towards {PROBES} probe users after it"
     unseen = "later releases, targets after the first user, and other pairs of records"
-    statistics = Readings.statistics
+    statistics = STATISTICS
     runs = 8000
     pilots, finals, fits = 60, 200, 1000
     times: ClassVar[int] = 1

@@ -3,12 +3,23 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.reports import Contrast, flattened
 
 SHRINKAGE = 0.001
 """Added to the diagonal of a correlation matrix, times its size over the runs that it is estimated from."""
+
+
+STATISTICS = (
+    *(f"actions and releases: {name}" for name in Contrast.statistics),
+    *(f"first release: {name}" for name in Contrast.statistics),
+    "projection of all releases",
+    "likelihood ratio of all releases, as if their noise were Laplace",
+    "the clearest number of a release",
+)
+"""What ``Readings`` tells of each run."""
 
 
 class Layout(NamedTuple):
@@ -50,16 +61,8 @@ class Readings(NamedTuple):
     scale: Floats
     clearest: int
 
-    statistics = (
-        *(f"actions and releases: {name}" for name in Contrast.statistics),
-        *(f"first release: {name}" for name in Contrast.statistics),
-        "projection of all releases",
-        "likelihood ratio of all releases, as if their noise were Laplace",
-        "the clearest number of a release",
-    )
-
     @property
-    def kept(self) -> Floats:
+    def kept(self) -> NDArray[np.intp]:
         return self.everything.kept
 
     @property

@@ -2,10 +2,15 @@
 
 import os
 import signal
+import sys
+from contextlib import suppress
 
 
 def main() -> None:
     """Run the command."""
+    if sys.argv[1:] == ["--version"]:
+        with suppress(OSError):  # the command itself says what is wrong with the output
+            return tell_version()
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:  # what is ignored stays ignored
         signal.signal(signal.SIGINT, stop)
@@ -13,6 +18,13 @@ def main() -> None:
 
     signal.signal(signal.SIGINT, usual)
     command()
+
+
+def tell_version() -> None:
+    """Write the version, for which nothing else need be imported."""
+    from importlib.metadata import version
+
+    os.write(1, f"privbandit {version('privbandit')}\n".encode())
 
 
 def stop(*_: object) -> None:

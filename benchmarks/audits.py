@@ -2,6 +2,9 @@
 
 The power is the share of audits that refute the claim if the truth is so many times it. Rows are kept in a file as they
 are measured, and a second call goes on from there. All targets at claims 0.5, 1 and 4 take about two hours.
+
+``--strangers`` prints which faults of somebody else's joint agents are found instead (half an hour), and ``--honest``
+how often audits refute those of them that are honest: 100 audits with few runs, of games that are prepared once.
 """
 
 import argparse
@@ -9,6 +12,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREA
 import numpy as np
 from privbandit_agents.audits.lower_bounds import audit, power
 from privbandit_agents.audits.registry import TARGETS, games, private_agents, stronger
+from privbandit_agents.testing import check_agent
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -25,6 +30,11 @@ CLAIMS = (0.5, 1.0, 4.0)
 CONFIDENCE = 0.999
 ENOUGH = 0.9
 """Power that an audit should have at 1.25 times its claim."""
+STRANGERS = Path(__file__).parents[1] / "tests" / "agents" / "audits"
+LAWS = ("laplace", "gaussian", "gram", "tree")
+FAULTS = ("", "noise x 0.8", "noise x 0.5", "ten times epsilon", "no noise", "raw reads")
+BATCHES = ("schedule leak", "counted twice", "one more report")
+"""Faults that the agent with a tree does not have."""
 
 
 def main() -> int:
@@ -32,7 +42,12 @@ def main() -> int:
     parser.add_argument("--only", action="append", help="a target; may be repeated")
     parser.add_argument("--claims", type=float, nargs="+", default=CLAIMS, help="epsilons that are claimed")
     parser.add_argument("--out", type=Path, default=Path("runs/audits.jsonl"), help="file of the rows")
+    parser.add_argument("--strangers", action="store_true", help="faults of joint agents of others")
+    parser.add_argument("--honest", action="store_true", help="how often honest joint agents of others are refuted")
     chosen = parser.parse_args()
+    if chosen.strangers or chosen.honest:
+        sys.path.insert(0, str(STRANGERS))
+        return print_strangers() if chosen.strangers else print_honest()
     known = rows_of(chosen.out)
     cases = [(name, claim) for name in chosen.only or [*TARGETS, *private_agents()] for claim in chosen.claims]
     columns = TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn()
@@ -48,6 +63,50 @@ def main() -> int:
     shown = [row for case in cases for row in known[case]]
     print_table(shown)
     return 0 if all(row["power"][FACTORS.index(1.25)] >= ENOUGH for row in shown) else 1
+
+
+def print_strangers() -> int:
+    """Print what audits and ``check_agent`` say of strangers' faults; 1 if either accuses an honest one."""
+    print("| law | fault | audit | bound / claim | CPU seconds | check_agent |\n|---|---|---|---|---|---|")
+    accused = False
+    for law in LAWS:
+        for fault in FAULTS + BATCHES * (law != "tree"):
+            started, config = time.process_time(), {"law": law, "fault": fault}
+            played = games("joint_strangers:stranger", 1.0, config=config)
+            confidence = 1 - (1 - CONFIDENCE) / len(played)
+            found = [audit(game, game.runs, np.random.default_rng(14), confidence) for game in played]
+            seconds = time.process_time() - started
+            best = max((one.rho_bound or 0) / one.claim.rho if one.claim.rho else one.lower_bound for one in found)
+            caught = " and ".join(game.part for game, one in zip(played, found, strict=True) if one.refuted)
+            told = checked(config, bool(caught))
+            print(f"| {law} | {fault or 'none'} | {caught or '-'} | {best:.2f} | {seconds:.0f} | {told} |", flush=True)
+            accused |= not fault and bool(caught)
+    return int(accused)
+
+
+def checked(config: dict[str, Any], caught: bool) -> str:
+    """Return whether ``check_agent(..., audit=True)`` fails; its audit is the one that was played."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            check_agent("joint_strangers:stranger", "privbandit/Linear-v0", **config)
+        except AssertionError:
+            return "fails without the audit"
+    return "fails by the audit" if caught else "passes"
+
+
+def print_honest(audits: int = 100) -> int:
+    """Print how many audits of honest strangers refute their claim at 99.9 %; 1 if it is more than one of any law."""
+    worst = 0
+    for law in LAWS:
+        refuted = 0
+        played = games("joint_strangers:stranger", 1.0, config={"law": law})
+        for seed in range(audits):
+            confidence, rng = 1 - (1 - CONFIDENCE) / len(played), np.random.default_rng([1, seed])
+            refuted += any([audit(game, 40, rng, confidence).refuted for game in played])
+        print(f"{law}: {refuted} of {audits} audits refute an honest agent", flush=True)
+        worst = max(worst, refuted)
+    return int(worst > 1)
 
 
 def rows_of(path: Path) -> dict[tuple[str, float], list[dict[str, Any]]]:

@@ -3,7 +3,8 @@
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -23,10 +24,11 @@ MODULES = {
 """All modules of both packages, nested ones too, by dotted name."""
 
 
-def imports(source: str, top_level_only: bool = False) -> set[str]:
+@cache
+def imports(source: str, top_level_only: bool = False) -> frozenset[str]:
     """Return the modules that the import statements of a source name, lazy ones too; of ours the deepest."""
     tree = ast.parse(source)
-    return {name for node in (tree.body if top_level_only else ast.walk(tree)) for name in named_by(node)}
+    return frozenset(name for node in (tree.body if top_level_only else ast.walk(tree)) for name in named_by(node))
 
 
 def named_by(node: ast.AST) -> Iterator[str]:
@@ -45,9 +47,9 @@ def imports_by_name(source: str) -> set[str]:
     return {match.group(1) for text in constants if isinstance(text, str) and (match := NAMED.match(text))}
 
 
-def ours(found: set[str]) -> set[str]:
+def ours(found: Set[str]) -> set[str]:
     return {name for name in found if name.split(".")[0] in PACKAGES}
 
 
-def third_party(found: set[str]) -> set[str]:
+def third_party(found: Set[str]) -> set[str]:
     return {name.split(".")[0] for name in found} - set(sys.stdlib_module_names) - set(PACKAGES)

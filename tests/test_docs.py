@@ -40,7 +40,7 @@ def test_an_outsider_s_agent_is_audited_by_its_own_game(folder: Path, privbandit
 
 
 def test_the_experiment_runs(folder: Path, privbandit: Run) -> None:
-    done = privbandit(folder, "reproduce", "moments.yaml", "--scale", "smoke", "--out", "runs")
+    done = privbandit(folder, "reproduce", "moments.yaml", "--scale", "smoke", "--jobs", "1", "--out", "runs")
     assert done.returncode == 0, done.stderr
     assert "With a curator" in done.stdout
 

@@ -6,6 +6,10 @@ import pytest
 from privbandit_agents import AGENTS
 from privbandit_agents.registry import can_play
 from privbandit_agents.testing import HORIZON, LEARNER_CHECKS, checks_for
+from privbandit_agents.testing.loops import check_actions, check_frozen, check_seeds
+from privbandit_agents.testing.noise import check_noise
+from privbandit_agents.testing.replay import check_replay
+from privbandit_agents.testing.reports import check_reports
 
 from privbandit_envs import ENV_IDS, register
 
@@ -13,7 +17,15 @@ SMALL = "conformance/SparseLinear-v0"  # second moments of 400 features are no t
 register(SMALL, "privbandit_envs.families.sparse:SparseLinearProblem", dim=25)
 IDS = [SMALL if env_id == "privbandit/SparseLinear-v0" else env_id for env_id in ENV_IDS if "privbandit/" in env_id]
 PAIRS = [(name, env_id) for name in AGENTS for env_id in IDS if can_play(name, gym.make(env_id))]
-CASES = [(check, name, env_id) for name, env_id in PAIRS for check in checks_for(name)]
+AGAIN = {check_seeds, check_actions, check_frozen, check_reports, check_replay, check_noise}
+"""Checks of who plays linear bandits, for sparse ones: their features are longer. The others would look at the same."""
+LINEAR = {name for name, env_id in PAIRS if env_id == "privbandit/Linear-v0"}
+CASES = [
+    (check, name, env_id)
+    for name, env_id in PAIRS
+    for check in checks_for(name)
+    if check in AGAIN or env_id != SMALL or name not in LINEAR
+]
 
 
 def test_every_agent_plays_something_and_every_environment_is_played() -> None:

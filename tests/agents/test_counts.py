@@ -17,7 +17,7 @@ from privbandit_agents.zoo import AGENTS
 from scipy import stats
 
 WORLD: dict[str, Any] = {"n_arms": 3, "dim": 2, "design": "ill", "delta": 0.04, "support": 20, "instance_seed": 5}
-HORIZON = 6000
+HORIZON = 4000
 EASY: dict[str, dict[str, Any]] = {name: {"epsilon": 4.0} for name in AGENTS if "local" in AGENTS[name].agent}
 LONG: dict[str, dict[str, Any]] = {
     name: {"growth": 1.4} for name in AGENTS if "growth" in field_names(find(name).load().Config)
@@ -77,14 +77,15 @@ def test_the_ledger_knows_all_users(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in counting() if "local" in AGENTS[name].agent])
 def test_sums_of_reports_have_the_law_of_reports(name: str) -> None:
-    """KS at p > 1e-4 of every coordinate for 600 users of two kinds; a wrong scale is rejected."""
+    """KS at p > 1e-4 of every coordinate for users of two kinds; a wrong scale is rejected."""
     env = environment()
     env.reset(seed=1)
     agent: Any = make(name, env, seed=1, **EASY[name])
     if not hasattr(agent, "channel"):
         return
     contexts = env.unwrapped.support.contexts[:2]
-    actions, feedback, counts = np.array([0, 1]), np.array([1.0, -1.0]), np.array([400, 200])
+    actions, feedback, counts = np.array([0, 1]), np.array([1.0, -1.0]), np.array([40, 20])
+    counts = counts * (10 if agent.by_counts == "normal" else 1)  # the limit is for many users
     repeated = [np.repeat(part, counts, axis=0) for part in (contexts, actions, feedback)]
     single = np.array([agent.channel.decode(agent.randomize(*repeated)).sum(axis=0) for _ in range(1000)])
     summed = np.array([agent.randomize_sum(contexts, actions, feedback, counts) for _ in range(2000)])

@@ -76,7 +76,7 @@ class AgentGame(Game):
         raise NotImplementedError(f"{type(self).__name__} must override statistic or play.")
 
     def claimed(self) -> Claim:
-        """Return what the agent's guarantee claims; zCDP that is not of Gaussian type is converted."""
+        """Return what the agent's guarantee claims; zCDP need not be of Gaussian type."""
         agent = self.agent(0)
         promise, delta = agent.guarantee, agent.guarantee.delta or self.delta
         if agent.gaussian and promise.rho is not None:
@@ -84,7 +84,7 @@ class AgentGame(Game):
         if promise.epsilon is not None:
             return (Claim.gaussian if agent.gaussian else Claim)(promise.epsilon, promise.delta or 0.0)
         if promise.rho is not None:
-            return Claim(rho_to_epsilon(promise.rho, delta), delta)
+            return Claim(rho_to_epsilon(promise.rho, delta), delta, promise.rho, gaussian_type=False)
         raise ValueError(f"{self.name} promises neither epsilon nor rho: there is nothing to audit.")
 
 
@@ -141,28 +141,42 @@ class AnyAgentGame(AgentGame, Generic[T]):
     """Runs of each world and each scene, half of which suggest statistics and half of which score the scene."""
     finals: ClassVar[int] = 0
     """The same of the ``FINALISTS`` best scenes, once more; 0: the first score decides."""
+    fits: ClassVar[int] = 0
+    """Runs of each world that suggest statistics for the chosen scene once more; 0: those of its score are kept."""
 
     def prepare(self) -> None:
         scenes = self.scenes()
         tried = [self.tried(scene, self.pilots) for scene in scenes]
-        order = sorted(range(len(scenes)), key=lambda k: -tried[k][1])
+        order = sorted(range(len(scenes)), key=lambda k: tried[k][1], reverse=True)
         for k in order[: FINALISTS if self.finals else 0]:
             tried[k] = self.tried(scenes[k], self.finals)
         best = max(order[:FINALISTS], key=lambda k: tried[k][1])
         self.scene, self.contrast = scenes[best], tried[best][0]
+        if self.fits:
+            self.contrast = self.contrast_of(
+                *(seen[:, len(self.ready) :] for seen in self.paired(self.scene, self.fits))
+            )
         self.pair = f"{self.scene.words} (the worst of {len(scenes)} pairs, by pilot runs)"
         if not any(len(contrast.kept) for contrast, _ in tried):
             self.unseen = "anything: all that was looked at was the same in every run"
 
-    def tried(self, scene: T, runs: int) -> tuple[Contrast, float]:
-        """Return statistics for a scene, and the bound that they give on runs of their own, which half of them hold."""
-        rng, half = np.random.default_rng(7), runs // 2
-        worlds = [self.observed(scene, world, runs, rng) for world in (0, 1)]
+    def tried(self, scene: T, runs: int) -> tuple[Contrast, tuple[float, float]]:
+        """Return statistics for a scene, and what they are worth on runs of their own, which half of them hold."""
+        worlds, half = self.paired(scene, runs), runs // 2
         contrast = self.contrast_of(*(seen[:half, len(self.ready) :] for seen in worlds))
         held_out = self.told(contrast, worlds[0][half:]), self.told(contrast, worlds[1][half:])
-        event = choose(self.claim, held_out, alpha=LENIENT)
-        epsilon, rho = bound_of(self.claim, *event.rates(held_out), len(held_out[0]), alpha=LENIENT)
-        return contrast, epsilon if rho is None else rho
+        return contrast, self.worth(contrast, held_out)
+
+    def worth(self, contrast: Contrast, held_out: tuple[Floats, Floats], alpha: float = LENIENT) -> tuple[float, float]:
+        """Return what scenes are compared by, and what decides if that is the same: here the bound, and nothing."""
+        event = choose(self.claim, held_out, alpha)
+        epsilon, rho = bound_of(self.claim, *event.rates(held_out), len(held_out[0]), alpha)
+        return epsilon if rho is None else rho, 0.0
+
+    def paired(self, scene: T, runs: int) -> list[Floats]:
+        """Return what pilot runs see in both worlds, shape (runs, D) each."""
+        rng = np.random.default_rng(7)
+        return [self.observed(scene, world, runs, rng) for world in (0, 1)]
 
     def contrast_of(self, zero: Floats, one: Floats) -> Contrast:
         """Return statistics that two samples of what is seen suggest."""

@@ -16,15 +16,15 @@ Floats = NDArray[np.float64]
 class Claim:
     """What a mechanism promises: (epsilon, delta)-DP, or zCDP if ``rho`` is given.
 
-    zCDP alone is no claim of Gaussian type: only a mechanism that adds Gaussian noise may be audited so. The claim is
-    then that no test beats the one of two unit Gaussians at distance mu = sqrt(2 rho). It is audited by the whole
-    trade-off curve instead of one likelihood ratio, which needs far fewer runs.
+    zCDP alone is no claim of Gaussian type: only a mechanism that adds Gaussian noise may be audited so. Its claim is
+    that no test beats the one of two unit Gaussians at distance mu = sqrt(2 rho). It is audited by the whole trade-off
+    curve instead of one likelihood ratio, which needs far fewer runs.
 
     Attributes:
         epsilon: claimed.
         delta: claimed; for a claim of zCDP, where epsilon is read off.
         rho: claimed, or None.
-        gaussian_type: whether a rho is of Gaussian type; if not, a game needs canaries.
+        gaussian_type: whether a rho is of Gaussian type; if not, the KL divergence is audited, which is at most rho.
     """
 
     epsilon: float

@@ -22,7 +22,7 @@ class ProbeGame(AgentGame):
     part = "actions"
     pair = "the first user's reward 1 or -1 at x = e1"
     statistics = (*(f"reading after {t} users" for t in range(1, ROUNDS + 1)), "sum of readings")
-    runs = 500
+    runs = 200
     seen = f"the actions of probe users after each of {ROUNDS} users, who read the estimate along e1"
     unseen = "the Gram matrix, later targets, and other pairs of records"
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": ROUNDS}
@@ -62,7 +62,7 @@ class CounterGame(CanaryGame):
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
     settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": 2 * CANARIES}
     besides = (ProbeGame,)
-    runs = 1500
+    runs = 1200
 
     def prepare(self) -> None:
         """Prepare the records, and for each coordinate the estimator of its canaries' rewards."""

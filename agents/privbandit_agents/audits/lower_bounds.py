@@ -58,7 +58,9 @@ def audit(
 
     *Formal guarantees.* The event is fixed before the fresh runs, so one pair of Clopper-Pearson bounds, each at
     (1 - confidence) / 2, covers both rates: the lower bound exceeds the true epsilon with probability at most
-    1 - confidence. For Gaussian claims the same holds of mu, and is evidence against that claim. A game with canaries
+    1 - confidence. For Gaussian claims the same holds of mu, and is evidence against that claim; for other claims of
+    zCDP it holds of rho, the limit of the Renyi divergences over their order at order 1 being the KL divergence, which
+    no event exceeds. A game with canaries
     has no pilot runs, and ``audit_canaries`` has its proof.
 
     Args:
@@ -168,7 +170,7 @@ def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float) -> Event:
             hits = [runs - np.searchsorted(np.sort(sign * value), cuts, side="left") for value in values]
             for likely in (0, 1):
                 scores = score(claim, hits[likely], hits[1 - likely], runs, alpha / 20)
-                if claim.rho is not None:
+                if claim.rho is not None and claim.gaussian_type:
                     between = np.abs(hits[0] + hits[1] - runs) <= runs / 10
                     scores = np.where(between, scores, -np.inf)
                 k = int(scores.argmax())
@@ -187,8 +189,14 @@ def candidates(values: Floats) -> Floats:
 
 
 def score(claim: Claim, true: ArrayLike, false: ArrayLike, runs: int, alpha: float) -> Floats:
-    """Return what an event's counts say about the claim: a bound on epsilon, or on mu for Gaussian claims."""
+    """Return what an event's counts say about the claim: a bound on epsilon; on mu or rho for claims of zCDP.
+
+    rho bounds the KL divergence, and so that of two coins with the event's rates, which grows as these move apart.
+    """
     low, high = lower_end(true, runs, alpha), upper_end(false, runs, alpha)
+    if claim.rho is not None and not claim.gaussian_type:
+        apart = np.maximum(divergence(low, high), divergence(high, low))
+        return np.asarray(np.where(low > high, apart, 0.0))
     if claim.rho is not None:
         return np.asarray(scipy.special.ndtri(low) - scipy.special.ndtri(high))
     with np.errstate(divide="ignore"):
@@ -200,7 +208,14 @@ def bound_of(claim: Claim, true: int, false: int, runs: int, alpha: float) -> tu
     found = max(float(score(claim, true, false, runs, alpha)), 0.0)
     if claim.rho is None:
         return found, None
+    if not claim.gaussian_type:
+        return max(float(score(Claim(claim.epsilon, claim.delta), true, false, runs, alpha)), 0.0), found
     return (gaussian_epsilon(claim.delta, found) if found else 0.0), found**2 / 2
+
+
+def divergence(one: Floats, other: Floats) -> Floats:
+    """Return the KL divergence of two coins."""
+    return np.asarray(scipy.special.rel_entr(one, other) + scipy.special.rel_entr(1 - one, 1 - other))
 
 
 def clopper_pearson(hits: ArrayLike, runs: int, alpha: float) -> tuple[Floats, Floats]:

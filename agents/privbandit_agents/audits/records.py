@@ -34,6 +34,14 @@ class Records:
     def __getitem__(self, users: slice | Array) -> "Records":
         return Records(self.contexts[users], self.actions[users], self.feedback[users])
 
+    def led_by(self, one: "Records") -> "Records":
+        """Return the same users, but for the first one, who has the record given."""
+        return Records(
+            np.concatenate([one.contexts, self.contexts[1:]]),
+            np.concatenate([one.actions, self.actions[1:]]),
+            np.concatenate([one.feedback, self.feedback[1:]]),
+        )
+
 
 @dataclass(frozen=True)
 class Pair:

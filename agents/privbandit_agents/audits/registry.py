@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from privbandit_agents.audits import mechanisms, published
-from privbandit_agents.audits.agents import AgentGame
+from privbandit_agents.audits.agents import AgentGame, CanaryGame
 from privbandit_agents.audits.claims import Game
 from privbandit_agents.audits.games.joint import JointGame
 from privbandit_agents.audits.games.local import LocalGame
@@ -165,6 +165,7 @@ def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mappi
         del asked["epsilon"]
     settings = {key: value for key, value in asked.items() if key in known} | dict(config)
     played: list[Game] = [each(name, settings, env) for each in (kind, *kind.besides)]
+    played = [one for one in played if not isinstance(one, CanaryGame) or one.canaries]
     played[0].runs = entry.runs or played[0].runs
     return played
 

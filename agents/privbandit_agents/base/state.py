@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -101,7 +102,7 @@ def write(path: str | Path, arrays: Arrays, values: dict[str, Any], secret: bool
 
 
 def read(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read what ``write`` wrote."""
-    with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+    """Read what ``write`` wrote; an OSError is the disk's, as a damaged file is read from memory."""
+    with np.load(BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files if name != JSON_KEY}
         return arrays, json.loads(str(file[JSON_KEY]))

@@ -1,5 +1,6 @@
 """The audit of a private agent as a check: slower than the others, and the only one that sees noise drawn anywhere."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import games
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.registry import find
+from privbandit_agents.testing.replay import NotSeen
 
 CONFIDENCE = 0.999
 """An honest agent is refuted in at most one of a thousand audits."""
@@ -17,7 +19,7 @@ def check_audit(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
     """No audit at its default runs refutes what a private agent claims.
 
     It is played in the environment of that id if that is not one of the package's, else in a small world of a family
-    that the agent plays. What it could not see is in the message of ``privbandit audit``.
+    that the agent plays. Warns with ``NotSeen`` of what no game looked at.
     """
     entry = find(name)
     if not issubclass(entry.load(), LocalAgent | CentralAgent):
@@ -29,3 +31,5 @@ def check_audit(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
         claimed, shown = f"epsilon = {found.claim.epsilon:.4g}", f"epsilon >= {found.lower_bound:.4g}"
         told = f"{found.name} claims {claimed}; an audit shows {shown} ({game.pair}; {found.event})"
         assert not found.refuted, told
+    blind = "; ".join(f"{game.part or 'it'}: {game.unseen}" for game in played)
+    warnings.warn(f"the audit of {name} could not see: {blind}.", NotSeen, stacklevel=3)

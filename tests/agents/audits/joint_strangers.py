@@ -1,7 +1,9 @@
 """Joint agents as somebody else writes them: they use no mechanism of the package, and publish in ways of their own.
 
-``law`` says which: ``laplace`` and ``gaussian`` make one release of each batch of users, ``tree`` one of all prefixes.
-``fault`` says what is wrong, if anything is.
+``law`` says which: ``laplace``, ``gaussian`` and ``gram`` make one release of each batch of users, ``tree`` one of all
+prefixes. ``claim`` says what is promised: by default epsilon (of Gaussian noise with delta, and it says so), by
+``approx`` the same without a word about Gaussian noise, by ``zcdp`` rho alone. ``fault`` says what is wrong, if
+anything is.
 """
 
 import math
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 from privbandit_agents.base.agent import CentralAgent, Guarantee, arms_with_features
 from privbandit_agents.privacy.accounting.conversions import gaussian_mu
+from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.registry import register_agent
 
@@ -23,6 +26,7 @@ class Config:
     epsilon: float = 1.0
     delta: float = 1e-5
     law: str = "laplace"
+    claim: str = ""
     fault: str = ""
 
 
@@ -37,35 +41,44 @@ class Stranger(CentralAgent[Config, Any]):
 
     def begin(self) -> None:
         config = self.config
-        self.gaussian = config.law != "laplace"  # type: ignore[misc]
-        delta = config.delta if self.gaussian else 0.0
-        self.guarantee = Guarantee("joint", config.epsilon, delta, protects="the record", reference="this file")
-        self.ledger = Ledger(config.epsilon, delta or 0.0)
-        self.scale = 2 * NOISE.get(config.fault, 1.0)  # y x moves by 2, in l1 and in l2
-        if self.gaussian:
-            self.scale /= gaussian_mu(config.epsilon, config.delta)
-        else:
-            self.scale /= config.epsilon
+        self.normal = config.law != "laplace"
+        self.gaussian = self.normal and not config.claim  # type: ignore[misc]
+        delta = config.delta if self.normal else 0.0
+        mu = gaussian_mu(config.epsilon, config.delta) if self.normal else config.epsilon
+        budget: dict[str, Any] = {"rho": mu**2 / 2} if config.claim == "zcdp" else {}
+        budget = budget or {"epsilon": config.epsilon, "delta": delta}
+        self.guarantee = Guarantee("joint", protects="the record", reference="this file", **budget)
+        self.ledger = Ledger(**budget)
+        self.ledger.spend(Cost(**budget))
+        # y x moves by 2, in l1 and in l2, and x x' by the root of 2
+        self.scale = (2**0.5 if config.law == "gram" else 2) * NOISE.get(config.fault, 1.0) / mu
         if config.law == "tree":
             self.scale *= math.sqrt(LEVELS)
-        d = self.context_shape[1]
+        d = self.context_shape[1] ** (2 if config.law == "gram" else 1)
         self.release, self.exact, self.batch, self.users = np.zeros(d), np.zeros(d), np.zeros(d), 0
         self.first, self.full = np.zeros(d), BATCH
-        self.nodes = np.zeros((LEVELS, d))
+        self.nodes, self.began = np.zeros((LEVELS, d)), np.full(LEVELS, -1)
+        self.sums = np.zeros((1, d))
 
     def noise(self) -> Any:
-        draw = self.rng.normal if self.gaussian else self.rng.laplace
+        draw = self.rng.normal if self.normal else self.rng.laplace
         return draw(scale=self.scale, size=self.release.shape) if self.scale else 0.0
 
     def select_action(self, context: Any) -> Any:
         theta = self.exact if self.config.fault == "raw reads" else self.release
-        return (self.contexts_of(context) @ theta).argmax(axis=-1)
+        x = self.contexts_of(context)
+        if self.config.law == "gram":
+            return np.einsum("...i,...j->...ij", x, x).reshape(*x.shape[:-1], -1).dot(theta).argmax(axis=-1)
+        return (x @ theta).argmax(axis=-1)
 
     def curate(self, contexts: Any, actions: Any, feedback: Any) -> Any:
         published = None
-        x = contexts[np.arange(len(actions)), actions].astype(float)
+        x = np.nan_to_num(contexts[np.arange(len(actions)), actions].astype(float), posinf=0, neginf=0)
         x = x / np.maximum(np.abs(x).sum(axis=1, keepdims=True), 1)
-        for z in x * np.clip(feedback, -1, 1)[:, None]:
+        values = x * np.clip(np.nan_to_num(feedback, posinf=0, neginf=0), -1, 1)[:, None]
+        if self.config.law == "gram":
+            values = np.einsum("ni,nj->nij", x, x).reshape(len(x), -1)
+        for z in values:
             self.exact = self.exact + z
             self.users += 1
             published = self.prefix(z) if self.config.law == "tree" else self.in_batch(z, published)
@@ -90,18 +103,15 @@ class Stranger(CentralAgent[Config, Any]):
         """The binary tree: node i holds the noisy sum of the last block of length 2^i that ends here."""
         self.batch = self.batch + z
         t, total = self.users, np.zeros_like(z)
-        self.sums = [*getattr(self, "sums", [np.zeros_like(z)]), self.batch]
+        self.sums = np.concatenate([self.sums, self.batch[None]])
         for level in reversed(range(LEVELS)):
             if t >> level & 1:
                 start = (t >> level + 1) << level + 1
-                if (start, level) not in self.drawn_nodes():
-                    self.drawn[start, level] = self.sums[start + 2**level] - self.sums[start] + self.noise()
-                total = total + self.drawn[start, level]
+                if self.began[level] != start:
+                    self.began[level] = start
+                    self.nodes[level] = self.sums[start + 2**level] - self.sums[start] + self.noise()
+                total = total + self.nodes[level]
         return total
-
-    def drawn_nodes(self) -> dict[tuple[int, int], Any]:
-        self.drawn: dict[tuple[int, int], Any] = getattr(self, "drawn", {})
-        return self.drawn
 
     def frozen_rounds(self) -> int:
         return 1 if self.config.law == "tree" or self.config.fault == "schedule leak" else self.full

@@ -1,4 +1,4 @@
-"""Joint agents of somebody else, audited by what they release and do: gross faults are found, honest ones are not."""
+"""Joint agents of somebody else, audited by what they release and do: faults are found, honest ones are not accused."""
 
 import sys
 from collections.abc import Iterator
@@ -6,17 +6,29 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from privbandit_agents.audits.games.joint import JointGame
-from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.claims import Claim
+from privbandit_agents.audits.games import batches
+from privbandit_agents.audits.games.batches import BatchCanaries
+from privbandit_agents.audits.games.joint import FirstRelease, JointGame
+from privbandit_agents.audits.games.readings import Layout, Readings
+from privbandit_agents.audits.lower_bounds import audit, bound_of
+from privbandit_agents.audits.registry import games
+from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.zoo import AGENTS
+
+STRANGER = "joint_strangers:stranger"
 
 
 @pytest.fixture(autouse=True)
 def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The folder of this file is on the path; agents registered meanwhile are forgotten."""
+    """The folder of this file is on the path; agents registered meanwhile are forgotten, and pilot runs are few."""
     monkeypatch.syspath_prepend(Path(__file__).parent)
-    monkeypatch.setattr(JointGame, "pilots", 16)
-    monkeypatch.setattr(JointGame, "finals", 20)
+    for few in ({"pilots": 8, "finals": 16, "fits": 60}, {"runs": 40}):
+        for key, value in few.items():
+            monkeypatch.setattr(JointGame, key, value)
+    for key, value in {"pilots": 10, "finals": 20, "fits": 200, "runs": 600}.items():
+        monkeypatch.setattr(FirstRelease, key, value)
+    monkeypatch.setattr(batches, "PILOTS", 200)
     known = dict(AGENTS)
     yield
     AGENTS.clear()
@@ -27,13 +39,64 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("law", "fault"), [("laplace", "no noise"), ("gaussian", "ten times epsilon"), ("gaussian", "raw reads")]
 )
-def test_gross_faults_are_found_by_a_tenth_of_the_default_runs(law: str, fault: str) -> None:
-    game = JointGame("joint_strangers:stranger", {"law": law, "fault": fault})
+def test_gross_faults_are_found_by_few_runs(law: str, fault: str) -> None:
+    game = JointGame(STRANGER, {"law": law, "fault": fault})
     assert audit(game, 40, np.random.default_rng(0), 0.99).refuted
+
+
+@pytest.mark.parametrize(("law", "claim"), [("gaussian", "zcdp"), ("gram", "")])
+def test_canaries_find_half_the_noise_of_batches(law: str, claim: str) -> None:
+    """At epsilon = 4, by 150 runs of 16 canaries, whether noise is said to be Gaussian or not."""
+    game = BatchCanaries(STRANGER, {"law": law, "claim": claim, "fault": "noise x 0.5", "epsilon": 4.0})
+    assert audit(game, 150, np.random.default_rng(0), 0.999).refuted
+
+
+def test_laplace_batches_are_audited_by_their_own_likelihood_ratio() -> None:
+    """600 runs find half of the noise; of an honest epsilon of 1 they find more than a third."""
+    honest, halved = (
+        audit(FirstRelease(STRANGER, {"fault": fault}), 600, np.random.default_rng(0), 0.99)
+        for fault in ("", "noise x 0.5")
+    )
+    assert 0.35 < honest.lower_bound < 1 and halved.refuted
+
+
+def test_games_are_those_that_a_claim_admits() -> None:
+    parts = {
+        claim: [game.part for game in games(STRANGER, 1.0, config={"law": "gaussian", "claim": claim})]
+        for claim in ("", "zcdp", "approx")
+    }
+    assert parts[""] == parts["zcdp"] == ["all releases", "first release", "batches"]
+    assert parts["approx"] == ["all releases", "first release"]
 
 
 @pytest.mark.parametrize("law", ["laplace", "tree"])
 def test_honest_agents_are_not_accused(law: str) -> None:
     """One audit in a thousand accuses an honest agent."""
-    game = JointGame("joint_strangers:stranger", {"law": law})
-    assert not audit(game, 40, np.random.default_rng(0), 0.999).refuted
+    for game in games(STRANGER, 1.0, config={"law": law}):
+        assert not audit(game, 40, np.random.default_rng(0), 0.999).refuted
+
+
+def test_the_suite_says_what_is_wrong_with_a_strangers_agent() -> None:
+    with pytest.raises(AssertionError, match="an audit shows epsilon >= "):
+        check_audit(STRANGER, "privbandit/Linear-v0", 100, {"fault": "raw reads"})
+
+
+def test_a_bound_of_rho_is_the_divergence_of_an_event() -> None:
+    """Two events of probability 3/4 and 1/4: KL = log(3) / 2; the bound tends to it from below."""
+    claim = Claim(1.0, 1e-5, 0.03, gaussian_type=False)
+    found = [bound_of(claim, 3 * n, n, 4 * n, 0.05)[1] or 0.0 for n in (25, 2500, 250_000)]
+    assert found == sorted(found) and 0.97 * np.log(3) / 2 < found[-1] < np.log(3) / 2
+    assert bound_of(claim, 50, 50, 100, 0.05)[1] == 0.0
+
+
+@pytest.mark.parametrize("noise", ["normal", "laplace"])
+def test_statistics_add_up_over_releases(noise: str) -> None:
+    """A move of 1 in each of four releases that add up: the best statistic tells as much as the four ratios do."""
+    rng = np.random.default_rng(0)
+    drawn = getattr(rng, noise)(size=(2, 4000, 4))
+    zero, one = (np.cumsum(drawn[0], axis=1), np.cumsum(drawn[1] + 1, axis=1))
+    statistics = Readings.of(zero, one, Layout(0, 4, 1))
+    column = {"normal": -3, "laplace": -2}[noise]
+    shown, other = statistics(zero)[:, column], statistics(one)[:, column]
+    best = {"normal": 0.841, "laplace": 0.804}[noise]  # of the exact ratio: Phi(1), and by simulation
+    assert (np.mean(shown > 0) + np.mean(other < 0)) / 2 == pytest.approx(best, abs=0.03)

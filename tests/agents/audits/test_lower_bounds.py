@@ -85,7 +85,8 @@ def test_pure_mechanisms_keep_their_claim_and_are_tight(name: str) -> None:
 @pytest.mark.parametrize("name", [*CONCENTRATED, "gumbel-topk", "fliphat-peeling", "lplr-wishart"])
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_other_mechanisms_keep_their_claim(name: str, epsilon: float) -> None:
-    verdicts = [audit(game(name, epsilon), 3000, rng(seed)) for seed in range(3)]
+    seeds = 1 if name == "gumbel-topk" else 3  # a selection takes a third of a millisecond
+    verdicts = [audit(game(name, epsilon), 3000, rng(seed)) for seed in range(seeds)]
     assert not any(verdict.refuted for verdict in verdicts)
 
 

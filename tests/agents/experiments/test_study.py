@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import matplotlib.image
 import numpy as np
@@ -365,11 +365,20 @@ OFFLINE = [name for name, path in library().items() if "\noffline:" in path.read
 SWEEPS = [name for name in library() if name not in OFFLINE]
 
 
+def sketched(figure: Figure, file: BinaryIO, format: str) -> None:
+    """Draw all parts of a figure once, on no canvas and wherever they come to lie; neither takes long."""
+    figure.set_layout_engine("none")
+    figure.draw_without_rendering()
+    file.write(b"a sketch")
+
+
 QUICK = [name for name in SWEEPS if name not in MANY] + ["lpct-fig9"]
 
 
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in library()])
-def test_a_shipped_experiment_runs(name: str, tmp_path: Path) -> None:
+def test_a_shipped_experiment_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name in QUICK:
+        monkeypatch.setattr(Figure, "savefig", sketched)
     size: dict[str, Any] = {"seeds": 1, "horizon": 80, "checkpoints": 40}
     if name in COUNTED:
         size = {"seeds": 1, "checkpoints": 4}

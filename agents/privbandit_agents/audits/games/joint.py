@@ -1,7 +1,6 @@
 """The game with any joint agent: what is released after the first user, and what later users are offered."""
 
-from itertools import islice
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.spaces import Discrete
@@ -9,9 +8,10 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.games.pairs import arms
-from privbandit_agents.audits.records import Pair, Records, drawn, pairs
-from privbandit_agents.audits.reports import Contrast, flattened
+from privbandit_agents.audits.games.batches import BatchCanaries
+from privbandit_agents.audits.games.pairs import joint_pairs
+from privbandit_agents.audits.games.readings import STATISTICS, Layout, Readings, numbers
+from privbandit_agents.audits.records import Pair, Records, drawn
 from privbandit_agents.registry import spaces_of
 
 READINGS = 12
@@ -21,48 +21,10 @@ CHANGES = 8
 USERS_A_RUN = 256
 """Users of a run, at most."""
 PROBES = 32
-
-
-class Readings(NamedTuple):
-    """What is seen in some runs, and statistics that two samples of it suggest.
-
-    Attributes:
-        everything: of actions and releases, coordinate by coordinate.
-        first: of the first release.
-        center: of all releases, shape (D,).
-        weights: the difference of their means over their covariance (Fisher), shape (D,).
-        columns: where the releases begin, and where the first one ends.
-    """
-
-    everything: Contrast
-    first: Contrast
-    center: Floats
-    weights: Floats
-    columns: tuple[int, int]
-
-    @property
-    def kept(self) -> Any:
-        return self.everything.kept
-
-    @classmethod
-    def of(cls, zero: Floats, one: Floats, columns: tuple[int, int]) -> "Readings":
-        """Compare samples of the two worlds, shapes (n, D)."""
-        begin, end = columns
-        released = [world[:, begin:] for world in (zero, one)]
-        moved = released[0].mean(axis=0) - released[1].mean(axis=0)
-        noise = np.concatenate([world - world.mean(axis=0) for world in released])
-        spread = noise.std(axis=0) + 1e-9
-        correlation = noise.T @ noise / len(noise) / np.outer(spread, spread)
-        shrunk = correlation + 10 * len(spread) / len(noise) * np.eye(len(spread))
-        weights = np.linalg.solve(shrunk, moved / spread) / spread
-        first = Contrast.of(*(world[:, begin:end] for world in (zero, one)))
-        return cls(Contrast.of(zero, one), first, released[0].mean(axis=0), weights, columns)
-
-    def __call__(self, seen: Floats) -> Floats:
-        """Return the statistics of what is seen (n, D), shape (n, 9)."""
-        begin, end = self.columns
-        projected = (seen[:, begin:] - self.center) @ self.weights
-        return np.column_stack([self.everything(seen), self.first(seen[:, begin:end]), projected])
+FEW = 2000
+"""Runs for claims that are audited by canaries too, at most."""
+STRICT = 0.001
+"""Error probability of the bounds by which few pilot runs show a fault."""
 
 
 class FirstRelease(AnyAgentGame[Pair]):
@@ -75,25 +37,36 @@ class FirstRelease(AnyAgentGame[Pair]):
     part = "first release"
     seen = f"the first release, and the actions towards {PROBES} probe users after it"
     unseen = "later releases, targets after the first user, and other pairs of records"
-    statistics = (
-        *(f"actions and releases: {name}" for name in Contrast.statistics),
-        *(f"first release: {name}" for name in Contrast.statistics),
-        "projection of all releases",
-    )
-    runs = 6000
-    pilots, finals = 100, 300
+    statistics = STATISTICS
+    runs = 8000
+    pilots, finals, fits = 60, 200, 1000
     times: ClassVar[int] = 1
-    columns = (0, 0)
+    layout = Layout(0, 1, 0)
+
+    def prepare(self) -> None:
+        if self.claim.rho is not None:  # a game of canaries has more power
+            self.runs = min(self.runs, FEW)
+        super().prepare()
 
     def scenes(self) -> list[Pair]:
         self.others = drawn(self.env)
-        shape, found = self.env.observation_space.shape or (), pairs(self.env, self.others)
-        if isinstance(self.env.action_space, Discrete) and len(shape) == 2:  # a unit vector is the farthest in l2
-            found += islice(arms(shape[0], *np.eye(shape[1])[:2]), 2)
-        return found
+        return joint_pairs(self.env, self.others)
+
+    def paired(self, scene: Pair, runs: int) -> list[Floats]:
+        """Return what pilot runs see in both worlds, whose agents have the same seeds.
+
+        Where they draw the same noise, the difference of the worlds' means is known after few runs.
+        """
+        return [self.observed(scene, world, runs, np.random.default_rng(7)) for world in (0, 1)]
 
     def contrast_of(self, zero: Floats, one: Floats) -> Any:
-        return Readings.of(zero, one, self.columns)
+        return Readings.of(zero, one, self.layout)
+
+    def worth(self, contrast: Any, held_out: tuple[Floats, Floats], alpha: float = STRICT) -> tuple[float, float]:
+        """Return the bound if it shows a fault, else 0; then how far apart the means of the releases are."""
+        bound, _ = super().worth(contrast, held_out, alpha)
+        claimed = self.claim.epsilon if self.claim.rho is None else self.claim.rho
+        return bound if bound > claimed else 0.0, contrast.distance
 
     def observed(self, scene: Pair, world: int, runs: int, rng: Generator) -> Floats:
         """Return the actions (as indicators of arms) and then the releases of each run, flattened."""
@@ -104,7 +77,7 @@ class FirstRelease(AnyAgentGame[Pair]):
         for row, (_, releases) in zip(released, found, strict=True):
             for k, release in enumerate(releases):
                 row[k, : len(release)] = release
-        self.columns = actions.shape[1], actions.shape[1] + width
+        self.layout = Layout(actions.shape[1], self.times, width)
         return np.column_stack([actions, released.reshape(runs, -1)])
 
     def readings(self, agent: Any, target: Records) -> tuple[list[Floats], list[Floats]]:
@@ -137,14 +110,6 @@ class JointGame(FirstRelease):
     seen = f"the releases, and the actions towards {PROBES} probe users, at up to {READINGS} times after the first user"
     unseen = "targets after the first user, and other pairs of records"
     runs = 300
-    pilots, finals = 40, 60
+    pilots, finals, fits = 20, 60, 300
     times = READINGS
-    besides = (FirstRelease,)
-
-
-def numbers(release: object) -> Floats:
-    """Return a release as numbers, shape (D,); one that has others has none."""
-    try:
-        return np.asarray(flattened(release, 1)[0])
-    except TypeError:
-        return np.zeros(0)
+    besides = (FirstRelease, BatchCanaries)

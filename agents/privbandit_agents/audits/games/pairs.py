@@ -1,6 +1,7 @@
 """Pairs of records for devices: one for each part of a record that a report may tell, and the parts together."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import gymnasium as gym
@@ -10,6 +11,7 @@ from gymnasium.spaces import Discrete
 from privbandit_agents.audits.records import Pair, Records, corners, pairs
 from privbandit_agents.base.agent import Array
 
+BEYOND = 1e6
 Record = tuple[Array, int, float]
 
 
@@ -26,6 +28,22 @@ def local_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
         found += [*arms(shape[0], *np.eye(shape[1])[:2]), *equal_features(*shape)]
     elif isinstance(space, Discrete) and len(shape) == 1:
         found += labels(int(space.n), *corners(env, seen))
+    return found
+
+
+def joint_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
+    """Return pairs of records for a curator: at the corners of the spaces, unit vectors, and far beyond any clip.
+
+    Args:
+        env: the world.
+        seen: records drawn there.
+    """
+    shape, found = env.observation_space.shape or (), pairs(env, seen)
+    if isinstance(env.action_space, Discrete) and len(shape) == 2:  # a unit vector is the farthest in l2
+        one, other = np.eye(shape[1])[:2]
+        found += islice(arms(shape[0], one, other), 2)
+        beyond = np.tile(BEYOND * one, (shape[0], 1))
+        found.append(pair("features and reward beyond any clip", (beyond, 0, BEYOND), (beyond, 0, -BEYOND)))
     return found
 
 

@@ -60,7 +60,7 @@ register_agent("fat", "slow_agents:Fat")
 RUN = """
 from privbandit_agents.experiments import Trial
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
-run_jobs([Trial(*spec) for spec in SPECS], "FOLDER", Engine(jobs=2, save_every=0.05))
+run_jobs([Trial(*spec) for spec in SPECS], "FOLDER", Engine(jobs=JOBS, save_every=0.05))
 """
 LINEAR = "privbandit/Linear-v0"
 SPECS: list[Any] = [(LINEAR, "slow_agents:slow", 300, seed) for seed in range(6)]
@@ -98,9 +98,16 @@ def gone(path: Path) -> bool:
     return True
 
 
-def start(folder: Path, out: str = "killed") -> "subprocess.Popen[bytes]":
-    code = RUN.replace("SPECS", str(SPECS)).replace("FOLDER", out)
+def start(folder: Path, out: str, jobs: int) -> "subprocess.Popen[bytes]":
+    code = RUN.replace("SPECS", str(SPECS)).replace("FOLDER", out).replace("JOBS", str(jobs))
     return subprocess.Popen([sys.executable, "-c", code], cwd=folder)
+
+
+def undisturbed(folder: Path) -> pl.DataFrame:
+    """Return the table of the trials that this process runs, one by one."""
+    for spec in SPECS:
+        run_trial(Trial(*spec), folder)
+    return table(folder)
 
 
 def table(folder: Path) -> pl.DataFrame:
@@ -112,7 +119,7 @@ def test_a_sweep_killed_twice_gives_what_an_undisturbed_one_gives(slow_agents: P
     rng = np.random.default_rng(0)
     for kill in range(2):
         before = len(list(slow_agents.glob("*.lock")))
-        process = start(slow_agents)
+        process = start(slow_agents, "killed", 2)
         try:
             assert wait_until(lambda: len(list(slow_agents.glob("*.lock"))) >= before + 2, 60), "two workers play"  # noqa: B023
             time.sleep(rng.uniform(0, 1.0))
@@ -126,25 +133,22 @@ def test_a_sweep_killed_twice_gives_what_an_undisturbed_one_gives(slow_agents: P
         if kill == 0:
             assert done < len(SPECS)
     (slow_agents / "slow").unlink()
-    trials = [Trial(*spec) for spec in SPECS]
-    for out in ("killed", "whole"):
-        results, failures = run_jobs(trials, slow_agents / out, Engine(jobs=1))
-        assert len(results) == len(SPECS) and not failures
-    assert table(slow_agents / "killed").equals(table(slow_agents / "whole"))
+    results, failures = run_jobs([Trial(*spec) for spec in SPECS], slow_agents / "killed", Engine(jobs=1))
+    assert len(results) == len(SPECS) and not failures
+    assert table(slow_agents / "killed").equals(undisturbed(slow_agents / "whole"))
     assert not (slow_agents / "killed" / "unfinished").exists()
 
 
 def test_two_sweeps_in_one_folder_share_the_work(slow_agents: Path) -> None:
     (slow_agents / "slow").touch()
     (slow_agents / "count").touch()
-    sweeps = [start(slow_agents, "both") for _ in range(2)]
+    sweeps = [start(slow_agents, "both", 1) for _ in range(2)]
     assert [sweep.wait(120) for sweep in sweeps] == [0, 0]
     begun = (slow_agents / "count").read_text().split()
     slow = [spec for spec in SPECS if spec[1] == "slow_agents:slow"]
     assert len(begun) == len(slow), "a trial was run twice"
     (slow_agents / "slow").unlink()
-    run_jobs([Trial(*spec) for spec in SPECS], slow_agents / "whole", Engine(jobs=1))
-    assert table(slow_agents / "both").equals(table(slow_agents / "whole"))
+    assert table(slow_agents / "both").equals(undisturbed(slow_agents / "whole"))
 
 
 def test_a_trial_that_another_process_runs_is_busy(tmp_path: Path) -> None:
@@ -172,7 +176,7 @@ def test_a_full_disk_fails_its_trials_and_no_other(slow_agents: Path) -> None:
     assert [failure.error for failure in failures] == ["OSError: [Errno 27] File too large"] * 2
     assert not list((slow_agents / "out" / "trials").glob("*"))
     get_reusable_executor().shutdown(wait=True)
-    assert len(run_jobs(good, slow_agents / "out", Engine(jobs=2))[0]) == 2
+    assert len(run_jobs(good, slow_agents / "out", Engine(jobs=1))[0]) == 2
 
 
 def test_ctrl_c_stops_at_once_and_loses_only_running_trials(slow_agents: Path) -> None:
@@ -199,9 +203,8 @@ def test_ctrl_c_stops_at_once_and_loses_only_running_trials(slow_agents: Path) -
     assert f"stopped with {done} of 20 trials done; the same command goes on." in stderr and "Traceback" not in stderr
     assert wait_until(lambda: all(map(gone, slow_agents.glob("*.lock"))), 60), "a worker plays on"
     (slow_agents / "slow").unlink()
-    results, failures = run_jobs(
-        read_sweep(slow_agents / "sweep.yaml").trials(), slow_agents / "stopped", Engine(jobs=2)
-    )
+    trials = read_sweep(slow_agents / "sweep.yaml").trials()
+    results, failures = run_jobs(trials, slow_agents / "stopped", Engine(jobs=1))
     assert len(results) == 20 and not failures
 
 

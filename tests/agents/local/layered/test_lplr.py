@@ -277,7 +277,7 @@ def test_sums_of_reports_have_the_law_of_reports(release: str, layer: int) -> No
     """Means within 4.5 standard errors, deviations within a quarter (five of theirs), over 400 draws each."""
     agent = on_layer_two(release) if layer == 2 else agent_of(world(), release=release)
     contexts = np.stack([np.tile([0.87, 0.4999], (3, 1)), np.tile([0.2, -0.12], (3, 1))])
-    arms, rewards, counts = np.array([0, 2]), np.array([1.0, -1.0]), np.array([400, 200])
+    arms, rewards, counts = np.array([0, 2]), np.array([1.0, -1.0]), np.array([40, 20])
     repeated = [np.repeat(part, counts, axis=0) for part in (contexts, arms, rewards)]
     estimate = agent.oracle.randomizer.estimate
     single = np.array([estimate(agent.randomize(*repeated)).sum(axis=0) for _ in range(400)])

@@ -177,10 +177,10 @@ def test_it_learns_the_weak_direction_and_ldp_greedy_does_not() -> None:
     assert 500 < mean_regret("prec", 10**7, 10) < 32_000 < mean_regret("ldp-greedy", 10**7, 10)
 
 
-@pytest.mark.parametrize("policy", ["thompson", "elimination"])
-def test_more_noise_costs_regret(policy: str) -> None:
-    """Means of 8 runs at T = 10^6; uniform play has 13 500."""
-    quiet, loud = (mean_regret("prec", 10**6, 8, epsilon=epsilon, policy=policy) for epsilon in (4.0, 0.2))
+@pytest.mark.parametrize(("policy", "runs"), [("thompson", 3), ("elimination", 8)])
+def test_more_noise_costs_regret(policy: str, runs: int) -> None:
+    """Means of runs at T = 10^6, four standard errors within their limits or more; uniform play has 13 500."""
+    quiet, loud = (mean_regret("prec", 10**6, runs, epsilon=epsilon, policy=policy) for epsilon in (4.0, 0.2))
     assert quiet < 0.7 * loud and loud > 9_000
 
 

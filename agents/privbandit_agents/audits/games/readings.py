@@ -1,0 +1,109 @@
+"""What is seen of a joint agent as numbers, and statistics that tell two worlds apart by it."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit_agents.audits.claims import Floats
+from privbandit_agents.audits.reports import Contrast, flattened
+
+SHRINKAGE = 0.001
+"""Added to the diagonal of a correlation matrix, times its size over the runs that it is estimated from."""
+
+
+STATISTICS = (
+    *(f"actions and releases: {name}" for name in Contrast.statistics),
+    *(f"first release: {name}" for name in Contrast.statistics),
+    "projection of all releases",
+    "likelihood ratio of all releases, as if their noise were Laplace",
+    "the clearest number of a release",
+)
+"""What ``Readings`` tells of each run."""
+
+
+class Layout(NamedTuple):
+    """Where the parts of what is seen are: first the actions, then ``times`` releases of so many numbers each."""
+
+    actions: int
+    times: int
+    width: int
+
+    def moves(self, seen: Floats) -> Floats:
+        """Return the first release, and how much each later one differs from the one before, shape (n, times * width).
+
+        Noise of releases that add up is drawn anew in every move.
+        """
+        released = seen[:, self.actions :].reshape(len(seen), self.times, self.width)
+        return np.diff(released, axis=1, prepend=0.0).reshape(len(seen), -1)
+
+
+class Readings(NamedTuple):
+    """Statistics that two samples of actions and releases suggest.
+
+    Attributes:
+        everything: of actions and releases, coordinate by coordinate.
+        first: of the first release.
+        layout: of what is seen.
+        center: of the releases' moves in the middle between the worlds, shape (D,).
+        weights: the difference of their means over their covariance (Fisher): best for Gaussian noise.
+        far: half of the difference of their means.
+        scale: mean absolute deviation of each: the scale, if the noise is Laplace.
+        clearest: which of them moves most, in units of its scale.
+    """
+
+    everything: Contrast
+    first: Contrast
+    layout: Layout
+    center: Floats
+    weights: Floats
+    far: Floats
+    scale: Floats
+    clearest: int
+
+    @property
+    def kept(self) -> NDArray[np.intp]:
+        return self.everything.kept
+
+    @property
+    def distance(self) -> float:
+        """Of the means of all releases, squared, in units of their noise."""
+        return float(2 * self.far @ self.weights)
+
+    @classmethod
+    def of(cls, zero: Floats, one: Floats, layout: Layout) -> "Readings":
+        """Compare samples of the two worlds, shapes (n, D)."""
+        first = [world[:, layout.actions : layout.actions + layout.width] for world in (zero, one)]
+        moves = [layout.moves(world) for world in (zero, one)]
+        means = [world.mean(axis=0) for world in moves]
+        far, noise = (means[0] - means[1]) / 2, np.concatenate([a - b for a, b in zip(moves, means, strict=True)])
+        scale = np.abs(noise).mean(axis=0) + 1e-9
+        weights = solved(noise, 2 * far[:, None])[:, 0]
+        clearest = int(np.argmax(np.abs(far) / scale)) if len(far) else 0
+        everything, center = Contrast.of(zero, one), (means[0] + means[1]) / 2
+        return cls(everything, Contrast.of(*first), layout, center, weights, far, scale, clearest)
+
+    def __call__(self, seen: Floats) -> Floats:
+        """Return the statistics of what is seen (n, D), shape (n, 11)."""
+        layout = self.layout
+        first = self.first(seen[:, layout.actions : layout.actions + layout.width])
+        apart = layout.moves(seen) - self.center
+        ratio = np.clip(apart * np.sign(self.far), -np.abs(self.far), np.abs(self.far)) @ (2 / self.scale)
+        single = apart[:, self.clearest] if apart.shape[1] else np.zeros(len(seen))
+        return np.column_stack([self.everything(seen), first, apart @ self.weights, ratio, single])
+
+
+def solved(noise: Floats, moved: Floats) -> Floats:
+    """Return what solves covariance times weights = moved (D, k), given samples of centred noise (n, D)."""
+    spread = noise.std(axis=0) + 1e-9
+    correlation = noise.T @ noise / len(noise) / np.outer(spread, spread)
+    shrunk = correlation + SHRINKAGE * len(spread) / len(noise) * np.eye(len(spread))
+    return np.asarray(np.linalg.solve(shrunk, moved / spread[:, None]) / spread[:, None])
+
+
+def numbers(release: object) -> Floats:
+    """Return a release as numbers, shape (D,); one that has others has none."""
+    try:
+        return np.asarray(flattened(release, 1)[0])
+    except TypeError:
+        return np.zeros(0)

@@ -77,9 +77,7 @@ def test_half_the_noise_of_newton_steps_is_caught(part: int, rho: float, monkeyp
     halved = "privbandit_agents.joint.assortments.newton_mnl.sensitivities"
     scales = [1.0, 1.0]
     scales[part] = 0.5
-    monkeypatch.setattr(
-        halved, lambda norm, trace: tuple(a * b for a, b in zip(right(norm, trace), scales, strict=True))
-    )
+    monkeypatch.setattr(halved, lambda *given: tuple(a * b for a, b in zip(right(*given), scales, strict=True)))
     assert audited(game, 50).refuted
 
 

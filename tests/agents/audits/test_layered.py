@@ -7,8 +7,8 @@ from privbandit_agents.audits.registry import game
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LocalGame, "pilots", 200)
-    monkeypatch.setattr(LocalGame, "finals", 2000)
+    monkeypatch.setattr(LocalGame, "pilots", 400)
+    monkeypatch.setattr(LocalGame, "finals", 4000)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])

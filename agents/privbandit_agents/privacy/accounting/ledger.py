@@ -17,6 +17,7 @@ class PrivacyBudgetExceeded(RuntimeError):  # noqa: N818 (the name says it)
 class Ledger:
     """A declared budget per user, and what has been spent of it.
 
+    >>> from privbandit_agents.privacy.accounting.costs import pure
     >>> ledger = Ledger(epsilon=1.0)
     >>> ledger.spend(pure(0.6), group=0)
     >>> ledger.spend(pure(0.6), group=1)  # other users: the larger of the two counts, not the sum

@@ -114,25 +114,31 @@ def peeled(exact: Floats, beta: float, known: NDArray[np.intp], k: int, rng: Gen
     """Choose k coordinates outside the known ones, one after the other, each with odds exp(|value| / beta).
 
     *Formal guarantees.* As the top k of |value| + beta Gumbel. Values are rounded to a grid first, and those that lie
-    200 beta below the largest count as that much below it: a score moves by no more than a step above what the values
-    move. Weights are integers within 2e-13 of the exponentials, four of which are less than a step, and random integers
-    decide.
+    200 beta below the largest that is left count as that much below it: a score moves by no more than a step above what
+    the values move. Weights are integers within 2e-13 of the exponentials, four of which are less than a step, and
+    random integers decide.
     """
     modulus = np.abs(on_finer_grid(exact, beta))
+    modulus[known] = -np.inf
     if beta == 0:
-        modulus[known] = -np.inf
         return np.argpartition(-modulus, k - 1)[:k] if k else np.empty(0, dtype=np.intp)
-    fractions, exponents = np.frexp(np.exp(np.maximum((modulus - modulus.max()) / beta, -FAR)))
-    mantissas = np.ldexp(fractions, 53).astype(np.int64)
-    weights = [m << (e + 300) for m, e in zip(mantissas.tolist(), exponents.tolist(), strict=True)]  # e^-200 > 2^-300
-    for public in known:
-        weights[public] = 0
-    chosen = np.empty(k, dtype=np.intp)
+    chosen, largest, far = np.empty(k, dtype=np.intp), np.inf, True
     for position in range(k):
+        if far and modulus.max() < largest:  # else the odds are what they were
+            largest = modulus.max()
+            weights, far = odds((modulus - largest) / beta)
         sums = list(accumulate(weights))
-        chosen[position] = bisect_right(sums, below(sums[-1], rng))
-        weights[chosen[position]] = 0
+        choice = chosen[position] = bisect_right(sums, below(sums[-1], rng))
+        weights[choice], modulus[choice] = 0, -np.inf
     return chosen
+
+
+def odds(scores: Floats) -> tuple[list[int], bool]:
+    """Return integers in proportion to exp(max(score, -200)), 0 for -infinity, and whether a score is below -200."""
+    fractions, exponents = np.frexp(np.exp(np.maximum(scores, -FAR)))
+    mantissas = np.where(np.isneginf(scores), 0, np.ldexp(fractions, 53)).astype(np.int64)
+    weights = [m << (e + 300) for m, e in zip(mantissas.tolist(), exponents.tolist(), strict=True)]  # e^-200 > 2^-300
+    return weights, bool(((scores < -FAR) & np.isfinite(scores)).any())
 
 
 def below(limit: int, rng: Generator) -> int:

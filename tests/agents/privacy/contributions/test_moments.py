@@ -38,7 +38,7 @@ def test_the_sensitivity_is_attained_on_the_named_pair_and_never_exceeded(dim: i
 
 
 def test_a_larger_weight_would_break_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("privbandit_agents.privacy.contributions.moments.WEIGHT", 1.0)
+    monkeypatch.setattr("privbandit_agents.privacy.contributions.moments.Lifted.__init__.__defaults__", (1.0, None))
     one, other = np.array([1.0, 0.0]), np.array([0.5, math.sqrt(0.75)])
     assert np.linalg.norm(record(one, 1.0) - record(other, -1.0)) > SENSITIVITY
 

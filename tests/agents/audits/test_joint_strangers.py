@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Claim
-from privbandit_agents.audits.games import batches
+from privbandit_agents.audits.games import batches, joint
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.joint import FirstRelease, JointGame
 from privbandit_agents.audits.games.readings import Layout, Readings
@@ -28,7 +29,8 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             monkeypatch.setattr(JointGame, key, value)
     for key, value in {"pilots": 10, "finals": 20, "fits": 200, "runs": 600}.items():
         monkeypatch.setattr(FirstRelease, key, value)
-    monkeypatch.setattr(batches, "PILOTS", 200)
+    for module, key, value in ((batches, "PILOTS", 200), (batches, "USERS", 64), (joint, "USERS_A_RUN", 64)):
+        monkeypatch.setattr(module, key, value)
     known = dict(AGENTS)
     yield
     AGENTS.clear()
@@ -60,7 +62,9 @@ def test_laplace_batches_are_audited_by_their_own_likelihood_ratio() -> None:
     assert 0.35 < honest.lower_bound < 1 and halved.refuted
 
 
-def test_games_are_those_that_a_claim_admits() -> None:
+def test_games_are_those_that_a_claim_admits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AnyAgentGame, "prepare", lambda self: None)  # which scene is played does not matter
+    monkeypatch.setattr(batches, "PILOTS", 20)
     parts = {
         claim: [game.part for game in games(STRANGER, 1.0, config={"law": "gaussian", "claim": claim})]
         for claim in ("", "zcdp", "approx")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from privbandit_agents.audits.claims import AuditResult
+from privbandit_agents.audits.games.joint import JointGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.audits.reports import Contrast, flattened
@@ -122,6 +123,12 @@ register_agent("last", "outsider:LastReward", "noise on the last reward")
 register_agent("own-game", "outsider:LastReward", "the same with a game", audit="outsider:FirstUserGame")
 """
 )
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in {"pilots": 8, "finals": 16, "fits": 60}.items():
+        monkeypatch.setattr(JointGame, key, value)
 
 
 @pytest.fixture

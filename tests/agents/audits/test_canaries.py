@@ -9,7 +9,7 @@ from privbandit_agents.audits.canaries import bound_of_share, lower_mean
 from privbandit_agents.audits.claims import Claim, Floats, Game
 from privbandit_agents.audits.linear import CounterGame
 from privbandit_agents.audits.lower_bounds import audit
-from privbandit_agents.audits.power import power
+from privbandit_agents.audits.power import power, power_of_less_noise
 from privbandit_agents.audits.registry import games
 from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz
 from scipy.special import ndtr
@@ -127,9 +127,9 @@ def test_a_canary_s_own_coin_is_no_help_to_its_guess() -> None:
     """Whatever ``covers`` says on its diagonal; what others add to a score is taken away."""
     game = CounterGame("jdp-linucb", {"epsilon": 1.0})
     honest, game.covers = game.covers, game.covers + 1e9 * np.eye(game.canaries)
-    biased = game.play(0, 3, np.random.default_rng(0))
+    biased = game.play(0, 1, np.random.default_rng(0))
     game.covers = honest
-    assert np.array_equal(biased, game.play(0, 3, np.random.default_rng(0)))
+    assert np.array_equal(biased, game.play(0, 1, np.random.default_rng(0)))
     quiet = CounterGame("jdp-linucb", {"epsilon": 1e6})
     told = quiet.scores(quiet.served(quiet.agent(0), np.ones(quiet.canaries)))
     assert np.allclose(told, honest.sum(axis=1), rtol=0.05)
@@ -139,13 +139,13 @@ def test_a_canary_s_own_coin_is_no_help_to_its_guess() -> None:
 def test_an_audit_s_own_runs_tell_what_less_noise_would_show(factor: float) -> None:
     """As often as runs of the ideal mechanism with that much less noise do, on average, for canaries and two worlds."""
     rng, told, played = np.random.default_rng(0), [], []
-    for _ in range(8):
-        for game, runs, kind in ((Ideal(MU), 60, Ideal), (TwoWorlds(MU), 400, TwoWorlds)):
-            found = power_of_less_noise(audit(game, runs, rng, 0.95), factor, rng)
+    for _ in range(10):
+        for game, runs, kind in ((Ideal(MU), 40, Ideal), (TwoWorlds(MU), 400, TwoWorlds)):
+            found = power_of_less_noise(audit(game, runs, rng, 0.95), factor, rng, repeats=20)
             truth = kind(game.claim.nearer(factor) * MU)
             told.append(found)
-            played.append(power(game.claim, truth, runs, rng, 0.95, repeats=20))
-    assert np.mean(told) == pytest.approx(np.mean(played), abs=0.15) and np.min(told) < np.max(told) + (factor == 3)
+            played.append(power(game.claim, truth, runs, rng, 0.95, repeats=5))
+    assert np.mean(told) == pytest.approx(np.mean(played), abs=0.2) and np.min(told) < np.max(told) + (factor == 3)
 
 
 def test_a_claim_of_no_noise_says_nothing_of_less_noise() -> None:

@@ -127,11 +127,9 @@ def power_text(claim: Claim, power: dict[float, float]) -> str:
     """Return in words which share of such audits refute a claim, if the true epsilon is so much larger."""
     if not power:
         return "unknown: nothing says how to make the target's epsilon larger"
-    name, exponent, claimed = (
-        ("epsilon", 1, claim.epsilon) if np.isfinite(claim.epsilon) else ("rho", 2, claim.rho or 0)
-    )
-    told = [f"{100 * share:.0f} if {name} is {factor**exponent * claimed:.3g}" for factor, share in power.items()]
-    return f"of 100 such audits, refute the claim: {', '.join(told)} in truth"
+    name = "epsilon" if np.isfinite(claim.epsilon) else "rho"
+    told = [f"{100 * share:.0f} if it is {getattr(claim.times(factor), name):.3g}" for factor, share in power.items()]
+    return ", ".join(told).replace(" if it is", f" of 100 such audits refute the claim if the true {name} is", 1)
 
 
 def result_table(found: Found, calibration: str) -> Table:

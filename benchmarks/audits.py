@@ -1,10 +1,12 @@
 """What audits would find: for every target, the power of its default runs at 1.1, 1.25, 1.5 and 2 times the claim.
 
-The power is the share of audits that refute the claim if the truth is so many times it. Rows are kept in a file as they
-are measured, and a second call goes on from there. All targets at claims 0.5, 1 and 4 take about two hours.
+The power is the share of audits that refute the claim if the truth is so many times it. Where noise is Gaussian, and
+where canaries are guessed, the audit's own runs tell it; elsewhere the target is played with a larger budget: by all
+factors at epsilon = 1, by 1.25 alone at 0.5 and 4. Rows are kept in a file as they are measured, and a second call goes
+on from there. Seconds are of the CPU, for games, audit and the power at 1.25 together.
 
-``--strangers`` prints which faults of somebody else's joint agents are found instead (half an hour), and ``--honest``
-how often audits refute those of them that are honest: 100 audits with few runs, of games that are prepared once.
+``--strangers`` prints which faults of somebody else's joint agents are found instead, and ``--honest`` how often audits
+refute those of them that are honest: 100 audits with few runs, of games that are prepared once.
 """
 
 import argparse
@@ -19,7 +21,8 @@ from typing import Any
 os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
 
 import numpy as np
-from privbandit_agents.audits.lower_bounds import audit, power
+from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.power import power, power_of_less_noise
 from privbandit_agents.audits.registry import TARGETS, games, private_agents, stronger
 from privbandit_agents.testing import check_agent
 from rich.console import Console
@@ -27,6 +30,10 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedC
 
 FACTORS = (1.1, 1.25, 1.5, 2.0)
 CLAIMS = (0.5, 1.0, 4.0)
+STATED = 1.25
+"""Of ``FACTORS``: the one that ``privbandit audit`` states, and that is measured at all claims."""
+REPEATS = 40
+"""Audits that are repeated on the runs of a target with a larger budget."""
 CONFIDENCE = 0.999
 ENOUGH = 0.9
 """Power that an audit should have at 1.25 times its claim."""
@@ -49,7 +56,8 @@ def main() -> int:
         sys.path.insert(0, str(STRANGERS))
         return print_strangers() if chosen.strangers else print_honest()
     known = rows_of(chosen.out)
-    cases = [(name, claim) for name in chosen.only or [*TARGETS, *private_agents()] for claim in chosen.claims]
+    targets = chosen.only or [*TARGETS, *private_agents()]
+    cases = [(name, claim) for name in targets for claim in chosen.claims]
     columns = TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=len(cases))
@@ -62,7 +70,7 @@ def main() -> int:
             progress.advance(task)
     shown = [row for case in cases for row in known[case]]
     print_table(shown)
-    return 0 if all(row["power"][FACTORS.index(1.25)] >= ENOUGH for row in shown) else 1
+    return 0 if all(stated(row) >= ENOUGH for row in shown) else 1
 
 
 def print_strangers() -> int:
@@ -119,34 +127,61 @@ def rows_of(path: Path) -> dict[tuple[str, float], list[dict[str, Any]]]:
 
 
 def measured(name: str, claim: float) -> list[dict[str, Any]]:
-    """Return what a target's audits found at their default runs, and their power."""
-    played, rows = games(name, claim), []
+    """Return what a target's audits found at their default runs, and their power, one row for each game."""
+    clock, found, truths = Clock(), [], dict[float, Any]()
+    played = games(name, claim)
     confidence = 1 - (1 - CONFIDENCE) / len(played)
-    truths = [stronger(name, factor, claim) for factor in FACTORS]
     for k, game in enumerate(played):
-        started = time.perf_counter()
-        found = audit(game, game.runs, np.random.default_rng(0), confidence)
-        seconds = time.perf_counter() - started
-        shares = [
-            power(game.claim, truth[k], game.runs, np.random.default_rng([0, 1]), confidence)
-            for truth in truths
-            if truth is not None
-        ]
+        result, shares = audit(game, game.runs, np.random.default_rng(0), confidence), []
+        shares = [power_of_less_noise(result, factor, np.random.default_rng([0, 1])) for factor in FACTORS]
+        clock.stop()
+        for place, factor in enumerate(FACTORS):
+            if shares[place] is None and (factor == STATED or claim == 1):
+                clock.run(factor == STATED)
+                truths[factor] = truths.get(factor) or stronger(name, factor, claim)
+                rng = np.random.default_rng([0, 1])
+                shares[place] = power(game.claim, truths[factor][k], game.runs, rng, confidence, REPEATS)
+                clock.stop()
+        clock.run()
         row = {"target": name, "name": game.title, "claim": claim, "runs": game.runs, "power": shares}
-        row |= {"bound": found.lower_bound, "refuted": found.refuted, "seconds": seconds}
-        rows.append(row | {"seen": game.seen, "unseen": game.unseen})
-    return rows
+        row |= {"bound": result.lower_bound, "refuted": result.refuted, "seen": game.seen, "unseen": game.unseen}
+        found.append(row)
+    return [row | {"seconds": clock.spent} for row in found]
+
+
+class Clock:
+    """CPU seconds of what an audit does by itself; it runs from the start."""
+
+    def __init__(self) -> None:
+        self.spent, self.since = 0.0, time.process_time()
+        self.counts = True
+
+    def run(self, counts: bool = True) -> None:
+        self.since, self.counts = time.process_time(), counts
+
+    def stop(self) -> None:
+        self.spent += self.counts * (time.process_time() - self.since)
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
+    """Print the rows; what is seen and not seen once for each game, and "low" where the stated power is."""
     factors = " | ".join(f"{factor:g}" for factor in FACTORS)
-    print(f"| target | looks at | cannot see | epsilon | runs | bound | {factors} | seconds |")
-    print("|---|---|---|---|---|---|" + "---|" * (len(FACTORS) + 1))
+    print(
+        f"| target | epsilon | runs | {factors} | at {STATED} | CPU seconds |\n|---|---|---|{'---|' * len(FACTORS)}---|---|"
+    )
     for row in rows:
-        shares = " | ".join(f"{share:.2f}" for share in row["power"])
-        place = f"| `{row['name']}` | {row['seen']} | {row['unseen']} | {row['claim']:g} | {row['runs']}"
-        print(f"{place} | {row['bound']:.3g} | {shares} | {row['seconds']:.0f} |")
+        shares = " | ".join("" if share is None else f"{share:.2f}" for share in row["power"])
+        enough = "" if stated(row) >= ENOUGH else "low"
+        print(f"| `{row['name']}` | {row['claim']:g} | {row['runs']:,} | {shares} | {enough} | {row['seconds']:.0f} |")
+    print("\n| target | looks at | cannot see |\n|---|---|---|")
+    for row in {row["name"]: row for row in rows}.values():
+        print(f"| `{row['name']}` | {row['seen']} | {row['unseen']} |")
+
+
+def stated(row: dict[str, Any]) -> float:
+    """Return the power of a row at the factor that is stated."""
+    return float(row["power"][FACTORS.index(STATED)])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -41,17 +41,17 @@ class Target:
     published: float = 0.0
 
 
-GAUSSIAN = 150_000
-"""Runs that tell epsilon = 0.5 from 0.625 by Gaussian noise."""
+MANY = 150_000
+"""Runs that tell epsilon = 0.5 from 0.625 by Gaussian noise, and rare events."""
 TARGETS: dict[str, Target] = {
     "laplace": Target(partial(mechanisms.pure, Laplace)),
-    "gaussian": Target(mechanisms.gaussian, runs=GAUSSIAN),
+    "gaussian": Target(mechanisms.gaussian, runs=MANY),
     "gumbel-topk": Target(mechanisms.gumbel_top_k, runs=5000, delta=0.01),
-    "wishart-difference": Target(mechanisms.wishart_difference),
-    "k-norm": Target(partial(mechanisms.pure, KNorm)),
+    "wishart-difference": Target(mechanisms.wishart_difference, runs=MANY),
+    "k-norm": Target(partial(mechanisms.pure, KNorm), runs=MANY),
     "objective-perturbation": Target(mechanisms.objective_perturbation, runs=5000, published=math.inf),
-    "tree": Target(partial(mechanisms.first_term, BinaryTree), runs=GAUSSIAN),
-    "toeplitz": Target(partial(mechanisms.first_term, SquareRootToeplitz), runs=GAUSSIAN),
+    "tree": Target(partial(mechanisms.first_term, BinaryTree), runs=MANY),
+    "toeplitz": Target(partial(mechanisms.first_term, SquareRootToeplitz), runs=MANY),
     "grr": Target(partial(mechanisms.category, KaryRandomizedResponse)),
     "oue": Target(partial(mechanisms.category, UnaryEncoding)),
     "subset": Target(partial(mechanisms.category, SubsetSelection)),
@@ -60,9 +60,9 @@ TARGETS: dict[str, Target] = {
     "hemisphere": Target(mechanisms.hemisphere),
     "lplr-update": Target(published.lplr_update, runs=200_000, published=1),
     "lplr-ci": Target(published.lplr_ci, published=1),
-    "lplr-wishart": Target(published.lplr_wishart, published=1),
+    "lplr-wishart": Target(published.lplr_wishart, runs=MANY, published=1),
     "fliphat-peeling": Target(published.fliphat_peeling, runs=5000, delta=0.01, published=math.inf),
-    "private-cov": Target(published.private_cov, runs=GAUSSIAN, published=math.inf),
+    "private-cov": Target(published.private_cov, runs=MANY, published=math.inf),
     "lpct-report": Target(published.lpct_report, published=math.inf),
 }
 

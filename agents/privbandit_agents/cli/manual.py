@@ -17,9 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from privbandit_agents.audits.registry import TARGETS, games
-from privbandit_agents.cli.listing import HOLDS
+from privbandit_agents.cli.listing import HOLDS, dataset_facts
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_class, env_defaults, env_spec, env_summary
 from privbandit_agents.experiments.names import bare, short
+from privbandit_agents.experiments.shelf import library
 from privbandit_agents.registry import can_play, find, make
 from privbandit_agents.zoo import AGENTS
 from privbandit_envs.registration import ENV_IDS
@@ -38,7 +39,6 @@ def page(name: str) -> Page:
     Raises:
         ValueError: nothing has this name; the message has the nearest one.
     """
-    from privbandit_agents.experiments.spec.experiment import library
     from privbandit_envs.datasets import tables
 
     pages: dict[str, Callable[[str], Page]] = {
@@ -98,7 +98,7 @@ def env_page(name: str) -> Page:
 
 def experiment_page(name: str) -> Page:
     """Yield what an experiment shows: its figures and its statements."""
-    from privbandit_agents.experiments.spec.experiment import library, read_experiment
+    from privbandit_agents.experiments.spec.experiment import read_experiment
 
     experiment = read_experiment(library()[name])
     yield from head(name, experiment.title)
@@ -125,10 +125,9 @@ def data_page(name: str) -> Page:
     """Yield where a data set comes from, and how to get it."""
     from privbandit_envs.datasets import tables
 
-    source = tables.SOURCES[name]
-    yield from head(name, source.title)
+    yield from head(name, tables.SOURCES[name].title)
     use = f'gymnasium.make("privbandit/Classification-v0", source="{name}")'
-    yield facts({"predicts": source.label.partition("|")[0], **tables.state(name), "use": use})
+    yield facts(dataset_facts(name) | {"use": use})
 
 
 def head(name: str, summary: str) -> Page:

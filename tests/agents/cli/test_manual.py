@@ -1,12 +1,14 @@
 """``privbandit show``: every name has a page, and every setting a meaning."""
 
+import inspect
 import io
 
 import pytest
 from privbandit_agents.audits.registry import TARGETS
+from privbandit_agents.cli.listing import asked
 from privbandit_agents.cli.manual import meanings, page
-from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_class, env_defaults
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_class, env_defaults, env_summary
+from privbandit_agents.zoo import AGENTS, FAMILIES
 from rich.console import Console
 
 from privbandit_envs.registration import ENV_IDS
@@ -44,6 +46,13 @@ def test_the_page_of_a_private_agent_says_what_it_promises() -> None:
     for said in ("joint rho", "for real numbers: simulate only", "docs/privacy/dpmnl.md", "privbandit audit dpmnl"):
         assert said in text
     assert "exact for the numbers that leave" in printed("newton-mnl")
+
+
+def test_what_a_list_says_without_imports_is_what_modules_say() -> None:
+    kinds = {name: entry.kind for name, entry in AGENTS.items() if entry.kind}
+    assert kinds == {name: asked(name) for name in kinds} and {*FAMILIES.values()} <= {*ENV_IDS}
+    for id in ENV_IDS:
+        assert env_summary(id) == inspect.getdoc(env_class(id)).partition("\n")[0]  # type: ignore[union-attr]
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:

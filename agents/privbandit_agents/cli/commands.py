@@ -101,6 +101,19 @@ def list_all(what: Annotated[str, typer.Argument(help="envs, agents, experiments
             out.print(line)
 
 
+@app.command("show")
+def show_page(
+    name: Annotated[str, typer.Argument(help="An agent, environment, experiment, data set or audit target.")],
+) -> None:
+    """Show the manual page of a name: what it is, what it promises, its settings and their meaning."""
+    with usage_errors("show"):
+        from privbandit_agents.cli.manual import page
+
+        lines = list(page(name))
+    for line in lines:
+        out.print(line)
+
+
 Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", help="env.KEY=VALUE, agent.KEY=VALUE (all that have it) or AGENT.KEY=VALUE; may repeat."),

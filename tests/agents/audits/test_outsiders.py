@@ -163,7 +163,7 @@ def test_a_joint_agent_is_audited_in_every_family(env: str, outside: Path) -> No
 
 def test_an_honest_joint_agent_is_not_refuted(outside: Path) -> None:
     outside.write_text(JOINT)
-    assert not audited("last", "Linear-v0", 200, False).refuted
+    assert not audited("last", "Linear-v0", 60, False).refuted
 
 
 def test_a_file_with_agent_and_game_is_audited_from_its_folder(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREA
 import numpy as np
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.power import power, power_of_less_noise
-from privbandit_agents.audits.registry import TARGETS, games, private_agents, stronger
+from privbandit_agents.audits.registry import TARGETS, games, prepared, private_agents, stronger
 from privbandit_agents.testing import check_agent
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -40,13 +41,15 @@ ENOUGH = 0.9
 STRANGERS = Path(__file__).parents[1] / "tests" / "agents" / "audits"
 LAWS = ("laplace", "gaussian", "gram", "tree")
 FAULTS = ("", "noise x 0.8", "noise x 0.5", "ten times epsilon", "no noise", "raw reads")
+GAMES = 3
+"""With a stranger's agent, at most."""
 BATCHES = ("schedule leak", "counted twice", "one more report")
 """Faults that the agent with a tree does not have."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", help="a target; may be repeated")
+    parser.add_argument("--only", action="append", help="a target, or a stranger's law; may be repeated")
     parser.add_argument("--claims", type=float, nargs="+", default=CLAIMS, help="epsilons that are claimed")
     parser.add_argument("--out", type=Path, default=Path("runs/audits.jsonl"), help="file of the rows")
     parser.add_argument("--strangers", action="store_true", help="faults of joint agents of others")
@@ -54,7 +57,8 @@ def main() -> int:
     chosen = parser.parse_args()
     if chosen.strangers or chosen.honest:
         sys.path.insert(0, str(STRANGERS))
-        return print_strangers() if chosen.strangers else print_honest()
+        laws = chosen.only or LAWS
+        return print_strangers(laws) if chosen.strangers else print_honest(laws)
     known = rows_of(chosen.out)
     targets = chosen.only or [*TARGETS, *private_agents()]
     cases = [(name, claim) for name in targets for claim in chosen.claims]
@@ -73,20 +77,23 @@ def main() -> int:
     return 0 if all(stated(row) >= ENOUGH for row in shown) else 1
 
 
-def print_strangers() -> int:
-    """Print what audits and ``check_agent`` say of strangers' faults; 1 if either accuses an honest one."""
-    print("| law | fault | audit | bound / claim | CPU seconds | check_agent |\n|---|---|---|---|---|---|")
-    accused = False
-    for law in LAWS:
+def print_strangers(laws: Sequence[str]) -> int:
+    """Print what audits and ``check_agent`` say of strangers' faults; 1 if either accuses an honest one.
+
+    An audit ends with the first game that refutes the claim.
+    """
+    print("| law | fault | found by | bound / claim | CPU seconds | check_agent |\n|---|---|---|---|---|---|")
+    accused, confidence = False, 1 - (1 - CONFIDENCE) / GAMES
+    for law in laws:
         for fault in FAULTS + BATCHES * (law != "tree"):
-            started, config = time.process_time(), {"law": law, "fault": fault}
-            played = games("joint_strangers:stranger", 1.0, config=config)
-            confidence = 1 - (1 - CONFIDENCE) / len(played)
-            found = [audit(game, game.runs, np.random.default_rng(14), confidence) for game in played]
-            seconds = time.process_time() - started
-            best = max((one.rho_bound or 0) / one.claim.rho if one.claim.rho else one.lower_bound for one in found)
-            caught = " and ".join(game.part for game, one in zip(played, found, strict=True) if one.refuted)
-            told = checked(config, bool(caught))
+            started, config, best, caught = time.process_time(), {"law": law, "fault": fault}, 0.0, ""
+            for game in prepared("joint_strangers:stranger", 1.0, None, "correct", None, config):
+                one = audit(game, game.runs, np.random.default_rng(14), confidence)
+                best = max(best, (one.rho_bound or 0) / one.claim.rho if one.claim.rho else one.lower_bound)
+                if one.refuted:
+                    caught = game.part
+                    break
+            seconds, told = time.process_time() - started, checked(config, bool(caught))
             print(f"| {law} | {fault or 'none'} | {caught or '-'} | {best:.2f} | {seconds:.0f} | {told} |", flush=True)
             accused |= not fault and bool(caught)
     return int(accused)
@@ -103,15 +110,15 @@ def checked(config: dict[str, Any], caught: bool) -> str:
     return "fails by the audit" if caught else "passes"
 
 
-def print_honest(audits: int = 100) -> int:
+def print_honest(laws: Sequence[str], audits: int = 100) -> int:
     """Print how many audits of honest strangers refute their claim at 99.9 %; 1 if it is more than one of any law."""
     worst = 0
-    for law in LAWS:
+    for law in laws:
         refuted = 0
         played = games("joint_strangers:stranger", 1.0, config={"law": law})
         for seed in range(audits):
             confidence, rng = 1 - (1 - CONFIDENCE) / len(played), np.random.default_rng([1, seed])
-            refuted += any([audit(game, 40, rng, confidence).refuted for game in played])
+            refuted += any([audit(game, 20, rng, confidence).refuted for game in played])
         print(f"{law}: {refuted} of {audits} audits refute an honest agent", flush=True)
         worst = max(worst, refuted)
     return int(worst > 1)

@@ -64,7 +64,7 @@ class GramGame(CanaryGame):
         for t in range(ROUNDS):
             self.serve(agent, along.get(t))
             roots[t] = agent.release[:, :-1] / self.widths[t]
-        return np.linalg.inv(roots @ roots.swapaxes(1, 2))
+        return np.asarray(np.linalg.inv(roots @ roots.swapaxes(1, 2)), np.float64)
 
     def scores(self, readings: Floats) -> Floats:
         diagonals = np.diagonal(readings, axis1=1, axis2=2)

@@ -80,8 +80,8 @@ def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repe
     rates = np.clip(np.array(result.rates), 0.5 / result.runs, 1 - 0.5 / result.runs)
     middle, apart = ndtri(rates).mean(), ndtri(rates[0]) - ndtri(rates[1])
     ends = ndtr(middle + np.array([[0.5], [-0.5]]) * nearer * apart)
-    drawn = rng.binomial(result.runs, ends, size=(2, repeats)) / result.runs
-    true, false = rng.binomial(result.runs, drawn)
+    rates_of = rng.binomial(result.runs, ends, size=(2, repeats)) / result.runs
+    true, false = rng.binomial(result.runs, rates_of)
     found = score(result.claim, true, false, result.runs, 1 - result.confidence)
     return float((found > (2 * result.claim.rho) ** 0.5).mean())
 

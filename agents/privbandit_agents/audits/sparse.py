@@ -51,7 +51,7 @@ class SparseGame(AgentGame):
 
     def fresh(self, rng: Generator) -> AnyAgent:
         """Return an agent that silent users have brought to a batch of the right size, with noise of its own."""
-        agent = copy.deepcopy(self.waiting)
+        agent: AnyAgent = copy.deepcopy(self.waiting)
         rekey(agent, rng)
         return agent
 

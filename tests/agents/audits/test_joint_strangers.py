@@ -47,9 +47,9 @@ def test_gross_faults_are_found_by_few_runs(law: str, fault: str) -> None:
     assert audit(game, 40, np.random.default_rng(0), 0.99).refuted
 
 
-@pytest.mark.parametrize(("law", "claim"), [("gaussian", "zcdp"), ("gram", "")])
+@pytest.mark.parametrize(("law", "claim"), [("gaussian", "zcdp"), ("gram", ""), ("tree", "")])
 def test_canaries_find_half_the_noise_of_batches(law: str, claim: str) -> None:
-    """At epsilon = 4, by 150 runs of 16 canaries, whether noise is said to be Gaussian or not."""
+    """At epsilon = 4, by 150 runs of up to 16 canaries, whether noise is said to be Gaussian or not."""
     game = BatchCanaries(STRANGER, {"law": law, "claim": claim, "fault": "noise x 0.5", "epsilon": 4.0})
     assert audit(game, 150, np.random.default_rng(0), 0.999).refuted
 

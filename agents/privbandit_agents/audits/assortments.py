@@ -26,7 +26,7 @@ class GramGame(CanaryGame):
     canaries = ROUNDS // 2
     seen = f"V after each of {ROUNDS} users, as the release tells it"
     unseen = "users of the second half, actions, and other pairs of records"
-    runs = 1200
+    runs = 1000
     world: ClassVar = dict(
         id="privbandit/Assortment-v0", n_items=CAPACITY, capacity=CAPACITY, dim=2 * PAIRS, horizon=ROUNDS
     )

@@ -62,7 +62,7 @@ class CounterGame(CanaryGame):
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
     settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": 2 * CANARIES}
     besides = (ProbeGame,)
-    runs = 1500
+    runs = 1200
 
     def prepare(self) -> None:
         """Prepare the records, and how the canaries' rewards are read."""

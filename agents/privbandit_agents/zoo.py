@@ -200,7 +200,7 @@ AGENTS: dict[str, Entry] = {
         "sparse bandits by clipped contributions, jointly private",
         "linear sparse: joint, exact",
         "sparse:ClippedGame",
-        runs=3000,
+        runs=2500,
     ),
     "dpmnl": ours(
         "joint.assortments.dpmnl:DPMNL",

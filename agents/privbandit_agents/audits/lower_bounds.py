@@ -95,8 +95,8 @@ def plays(game: Game, runs: int) -> int:
 
 
 def pilot_runs(runs: int) -> int:
-    """Return how many pilot runs of each world go with so many fresh ones: 1000, fewer or a quarter."""
-    return max(runs // 4, min(runs, 1000))
+    """Return how many pilot runs of each world go with so many fresh ones: 2000, fewer or a quarter."""
+    return max(runs // 4, min(runs, 2000))
 
 
 def sample(

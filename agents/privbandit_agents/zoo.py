@@ -120,6 +120,10 @@ AGENTS: dict[str, Entry] = {
         "sparse:ClippedGame",
         runs=4000,
     ),
+    "private-pursuit": ours(
+        "joint.sparse.pursuit.agent:PrivatePursuit",
+        "sparse bandits by matching pursuit with private selection",
+    ),
     "dpmnl": ours(
         "joint.assortments.dpmnl:DPMNL", "jointly private MNL assortments (Cho and Sun 2024)", "assortments:GramGame"
     ),

@@ -47,7 +47,7 @@ class Config(JointSettings):
     dense: float = 0.4
     rate: float = 0.02
     ratio: float = 2.0
-    fail: float = 2.0
+    fail: float = 1.5
     drop: float = 1.0
     end: float = 1.5
     hess: float = 0.25
@@ -60,6 +60,9 @@ class Config(JointSettings):
     fast: float = 1.5
     top: float = 0.75
     useful: float = 0.25
+    rule: int = 1
+    frac: float = 0.5
+    least_k: int = 3
 
 
 class PrivatePursuit(CentralAgent[Config, Array]):
@@ -144,9 +147,12 @@ class PrivatePursuit(CentralAgent[Config, Array]):
 
     def _how_many(self) -> int:
         c = self.config
-        k = max(c.at_first if not self.batch else 1, round(c.rate * self.length * self.strength))
-        if self.found > 1 and not self.failed:
-            k = max(k, math.ceil(c.ratio * self.found))
+        if c.rule:
+            k = c.at_first if not self.batch else max(c.least_k, math.ceil(c.ratio * self.found))
+        else:
+            k = max(c.at_first if not self.batch else 1, round(c.rate * self.length * self.strength))
+            if self.found > 1 and not self.failed:
+                k = max(k, math.ceil(c.ratio * self.found))
         return max(0, min(k, c.most - len(self.belief), self.dim - len(self.belief)))
 
     def _pursue(self, batch: Batch) -> None:
@@ -174,7 +180,7 @@ class PrivatePursuit(CentralAgent[Config, Array]):
                 if bound < least:
                     least, best = bound, self.belief.copy()
             self._add(batch, bound, pick, level)
-            if self.failed == c.fails:
+            if self.failed >= max(c.fails, c.frac * k):
                 return
 
     def _add(self, batch: Batch, bound: float, share: float, level: float) -> None:

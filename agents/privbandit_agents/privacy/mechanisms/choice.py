@@ -1,7 +1,7 @@
 """Private choice of one of a few candidates by scores, and of a quantile by counts.
 
-Frank McSherry and Kunal Talwar, "Mechanism Design via Differential Privacy", FOCS 2007 (the exponential mechanism); Mark
-Cesar and Ryan Rogers, "Bounding, Concentrating, and Truncating", ALT 2021 (its zCDP by its range). Proofs:
+Frank McSherry and Kunal Talwar, "Mechanism Design via Differential Privacy", FOCS 2007 (the exponential mechanism);
+Mark Cesar and Ryan Rogers, "Bounding, Concentrating, and Truncating", ALT 2021 (its zCDP by its range). Proofs:
 docs/privacy/selection.md and docs/privacy/private-pursuit.md.
 """
 

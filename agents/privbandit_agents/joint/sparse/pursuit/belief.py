@@ -13,6 +13,7 @@ CLEAR = 3.5
 """A second moment counts if it is so many standard deviations from 0."""
 FLATTEST = 0.05
 """Least eigenvalue of the second moments, relative to their mean."""
+TINY = 1e-300
 UNSURE = 0.3
 """Standard deviation of the second moment of a feature, or of two, of which nothing is known."""
 
@@ -43,11 +44,16 @@ class Belief:
             setattr(other, name, value.copy())
         return other
 
-    def deviations(self) -> Floats:
-        """Return the standard deviations of the coefficients, shape (m,)."""
-        return np.sqrt(np.maximum(np.diagonal(self.covariance), 1e-300))
+    def clearness(self) -> Floats:
+        """Return how many standard deviations the coefficients are from 0, shape (m,)."""
+        return np.asarray(np.abs(self.theta) / np.sqrt(np.maximum(np.diagonal(self.covariance), TINY)))
 
-    def add(self, feature: int, with_others: Floats, weight: float, variance: float) -> None:
+    def widen(self, variance: float) -> None:
+        """Admit that x . theta is off by this variance more than was believed."""
+        m = max(len(self), 1)
+        self.covariance = self.covariance + variance / m * np.eye(len(self))
+
+    def add(self, feature: int, with_others: Floats, blur: float, variance: float) -> None:
         """Add a feature whose coefficient is N(0, variance).
 
         Until now the others stood in for it: their coefficients were what they are plus c times its own, where c
@@ -56,13 +62,12 @@ class Belief:
         Args:
             feature: its number.
             with_others: its mean products with the others, as measured, shape (m,).
-            weight: their inverse variance.
+            blur: variance of these; infinity if they are not known.
             variance: of its coefficient.
         """
         m = len(self)
-        self.moments, self.weights = bordered(self.moments, with_others, 1.0), bordered(
-            self.weights, np.full(m, weight), UNSURE**-2
-        )
+        self.moments = bordered(self.moments, with_others, 1.0)
+        self.weights = bordered(self.weights, np.full(m, 1 / blur), UNSURE**-2)
         trusted = self.gram()
         c = np.append(-np.linalg.solve(trusted[:m, :m], trusted[:m, m]), 1.0)
         self.covariance = bordered(self.covariance, np.zeros(m), 0.0) + variance * np.outer(c, c)
@@ -84,7 +89,7 @@ class Belief:
 
     def drop(self, position: int) -> None:
         """Learn that a coefficient is 0, and forget its feature."""
-        column = self.covariance[:, position] / max(self.covariance[position, position], 1e-300)
+        column = self.covariance[:, position] / max(self.covariance[position, position], TINY)
         theta = self.theta - column * self.theta[position]
         covariance = self.covariance - np.outer(column, self.covariance[position])
         rest = np.delete(np.arange(len(self)), position)

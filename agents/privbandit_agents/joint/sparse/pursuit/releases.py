@@ -47,20 +47,19 @@ class Batch:
         x: features of the n users, finite, shape (n, d).
         y: their rewards, finite, shape (n,).
         rho: budget of the batch.
-        limit: a, to which single features are clipped.
         publish: takes (mechanism, exact value, draw), pays and returns what is released.
         rng: of the noise.
         noise: of the mechanisms, ``"numpy"`` or ``"secure"``.
     """
 
-    def __init__(
-        self, x: Floats, y: Floats, rho: float, publish: Publish, rng: Generator, noise: str
-    ) -> None:
+    def __init__(self, x: Floats, y: Floats, rho: float, publish: Publish, rng: Generator, noise: str) -> None:
         self.x, self.y, self.rho = x, y, rho
         self.publish, self.rng, self.noise = publish, rng, noise
         self.left = 1.0
+        self.cap(1.0)
 
     def cap(self, limit: float) -> None:
+        """Clip single features at a = ``limit`` from now on."""
         self.limit, self.capped = limit, np.clip(self.x, -limit, limit)
 
     def __len__(self) -> int:
@@ -84,7 +83,9 @@ class Batch:
         scores = rank_scores(np.abs(self.residuals(support, theta)), LEVELS, q)
         return float(LEVELS[self._publish(mechanism, scores + mechanism.beta * prior)])
 
-    def newcomer(self, support: Ints, theta: Floats, bound: float, selection: float, share: float) -> tuple[int, float, float]:
+    def newcomer(
+        self, support: Ints, theta: Floats, bound: float, selection: float, share: float
+    ) -> tuple[int, float, float]:
         """Select a feature off the support by |sum clip(x_j, a) clip(residual, b)|, and release that sum.
 
         Returns:

@@ -123,6 +123,7 @@ AGENTS: dict[str, Entry] = {
     "private-pursuit": ours(
         "joint.sparse.pursuit.agent:PrivatePursuit",
         "sparse bandits by matching pursuit with private selection",
+        "games.pursuit:PursuitGame",
     ),
     "dpmnl": ours(
         "joint.assortments.dpmnl:DPMNL", "jointly private MNL assortments (Cho and Sun 2024)", "assortments:GramGame"

@@ -21,6 +21,10 @@ from privbandit_agents.joint.sparse.pursuit.learning import MEDIAN, Pursuit
 from privbandit_agents.joint.sparse.pursuit.plan import planned, to_try, users_at_first
 from privbandit_agents.joint.sparse.pursuit.releases import Batch
 from privbandit_agents.privacy.contributions.moments import LIMIT
+from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
+
+SMALLEST = 1e-6
+"""No release has a smaller share of the budget, though some have a thousand coordinates."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class PrivatePursuit(CentralAgent[Config, Array]):
         self.rho = config.concentrated()
         self.ledger = config.ledger()
         self.guarantee = config.guarantee("docs/privacy/private-pursuit.md", arithmetic="exact")
+        ExponentialChoice.from_rho(self.rho * SMALLEST, 1.0)  # refuses a budget that no grid is fine enough for
         self.rng_noise = self.rng.spawn(1)[0]
         self.release = np.zeros(self.dim)
         self.pursuit = Pursuit(MEDIAN * config.reward_scale)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.joint.sparse.clipping import passed, power
 from privbandit_agents.joint.sparse.pursuit.belief import Belief
-from privbandit_agents.joint.sparse.pursuit.plan import SELECTION, Plan, share_of_hessian, share_of_products
+from privbandit_agents.joint.sparse.pursuit.plan import Plan, share_of_hessian, share_of_products
 from privbandit_agents.joint.sparse.pursuit.releases import LEVELS, Batch
 
 Floats = NDArray[np.float64]
@@ -95,7 +95,7 @@ class Pursuit:
         belief, n, scale, level = self.belief, len(batch), self.scale / MEDIAN, plan.level
         beside = share_of_products(n, len(belief), level, batch.rho * plan.feature)
         share = plan.feature * (1 - beside)
-        feature, found, sigma = batch.newcomer(belief.support, belief.theta, level * scale, SELECTION, share)
+        feature, found, sigma = batch.newcomer(belief.support, belief.theta, level * scale, plan.selection, share)
         products, variance = np.zeros(len(belief)), math.inf
         if beside:
             radius, unit = math.sqrt(len(belief)), n * passed(level)

@@ -21,8 +21,8 @@ START, SCALE, INNER, LAST, CHOICE = 0.06, 0.04, 0.05, 0.03, 0.03
 """Shares: the scale while no feature is known; later the first, all inner and the last scale; the choice of theta."""
 REFINE = 0.4
 """Share that refines known features, if as many as there are known were tried: none at first, more later."""
-SELECTION = 0.8
-"""Of a new feature's share: what goes into selecting it."""
+FOUND_FIRST, FOUND_LATER = 0.8, 0.7
+"""Of a new feature's share: what goes into selecting it, in the first batch and later."""
 PRODUCTS, HESSIAN, BLURRED = 0.05, 0.25, 0.25
 """Of a new feature's share its products, of the refinement the Hessian: if their deviations are below the last."""
 
@@ -38,6 +38,7 @@ class Plan:
         feature: share of every feature: its selection, its sum and its products.
         last: share of the scale after the last feature.
         choice: share of the choice of theta.
+        selection: of the share of a feature and its sum, what selects it.
         level: where features, and the residuals of a new feature, are clipped, in standard deviations.
     """
 
@@ -47,6 +48,7 @@ class Plan:
     feature: float
     last: float
     choice: float
+    selection: float
     level: float
 
 
@@ -59,7 +61,9 @@ def planned(users: int, dim: int, known: int, tries: int, rho: float) -> Plan:
     scale, again, last, choice = shares
     refine = REFINE * known / (known + tries)
     feature = (1 - scale - again * (tries - 1) - last - choice - refine) / max(tries, 1)
-    return Plan(tries, scale, again, feature, last, choice, level(users, dim, rho * feature * SELECTION))
+    selection = FOUND_LATER if known else FOUND_FIRST
+    at = level(users, dim, rho * feature * selection)
+    return Plan(tries, scale, again, feature, last, choice, selection, at)
 
 
 def users_at_first(dim: int, rho: float, latest: int) -> int:

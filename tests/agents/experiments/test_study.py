@@ -22,7 +22,8 @@ from privbandit_agents.experiments.drawing.curves import power
 from privbandit_agents.experiments.drawing.figures import draw_figure, label_logarithms, lines_of, named
 from privbandit_agents.experiments.running.attempt import Failure
 from privbandit_agents.experiments.running.engine import Engine
-from privbandit_agents.experiments.spec.experiment import Scale, Scales, library, parse_experiment, read_experiment
+from privbandit_agents.experiments.shelf import library
+from privbandit_agents.experiments.spec.experiment import Scale, Scales, parse_experiment, read_experiment
 from privbandit_agents.experiments.spec.measures import Measure, Selection
 from privbandit_agents.experiments.spec.statements import Statement
 from privbandit_agents.experiments.store.results import Finished

@@ -204,7 +204,9 @@ AGENTS: dict[str, Entry] = {
     "private-pursuit": ours(
         "joint.sparse.pursuit.agent:PrivatePursuit",
         "sparse bandits by matching pursuit with private selection",
+        "linear sparse: joint, exact",
         "games.pursuit:PursuitGame",
+        runs=500,
     ),
     "dpmnl": ours(
         "joint.assortments.dpmnl:DPMNL",

@@ -45,6 +45,7 @@ TARGETS: dict[str, Target] = {
     "laplace": Target(partial(mechanisms.pure, Laplace)),
     "gaussian": Target(mechanisms.gaussian),
     "gumbel-topk": Target(mechanisms.gumbel_top_k, runs=5000, delta=0.01),
+    "exponential-choice": Target(mechanisms.exponential_choice, runs=5000, delta=0.01),
     "wishart-difference": Target(mechanisms.wishart_difference),
     "k-norm": Target(partial(mechanisms.pure, KNorm)),
     "objective-perturbation": Target(mechanisms.objective_perturbation, runs=5000, published=math.inf),

@@ -48,9 +48,9 @@ def test_without_noise_the_best_candidate_wins() -> None:
     rng = np.random.default_rng(0)
     assert ExponentialChoice.from_rho(math.inf, 1.0).release(SCORES, rng) == 0
     assert {ExponentialChoice.from_rho(1e6, 1.0).release(SCORES, rng) for _ in range(20)} == {0}
-    for bad in ({"rho": 0.0, "sensitivity": 1.0}, {"rho": 1.0, "sensitivity": 0.0}):
+    for rho, sensitivity in ((0.0, 1.0), (1.0, 0.0)):
         with pytest.raises(ValueError):
-            ExponentialChoice.from_rho(**bad)
+            ExponentialChoice.from_rho(rho, sensitivity)
     with pytest.raises(ValueError, match="finite"):
         ExponentialChoice.from_rho(1.0, 1.0).release([1.0, math.nan], rng)
 

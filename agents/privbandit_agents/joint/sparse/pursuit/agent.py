@@ -7,7 +7,8 @@ pursuit (Stephane Mallat and Zhifeng Zhang, "Matching Pursuits With Time-Frequen
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -123,8 +124,9 @@ class PrivatePursuit(CentralAgent[Config, Array]):
         known = len(pursuit.belief)
         tries = to_try(pursuit.found, self.batch, min(config.most, self.dim) - known)
         plan = planned(self.length, self.dim, known, tries, self.rho)
-        x, y = self.features.view(), self.rewards.view()
-        pursuit.learn(Batch(x, y, self.rho, self._pay_and_publish, self.rng_noise, config.noise), plan)
+        publish = partial(self.publish, group=self.batch)
+        records = self.features.view(), self.rewards.view()
+        pursuit.learn(Batch(*records, self.rho, publish, self.rng_noise, config.noise), plan)
         for rows in (self.features, self.rewards):
             rows.clear()
         slow = pursuit.failed == 0 or not len(pursuit.belief)
@@ -132,9 +134,6 @@ class PrivatePursuit(CentralAgent[Config, Array]):
         theta = np.zeros(self.dim)
         theta[pursuit.belief.support] = pursuit.belief.theta
         return theta
-
-    def _pay_and_publish(self, mechanism: Any, exact: Any, draw: Any) -> Any:
-        return self.publish(mechanism, exact, draw, mechanism.cost, self.batch)
 
 
 def in_own_units(x: Array, y: Array) -> tuple[Array, Array]:

@@ -47,7 +47,7 @@ class Batch:
         x: features of the n users, finite, shape (n, d).
         y: their rewards, finite, shape (n,).
         rho: budget of the batch.
-        publish: takes (mechanism, exact value, draw), pays and returns what is released.
+        publish: takes (mechanism, exact value, draw, cost), pays and returns what is released.
         rng: of the noise.
         noise: of the mechanisms, ``"numpy"`` or ``"secure"``.
     """
@@ -79,7 +79,7 @@ class Batch:
             prior: logarithms of public weights of the levels, shape (161,).
             share: of the budget.
         """
-        mechanism = ExponentialChoice.from_rho(self._pay(share), 1.0, self.noise)
+        mechanism = ExponentialChoice.from_rho(self._pay(share), with_rounding(1.0, len(self)), self.noise)
         scores = rank_scores(np.abs(self.residuals(support, theta)), LEVELS, q)
         return float(LEVELS[self._publish(mechanism, scores + mechanism.beta * prior)])
 
@@ -128,7 +128,7 @@ class Batch:
 
     def choose(self, candidates: list[tuple[Ints, Floats]], bound: float, bonus: Floats, share: float) -> int:
         """Release which of several (support, theta) leaves the most residuals within +-b; bonuses in units of noise."""
-        mechanism = ExponentialChoice.from_rho(self._pay(share), 1.0, self.noise)
+        mechanism = ExponentialChoice.from_rho(self._pay(share), with_rounding(1.0, len(self)), self.noise)
         within_bound = [np.count_nonzero(np.abs(self.residuals(*one)) <= bound) for one in candidates]
         return int(self._publish(mechanism, np.array(within_bound, np.float64) + mechanism.beta * bonus))
 
@@ -138,7 +138,7 @@ class Batch:
         return self.rho * share
 
     def _publish(self, mechanism: Any, exact: Floats) -> Any:
-        return self.publish(mechanism, exact, partial(mechanism.release, exact, self.rng))
+        return self.publish(mechanism, exact, partial(mechanism.release, exact, self.rng), mechanism.cost)
 
 
 BALL = 1 + 1e-12

@@ -160,6 +160,19 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         """
         return self._fits(count(n=n)).upcoming(n)
 
+    def drawn(self) -> tuple[Array, Array | None]:
+        """Return what is drawn of the next users, a block of them at most, without serving them.
+
+        Returns:
+            Contexts of shape (n, ...), and the reward that every arm would give, shape (n, K), where rewards are drawn
+            in advance, else None. An agent may learn the reward of the arm that it chose, and no other.
+
+        Raises:
+            ResetNeeded: the episode is over.
+        """
+        contexts, rewards = self._fits(1).drawn()
+        return contexts[: self._left], None if rewards is None else rewards[: self._left]
+
     def serve(self, actions: Array) -> Served:
         """Serve the next ``len(actions)`` users; the result is that of as many steps.
 

@@ -165,6 +165,10 @@ class Rounds:
         feedback, reward = self.problem.outcome(user, actions, self.rng)
         return Served(feedback, reward, expected, np.maximum(expected_best - expected, 0.0), self.best[rows])
 
+    def answers(self) -> Floats | None:
+        """Return the reward that every arm would give to each user, shape (block, K); None if not drawn in advance."""
+        return None
+
     def serve_one(self, row: int, action: object) -> tuple[float, dict[str, Any]]:
         """Realise one user's action: (reward, info)."""
         served = self.serve(slice(row, row + 1), self.check([action]))  # type: ignore[arg-type]
@@ -237,6 +241,9 @@ class ArmRounds(Rounds):
     def serve(self, rows: slice, actions: Array) -> Served:
         expected, reward = pick(self.means[rows], actions), pick(self.rewards[rows], actions)
         return Served(reward, reward, expected, self.best_reward[rows] - expected, self.best[rows])
+
+    def answers(self) -> Floats | None:
+        return self.rewards
 
     def serve_one(self, row: int, action: object) -> tuple[float, dict[str, Any]]:
         if self._rows is None:  # Python lists: indexing an array costs several times as much

@@ -107,6 +107,11 @@ class UserStream:
         parts[-1] = parts[-1][: self._row + n - (blocks - 1) * self.block]
         return np.concatenate(parts)
 
+    def drawn(self) -> tuple[Array, Array | None]:
+        """Return the contexts that are drawn, up to the end of the block, and every arm's reward, if drawn as well."""
+        rewards = self._now.answers()
+        return self._now.contexts[self._row :].copy(), None if rewards is None else rewards[self._row :].copy()
+
     def serve(self, actions: Array) -> Served:
         """Realise the actions of the next ``len(actions)`` users."""
         actions = self._now.check(actions)

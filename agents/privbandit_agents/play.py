@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Agent, AnyAgent, LocalAgent
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
+from privbandit_agents.base.turns import serves_in_turn
 from privbandit_agents.registry import spaces_of
 from privbandit_agents.snapshots import Snapshots
 from privbandit_envs import BanditEnv
@@ -175,6 +176,7 @@ def play_blocks(
     largest = max(64, BLOCK_BYTES // context.nbytes)
     by_sums = by_counts and env.support is None
     by_counts = by_counts and bool(agent.by_counts) and env.support is not None
+    in_turn = serves_in_turn(agent)
     left, noted = horizon - curve.users, curve.passed
     while left:
         frozen = min(agent.frozen_rounds(), left)
@@ -195,6 +197,10 @@ def play_blocks(
             left -= frozen
             if left:
                 context = env.upcoming(1)[0]
+        elif in_turn and (served_in_turn := serve_in_turn(env, agent, curve, left)):
+            left -= served_in_turn
+            if left:
+                context = env.upcoming(1)[0]
         else:
             action = agent.select_action(context)
             following, _, _, _, info = recorded.step(action)
@@ -206,6 +212,19 @@ def play_blocks(
             noted = curve.passed
         if snapshots is not None:
             snapshots.offer(env, agent, curve)
+
+
+def serve_in_turn(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, most: int) -> int:
+    """Let an agent serve a block's users in order by itself; return how many were served, 0 if the loop must be run."""
+    contexts, rewards = env.drawn()
+    if rewards is None or rewards.dtype != np.float64:
+        return 0
+    actions = agent.serve_in_turn(contexts[:most], rewards.item)
+    if actions is None:
+        return 0
+    served = env.serve(actions)
+    curve.extend(served.regret, served.reward)
+    return len(actions)
 
 
 def serve_counts(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, n: int) -> None:

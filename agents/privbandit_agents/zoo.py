@@ -99,6 +99,7 @@ AGENTS: dict[str, Entry] = {
     "logistic-public": ours(
         "baselines.logistic:LogisticPublic", "logistic regression on the public data only", "labels: none"
     ),
+    "kernel-public": ours("baselines.kernel:KernelPublic", "kernel model on the public data only", "labels: none"),
     "histogram": ours(
         "baselines.histogram:Histogram", "majority label in the cells of a max-edge partition", "labels: none"
     ),
@@ -199,7 +200,7 @@ AGENTS: dict[str, Entry] = {
         "sparse bandits by clipped contributions, jointly private",
         "linear sparse: joint, exact",
         "sparse:ClippedGame",
-        runs=4000,
+        runs=3000,
     ),
     "private-pursuit": ours(
         "joint.sparse.pursuit.agent:PrivatePursuit",

@@ -12,6 +12,8 @@ from privbandit_envs.families.mnl import attraction, best_assortment
 from privbandit_envs.spaces import Assortments, top_k
 
 Floats = NDArray[np.float64]
+Past = tuple[Floats, Floats, int]
+"""H, b and the number of all users, where the loss of earlier users is theta'H theta / 2 - b'theta."""
 
 
 class LaidOut(NamedTuple):
@@ -127,23 +129,34 @@ class Choices:
         for rows in (self.features, self.offered, self.bought):
             rows.clear()
 
-    def fit(self, theta: Floats, ridge: float, tolerance: float = 1e-8, steps: int = 50) -> Floats:
-        """Return the maximum-likelihood theta with penalty ridge |theta|^2 / 2, by Newton's method with halving."""
-        loss, gradient, hessian = self.likelihood(theta, ridge)
+    def fit(
+        self, theta: Floats, ridge: float, tolerance: float = 1e-8, steps: int = 50, past: Past | None = None
+    ) -> Floats:
+        """Return the maximum-likelihood theta with penalty ridge |theta|^2 / 2, by Newton's method with halving.
+
+        Args:
+            theta: where to start.
+            ridge: of the penalty.
+            tolerance: of the gradient, for each user.
+            steps: at most so many.
+            past: what is left of earlier users.
+        """
+        users = past[2] if past else len(self)
+        loss, gradient, hessian = self.likelihood(theta, ridge, past)
         for _ in range(steps):
-            if np.linalg.norm(gradient) <= tolerance * len(self):
+            if np.linalg.norm(gradient) <= tolerance * users:
                 break
             step = np.linalg.solve(hessian, gradient)
             for halving in range(30):
                 moved = theta - step * 0.5**halving
-                following = self.likelihood(moved, ridge)
+                following = self.likelihood(moved, ridge, past)
                 if following[0] <= loss:
                     break
             theta, (loss, gradient, hessian) = moved, following
         return theta
 
-    def likelihood(self, theta: Floats, ridge: float) -> tuple[float, Floats, Floats]:
-        """Return the penalised negative log-likelihood, its gradient (d,) and its Hessian (d, d)."""
+    def likelihood(self, theta: Floats, ridge: float, past: Past | None = None) -> tuple[float, Floats, Floats]:
+        """Return the penalised negative log-likelihood, its gradient (d,) and its Hessian (d, d), with those of ``past``."""
         x, bought = self.features.view(), self.bought.view()
         n, capacity, dim = x.shape
         flat = x.reshape(-1, dim)
@@ -159,4 +172,8 @@ class Choices:
         hessian = (flat * p.reshape(-1, 1)).T @ flat - mean.T @ mean + ridge * np.eye(dim)
         mean[buyers] -= x[buyers, chosen]  # each user's gradient: the sums over users would cancel
         gradient = np.ascontiguousarray(mean.T).sum(axis=1) + ridge * theta  # contiguous, hence summed in pairs
+        if past is not None and past[2] > n:
+            curved = past[0] @ theta
+            loss += theta @ curved / 2 - past[1] @ theta
+            gradient, hessian = gradient + curved - past[1], hessian + past[0]
         return float(loss), gradient, hessian

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Fraction
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
@@ -26,9 +25,14 @@ class EpsilonGreedy(RidgeAgent[GreedySettings]):
 
     Config = GreedySettings
 
-    def choose(self, features: Array, scored: Array) -> Array:
-        best: Array = scored[..., -1].argmax(axis=-1)
-        if self.config.exploration == 0:
+    def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
+        best: Array = estimates.argmax(axis=-1)
+        if random is None:
             return best
-        explore, arm = np.moveaxis(uniforms_per_user(self.rng, features, features.shape[-2:], 2), -1, 0)
-        return np.where(explore < self.config.exploration, (arm * self.n_arms).astype(int), best)[()]
+        explore, arms = random[..., 0] < self.config.exploration, random[..., 1] * self.n_arms
+        if explore.ndim:
+            return np.where(explore, arms.astype(int), best)
+        return arms.astype(int) if explore else best
+
+    def draw(self, *users: int) -> Array | None:
+        return None if self.config.exploration == 0 else self.rng.random((*users, 2))

@@ -36,16 +36,22 @@ class LinTS(RidgeAgent[Config]):
 
     Config = Config
 
-    def choose(self, features: Array, scored: Array) -> Array:
-        normal = self.rng.standard_normal(scored.shape[:-1])
+    def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
+        assert random is not None
         if self.shared_context:
-            spread = np.sqrt(np.maximum(np.vecdot(scored[..., :-1], features), 0)) * normal
+            spread = np.sqrt(np.maximum(np.vecdot(directions, features), 0)) * random
         else:
-            covariances, spread = scored[..., :-1] @ features.mT, np.zeros(normal.shape)
-            for user in np.ndindex(normal.shape[:-1]):
-                correlate(covariances[user], normal[user], spread[user])
-        arms: Array = (scored[..., -1] + self.config.v * spread).argmax(axis=-1)
+            covariances, spread = directions @ features.mT, np.zeros(random.shape)
+            if random.ndim == 1:
+                correlate(covariances, random, spread)
+            else:
+                for user in np.ndindex(random.shape[:-1]):
+                    correlate(covariances[user], random[user], spread[user])
+        arms: Array = (estimates + self.config.v * spread).argmax(axis=-1)
         return arms
+
+    def draw(self, *users: int) -> Array:
+        return self.rng.standard_normal((*users, self.n_arms))
 
 
 def correlate(covariance: Array, normal: Array, spread: Array) -> None:

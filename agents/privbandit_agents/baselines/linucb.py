@@ -15,6 +15,7 @@ from privbandit_agents.base.agent import Action, Array, Feedback, next_change
 from privbandit_agents.base.arms import learnable
 from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import AtLeast, NonNegative
+from privbandit_agents.base.turns import Answer
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
 
@@ -58,6 +59,9 @@ class LinUCB(RidgeAgent[Config]):
             self._count(len(rewards))
         return None
 
+    def serve_in_turn(self, contexts: Array, answer: Answer) -> Array | None:
+        return super().serve_in_turn(contexts, answer) if self.config.growth == 1 else None
+
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
         return "exact" if self.config.growth > 1 else ""
@@ -96,12 +100,12 @@ class LinUCB(RidgeAgent[Config]):
                 inverse = inverse_of(moments[:, :-1])
                 self.regression.matrices[group] = np.column_stack([inverse, inverse @ moments[:, -1]])
 
-    def choose(self, features: Array, scored: Array) -> Array:
-        squared_width = np.vecdot(scored[..., :-1], features)
+    def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
+        squared_width = np.vecdot(directions, features)
         np.maximum(squared_width, 0.0, out=squared_width)  # rounding may leave a little less than 0
         bound = np.sqrt(squared_width, out=squared_width)
         bound *= self.config.alpha
-        bound += scored[..., -1]
+        bound += estimates
         arms: Array = bound.argmax(axis=-1)
         return arms
 

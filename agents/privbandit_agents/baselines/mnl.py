@@ -7,10 +7,13 @@ from typing import TypeVar
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback, assortments, next_change
-from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, sizes
+from privbandit_agents.base.choices import Choices, Floats, LaidOut, best_sets, lay_out, random_sets, sizes
 from privbandit_agents.base.records import usable, warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Count, Growth, Positive, Settings
+
+KEPT_BYTES = 2**24
+"""Choices of users are kept in at most so much memory."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,12 @@ M = TypeVar("M", bound=MNLSettings)
 class MNLAgent(Agent[M]):
     """Offer random assortments to the first users, then the best ones for utilities that a subclass names.
 
-    The likelihood needs every choice: memory grows by 8 K (d + 2) bytes a user. theta, its maximiser, and V = ridge I +
-    sum over offered items of x x' are brought up to date when the number of users has grown by ``growth``.
+    theta, the maximiser of the likelihood, and V = ridge I + sum over offered items of x x' are brought up to date when
+    the number of users has grown by ``growth``.
+
+    Deviations:
+        At most 16 MiB of choices are kept, which are 30 000 users with sets of 10 items and 5 features. When they are
+        full, the likelihood of their users becomes its second-order expansion at its maximiser, a few d x d numbers.
     """
 
     plays = staticmethod(assortments)
@@ -43,9 +50,13 @@ class MNLAgent(Agent[M]):
     def begin(self) -> None:
         _, self.capacity, self.dim = sizes(self.observation_space, self.action_space)
         self.choices = Choices(self.capacity, self.dim)
+        self.most = max(1, KEPT_BYTES // (8 * self.capacity * (self.dim + 2)))
+        self.users = 0
         self.gram = self.config.ridge * np.eye(self.dim)
         self.in_gram = 0
         self.theta = np.zeros(self.dim)
+        # what is left of users whose choices are not kept: the loss t'H t / 2 - b't
+        self.past_hessian, self.past_slope = np.zeros((self.dim, self.dim)), np.zeros(self.dim)
         self.refit_at = self.config.exploration_rounds
 
     @abstractmethod
@@ -54,27 +65,46 @@ class MNLAgent(Agent[M]):
 
     def select_action(self, context: Array) -> Array:
         context = self.contexts_of(context)
-        if len(self.choices) < self.config.exploration_rounds:
+        if self.users < self.config.exploration_rounds:
             return random_sets(self.rng, context, self.capacity)
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
             return best_sets(context, self.utilities(context), self.capacity)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        for x, sets, bought in blocks(self.frozen_rounds, *self.records_of(context, action, feedback)):
+        records = self.records_of(context, action, feedback)
+        for x, sets, bought in blocks(lambda: min(self.frozen_rounds(), self.most - len(self.choices)), *records):
             self.choices.store(learnable(lay_out(x, sets, bought, self.capacity)))
-            if len(self.choices) == self.refit_at:
+            self.users += len(bought)
+            if self.users == self.refit_at:
                 self.refit()
+            if len(self.choices) == self.most:
+                self.expand()
 
     def frozen_rounds(self) -> int:
-        return self.refit_at - len(self.choices)
+        return self.refit_at - self.users
 
     def refit(self) -> None:
-        t = len(self.choices)
+        self._bring_gram_up()
+        self.theta = self._fitted()
+        self.refit_at = next_change(self.users, self.config.growth)
+
+    def expand(self) -> None:
+        """Put the second-order expansion of the kept users' loss at the maximiser in place of their choices."""
+        self._bring_gram_up()
+        theta = self._fitted()
+        _, gradient, hessian = self.choices.likelihood(theta, 0.0)
+        self.past_hessian = self.past_hessian + hessian
+        self.past_slope = self.past_slope + hessian @ theta - gradient
+        self.choices.clear()
+        self.in_gram = 0
+
+    def _fitted(self) -> Floats:
+        return self.choices.fit(self.theta, self.config.ridge, past=(self.past_hessian, self.past_slope, self.users))
+
+    def _bring_gram_up(self) -> None:
         offered = self.choices.features.view()[self.in_gram :].reshape(-1, self.dim)
         self.gram = self.gram + offered.T @ offered
-        self.in_gram = t
-        self.theta = self.choices.fit(self.theta, self.config.ridge)
-        self.refit_at = next_change(t, self.config.growth)
+        self.in_gram = len(self.choices)
 
 
 def learnable(laid_out: LaidOut) -> LaidOut:

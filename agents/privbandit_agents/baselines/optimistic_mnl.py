@@ -40,7 +40,7 @@ class WidthAgent(MNLAgent[W]):
 
     def refit(self) -> None:
         super().refit()
-        t = len(self.choices)
+        t = self.users
         alpha = self.config.bonus_scale * math.sqrt(self.dim / 2 * math.log(1 + t / self.dim) + math.log(t))
         self.scorer = optimistic_scorer(self.gram, self.theta, alpha)
 

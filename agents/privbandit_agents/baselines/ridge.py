@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy.linalg.blas import dger
@@ -11,6 +11,7 @@ from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_or
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.records import FARTHEST, warn_of_ignored
 from privbandit_agents.base.settings import Positive, Settings
+from privbandit_agents.base.turns import Answer, InTurn
 
 NOTHING = (None, np.empty(0), np.empty(0))
 
@@ -21,12 +22,17 @@ class RidgeSettings(Settings):
 
     Attributes:
         ridge: regularisation of A = ridge I + sum x x', > 0.
+        intercept: where arms share a context: whether the regression of each has a constant beside the context. In a
+            world whose means are linear without one, it is one more number to learn.
     """
 
     ridge: Positive = 1.0
+    intercept: bool = True
 
 
 R = TypeVar("R", bound=RidgeSettings)
+AT_ONCE = 64
+"""So many users' features are laid out at once, to stay in cache."""
 
 
 class Ridge:
@@ -62,16 +68,28 @@ class Ridge:
         if not (abs(reward) <= FARTHEST and x.dot(x) <= FARTHEST**2):
             warn_of_ignored()
             return
-        direction = scored[:-1]
-        scored[-1] -= reward
-        gain = -1.0 / (1.0 + float(direction.dot(x)))
-        dger(gain, scored, direction, a=self.matrices[group].T, overwrite_a=1)
+        add(self.matrices[group].T, x, scored, scored[:-1], reward)
 
 
-class RidgeAgent(Agent[R]):
+def add(matrix: Array, x: Array, scored: Array, direction: Array, reward: float) -> None:
+    """Add a usable observation to M, which is given as its transpose, in place.
+
+    Args:
+        matrix: the transpose of M.
+        x: shape (d,).
+        scored: x M, which is overwritten.
+        direction: a view of ``scored`` without its last number.
+        reward: of x.
+    """
+    scored[-1] -= reward
+    dger(-1.0 / (1.0 + float(direction.dot(x))), scored, direction, a=matrix, overwrite_a=1)
+
+
+class RidgeAgent(InTurn, Agent[R]):
     """An agent that keeps a Ridge over the features of the arms it plays; a subclass says how to choose.
 
-    Where all arms share one context x of shape (d,), each arm has a regression of its own over the features (x, 1).
+    Where all arms share one context x of shape (d,), each arm has a regression of its own over the features (x, 1), or
+    over x alone if ``intercept`` is False.
     """
 
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"last"}
@@ -81,13 +99,24 @@ class RidgeAgent(Agent[R]):
         self.n_arms = n_arms(self.action_space)
         shape = self.context_shape
         self.shared_context = len(shape) == 1
-        self.dim, groups = (shape[0] + 1, self.n_arms) if self.shared_context else (shape[1], 1)
+        self.dim, groups = (shape[0] + self.config.intercept, self.n_arms) if self.shared_context else (shape[1], 1)
         self.regression = Ridge(self.dim, self.config.ridge, groups)
         self.last: tuple[Array | None, Array, Array] = NOTHING
 
     @abstractmethod
-    def choose(self, features: Array, scored: Array) -> Array:
-        """Return arms, given their scores (..., K, d + 1), and features (..., K, d), or (..., 1, d) that all share."""
+    def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
+        """Return arms.
+
+        Args:
+            features: x of every arm, shape (..., K, d), or (..., 1, d) that all arms share.
+            directions: A^-1 x of every arm, shape (..., K, d).
+            estimates: x . theta of every arm, shape (..., K).
+            random: what ``draw`` returned.
+        """
+
+    def draw(self, *users: int) -> Array | None:
+        """Draw the random numbers by which n users' arms are chosen, shape (n, ...); one user's if n is left out."""
+        return None
 
     def select_action(self, context: Array) -> Action:
         context = self.contexts_of(context)
@@ -95,7 +124,8 @@ class RidgeAgent(Agent[R]):
             features = self.features(context)
             scored = self.scored(features)
             self.last = context, features, scored
-            return self.choose(features, scored)
+            random = self.draw(*context.shape[: -len(self.context_shape)])
+            return self.choose(features, scored[..., :-1], scored[..., -1], random)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         last, features, scored = self.last
@@ -110,6 +140,23 @@ class RidgeAgent(Agent[R]):
         with np.errstate(over="ignore", invalid="ignore"):
             for x, group, reward in zip(*self.observed(contexts, arms), rewards.tolist(), strict=True):
                 self.regression.learn(x, self.regression.score(x, group), reward, group)
+
+    def serve_in_turn(self, contexts: Array, answer: Answer) -> Array | None:
+        farthest = max(float(contexts.max()), -float(contexts.min()), 1.0)
+        if not contexts[0].size * farthest <= FARTHEST:  # else every record can be learned from
+            return None
+        self.forget()
+        arms, random = np.empty(len(contexts), np.intp), self.draw(len(contexts))
+        turn = Turn(self)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for first in range(0, len(contexts), AT_ONCE):
+                features = self.features(contexts[first : first + AT_ONCE])
+                for user, x in enumerate(features, first):
+                    directions, estimates = turn.score(x)
+                    arm = int(self.choose(x, directions, estimates, None if random is None else random[user]))
+                    arms[user] = arm
+                    turn.learn(x, arm, answer(user, arm))
+        return arms
 
     def predict(self, contexts: Array) -> Array:
         return self.scored(self.features(contexts))[..., -1]
@@ -126,7 +173,7 @@ class RidgeAgent(Agent[R]):
         if not self.shared_context:
             return context.astype(np.float64)
         features = np.ones((*context.shape[:-1], 1, self.dim))
-        features[..., 0, :-1] = context
+        features[..., 0, : context.shape[-1]] = context
         return features
 
     def scored(self, features: Array) -> Array:
@@ -142,3 +189,36 @@ class RidgeAgent(Agent[R]):
             return played(features, arms), [0] * len(arms)
         exists = played(np.ones((len(arms), self.n_arms, 1)), arms)
         return features[:, 0] * exists, np.where(exists[:, 0], arms, 0).astype(int).tolist()
+
+
+class Turn:
+    """One user after the other, in arrays that are used again: what the loop computes, by the same products.
+
+    Args:
+        agent: whose regressions learn.
+    """
+
+    def __init__(self, agent: RidgeAgent[Any]) -> None:
+        self.shared, self.matrices = agent.shared_context, agent.regression.matrices
+        self.by_group = [matrix.T for matrix in self.matrices]
+        self.products = np.empty((agent.n_arms, 1, agent.dim + 1))
+        self.scored = self.products[:, 0]
+        self.parts = self.scored[:, :-1], self.scored[:, -1]
+        self.rows = [(row, row[:-1]) for row in self.scored]
+
+    def score(self, x: Array) -> tuple[Array, Array]:
+        """Return directions (K, d) and estimates (K,) of one user's features; valid until the next call."""
+        if self.shared:
+            np.matmul(x, self.matrices, out=self.products)
+        else:
+            x.dot(self.matrices[0], self.scored)
+        return self.parts
+
+    def learn(self, x: Array, arm: int, reward: float) -> None:
+        """Add the reward of the user who was scored last, if it is usable."""
+        if not abs(reward) <= FARTHEST:
+            warn_of_ignored()
+        elif self.shared:
+            add(self.by_group[arm], x[0], *self.rows[arm], reward)
+        else:
+            add(self.by_group[0], x[arm], *self.rows[arm], reward)

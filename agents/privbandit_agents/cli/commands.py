@@ -278,26 +278,28 @@ def audit_target(
     assignments: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of an agent; may repeat.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the audit.")] = 0,
     confidence: Annotated[float, typer.Option(help="Of all lower bounds together.")] = 0.999,
-    power: Annotated[bool, typer.Option(help="Say what the audit would have found, in as much time again.")] = True,
-    folder: Annotated[Path, typer.Option("--out", help="Folder of the picture.")] = Path("runs/audit"),
+    power: Annotated[bool, typer.Option(help="Say what the audit would have found.")] = True,
+    folder: Annotated[Path, typer.Option("--out", help="Folder of the pictures and numbers.")] = Path("runs/audit"),
 ) -> None:
     """Bound a target's epsilon from below; exit 1 if the claim is refuted."""
     with usage_errors("audit"):
         from privbandit_agents.audits.registry import games, stronger
-        from privbandit_agents.cli.audit import STRONGER, audited, config_of, draw_trade_off, result_table
+        from privbandit_agents.cli import audit
 
-        asked = epsilon, delta, calibration, env, config_of(assignments or [])
-        played = games(name, *asked)
-        truths = stronger(name, STRONGER, *asked) if power else None
-        found = audited(played, truths, power, runs, seed, confidence, err())
+        asked = epsilon, delta, calibration, env, audit.config_of(assignments or [])
+        truths = partial(stronger, name, audit.STRONGER, *asked)
+        found = audit.audited(games(name, *asked), truths, power, runs, seed, confidence, err())
     lost = []
-    for game, result, said in found:
-        out().print(result_table(result, game, calibration, said))
-        picture = folder / f"{re.sub('[:, ]+', '-', game.title)}-{calibration}.png"
-        missing = unwritten(folder, {"the picture": partial(draw_trade_off, result, picture)})
+    for one in found:
+        out().print(audit.result_table(one, calibration))
+        picture = folder / f"{re.sub('[:, ]+', '-', one.game.title)}-{calibration}.png"
+        numbers = partial(audit.write_numbers, one, picture.with_suffix(".json"))
+        missing = unwritten(
+            folder, {"the picture": partial(audit.draw_trade_off, one, picture), "the numbers": numbers}
+        )
         print(*missing, sep="\n", file=sys.stderr) if missing else print(f"picture: {picture}")
         lost += missing
-    refuted = any(result.refuted for _, result, _ in found)
+    refuted = any(one.result.refuted for one in found)
     raise typer.Exit(AGAINST if refuted else UNFINISHED if lost else 0)
 
 

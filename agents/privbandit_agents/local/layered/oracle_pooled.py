@@ -122,15 +122,28 @@ class PooledOracle(Oracle):
         return np.asarray((phi * self.thetas[epoch, self.tree_of_arm]).sum(axis=-1))
 
     def widths(self, epoch: int, phi: Array) -> Array:
-        across = np.einsum("nkd,kde->nke", phi, self.roots[epoch, self.tree_of_arm])
-        return np.asarray(self.config.z * np.linalg.norm(across, axis=-1))
+        return np.asarray(self.config.z * np.linalg.norm(self.across(epoch, phi), axis=-1))
+
+    def across(self, epoch: int, phi: Array) -> Array:
+        """Return R' phi with R R' the covariance of theta, shape (n, K, d)."""
+        if self.trees == 1:
+            return np.asarray((phi.reshape(-1, self.dim) @ self.roots[epoch, 0]).reshape(phi.shape))
+        return np.einsum("nkd,kde->nke", phi, self.roots[epoch, self.tree_of_arm])
 
     def passes(self, epoch: int, phi: Array, alive: Array) -> Array:
         """Return which arms no other one beats: (phi_b - phi_a) . theta <= z sd of it, for every b alive."""
         if self.config.width == "sum":
             return super().passes(epoch, phi, alive)
         beaten = np.zeros_like(alive)
+        if self.trees == 1:  # one theta: what two arms differ by is the difference of what each has
+            means, across = self.means(epoch, phi), self.across(epoch, phi)
         for other in range(phi.shape[1]):
-            ahead = phi[:, other, None] - phi
-            beaten |= alive[:, other, None] & (self.means(epoch, ahead) > self.widths(epoch, ahead))
+            if self.trees == 1:
+                ahead = means[:, other, None] - means
+                across_both = across[:, other, None] - across
+                apart = self.config.z * np.sqrt(np.vecdot(across_both, across_both))
+            else:
+                difference = phi[:, other, None] - phi
+                ahead, apart = self.means(epoch, difference), self.widths(epoch, difference)
+            beaten |= alive[:, other, None] & (ahead > apart)
         return ~beaten

@@ -21,6 +21,9 @@ Arithmetic: TypeAlias = Literal["exact", "real"]
 RANGE = 1e100
 """Coordinates are clipped to [-RANGE, RANGE] first of all, so that no norm overflows."""
 
+LARGE = 32
+"""From so many dimensions on, Gaussian vectors are drawn by a Cholesky factor."""
+
 
 class LocalRandomizer(ABC):
     """Release a user's cell j in 0, ..., m - 1 and value z in R^D: a private one-hot block, with z at j.
@@ -304,6 +307,12 @@ class Crowd:
 
 def gaussian(mean: Floats, covariance: Floats, rng: Generator) -> Floats:
     """Draw Gaussian vectors of the given means (..., D) and covariances (..., D, D), singular ones too."""
+    noise = rng.standard_normal(mean.shape)
+    if mean.shape[-1] >= LARGE:  # a tenth of the time, where no covariance is singular
+        try:
+            return np.asarray(mean + (np.linalg.cholesky(covariance) @ noise[..., None])[..., 0])
+        except np.linalg.LinAlgError:
+            pass
     values, vectors = np.linalg.eigh(covariance)
-    noise = np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(mean.shape)
+    noise *= np.sqrt(np.maximum(values, 0.0))
     return np.asarray(mean + (vectors @ noise[..., None])[..., 0])

@@ -1,0 +1,37 @@
+"""Agents that learn from every user before the next one comes, yet are asked about many users in one call."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from privbandit_agents.base.agent import AnyAgent, Array
+
+Answer = Callable[[int, int], float]
+"""``answer(i, arm)`` is the feedback of user i, a Python float; asked once a user, for the arm that the user gets."""
+
+
+class InTurn(ABC):
+    """An agent without privacy that serves a block's users in order by itself.
+
+    Nobody else is asked to: an agent that promises privacy learns by ``update`` alone.
+    """
+
+    @abstractmethod
+    def serve_in_turn(self, contexts: Array, answer: Answer) -> Array | None:
+        """Choose for each of n users and learn from each, as the loop of ``select_action`` and ``update`` does.
+
+        Args:
+            contexts: shape (n, ...).
+            answer: tells the feedback.
+
+        Returns:
+            The n actions; or None, and nothing has been done: the loop must be run.
+        """
+
+
+def serves_in_turn(agent: AnyAgent) -> bool:
+    """Return whether the agent's ``serve_in_turn`` stands for its loop: no subclass has changed the loop since."""
+    if not isinstance(agent, InTurn) or agent.guarantee.notion != "none":
+        return False
+    defines = {name: place for place, kind in reversed([*enumerate(type(agent).__mro__)]) for name in vars(kind)}
+    loop = ("select_action", "update", "frozen_rounds")
+    return not any(name in vars(agent) or defines[name] < defines["serve_in_turn"] for name in loop)

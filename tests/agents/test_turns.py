@@ -1,0 +1,111 @@
+"""Users of a block who are served in order by the agent itself: the loop's trajectory, bit for bit."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+from privbandit_agents import make, play
+from privbandit_agents.base.agent import CentralAgent, LocalAgent
+from privbandit_agents.base.records import IgnoredRecord
+from privbandit_agents.base.turns import InTurn, serves_in_turn
+from privbandit_agents.baselines.linucb import LinUCB
+from privbandit_agents.zoo import AGENTS, Entry
+
+from privbandit_envs import BanditEnv
+from privbandit_envs.problem import ArmProblem
+
+NAMES = ("linucb", "greedy", "epsilon-greedy", "lints")
+WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "arms": ("privbandit/Linear-v0", {"n_arms": 4, "dim": 7}),
+    "one arm": ("privbandit/Linear-v0", {"n_arms": 1, "dim": 1}),
+    "many features": ("privbandit/SparseLinear-v0", {"n_arms": 3, "dim": 130}),
+    "one context": ("privbandit/Classification-v0", {"source": "wine"}),
+}
+
+
+class Plain(ArmProblem):
+    """Contexts of two arms and three features, and rewards, of any type and size."""
+
+    def __init__(self, rng: Any, *, dtype: str = "float64", scale: float = 1.0, reward: float = 1.0) -> None:
+        self.dtype, self.scale, self.reward = dtype, scale, reward
+        self.observation_space, self.action_space = Box(-np.inf, np.inf, (2, 3)), Discrete(2)
+
+    def contexts(self, n: int, rng: Any) -> Any:
+        return self.scale * rng.standard_normal((n, 2, 3))
+
+    def means(self, contexts: Any) -> Any:
+        return np.tanh(contexts.sum(axis=-1))
+
+    def rewards(self, means: Any, rng: Any) -> Any:
+        return (self.reward * np.where(rng.random(means.shape) < 0.5, 1, -1)).astype(self.dtype)
+
+
+def both(name: str, made: Any, horizon: int = 700, **config: Any) -> tuple[Any, Any, Any, Any]:
+    """Return results and agents of the block path and of the step loop."""
+    fast, slow = make(name, made(), seed=1, **config), make(name, made(), seed=1, **config)
+    first = play(made(), fast, horizon, seed=2, checkpoints=[1, 3, 650, horizon])
+    second = play(gym.Wrapper(made()), slow, horizon, seed=2, checkpoints=[1, 3, 650, horizon])
+    return first, second, fast, slow
+
+
+def same(first: Any, second: Any, fast: Any, slow: Any) -> bool:
+    """Return whether curves, regressions and generators are the same bits."""
+    curves = np.array_equal(first.regret, second.regret) and np.array_equal(first.reward, second.reward)
+    matrices = np.array_equal(fast.regression.matrices, slow.regression.matrices)
+    return curves and matrices and fast.rng.random() == slow.rng.random()
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_serving_in_turn_is_the_step_loop_bit_for_bit(name: str, world: str) -> None:
+    env_id, config = WORLDS[world]
+    results = both(name, lambda: gym.make(env_id, horizon=700, **config))
+    assert serves_in_turn(results[2]) and same(*results)
+
+
+@pytest.mark.parametrize("world", [{"dtype": "float32"}, {"dtype": "int64"}, {"scale": 1e5}])
+def test_rewards_and_contexts_of_other_kinds_take_the_loop(world: Any) -> None:
+    assert same(*both("linucb", lambda: BanditEnv(Plain, **world)))
+
+
+@pytest.mark.parametrize("world", [{"reward": 2e6}, {"reward": np.nan}, {"scale": 1e7}])
+def test_what_cannot_be_learned_is_ignored_with_the_warning_of_the_loop(world: Any) -> None:
+    with pytest.warns(IgnoredRecord):
+        results = both("linucb", lambda: BanditEnv(Plain, **world))
+    assert np.array_equal(results[2].regression.matrices[0], np.eye(3, 4))
+    assert np.array_equal(results[2].regression.matrices, results[3].regression.matrices)
+
+
+def test_an_agent_whose_loop_was_changed_keeps_it() -> None:
+    class Counting(LinUCB):
+        users_seen = 0
+
+        def update(self, *record: Any) -> None:
+            self.users_seen += 1
+            super().update(*record)
+
+    env = gym.make("privbandit/Linear-v0", n_arms=2, dim=2, horizon=50)
+    agent = Counting(env.observation_space, env.action_space, LinUCB.Config(), np.random.default_rng(0))
+    assert not serves_in_turn(agent)
+    play(env, agent, seed=0)
+    assert agent.users_seen == 50
+    watched: Any = make("linucb", env, seed=0)
+    watched.select_action = watched.select_action
+    assert not serves_in_turn(watched)
+
+
+def test_agents_that_promise_privacy_are_never_served_in_turn() -> None:
+    private = [kind for kind in map(Entry.load, AGENTS.values()) if issubclass(kind, LocalAgent | CentralAgent)]
+    assert len(private) > 20 and not any(issubclass(kind, InTurn) for kind in private)
+
+
+def test_regressions_without_an_intercept_have_no_constant() -> None:
+    env = gym.make("privbandit/Classification-v0", source="wine", horizon=300)
+    agent: Any = make("linucb", env, seed=0, intercept=False)
+    play(env, agent, seed=0)
+    dim = agent.context_shape[0]
+    assert agent.regression.matrices.shape == (3, dim, dim + 1)
+    assert not agent.predict(np.zeros((1, dim))).any()
+    assert same(*both("linucb", lambda: gym.make("privbandit/Classification-v0", source="wine"), intercept=False))

@@ -5,6 +5,9 @@ import signal
 import sys
 from contextlib import suppress
 
+only_tells = not sys.argv[1:] or sys.argv[1] == "list" or "--help" in sys.argv
+"""Whether a text is asked for, for which the packages need not load; ``privbandit_agents`` looks here."""
+
 
 def main() -> None:
     """Run the command."""
@@ -14,6 +17,7 @@ def main() -> None:
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:  # what is ignored stays ignored
         signal.signal(signal.SIGINT, stop)
+    sys.modules.setdefault("privbandit", sys.modules[__name__])  # also where it is run by ``python -m``
     from privbandit_agents.cli.main import main as command
 
     signal.signal(signal.SIGINT, usual)

@@ -1,10 +1,12 @@
 """What audits would find: for every target, the power of its default runs at 1.1, 1.25, 1.5 and 2 times the claim.
 
-The power is the share of audits that refute the claim if the truth is so many times it. Rows are kept in a file as they
-are measured, and a second call goes on from there. All targets at claims 0.5, 1 and 4 take about two hours.
+The power is the share of audits that refute the claim if the truth is so many times it. Where noise is Gaussian, and
+where canaries are guessed, the audit's own runs tell it; elsewhere the target is played with a larger budget: by all
+factors at epsilon = 1, by 1.25 alone at 0.5 and 4. Rows are kept in a file as they are measured, and a second call goes
+on from there. Seconds are of the CPU, for games, audit and the power at 1.25 together.
 
-``--strangers`` prints which faults of somebody else's joint agents are found instead (half an hour), and ``--honest``
-how often audits refute those of them that are honest: 100 audits with few runs, of games that are prepared once.
+``--strangers`` prints which faults of somebody else's joint agents are found instead, and ``--honest`` how often audits
+refute those of them that are honest: 100 audits with few runs, of games that are prepared once.
 """
 
 import argparse
@@ -13,33 +15,41 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
 
 import numpy as np
-from privbandit_agents.audits.lower_bounds import audit, power
-from privbandit_agents.audits.registry import TARGETS, games, private_agents, stronger
+from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.power import power, power_of_less_noise
+from privbandit_agents.audits.registry import TARGETS, games, prepared, private_agents, stronger
 from privbandit_agents.testing import check_agent
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 FACTORS = (1.1, 1.25, 1.5, 2.0)
 CLAIMS = (0.5, 1.0, 4.0)
+STATED = 1.25
+"""Of ``FACTORS``: the one that ``privbandit audit`` states, and that is measured at all claims."""
+REPEATS = 40
+"""Audits that are repeated on the runs of a target with a larger budget, but for the factor that is stated."""
 CONFIDENCE = 0.999
 ENOUGH = 0.9
 """Power that an audit should have at 1.25 times its claim."""
 STRANGERS = Path(__file__).parents[1] / "tests" / "agents" / "audits"
 LAWS = ("laplace", "gaussian", "gram", "tree")
 FAULTS = ("", "noise x 0.8", "noise x 0.5", "ten times epsilon", "no noise", "raw reads")
+GAMES = 3
+"""With a stranger's agent, at most."""
 BATCHES = ("schedule leak", "counted twice", "one more report")
 """Faults that the agent with a tree does not have."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", help="a target; may be repeated")
+    parser.add_argument("--only", action="append", help="a target, or a stranger's law; may be repeated")
     parser.add_argument("--claims", type=float, nargs="+", default=CLAIMS, help="epsilons that are claimed")
     parser.add_argument("--out", type=Path, default=Path("runs/audits.jsonl"), help="file of the rows")
     parser.add_argument("--strangers", action="store_true", help="faults of joint agents of others")
@@ -47,9 +57,11 @@ def main() -> int:
     chosen = parser.parse_args()
     if chosen.strangers or chosen.honest:
         sys.path.insert(0, str(STRANGERS))
-        return print_strangers() if chosen.strangers else print_honest()
+        laws = chosen.only or LAWS
+        return print_strangers(laws) if chosen.strangers else print_honest(laws)
     known = rows_of(chosen.out)
-    cases = [(name, claim) for name in chosen.only or [*TARGETS, *private_agents()] for claim in chosen.claims]
+    targets = chosen.only or [*TARGETS, *private_agents()]
+    cases = [(name, claim) for name in targets for claim in chosen.claims]
     columns = TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=len(cases))
@@ -62,23 +74,26 @@ def main() -> int:
             progress.advance(task)
     shown = [row for case in cases for row in known[case]]
     print_table(shown)
-    return 0 if all(row["power"][FACTORS.index(1.25)] >= ENOUGH for row in shown) else 1
+    return 0 if all(stated(row) >= ENOUGH for row in shown) else 1
 
 
-def print_strangers() -> int:
-    """Print what audits and ``check_agent`` say of strangers' faults; 1 if either accuses an honest one."""
-    print("| law | fault | audit | bound / claim | CPU seconds | check_agent |\n|---|---|---|---|---|---|")
-    accused = False
-    for law in LAWS:
+def print_strangers(laws: Sequence[str]) -> int:
+    """Print what audits and ``check_agent`` say of strangers' faults; 1 if either accuses an honest one.
+
+    An audit ends with the first game that refutes the claim.
+    """
+    print("| law | fault | found by | bound / claim | CPU seconds | check_agent |\n|---|---|---|---|---|---|")
+    accused, confidence = False, 1 - (1 - CONFIDENCE) / GAMES
+    for law in laws:
         for fault in FAULTS + BATCHES * (law != "tree"):
-            started, config = time.process_time(), {"law": law, "fault": fault}
-            played = games("joint_strangers:stranger", 1.0, config=config)
-            confidence = 1 - (1 - CONFIDENCE) / len(played)
-            found = [audit(game, game.runs, np.random.default_rng(14), confidence) for game in played]
-            seconds = time.process_time() - started
-            best = max((one.rho_bound or 0) / one.claim.rho if one.claim.rho else one.lower_bound for one in found)
-            caught = " and ".join(game.part for game, one in zip(played, found, strict=True) if one.refuted)
-            told = checked(config, bool(caught))
+            started, config, best, caught = time.process_time(), {"law": law, "fault": fault}, 0.0, ""
+            for game in prepared("joint_strangers:stranger", 1.0, None, "correct", None, config):
+                one = audit(game, game.runs, np.random.default_rng(14), confidence)
+                best = max(best, (one.rho_bound or 0) / one.claim.rho if one.claim.rho else one.lower_bound)
+                if one.refuted:
+                    caught = game.part
+                    break
+            seconds, told = time.process_time() - started, checked(config, bool(caught))
             print(f"| {law} | {fault or 'none'} | {caught or '-'} | {best:.2f} | {seconds:.0f} | {told} |", flush=True)
             accused |= not fault and bool(caught)
     return int(accused)
@@ -95,15 +110,15 @@ def checked(config: dict[str, Any], caught: bool) -> str:
     return "fails by the audit" if caught else "passes"
 
 
-def print_honest(audits: int = 100) -> int:
+def print_honest(laws: Sequence[str], audits: int = 100) -> int:
     """Print how many audits of honest strangers refute their claim at 99.9 %; 1 if it is more than one of any law."""
     worst = 0
-    for law in LAWS:
+    for law in laws:
         refuted = 0
         played = games("joint_strangers:stranger", 1.0, config={"law": law})
         for seed in range(audits):
             confidence, rng = 1 - (1 - CONFIDENCE) / len(played), np.random.default_rng([1, seed])
-            refuted += any([audit(game, 40, rng, confidence).refuted for game in played])
+            refuted += any([audit(game, 20, rng, confidence).refuted for game in played])
         print(f"{law}: {refuted} of {audits} audits refute an honest agent", flush=True)
         worst = max(worst, refuted)
     return int(worst > 1)
@@ -119,34 +134,61 @@ def rows_of(path: Path) -> dict[tuple[str, float], list[dict[str, Any]]]:
 
 
 def measured(name: str, claim: float) -> list[dict[str, Any]]:
-    """Return what a target's audits found at their default runs, and their power."""
-    played, rows = games(name, claim), []
+    """Return what a target's audits found at their default runs, and their power, one row for each game."""
+    clock, found, truths = Clock(), [], dict[float, Any]()
+    played = games(name, claim)
     confidence = 1 - (1 - CONFIDENCE) / len(played)
-    truths = [stronger(name, factor, claim) for factor in FACTORS]
     for k, game in enumerate(played):
-        started = time.perf_counter()
-        found = audit(game, game.runs, np.random.default_rng(0), confidence)
-        seconds = time.perf_counter() - started
-        shares = [
-            power(game.claim, truth[k], game.runs, np.random.default_rng([0, 1]), confidence)
-            for truth in truths
-            if truth is not None
-        ]
+        result, shares = audit(game, game.runs, np.random.default_rng(0), confidence), []
+        shares = [power_of_less_noise(result, factor, np.random.default_rng([0, 1])) for factor in FACTORS]
+        clock.stop()
+        for place, factor in enumerate(FACTORS):
+            if shares[place] is None and (factor == STATED or claim == 1):
+                clock.run(factor == STATED)
+                truths[factor] = truths.get(factor) or stronger(name, factor, claim)
+                rng = np.random.default_rng([0, 1])
+                repeats = 100 if factor == STATED else REPEATS
+                shares[place] = power(game.claim, truths[factor][k], game.runs, rng, confidence, repeats)
+                clock.stop()
+        clock.run()
         row = {"target": name, "name": game.title, "claim": claim, "runs": game.runs, "power": shares}
-        row |= {"bound": found.lower_bound, "refuted": found.refuted, "seconds": seconds}
-        rows.append(row | {"seen": game.seen, "unseen": game.unseen})
-    return rows
+        row |= {"bound": result.lower_bound, "refuted": result.refuted, "seen": game.seen, "unseen": game.unseen}
+        found.append(row)
+    return [row | {"seconds": clock.spent} for row in found]
+
+
+class Clock:
+    """CPU seconds of what an audit does by itself; it runs from the start."""
+
+    def __init__(self) -> None:
+        self.spent, self.since = 0.0, time.process_time()
+        self.counts = True
+
+    def run(self, counts: bool = True) -> None:
+        self.since, self.counts = time.process_time(), counts
+
+    def stop(self) -> None:
+        self.spent += self.counts * (time.process_time() - self.since)
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
+    """Print the rows; what is seen and not seen once for each game, and "low" where the stated power is."""
     factors = " | ".join(f"{factor:g}" for factor in FACTORS)
-    print(f"| target | looks at | cannot see | epsilon | runs | bound | {factors} | seconds |")
-    print("|---|---|---|---|---|---|" + "---|" * (len(FACTORS) + 1))
+    print(f"| target | epsilon | runs | {factors} | at {STATED} | CPU seconds |")
+    print(f"|---|---|---|{'---|' * len(FACTORS)}---|---|")
     for row in rows:
-        shares = " | ".join(f"{share:.2f}" for share in row["power"])
-        place = f"| `{row['name']}` | {row['seen']} | {row['unseen']} | {row['claim']:g} | {row['runs']}"
-        print(f"{place} | {row['bound']:.3g} | {shares} | {row['seconds']:.0f} |")
+        shares = " | ".join("" if share is None else f"{share:.2f}" for share in row["power"])
+        enough = "" if stated(row) >= ENOUGH else "low"
+        print(f"| `{row['name']}` | {row['claim']:g} | {row['runs']:,} | {shares} | {enough} | {row['seconds']:.0f} |")
+    print("\n| target | looks at | cannot see |\n|---|---|---|")
+    for row in {row["name"]: row for row in rows}.values():
+        print(f"| `{row['name']}` | {row['seen']} | {row['unseen']} |")
+
+
+def stated(row: dict[str, Any]) -> float:
+    """Return the power of a row at the factor that is stated."""
+    return float(row["power"][FACTORS.index(STATED)])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

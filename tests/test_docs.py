@@ -50,3 +50,30 @@ def test_links_between_pages_lead_somewhere() -> None:
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
             if not target.startswith("api/"):  # made by the documentation generator
                 assert (page.parent / target).exists(), f"{page.relative_to(DOCS)}: {target}"
+
+
+PARTS = (
+    "**Setting.**",
+    "## Claim",
+    "## Proof",
+    "## Edge cases",
+    "## What the audit sees, and does not",
+    "## Reference",
+)
+GENERAL = {"index", "definitions", "arithmetic", "auditing", "keys", "published-calibrations"}
+
+
+def test_every_proof_has_its_parts_in_order() -> None:
+    pages = [page for page in (DOCS / "privacy").glob("*.md") if page.stem not in GENERAL]
+    assert len(pages) >= 17
+    for page in pages:
+        text = page.read_text()
+        places = [text.find(f"\n{part}") for part in PARTS]
+        assert -1 not in places and places == sorted(places), f"{page.name}: {dict(zip(PARTS, places, strict=True))}"
+
+
+def test_every_row_of_a_table_of_proofs_has_as_many_cells_as_its_head() -> None:
+    for page in (DOCS / "privacy").glob("*.md"):
+        for table in re.findall(r"(?:^\|.*\n)+", page.read_text(), flags=re.MULTILINE):
+            cells = {len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", row))) for row in table.splitlines()}
+            assert len(cells) == 1, f"{page.name}: {table.splitlines()[0]}"

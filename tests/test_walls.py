@@ -41,7 +41,7 @@ ENV_CORE = tuple(
     f"{E}.{name}" for name in ("problem", "stream", "population", "env", "vector_env", "spaces", "wrappers")
 )
 GYM = NUMBERS | {"gymnasium"}
-GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names"))
+GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names", "shelf"))
 ZOO = tuple(f"{A}.{name}" for name in ("zoo", "registry", "saving", "play", "snapshots", "classifiers"))
 BENCH = frozenset(
     {
@@ -72,7 +72,7 @@ WALLS = (
     Wall((f"{E}.datasets",), (f"{E}.validate", f"{E}.files"), NUMBERS, lazily=frozenset({"sklearn"})),
     Wall((f"{E}.testing",), (E,), GYM, lazily=frozenset({"stable_baselines3"})),
     # privacy stands alone, in its own order
-    Wall((PRIVACY,), (PRIVACY,)),
+    Wall((PRIVACY,), (PRIVACY, f"{A}.faces")),
     Wall((f"{PRIVACY}._validate",), ()),
     Wall((f"{PRIVACY}.accounting",), (f"{PRIVACY}._validate",)),
     Wall((f"{PRIVACY}.mechanisms",), (f"{PRIVACY}.accounting", f"{PRIVACY}._validate"), lazily=frozenset({"opendp"})),
@@ -109,7 +109,7 @@ WALLS = (
     Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits", E), GYM),
     Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.registry", f"{A}.zoo", E), GYM),
     # experiments: study -> drawing -> analysis -> running, spec -> jobs -> store -> the ground
-    Wall((X,), (X,), BENCH | NUMBERS),
+    Wall((X,), (X, f"{A}.faces"), BENCH | NUMBERS),
     Wall(GROUND, (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
     Wall((f"{X}.store",), (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
     Wall((f"{X}.jobs",), (f"{X}.store", *GROUND, *ZOO, f"{A}.base", PRIVACY, E), BENCH | NUMBERS),

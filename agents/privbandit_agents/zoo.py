@@ -4,9 +4,19 @@ import math
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from privbandit_agents.base.agent import AnyAgent
+if TYPE_CHECKING:
+    from privbandit_agents.base.agent import AnyAgent
+
+
+FAMILIES = {
+    "linear": "privbandit/Linear-v0",
+    "sparse": "privbandit/SparseLinear-v0",
+    "assortments": "privbandit/Assortment-v0",
+    "labels": "privbandit/Classification-v0",
+}
+"""The families of worlds by the names that ``kind`` gives them, and the environment of each."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +26,8 @@ class Entry:
     Attributes:
         agent: ``"module:Class"``, imported when first built.
         summary: one line for ``privbandit list``.
+        kind: what it plays and promises, for ``privbandit list`` alone: ``"linear sparse: local, exact"``; "": a list
+            makes the agent to know.
         defaults: settings that differ from the class's Config.
         audit: ``"module:Game"``, the game that ``privbandit audit`` plays; "": the one for agents of this shape.
         runs: how often an audit plays each world; None: as often as the game says.
@@ -23,66 +35,125 @@ class Entry:
 
     agent: str
     summary: str
+    kind: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     audit: str = ""
     runs: int | None = None
 
-    def load(self) -> type[AnyAgent]:
+    def load(self) -> "type[AnyAgent]":
         loaded: type[AnyAgent] = pkgutil.resolve_name(self.agent)
         return loaded
 
 
-def ours(agent: str, summary: str, audit: str = "", runs: int | None = None, **defaults: Any) -> Entry:
+def ours(agent: str, summary: str, kind: str, audit: str = "", runs: int | None = None, **defaults: Any) -> Entry:
     """Return the entry of an agent of this package, within which its class and its game are named."""
     game = audit and f"privbandit_agents.audits.{audit}"
-    return Entry(f"privbandit_agents.{agent}", summary, defaults, game, runs)
+    return Entry(f"privbandit_agents.{agent}", summary, kind, defaults, game, runs)
 
 
 GAUSSIAN = 300_000
 """Audits of reports with Gaussian noise: enough runs to tell epsilon = 0.5 from 0.625."""
 
 AGENTS: dict[str, Entry] = {
-    "uniform": ours("baselines.uniform:Uniform", "an action at random, always"),
-    "greedy": ours("baselines.greedy:EpsilonGreedy", "ridge regression, best estimate", exploration=0.0),
-    "epsilon-greedy": ours("baselines.greedy:EpsilonGreedy", "greedy, with a random action now and then"),
-    "linucb": ours("baselines.linucb:LinUCB", "optimism in linear bandits (Abbasi-Yadkori et al. 2011)"),
-    "lints": ours("baselines.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)"),
-    "sa-lasso": ours("baselines.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)"),
-    "ucb-mnl": ours("baselines.optimistic_mnl:UCBMNL", "optimism for MNL assortments (Oh and Iyengar 2021)"),
+    "uniform": ours(
+        "baselines.uniform:Uniform", "an action at random, always", "linear sparse assortments labels: none"
+    ),
+    "greedy": ours(
+        "baselines.greedy:EpsilonGreedy",
+        "ridge regression, best estimate",
+        "linear sparse labels: none",
+        exploration=0.0,
+    ),
+    "epsilon-greedy": ours(
+        "baselines.greedy:EpsilonGreedy", "greedy, with a random action now and then", "linear sparse labels: none"
+    ),
+    "linucb": ours(
+        "baselines.linucb:LinUCB",
+        "optimism in linear bandits (Abbasi-Yadkori et al. 2011)",
+        "linear sparse labels: none",
+    ),
+    "lints": ours(
+        "baselines.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)", "linear sparse labels: none"
+    ),
+    "sa-lasso": ours(
+        "baselines.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)", "linear sparse: none"
+    ),
+    "ucb-mnl": ours(
+        "baselines.optimistic_mnl:UCBMNL", "optimism for MNL assortments (Oh and Iyengar 2021)", "assortments: none"
+    ),
     "greedy-mnl": ours(
-        "baselines.greedy_mnl:GreedyMNL", "best estimate for assortments, refitted as users double", growth=2.0
+        "baselines.greedy_mnl:GreedyMNL",
+        "best estimate for assortments, refitted as users double",
+        "assortments: none",
+        growth=2.0,
     ),
-    "ts-mnl": ours("baselines.optimistic_mnl:TSMNL", "Thompson sampling for MNL assortments (Oh and Iyengar 2019)"),
-    "tree-public": ours("baselines.tree:TreeClassifier", "decision tree on the public data only", learn_from="public"),
-    "tree-all": ours("baselines.tree:TreeClassifier", "decision tree on public and all users' data"),
-    "logistic-public": ours("baselines.logistic:LogisticPublic", "logistic regression on the public data only"),
-    "histogram": ours("baselines.histogram:Histogram", "majority label in the cells of a max-edge partition"),
+    "ts-mnl": ours(
+        "baselines.optimistic_mnl:TSMNL",
+        "Thompson sampling for MNL assortments (Oh and Iyengar 2019)",
+        "assortments: none",
+    ),
+    "tree-public": ours(
+        "baselines.tree:TreeClassifier", "decision tree on the public data only", "labels: none", learn_from="public"
+    ),
+    "tree-all": ours("baselines.tree:TreeClassifier", "decision tree on public and all users' data", "labels: none"),
+    "logistic-public": ours(
+        "baselines.logistic:LogisticPublic", "logistic regression on the public data only", "labels: none"
+    ),
+    "kernel-public": ours("baselines.kernel:KernelPublic", "kernel model on the public data only", "labels: none"),
+    "histogram": ours(
+        "baselines.histogram:Histogram", "majority label in the cells of a max-edge partition", "labels: none"
+    ),
     "ldp-linucb": ours(
-        "local.linear.ldp_linucb:LDPLinUCB", "locally private LinUCB (Zheng et al. 2020)", runs=GAUSSIAN
+        "local.linear.ldp_linucb:LDPLinUCB",
+        "locally private LinUCB (Zheng et al. 2020)",
+        "linear sparse: local, real",
+        runs=GAUSSIAN,
     ),
-    "ldp-greedy": ours("local.linear.ldp_greedy:LDPGreedy", "greedy play on locally private statistics"),
+    "ldp-greedy": ours(
+        "local.linear.ldp_greedy:LDPGreedy", "greedy play on locally private statistics", "linear sparse: local, exact"
+    ),
     "ldp-oful": ours(
-        "local.linear.ldp_linucb:LDPLinUCB", "ldp-linucb with the theory's width", runs=GAUSSIAN, bonus_scale=1.0
+        "local.linear.ldp_linucb:LDPLinUCB",
+        "ldp-linucb with the theory's width",
+        "linear sparse: local, real",
+        runs=GAUSSIAN,
+        bonus_scale=1.0,
     ),
-    "ldp-sgd": ours("local.linear.ldp_sgd:LDPSGD", "locally private gradient steps (Han et al. 2021)"),
+    "ldp-sgd": ours(
+        "local.linear.ldp_sgd:LDPSGD", "locally private gradient steps (Han et al. 2021)", "linear sparse: local, exact"
+    ),
     "input-perturbation": ours(
-        "local.linear.input_perturbation:InputPerturbation", "regression on features and rewards with noise"
+        "local.linear.input_perturbation:InputPerturbation",
+        "regression on features and rewards with noise",
+        "linear sparse: local, real",
     ),
-    "prec": ours("local.linear.prec:PREC", "adaptive preconditioning of locally private statistics"),
+    "prec": ours(
+        "local.linear.prec:PREC",
+        "adaptive preconditioning of locally private statistics",
+        "linear sparse: local, exact",
+    ),
     "lplr": ours(
         "local.layered.lplr:LPLR",
         "layered private regression (Li, Simchi-Levi and Wang 2024)",
+        "linear sparse: local, exact",
         "games.layered:LayeredGame",
     ),
-    "lpct": ours("local.trees.lpct:LPCT", "private classification trees on public data (Ma and Yang 2023)"),
-    "lpct-prune": ours("local.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear"),
-    "lpct-p": ours("local.trees.lpct:LPCT", "lpct in which public rows do not vote", trust=0.0),
-    "lpct-q": ours("local.trees.lpct_public:LPCTPublic", "lpct on public data only"),
-    "lpct-r": ours("local.trees.lpct:LPCT", "lpct on random cuts", partition="random"),
-    "phist": ours("local.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)"),
+    "lpct": ours(
+        "local.trees.lpct:LPCT",
+        "private classification trees on public data (Ma and Yang 2023)",
+        "labels: local, exact",
+    ),
+    "lpct-prune": ours(
+        "local.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear", "labels: local, exact"
+    ),
+    "lpct-p": ours("local.trees.lpct:LPCT", "lpct in which public rows do not vote", "labels: local, exact", trust=0.0),
+    "lpct-q": ours("local.trees.lpct_public:LPCTPublic", "lpct on public data only", "labels: none"),
+    "lpct-r": ours("local.trees.lpct:LPCT", "lpct on random cuts", "labels: local, exact", partition="random"),
+    "phist": ours("local.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)", "labels: local, real"),
     "lpdt": ours(
         "local.trees.lpct:LPCT",
         "private votes in public leaves (after Ma et al. 2023)",
+        "labels: local, real",
         report="laplace",
         trust=0.0,
         tau=math.inf,
@@ -90,50 +161,74 @@ AGENTS: dict[str, Entry] = {
     "warm-ldp-sgd": ours(
         "local.gradients.warm_ldp_sgd:WarmLDPSGD",
         "logistic regression: public start, private gradients",
+        "labels: local, real",
         "games.gradients:GradientGame",
     ),
     "pglm": ours(
-        "local.gradients.pglm:PGLM", "noisy moments, scaled by public features (Wang et al. 2023)", runs=GAUSSIAN
+        "local.gradients.pglm:PGLM",
+        "noisy moments, scaled by public features (Wang et al. 2023)",
+        "labels: local, real",
+        runs=GAUSSIAN,
     ),
     "psgd-linear": ours(
         "local.gradients.psgd:PSGDLinear",
         "one private gradient a step, public start (Lowy et al. 2023)",
+        "labels: local, real",
         "games.gradients:GradientGame",
     ),
     "psgd-network": ours(
-        "local.gradients.psgd:PSGDNetwork", "psgd-linear with one hidden layer", "games.gradients:GradientGame"
+        "local.gradients.psgd:PSGDNetwork",
+        "psgd-linear with one hidden layer",
+        "labels: local, real",
+        "games.gradients:GradientGame",
     ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
+        "linear sparse: joint, real",
         "linear:CounterGame",
     ),
     "fliphat": ours(
         "joint.sparse.fliphat:FLIPHAT",
         "sparse bandits under joint privacy (Chakraborty, Roy and Basu 2024)",
+        "linear sparse: joint, real",
         "sparse:EpisodeGame",
         runs=2000,
     ),
     "clipped-iht": ours(
         "joint.sparse.clipped_iht:ClippedIHT",
         "sparse bandits by clipped contributions, jointly private",
+        "linear sparse: joint, exact",
         "sparse:ClippedGame",
-        runs=4000,
+        runs=3000,
     ),
     "dpmnl": ours(
-        "joint.assortments.dpmnl:DPMNL", "jointly private MNL assortments (Cho and Sun 2024)", "assortments:GramGame"
+        "joint.assortments.dpmnl:DPMNL",
+        "jointly private MNL assortments (Cho and Sun 2024)",
+        "assortments: joint, real",
+        "assortments:GramGame",
     ),
     "dpmnl-approx": ours(
         "joint.assortments.dpmnl_approx:DPMNLApprox",
         "DPMNL under (epsilon, delta), its paper's benchmark",
+        "assortments: joint, real",
         "assortments:GramGame",
     ),
     "newton-mnl": ours(
         "joint.assortments.newton_mnl:NewtonMNL",
         "assortments by noisy Newton steps, jointly private",
+        "assortments: joint, exact",
         "games.derivatives:NewtonGame",
     ),
-    "ppo": ours("baselines.rl.learners:PPO", "proximal policy optimisation (stable-baselines3)"),
-    "a2c": ours("baselines.rl.learners:A2C", "advantage actor-critic (stable-baselines3)"),
-    "dqn": ours("baselines.rl.learners:DQN", "deep Q-network (stable-baselines3)"),
+    "ppo": ours(
+        "baselines.rl.learners:PPO",
+        "proximal policy optimisation (stable-baselines3)",
+        "linear sparse assortments labels: none",
+    ),
+    "a2c": ours(
+        "baselines.rl.learners:A2C",
+        "advantage actor-critic (stable-baselines3)",
+        "linear sparse assortments labels: none",
+    ),
+    "dqn": ours("baselines.rl.learners:DQN", "deep Q-network (stable-baselines3)", "linear sparse labels: none"),
 }

@@ -309,7 +309,7 @@ def test_sums_are_drawn_at_once_only_where_their_law_is_exact() -> None:
     assert np.array_equal(model.agent_.learner.total, alone.agent_.learner.total)
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 12, 16])
+@pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 12, pytest.param(16, marks=pytest.mark.slow)])
 def test_pruned_trees_of_every_depth_predict(depth: int) -> None:
     model = AgentClassifier("lpct-prune", {"depth": depth, "epsilon": 4.0}, aggregate=True, random_state=0)
     model.fit(*draw(5000, 2), *draw(500, 3, 0.5))

@@ -92,11 +92,14 @@ class CanaryGame(AgentGame):
     """Many users of a run are canaries: a fair coin of its own says which record of a pair each of them has.
 
     What the agent lets be seen is turned into a score for each canary: its sign is the guess, 0 is an abstention.
-    ``audit_canaries`` makes a bound of the share of right guesses.
+    What other canaries add to a score is taken away, since an adversary may know everybody else. ``audit_canaries``
+    makes a bound of the share of right guesses.
     """
 
     statistics = ("share of right guesses",)
     canaries: int
+    covers: Floats | None = None
+    """What the coin in each column adds to the score in each row, (k, k); the diagonal, a canary's own, is left out."""
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         """Return the share of right guesses in so many runs, shape (runs, 1); the coins are the worlds."""
@@ -105,8 +108,10 @@ class CanaryGame(AgentGame):
     def share(self, rng: Generator) -> float:
         """Let a fresh agent serve canaries, and guess; an abstention counts as half a right guess."""
         coins = rng.choice([-1.0, 1.0], self.canaries)
-        right = np.sign(self.scores(self.served(self.fresh(rng), coins))) * coins
-        return float((1 + right.mean()) / 2)
+        scores = self.scores(self.served(self.fresh(rng), coins))
+        if self.covers is not None:
+            scores = scores - (self.covers - np.diag(np.diag(self.covers))) @ coins
+        return float((1 + (np.sign(scores) * coins).mean()) / 2)
 
     @abstractmethod
     def served(self, agent: Any, coins: Floats) -> Floats:

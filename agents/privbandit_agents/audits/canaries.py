@@ -26,8 +26,9 @@ def audit_canaries(
     """Bound what a game's canaries tell.
 
     *Formal guarantees.* The lower bound exceeds the truth with probability at most 1 - confidence, whatever the guesses
-    depend on. Let a canary's coin be 0 or 1 with probability 1/2, independent of all other coins, and let a guess read
-    what was released and nothing else of the coins. Fix the other coins and all earlier runs, and let P and Q be the
+    depend on. Let a canary's coin be 0 or 1 with probability 1/2, independent of all other coins, and let its guess
+    read what was released, the other coins, and nothing else of this one: privacy holds whatever is known of others.
+    Fix the other coins and all earlier runs, and let P and Q be the
     laws of what is released for the two sides of this coin. The guess is right with probability
     s = (1 + a - b) / 2, where a = P(guess 0) and b = Q(guess 0).
     If no test beats the one of two unit Gaussians at distance mu, s is at most Phi(mu / 2). Under (epsilon, delta) both
@@ -50,23 +51,7 @@ def audit_canaries(
     mean = float(shares.mean())
     event = f"{100 * mean:.2f} % of {runs * game.canaries:,} guesses are right"
     curve = np.array([[0.0, 1 - mean, 1.0], [0.0, mean, 1.0]])
-    return AuditResult(game.title, game.claim, epsilon, rho, confidence, event, runs, curve)
-
-
-def canary_power(
-    claim: Claim,
-    truth: Game,
-    runs: int,
-    rng: Generator,
-    confidence: float,
-    repeats: int,
-    on_progress: Callable[[int], None],
-) -> float:
-    """Return which share of audits would refute a claim if the truth were another game's; see ``power``."""
-    shares = shares_of(truth, runs, rng, on_progress)
-    drawn = (shares[rng.integers(runs, size=runs)] for _ in range(repeats))
-    bounds = (bound_of_share(claim, lower_mean(sample, 1 - confidence)) for sample in drawn)
-    return sum(claim.refuted_by(*bound) for bound in bounds) / repeats
+    return AuditResult(game.title, game.claim, epsilon, rho, confidence, event, runs, curve, shares=shares)
 
 
 def shares_of(game: Game, runs: int, rng: Generator, on_progress: Callable[[int], None]) -> Floats:

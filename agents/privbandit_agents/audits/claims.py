@@ -1,7 +1,7 @@
 """What an audit is about: a promise, the game that puts it to the test, and what came out."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.random import Generator
@@ -36,6 +36,17 @@ class Claim:
     def gaussian(cls, epsilon: float, delta: float) -> "Claim":
         """Return the claim of a mechanism whose noise is calibrated to (epsilon, delta) by the analytic Gaussian."""
         return cls(epsilon, delta, gaussian_mu(epsilon, delta) ** 2 / 2)
+
+    def times(self, factor: float) -> "Claim":
+        """Return the claim of a mechanism with so many times the epsilon."""
+        rho = None if self.rho is None else self.rho * self.nearer(factor) ** 2
+        return replace(self, epsilon=factor * self.epsilon, rho=rho)
+
+    def nearer(self, factor: float) -> float:
+        """Return by how much Gaussian noise shrinks if epsilon grows by a factor; at delta = 0, by the factor."""
+        if not (self.delta and np.isfinite(self.epsilon)):
+            return factor
+        return gaussian_mu(factor * self.epsilon, self.delta) / gaussian_mu(self.epsilon, self.delta)
 
     def refuted_by(self, epsilon: float, rho: float | None) -> bool:
         """Return whether lower bounds of epsilon and, for a claim of zCDP, of rho exceed the claim."""
@@ -95,6 +106,8 @@ class AuditResult:
         event: the event, in words.
         runs: fresh runs of each world.
         curve: false and true positive rates over all thresholds of the chosen statistic, shape (2, n), for plots.
+        rates: of the event, in the world where it is likely and in the other one; with canaries they say nothing.
+        shares: of right guesses in each run with canaries, shape (runs,); else empty.
     """
 
     name: str
@@ -105,6 +118,8 @@ class AuditResult:
     event: str
     runs: int
     curve: Floats
+    rates: tuple[float, float] = (0.5, 0.5)
+    shares: Floats = field(default_factory=lambda: np.zeros(0))
 
     @property
     def refuted(self) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 
 from privbandit_agents.audits.agents import AgentGame, CanaryGame
 from privbandit_agents.audits.claims import Floats
+from privbandit_agents.audits.games.counters import Decoder
 from privbandit_agents.base.agent import AnyAgent
 
 ROUNDS = 16
@@ -22,7 +23,7 @@ class ProbeGame(AgentGame):
     part = "actions"
     pair = "the first user's reward 1 or -1 at x = e1"
     statistics = (*(f"reading after {t} users" for t in range(1, ROUNDS + 1)), "sum of readings")
-    runs = 200
+    runs = 100
     seen = f"the actions of probe users after each of {ROUNDS} users, who read the estimate along e1"
     unseen = "the Gram matrix, later targets, and other pairs of records"
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": ROUNDS}
@@ -48,10 +49,9 @@ class ProbeGame(AgentGame):
 class CounterGame(CanaryGame):
     """Every user of the first half is a canary: its reward is 1 or -1, by a coin.
 
-    Eight coordinates take turns, so that canaries hardly cover each other. The second half's users have reward 0: what
-    is released then still tells of the canaries. The ridge is so large that theta is the noisy moment in units that are
-    known. Whitened by the counter, the releases are the canaries' rewards under independent noise, and the best linear
-    estimate of each has the sign of the guess.
+    Eight coordinates take turns, so that the guesses of a run hardly hang together. The second half's users have reward
+    0: what is released then still tells of the canaries. The ridge is so large that theta is the noisy moment in units
+    that are known.
     """
 
     part = "rewards"
@@ -65,16 +65,12 @@ class CounterGame(CanaryGame):
     runs = 1200
 
     def prepare(self) -> None:
-        """Prepare the records, and for each coordinate the estimator of its canaries' rewards."""
+        """Prepare the records, and how the canaries' rewards are read."""
         users, counter = 2 * CANARIES, self.agent(0).counter
         self.units = np.array([counter.standard_deviation(t) for t in range(1, users + 1)])  # of theta times the ridge
-        self.whiten = counter.whiten(np.eye(users))
         self.contexts = np.repeat(np.eye(DIM, dtype=np.float32)[:, None], 2, axis=1)
-        shown = self.whiten @ np.tri(users)[:, :CANARIES]
-        self.decoders = []
-        for j in range(DIM):
-            own = shown[:, j::DIM]
-            self.decoders.append(own.T @ np.linalg.inv(own @ own.T + counter.scale**2 * np.eye(users)))
+        self.decoder = Decoder(counter, users, list(range(CANARIES)), np.arange(CANARIES) % DIM)
+        self.covers = self.decoder.covers
 
     def served(self, agent: AnyAgent, coins: Floats) -> Floats:
         """Serve the canaries and then the others; return the noisy moments, shape (users, d)."""
@@ -85,7 +81,4 @@ class CounterGame(CanaryGame):
         return np.asarray(thetas * self.units[:, None] * (self.settings["shift"] * 2 * np.sqrt(DIM)))
 
     def scores(self, readings: Floats) -> Floats:
-        whitened, found = self.whiten @ readings, np.zeros(CANARIES)
-        for j, decoder in enumerate(self.decoders):
-            found[j::DIM] = decoder @ whitened[:, j]
-        return found
+        return self.decoder(readings)

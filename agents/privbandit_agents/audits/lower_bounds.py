@@ -16,7 +16,7 @@ import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from privbandit_agents.audits.canaries import audit_canaries, canary_power
+from privbandit_agents.audits.canaries import audit_canaries
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 from privbandit_agents.privacy._validate import count, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
@@ -84,43 +84,9 @@ def audit(
     values = [event.sign * world[:, event.statistic] for world in (fresh[1 - event.likely], fresh[event.likely])]
     cuts = candidates(np.concatenate(values))
     curve = np.stack([(value[:, None] >= cuts).mean(axis=0) for value in values])
-    return AuditResult(game.title, game.claim, bound, rho, confidence, event.words(game.statistics), runs, curve)
-
-
-def power(
-    claim: Claim,
-    truth: Game,
-    runs: int,
-    rng: Generator,
-    confidence: float = 0.95,
-    repeats: int = 100,
-    on_progress: Callable[[int], None] = lambda done: None,
-) -> float:
-    """Return which share of audits would refute a claim if the mechanism were that of another game.
-
-    The other game is played once, as often as an audit does. Audits are then repeated on samples from its runs, with
-    replacement; the standard error of the share is about 1 / (2 sqrt(repeats)).
-
-    Args:
-        claim: that audits are to refute.
-        truth: the same game with a larger budget.
-        runs: fresh runs of each world.
-        rng: of everything.
-        confidence: of the audits, in (0, 1).
-        repeats: audits.
-        on_progress: called with the number of runs done, of both worlds and both kinds.
-    """
-    if truth.canaries:
-        return canary_power(claim, truth, runs, rng, confidence, repeats, on_progress)
-    pilot = pilot_runs(count(runs=runs))
-    worlds = sample(truth, pilot + runs, rng, on_progress, 0)
-    refuted = 0
-    for _ in range(repeats):
-        zero, one = (world[rng.integers(len(world), size=len(world))] for world in worlds)
-        event = choose(claim, (zero[:pilot], one[:pilot]), 1 - confidence)
-        found = bound_of(claim, *event.rates((zero[pilot:], one[pilot:])), runs, 1 - confidence)
-        refuted += claim.refuted_by(*found)
-    return refuted / repeats
+    true, false = (hits / runs for hits in event.rates(fresh))
+    words = event.words(game.statistics)
+    return AuditResult(game.title, game.claim, bound, rho, confidence, words, runs, curve, (true, false))
 
 
 def plays(game: Game, runs: int) -> int:
@@ -129,8 +95,8 @@ def plays(game: Game, runs: int) -> int:
 
 
 def pilot_runs(runs: int) -> int:
-    """Return how many pilot runs of each world go with so many fresh ones: 2000, fewer or a quarter."""
-    return max(runs // 4, min(runs, 2000))
+    """Return how many pilot runs of each world go with so many fresh ones: 1000, fewer or a quarter."""
+    return max(runs // 4, min(runs, 1000))
 
 
 def sample(

@@ -1,7 +1,7 @@
 """Audits by name: mechanisms, and every private agent, by the game that its entry in the zoo names."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pkgutil import resolve_name
@@ -41,15 +41,17 @@ class Target:
     published: float = 0.0
 
 
+MANY = 150_000
+"""Runs that tell epsilon = 0.5 from 0.625 by Gaussian noise, and rare events."""
 TARGETS: dict[str, Target] = {
     "laplace": Target(partial(mechanisms.pure, Laplace)),
-    "gaussian": Target(mechanisms.gaussian),
+    "gaussian": Target(mechanisms.gaussian, runs=MANY),
     "gumbel-topk": Target(mechanisms.gumbel_top_k, runs=5000, delta=0.01),
-    "wishart-difference": Target(mechanisms.wishart_difference),
-    "k-norm": Target(partial(mechanisms.pure, KNorm)),
+    "wishart-difference": Target(mechanisms.wishart_difference, runs=MANY),
+    "k-norm": Target(partial(mechanisms.pure, KNorm), runs=MANY),
     "objective-perturbation": Target(mechanisms.objective_perturbation, runs=5000, published=math.inf),
-    "tree": Target(partial(mechanisms.first_term, BinaryTree)),
-    "toeplitz": Target(partial(mechanisms.first_term, SquareRootToeplitz)),
+    "tree": Target(partial(mechanisms.first_term, BinaryTree), runs=MANY),
+    "toeplitz": Target(partial(mechanisms.first_term, SquareRootToeplitz), runs=MANY),
     "grr": Target(partial(mechanisms.category, KaryRandomizedResponse)),
     "oue": Target(partial(mechanisms.category, UnaryEncoding)),
     "subset": Target(partial(mechanisms.category, SubsetSelection)),
@@ -58,9 +60,9 @@ TARGETS: dict[str, Target] = {
     "hemisphere": Target(mechanisms.hemisphere),
     "lplr-update": Target(published.lplr_update, runs=200_000, published=1),
     "lplr-ci": Target(published.lplr_ci, published=1),
-    "lplr-wishart": Target(published.lplr_wishart, published=1),
+    "lplr-wishart": Target(published.lplr_wishart, runs=MANY, published=1),
     "fliphat-peeling": Target(published.fliphat_peeling, runs=5000, delta=0.01, published=math.inf),
-    "private-cov": Target(published.private_cov, published=math.inf),
+    "private-cov": Target(published.private_cov, runs=MANY, published=math.inf),
     "lpct-report": Target(published.lpct_report, published=math.inf),
 }
 
@@ -73,8 +75,8 @@ def game(
     env: str | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> Game:
-    """Return the first of a target's ``games``."""
-    return games(name, epsilon, delta, calibration, env, config)[0]
+    """Return the first of a target's ``games``; the others are not prepared."""
+    return next(prepared(name, epsilon, delta, calibration, env, config))
 
 
 def games(
@@ -99,12 +101,21 @@ def games(
         ValueError: an unknown target, one without a published calibration, or an environment that does not fit.
         TypeError: a setting that the agent does not have.
     """
+    return list(prepared(name, epsilon, delta, calibration, env, config))
+
+
+def prepared(
+    name: str, epsilon: float, delta: float | None, calibration: str, env: str | None, config: Mapping[str, Any] | None
+) -> Iterator[Game]:
+    """Yield the games of a target, each prepared when it is asked for; see ``games``."""
     if ":" not in name:
         one_of((*TARGETS, *private_agents()), target=name)
     positive(epsilon=epsilon)
     one_of(("correct", "published"), calibration=calibration)
     if name not in TARGETS:
-        return agent_games(name, {"epsilon": epsilon, "delta": delta, "calibration": calibration}, env, config or {})
+        asked = {"epsilon": epsilon, "delta": delta, "calibration": calibration}
+        yield from agent_games(name, asked, env, config or {})
+        return
     if env or config:
         raise ValueError(f"{name} is a mechanism: it has no environment and no settings.")
     target, as_published = TARGETS[name], calibration == "published"
@@ -115,7 +126,7 @@ def games(
         raise ValueError(f"{name}: the paper defines epsilon in (0, {target.published:g}]; got {epsilon:g}.")
     played = target.game(Request(epsilon, target.delta if delta is None else delta, as_published))
     played.name, played.runs = name, target.runs
-    return [played]
+    yield played
 
 
 def stronger(
@@ -147,8 +158,8 @@ def stronger(
     return games(name, epsilon * factor, delta, calibration, env, given | scaled)
 
 
-def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any]) -> list[Game]:
-    """Return the games that an agent's entry names, or those for its shape, with what was asked of its settings."""
+def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any]) -> Iterator[Game]:
+    """Yield the games that an agent's entry names, or those for its shape, with what was asked of its settings."""
     entry = find(name)
     agent_class = entry.load()
     if not issubclass(agent_class, LocalAgent | CentralAgent):
@@ -164,10 +175,12 @@ def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mappi
     if "rho" in config:  # in place of epsilon
         del asked["epsilon"]
     settings = {key: value for key, value in asked.items() if key in known} | dict(config)
-    played: list[Game] = [each(name, settings, env) for each in (kind, *kind.besides)]
-    played = [one for one in played if not isinstance(one, CanaryGame) or one.canaries]
-    played[0].runs = entry.runs or played[0].runs
-    return played
+    for each in (kind, *kind.besides):
+        played = each(name, settings, env)
+        if each is kind:
+            played.runs = entry.runs or played.runs
+        if not isinstance(played, CanaryGame) or played.canaries:
+            yield played
 
 
 def private_agents() -> list[str]:

@@ -6,14 +6,17 @@ sin(phi) e_1, a user plays the first arm if the ratio of the two estimates excee
 it by bisection. The target's own action is left out, as joint privacy allows.
 """
 
+import copy
 from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
+from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.state import rekey
 
 DIM = 11
 BATCH = 256
@@ -42,6 +45,15 @@ class SparseGame(AgentGame):
         self.others = limit * np.concatenate([[1.0], np.full(DIM - 1, BASE)])
         self.target = limit * np.concatenate([[0.0], self.side])
         self.per_selection = self.selection_weight()
+        self.waiting = self.agent(0)  # for the target's batch; its past is public, and the same in all runs
+        while self.waiting.frozen_rounds() < BATCH:
+            self.users(self.waiting, np.zeros(DIM), 0.0, self.waiting.frozen_rounds())
+
+    def fresh(self, rng: Generator) -> AnyAgent:
+        """Return an agent that silent users have brought to a batch of the right size, with noise of its own."""
+        agent: AnyAgent = copy.deepcopy(self.waiting)
+        rekey(agent, rng)
+        return agent
 
     @abstractmethod
     def limit(self) -> float:
@@ -61,9 +73,7 @@ class SparseGame(AgentGame):
         return np.array([chosen, values, clipped, values + self.per_selection * chosen])
 
     def serve(self, agent: AnyAgent, world: int) -> None:
-        """Let silent users go by until a batch of the right size begins; then serve it, the target first."""
-        while agent.frozen_rounds() < BATCH:
-            self.users(agent, np.zeros(DIM), 0.0, agent.frozen_rounds())
+        """Serve the batch, the target first."""
         self.users(agent, self.target, LOUD * (1 - 2 * world), 1)
         self.users(agent, self.others, LOUD, BATCH - 1)
 

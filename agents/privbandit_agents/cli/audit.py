@@ -1,9 +1,11 @@
 """``privbandit audit``: what was claimed, what was found, and a picture of the two."""
 
-from collections.abc import Sequence
-from functools import partial
+import functools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -16,7 +18,8 @@ from rich.table import Table
 
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
 from privbandit_agents.audits.lower_bounds import audit, plays
-from privbandit_agents.audits.lower_bounds import power as power_of
+from privbandit_agents.audits.power import power as power_by_runs
+from privbandit_agents.audits.power import power_of_less_noise
 from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.usage import UsageError, usage_errors
@@ -26,6 +29,8 @@ CLAIM, FOUND = "#0072b2", "#d55e00"
 MOST_RUNS = 10**8
 STRONGER = 1.25
 """An audit says what it would have found if the true epsilon were so many times the claim."""
+FACTORS = (1.25, 1.5, 2.0)
+"""The same, where the audit's own runs tell it."""
 
 
 def config_of(assignments: Sequence[str]) -> dict[str, Any]:
@@ -40,59 +45,96 @@ def config_of(assignments: Sequence[str]) -> dict[str, Any]:
     return config
 
 
+class Found(NamedTuple):
+    """What an audit by one game found, and would have found.
+
+    Attributes:
+        game: that was played.
+        result: what it found.
+        power: share of such audits that refute the claim, by how many times the claim the true epsilon is; empty where
+            nothing says how to make it larger, None if it was not asked for or if the claim is refuted anyway.
+    """
+
+    game: Game
+    result: AuditResult
+    power: dict[float, float] | None
+
+
 def audited(
     games: Sequence[Game],
-    truths: Sequence[Game] | None,
+    truths: Callable[[], Sequence[Game] | None],
     power: bool,
     runs: int | None,
     seed: int,
     confidence: float,
     console: Console,
-) -> list[tuple[Game, AuditResult, str]]:
-    """Play all games of a target; return what each found, and its power in words.
+) -> list[Found]:
+    """Play all games of a target; return what each found, and its power.
 
     With several games each bound holds with so much more confidence that all of them hold together (Bonferroni).
+
+    Args:
+        games: of the target.
+        truths: makes the same games with an epsilon that is ``STRONGER`` times as large.
+        power: whether to estimate it.
+        runs: fresh runs of each world; None: by game.
+        seed: of everything.
+        confidence: of all bounds together.
+        console: where progress is shown.
     """
-    each, found = 1 - (1 - confidence) / len(games), []
+    each, found, truth = 1 - (1 - confidence) / len(games), [], functools.cache(truths)
     for k, game in enumerate(games):
-        result, said = run_audit(game, runs, seed, each, console), ""
+        result, shares = run_audit(game, runs, seed, each, console), None
         if power and not result.refuted:
-            said = found_power(game, None if truths is None else truths[k], result, seed, console)
-        found.append((game, result, said))
+            shares = powers_of(result, seed) or played_power(game, truth(), k, result, seed, console)
+        found.append(Found(game, result, shares))
     return found
 
 
 def run_audit(game: Game, runs: int | None, seed: int, confidence: float, console: Console) -> AuditResult:
     runs = game.runs if runs is None else at_most(MOST_RUNS, runs=runs)
+    with progress_of(f"auditing {game.title}", plays(game, runs), console) as show:
+        return audit(game, runs, default_rng(seed), confidence, on_progress=show)
+
+
+def powers_of(result: AuditResult, seed: int) -> dict[float, float]:
+    """Return the power that the audit's own runs tell, for all ``FACTORS``; empty if they do not."""
+    found = {factor: power_of_less_noise(result, factor, default_rng([seed, 1])) for factor in FACTORS}
+    return {factor: share for factor, share in found.items() if share is not None}
+
+
+def played_power(
+    game: Game, truths: Sequence[Game] | None, k: int, result: AuditResult, seed: int, console: Console
+) -> dict[float, float]:
+    """Return the power by runs of the target with ``STRONGER`` times its epsilon; empty if there is no such target."""
+    if truths is None:
+        return {}
+    rng, runs = default_rng([seed, 1]), result.runs
+    with progress_of("its power", plays(truths[k], runs), console) as show:
+        return {STRONGER: power_by_runs(game.claim, truths[k], runs, rng, result.confidence, on_progress=show)}
+
+
+@contextmanager
+def progress_of(what: str, total: int, console: Console) -> Iterator[Callable[[int], None]]:
+    """Show a bar; yield what is to be called with the number of runs done."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task(f"auditing {game.title}", total=plays(game, runs))
-        show = partial(progress.update, task)
-        return audit(game, runs, default_rng(seed), confidence, on_progress=lambda done: show(completed=done))
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)
 
 
-def found_power(game: Game, truth: Game | None, result: AuditResult, seed: int, console: Console) -> str:
-    """Return in words what such an audit finds if the true epsilon is ``STRONGER`` times the claim."""
-    if truth is None:
+def power_text(claim: Claim, power: dict[float, float]) -> str:
+    """Return in words which share of such audits refute a claim, if the true epsilon is so much larger."""
+    if not power:
         return "unknown: nothing says how to make the target's epsilon larger"
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("its power", total=plays(truth, result.runs))
-        show = partial(progress.update, task)
-        share = power_of(
-            game.claim,
-            truth,
-            result.runs,
-            default_rng([seed, 1]),
-            result.confidence,
-            on_progress=lambda done: show(completed=done),
-        )
-    true = game.claim.epsilon * STRONGER
-    return f"{100 * share:.0f} of 100 such audits refute the claim if the true epsilon is {true:.3g}"
+    name = "epsilon" if np.isfinite(claim.epsilon) else "rho"
+    told = [f"{100 * share:.0f} if it is {getattr(claim.times(factor), name):.3g}" for factor, share in power.items()]
+    return ", ".join(told).replace(" if it is", f" of 100 such audits refute the claim if the true {name} is", 1)
 
 
-def result_table(result: AuditResult, game: Game, calibration: str, power: str = "") -> Table:
+def result_table(found: Found, calibration: str) -> Table:
     """Return what an audit found, where it looked and where it did not, and its power in words."""
+    game, result, power = found
     table = Table(title=f"{result.name}, {calibration} calibration", show_header=False, title_justify="left")
     table.add_row("worlds", game.pair)
     table.add_row("looked at", game.seen)
@@ -104,8 +146,8 @@ def result_table(result: AuditResult, game: Game, calibration: str, power: str =
         table.add_row("runs", f"{result.runs:,}, each with {game.canaries} canaries, whose coins are guessed")
     else:
         table.add_row("fresh runs of each world", f"{result.runs:,}")
-    if power:
-        table.add_row("power", power)
+    if power is not None:
+        table.add_row("power", power_text(result.claim, power))
     table.add_row("verdict", "REFUTED" if result.refuted else "not refuted (which proves nothing)")
     return table
 
@@ -135,14 +177,34 @@ def claimed_power(claim: Claim, false: NDArray[np.float64]) -> NDArray[np.float6
     return np.asarray(np.minimum(np.minimum(steep, flat), 1.0))
 
 
-def draw_trade_off(result: AuditResult, path: Path) -> None:
-    """Write a picture: error rates of the best statistic found, and the region that the claim allows."""
+def write_numbers(found: Found, path: Path) -> None:
+    """Write what an audit found, and its power, as JSON."""
+    game, result, power = found
+    claim = {
+        key: value if np.isfinite(value) else None for key, value in vars(result.claim).items() if value is not None
+    }
+    told = {"target": result.name, "claim": claim, "confidence": result.confidence, "runs": result.runs}
+    told |= {"epsilon": result.lower_bound, "rho": result.rho_bound, "refuted": result.refuted, "event": result.event}
+    told |= {"worlds": game.pair, "seen": game.seen, "unseen": game.unseen, "canaries": game.canaries, "power": power}
+    with atomic(path, "wb") as file:
+        file.write((json.dumps(told, indent=2) + "\n").encode())
+
+
+def draw_trade_off(found: Found, path: Path) -> None:
+    """Write a picture: error rates of the best statistic found, the region that the claim allows, and the power.
+
+    A dotted curve is the region of a claim that is ``STRONGER`` times as large.
+    """
+    result, power = found.result, found.power or {}
     false = np.linspace(0, 1, 501)
     figure = Figure(figsize=(4.6, 4.4), layout="constrained")
     axes = figure.subplots()
     allowed = claimed_power(result.claim, false)
     axes.fill_between(false, false, allowed, color=CLAIM, alpha=0.12, linewidth=0)
     axes.plot(false, allowed, color=CLAIM, label=f"claim: {claim_text(result.claim)}")
+    for factor in set(power) & {STRONGER}:
+        more = f"{factor:g} times the claim: {100 * power[factor]:.0f} of 100 such audits refute it"
+        axes.plot(false, claimed_power(result.claim.times(factor), false), color=CLAIM, linestyle=":", label=more)
     order = np.argsort(result.curve[0], kind="stable")
     axes.plot(*result.curve[:, order], color=FOUND, linestyle="--", label=f"found: {bound_text(result)}")
     axes.plot([0, 1], [0, 1], color="0.7", linewidth=0.8)

@@ -5,32 +5,27 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
-from importlib.metadata import version
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
+from typer.main import get_group
 
-from privbandit_agents.cli.data import data
 from privbandit_agents.cli.process import interruption
-from privbandit_agents.experiments.fields import at_most
-from privbandit_agents.experiments.names import short
-from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, on_one_line, unwritten, usage_errors
-from privbandit_envs.validate import one_of, positive
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from privbandit_agents.cli.listing import Lines
     from privbandit_agents.experiments.jobs.trial import Trial
     from privbandit_agents.experiments.running.engine import Engine
 
-out = Console(width=None if sys.stdout.isatty() else 120)
-err = Console(stderr=True)
 MOST_JOBS = 1000
 EXITS = (
     "Exit codes: 0 good; 1 a checked claim fails; 2 bad usage; 3 an error of privbandit's own; 4 some of the work "
@@ -38,8 +33,32 @@ EXITS = (
 )
 
 
+@cache
+def out() -> "Console":
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 120)
+
+
+@cache
+def err() -> "Console":
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
 class OneSentence(TyperGroup):
     """A group of commands: bad usage is a sentence on stderr and exit code 2, Ctrl-C likewise and 130."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is asked for; the one with a command for each data set is loaded only here."""
+        if args[0] != "data":
+            return super().resolve_command(ctx, args)
+        from privbandit_agents.cli.data import data
+
+        group = get_group(data)
+        group.name = "data"
+        return "data", group, args[1:]
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -65,13 +84,20 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # boxes would take as long to load as all the rest
     help="Benchmark contextual bandits, private and not.",
     epilog=EXITS,
 )
-app.add_typer(data, name="data")
+
+
+@app.command("data", add_help_option=False)
+def data_sets() -> None:
+    """Prepare real data for the environments."""  # cli/data.py, which ``resolve_command`` loads
 
 
 def show_version(wanted: bool) -> None:
+    from importlib.metadata import version
+
     if wanted:
         print(f"privbandit {version('privbandit')}")
         raise typer.Exit
@@ -88,17 +114,42 @@ def command(
     warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
 
 
-@app.command("list")
-def list_all(what: Annotated[str, typer.Argument(help="envs, agents, experiments, datasets or all.")] = "all") -> None:
-    """Show the environments and the agents, with their settings and defaults, the experiments and the data sets."""
-    from privbandit_agents.cli.listing import agent_lines, dataset_lines, env_lines, experiment_lines
+@app.command("list", short_help="List environments, agents, experiments and data sets.")
+def list_all(
+    what: Annotated[str, typer.Argument(help="envs, agents, experiments, datasets or all.")] = "all",
+    notion: Annotated[str | None, typer.Option(help="Only agents of this privacy: none, local or joint.")] = None,
+    plays: Annotated[
+        str | None, typer.Option(help="Only agents that play linear, sparse, assortments or labels.")
+    ] = None,
+) -> None:
+    """List the environments, the agents with what they play and promise, the experiments and the data sets."""
+    from privbandit_agents.cli.listing import NOTIONS, agent_lines, dataset_lines, env_lines, experiment_lines
+    from privbandit_agents.zoo import FAMILIES
 
-    lines = {"envs": env_lines, "agents": agent_lines, "experiments": experiment_lines, "datasets": dataset_lines}
+    chosen: Callable[[], Lines] = partial(agent_lines, notion, plays)
+    lines = {"envs": env_lines, "agents": chosen, "experiments": experiment_lines, "datasets": dataset_lines}
     with usage_errors("list"):
+        from privbandit_envs.validate import one_of
+
         one_of((*lines, "all"), what=what)
+        one_of(NOTIONS, notion=notion or NOTIONS[0])
+        one_of(FAMILIES, plays=plays or next(iter(FAMILIES)))
     for kind in lines if what == "all" else [what]:
         for line in lines[kind]():
-            out.print(line)
+            out().print(line)
+
+
+@app.command("show", short_help="Show the manual page of a name.")
+def show_page(
+    name: Annotated[str, typer.Argument(help="An agent, environment, experiment, data set or audit target.")],
+) -> None:
+    """Show the manual page of a name: what it is, what it promises, its settings and their meaning."""
+    with usage_errors("show"):
+        from privbandit_agents.cli.manual import page
+
+        lines = list(page(name))
+    for line in lines:
+        out().print(line)
 
 
 Assignments = Annotated[
@@ -112,7 +163,7 @@ Address = Annotated[str | None, typer.Option(help="Of a Dask scheduler.  [defaul
 SaveEvery = Annotated[float, typer.Option(help="Seconds between two snapshots of a running trial.")]
 
 
-@app.command()
+@app.command(short_help="Run agents in environments, or a bundled sweep.")
 def run(
     experiment: Annotated[str | None, typer.Argument(help="A bundled sweep: demo.")] = None,
     env: Annotated[list[str] | None, typer.Option(help="Environment id; may repeat.")] = None,
@@ -125,7 +176,9 @@ def run(
     checkpoints: Annotated[int | None, typer.Option(help="How many points a regret curve has.  [default: 200]")] = None,
 ) -> None:
     """Run agents in environments, or a bundled sweep; finished trials are not run again."""
+    from privbandit_agents.experiments.names import short
     from privbandit_agents.experiments.spec.sweep import named_sweep, override, pairs_sweep
+    from privbandit_agents.experiments.spec.yaml_text import from_yaml
 
     if experiment is not None:
         if env or agent:
@@ -140,7 +193,7 @@ def run(
     raise typer.Exit(execute(trials, folder or Path("runs") / (experiment or short(trials[0].env)), engine))
 
 
-@app.command()
+@app.command(short_help="Run all trials of a file.")
 def sweep(
     file: Annotated[Path, typer.Argument(help="YAML: envs, agents, seeds; see the README.")],
     folder: Out = None,
@@ -165,7 +218,7 @@ def sweep(
     raise typer.Exit(execute(mine, folder or Path("runs") / file.stem, engine, trials))
 
 
-@app.command()
+@app.command(short_help="Run an experiment and check its statements.")
 def reproduce(
     name: Annotated[str, typer.Argument(help="An experiment (privbandit list experiments), or a YAML file of yours.")],
     scale: Annotated[str, typer.Option(help="paper (decides) or smoke (does it run?).")] = "paper",
@@ -185,7 +238,7 @@ def reproduce(
     study = prepare(name, scale, assignments or ())
     folder = folder or study.folder
     check_results(folder)
-    raise typer.Exit(carry_out(study, folder, engine, out, err))
+    raise typer.Exit(carry_out(study, folder, engine, out(), err()))
 
 
 @app.command()
@@ -196,11 +249,13 @@ def report(folder: Annotated[Path, typer.Argument(help="Folder of a run or a swe
 
     with usage_errors("report"):
         trials = load_trials(folder)
-    raise typer.Exit(show(trials, folder, out, err))
+    raise typer.Exit(show(trials, folder, out(), err()))
 
 
 def engine_of(kind: str, jobs: int | None, address: str | None, save_every: float) -> "Engine":
+    from privbandit_agents.experiments.fields import at_most
     from privbandit_agents.experiments.running.engine import Engine
+    from privbandit_envs.validate import positive
 
     with usage_errors("--jobs"):
         jobs = None if jobs is None else at_most(MOST_JOBS, jobs=jobs)
@@ -210,7 +265,7 @@ def engine_of(kind: str, jobs: int | None, address: str | None, save_every: floa
         return Engine(kind, jobs, address, save_every=save_every)
 
 
-@app.command("audit")
+@app.command("audit", short_help="Bound a target's epsilon from below.")
 def audit_target(
     name: Annotated[str, typer.Argument(help="A mechanism, a private agent, or module:name for an agent of yours.")],
     epsilon: Annotated[float, typer.Option(help="Claimed epsilon.")] = 1.0,
@@ -223,26 +278,28 @@ def audit_target(
     assignments: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of an agent; may repeat.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the audit.")] = 0,
     confidence: Annotated[float, typer.Option(help="Of all lower bounds together.")] = 0.999,
-    power: Annotated[bool, typer.Option(help="Say what the audit would have found, in as much time again.")] = True,
-    folder: Annotated[Path, typer.Option("--out", help="Folder of the picture.")] = Path("runs/audit"),
+    power: Annotated[bool, typer.Option(help="Say what the audit would have found.")] = True,
+    folder: Annotated[Path, typer.Option("--out", help="Folder of the pictures and numbers.")] = Path("runs/audit"),
 ) -> None:
     """Bound a target's epsilon from below; exit 1 if the claim is refuted."""
     with usage_errors("audit"):
         from privbandit_agents.audits.registry import games, stronger
-        from privbandit_agents.cli.audit import STRONGER, audited, config_of, draw_trade_off, result_table
+        from privbandit_agents.cli import audit
 
-        asked = epsilon, delta, calibration, env, config_of(assignments or [])
-        played = games(name, *asked)
-        truths = stronger(name, STRONGER, *asked) if power else None
-        found = audited(played, truths, power, runs, seed, confidence, err)
+        asked = epsilon, delta, calibration, env, audit.config_of(assignments or [])
+        truths = partial(stronger, name, audit.STRONGER, *asked)
+        found = audit.audited(games(name, *asked), truths, power, runs, seed, confidence, err())
     lost = []
-    for game, result, said in found:
-        out.print(result_table(result, game, calibration, said))
-        picture = folder / f"{re.sub('[:, ]+', '-', game.title)}-{calibration}.png"
-        missing = unwritten(folder, {"the picture": partial(draw_trade_off, result, picture)})
+    for one in found:
+        out().print(audit.result_table(one, calibration))
+        picture = folder / f"{re.sub('[:, ]+', '-', one.game.title)}-{calibration}.png"
+        numbers = partial(audit.write_numbers, one, picture.with_suffix(".json"))
+        missing = unwritten(
+            folder, {"the picture": partial(audit.draw_trade_off, one, picture), "the numbers": numbers}
+        )
         print(*missing, sep="\n", file=sys.stderr) if missing else print(f"picture: {picture}")
         lost += missing
-    refuted = any(result.refuted for _, result, _ in found)
+    refuted = any(one.result.refuted for one in found)
     raise typer.Exit(AGAINST if refuted else UNFINISHED if lost else 0)
 
 
@@ -274,12 +331,12 @@ def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", whole: Se
     whole = whole or trials
     with suppress(OSError):  # it is written again at the end
         write_board(whole, folder)
-    results, failures = run_jobs(trials, folder, engine, err)
+    results, failures = run_jobs(trials, folder, engine, err())
     shown = list(results.values())
     if len(whole) > len(trials):
         known = (found_before(trial, folder) for trial in whole)
         shown = [found for found in known if found is not None]
-    code = show(shown, folder, out, err) if shown else 0
+    code = show(shown, folder, out(), err()) if shown else 0
     if (missing := len(whole) - len(failures) - len(shown)) > 0:
         way_out = f"privbandit report {shlex.quote(str(folder))} draws all that is there."
         print(f"{missing} trials of other shards are missing: {way_out}", file=sys.stderr)

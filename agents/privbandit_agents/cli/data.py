@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from privbandit_envs.datasets.hotels.read import Searches
     from privbandit_envs.datasets.tables import PreparedTable
 
-data = typer.Typer(help="Prepare real data for the environments.")
+data = typer.Typer(help="Prepare real data for the environments.", rich_markup_mode=None)
 out_console = Console(width=None if sys.stdout.isatty() else 120)
 MOST_ROWS = 10**7
 GENERATED = "This is a generated sample, not real data."

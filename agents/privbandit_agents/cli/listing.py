@@ -1,71 +1,102 @@
-"""What ``privbandit list`` prints."""
+"""What ``privbandit list`` prints: a table each of environments, agents, experiments and data sets.
 
-from collections.abc import Iterator, Mapping
+Nothing is imported for it but the names: a list is there at once. ``privbandit show NAME`` says more.
+"""
 
-import gymnasium as gym
+import re
+from collections.abc import Iterator
+
+from rich import box
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
-from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults, env_summary
-from privbandit_agents.experiments.names import as_text, short
-from privbandit_agents.experiments.usage import missing_module
-from privbandit_agents.registry import can_play, make
-from privbandit_agents.zoo import AGENTS
-from privbandit_envs.registration import ENV_IDS
-
-Lines = Iterator[Text | Padding]
+Lines = Iterator[Text | Table | Padding]
 HOLDS = {"exact": "exact for the numbers that leave", "real": "for real numbers: simulate only"}
+NOTIONS = ("none", "local", "joint")
+MORE = "privbandit show NAME tells more."
 
 
 def env_lines() -> Lines:
-    yield Text("Environments\n", style="bold underline")
+    from privbandit_agents.experiments.jobs.catalogue import env_summary
+    from privbandit_envs.registration import ENV_IDS
+
+    table = titled("Environments", "id", "what it is")
     for id in ENV_IDS:
-        yield from item(id, env_summary(id), {"arguments": as_text(env_defaults(id)) or "none"})
+        table.add_row(id, env_summary(id))
+    yield table
+    yield Text(f"{MORE} Short names do: privbandit show Linear-v0.\n", style="dim")
 
 
-def agent_lines() -> Lines:
-    yield Text("Agents\n", style="bold underline")
-    envs = {short(id): gym.make(id) for id in ENV_IDS}
+def agent_lines(notion: str | None = None, plays: str | None = None) -> Lines:
+    """Yield the table of agents, those of one notion of privacy or of one family alone if it is given."""
+    from privbandit_agents.zoo import AGENTS
+
+    table = titled("Agents", "agent", "privacy", "plays", "what it is")
     for name, entry in AGENTS.items():
-        try:
-            played = [env_name for env_name, env in envs.items() if can_play(name, env)]
-            facts = {"settings": as_text(agent_defaults(name)) or "none", "plays": ", ".join(played)}
-            if played and (promise := make(name, envs[played[0]], seed=0).guarantee).notion != "none":
-                facts["guarantee"] = f"{promise.notion}, {HOLDS[promise.arithmetic]}"
-        except ImportError as error:
-            facts = {"missing": missing_module(error)}
-        yield from item(name, entry.summary, facts)
+        families, promise = (entry.kind or asked(name)).split(": ")
+        if notion in (None, promise.partition(",")[0]) and (plays is None or plays in families.split()):
+            table.add_row(name, promise.replace(", real", ", real *"), families, entry.summary)
+    yield table
+    yield Text(f"exact: {HOLDS['exact']}; * real: {HOLDS['real']}. {MORE}\n", style="dim")
+
+
+def asked(name: str) -> str:
+    """Return what an agent of somebody else plays and promises: it is made in the first of our worlds that it plays."""
+    import gymnasium as gym
+
+    from privbandit_agents.registry import can_play, make
+    from privbandit_agents.zoo import FAMILIES
+
+    envs = {family: gym.make(id) for family, id in FAMILIES.items()}
+    played = [family for family, env in envs.items() if can_play(name, env)]
+    promise = make(name, envs[played[0]], seed=0).guarantee if played else None
+    if promise is None or promise.notion == "none":
+        return f"{' '.join(played) or '-'}: {'?' if promise is None else 'none'}"
+    return f"{' '.join(played)}: {promise.notion}, {promise.arithmetic}"
 
 
 def experiment_lines() -> Lines:
-    from privbandit_agents.experiments.spec.experiment import library, read_experiment
+    from privbandit_agents.experiments.shelf import library
 
-    yield Text("Experiments\n", style="bold underline")
+    table = titled("Experiments", "experiment", "what it shows")
     for name, path in library().items():
-        experiment = read_experiment(path)
-        checked = f"{len(experiment.figures)} figures, {len(experiment.statements)} statements"
-        about = " ".join(experiment.about.split())
-        yield from item(name, experiment.title, {"about": about, "has": checked, "run": f"privbandit reproduce {name}"})
+        title = re.search(r"^title: *(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        table.add_row(name, title[1].strip("'\"") if title else "")
+    yield table
+    yield Text(f"privbandit reproduce NAME runs one. {MORE}\n", style="dim")
 
 
 def dataset_lines() -> Lines:
     """Yield the data sets of the paper on classification: which are there, and how to get the others."""
-    from privbandit_envs.datasets import tables as lpct
+    from privbandit_envs.datasets import tables
 
-    yield Text("Data sets\n", style="bold underline")
-    for name, source in lpct.SOURCES.items():
-        sizes = source.sizes
-        facts = {
-            "predicts": source.label.partition("|")[0],
-            "public": source.rule.text if source.rule else f"{source.n_public} rows at random",
-            "Table 1": f"n_P = {sizes.private:,}, n_Q = {sizes.public:,}, d = {sizes.d:,}",
-        }
-        yield from item(name, source.title, facts | lpct.state(name))
+    yield Text("Data sets\n", style="bold")
+    for name, source in tables.SOURCES.items():
+        yield Text(name, style="bold cyan")
+        yield Padding(Text(source.title), (0, 0, 0, 4))
+        for label, text in dataset_facts(name).items():
+            yield Padding(Text(f"{label}: {text}", style="dim"), (0, 0, 0, 4))
+        yield Text()
 
 
-def item(name: str, summary: str, facts: Mapping[str, str]) -> Lines:
-    yield Text(name, style="bold cyan")
-    yield Padding(Text(summary), (0, 0, 0, 4))
-    for label, text in facts.items():
-        yield Padding(Text(f"{label}: {text}", style="dim"), (0, 0, 0, 4))
-    yield Text()
+def dataset_facts(name: str) -> dict[str, str]:
+    """Return what a data set is about, its sizes, and where it is or how to get it."""
+    from privbandit_envs.datasets import tables
+
+    source = tables.SOURCES[name]
+    sizes = source.sizes
+    facts = {
+        "predicts": source.label.partition("|")[0],
+        "public": source.rule.text if source.rule else f"{source.n_public} rows at random",
+        "Table 1": f"n_P = {sizes.private:,}, n_Q = {sizes.public:,}, d = {sizes.d:,}",
+    }
+    return facts | tables.state(name)
+
+
+def titled(title: str, first: str, *others: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0))
+    table.add_column(first, style="bold cyan", no_wrap=True)
+    for other in others:
+        table.add_column(other)
+    return table

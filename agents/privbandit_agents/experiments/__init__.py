@@ -1,7 +1,8 @@
 """Experiments: jobs, their results, and what the results show; a module is loaded when a name of it is asked for."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from privbandit_agents.faces import lazily
 
 if TYPE_CHECKING:
     from privbandit_agents.experiments.analysis.load import load_results
@@ -10,19 +11,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcome", "Trial", "load_results", "run_trial"]
 
-_HOME = {
-    "Outcome": "jobs.trial",
-    "Trial": "jobs.trial",
-    "load_results": "analysis.load",
-    "run_trial": "running.attempt",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}.")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(
+    __name__, {".jobs.trial": "Outcome Trial", ".analysis.load": "load_results", ".running.attempt": "run_trial"}
+)

@@ -1,29 +1,19 @@
-"""Bad usage in one sentence, with the place in the file where it stands."""
+"""Bad usage in one sentence; this file loads with next to nothing, so that the command starts at once."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
-
-from gymnasium.error import Error as GymnasiumError
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
-
-from privbandit_envs.validate import did_you_mean, shown
 
 EXTRAS = {"dask": "cluster", "distributed": "cluster", "sklearn": "data", "stable_baselines3": "rl", "torch": "rl"}
 
-PLAIN = (ValueError, TypeError, OSError, GymnasiumError)
-"""What our own checks raise, in sentences."""
-BAD = (*PLAIN, AttributeError, LookupError, MemoryError, OverflowError, RuntimeError, SyntaxError)
-"""What other people's code raises when it is given a bad value."""
+PLAIN = (ValueError, TypeError, OSError)
+"""What our own checks raise, in sentences; Gymnasium has errors of its own."""
+BAD = (AttributeError, LookupError, MemoryError, OverflowError, RuntimeError, SyntaxError)
+"""What other people's code raises besides when it is given a bad value."""
 
 AGAINST, UNFINISHED = 1, 4
 """Exit codes: a checked claim fails; some of the work failed, or could not be written."""
 LONGEST = 1000
 """Characters of a sentence; of a longer one the middle is left out."""
-
-Place = tuple[int | str, ...]
-M = TypeVar("M", bound=BaseModel)
 
 
 class UsageError(ValueError):
@@ -39,9 +29,18 @@ def usage_errors(place: str) -> Iterator[None]:
         raise
     except ImportError as error:
         raise UsageError(f"{place}: {missing_module(error)}") from error
-    except BAD as error:
-        kind = "" if isinstance(error, PLAIN) else f"{type(error).__name__}: "
+    except Exception as error:
+        plain = (*PLAIN, gymnasium_error())
+        if not isinstance(error, plain + BAD):
+            raise
+        kind = "" if isinstance(error, plain) else f"{type(error).__name__}: "
         raise UsageError(f"{place}: {kind}{error}") from error
+
+
+def gymnasium_error() -> type[Exception]:
+    from gymnasium.error import Error
+
+    return Error
 
 
 @contextmanager
@@ -90,59 +89,3 @@ def sentence(error: BaseException) -> str:
         return missing_module(error)
     text = " ".join(str(error).split())
     return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
-
-
-def place_of(location: Place) -> str:
-    """Return ``parts[0].agents[1].name`` for a path of keys and positions."""
-    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
-    return place.removeprefix(".") or "the file"
-
-
-def validated(model: type[M], content: object, source: str = "", named: Callable[[Place], str] = place_of) -> M:
-    """Return the model of what a file says.
-
-    Args:
-        model: of the whole file.
-        content: what was read.
-        source: the file, for error messages.
-        named: turns a path of keys and positions into text.
-
-    Raises:
-        UsageError: a key or a value is wrong; the message names the place and the nearest valid key.
-    """
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        problem = explained(error, model, named)
-        raise UsageError(f"{source}: {problem}." if source else f"{problem}.") from None
-
-
-def explained(error: ValidationError, model: type[BaseModel], named: Callable[[Place], str] = place_of) -> str:
-    """Return the first mistake that a model found, in words: the place, what is wrong, the nearest key."""
-    first = error.errors(include_url=False)[0]
-    place, last = named(first["loc"]), str(first["loc"][-1]) if first["loc"] else ""
-    if first["type"] == "extra_forbidden":
-        known = keys_at(first, model)
-        return f"{place} is not a known key{did_you_mean(last, known)}; the keys are {', '.join(known)}"
-    if first["type"] == "missing":
-        near = [key for key in first["input"] if did_you_mean(key, [last])]
-        return f"{place} is missing" + (f" (did you mean it by {near[0]!r}?)" if near else "")
-    message = first["msg"].removeprefix("Value error, ").removesuffix(".")
-    got = "" if "; got " in message else f"; got {shown(first['input'])}"
-    return f"{place}: {message[0].lower()}{message[1:]}{got}".removesuffix(".")
-
-
-def keys_at(error: ErrorDetails, root: type[BaseModel]) -> list[str]:
-    """Return the known keys of the part of a file in which an unknown one stands."""
-    model: Any = root
-    for step in error["loc"][:-1]:
-        if isinstance(step, str):
-            model = model_within(model.model_fields[step].annotation)
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def model_within(annotation: object) -> Any:
-    """Return the model that a field's type is made of: itself, a list of it, or it or None."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for part in getattr(annotation, "__args__", ()) if (found := model_within(part))), None)

@@ -9,8 +9,9 @@ a deployment needs samplers that are safe against attacks on floating point (``n
 >>> ledger.spend(mechanism.cost)
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from privbandit_agents.faces import lazily
 
 if TYPE_CHECKING:
     from privbandit_agents.privacy.accounting.conversions import (
@@ -52,33 +53,26 @@ __all__ += [
 ]
 __all__ += ["BinCapSign", "Hemisphere", "LaplaceWishart", "LocalRandomizer", "NoisyProducts", "PublishedLayer"]
 
-_HOMES = {
-    "accounting.conversions": "epsilon_to_rho gaussian_delta gaussian_epsilon gaussian_mu pure_to_rho rho_to_epsilon",
-    "accounting.costs": "Cost approximate gaussian_dp pure zcdp",
-    "accounting.ledger": "Ledger PrivacyBudgetExceeded",
-    "contributions.moments": "Moments",
-    "mechanisms.additive": "Gaussian Laplace",
-    "mechanisms.spherical": "KNorm WishartDifference",
-    "mechanisms.counters": "BinaryTree BufferedToeplitz Counter SquareRootToeplitz",
-    "mechanisms.discrete": "GridGaussian",
-    "mechanisms.objective": "ObjectivePerturbation UserLoss",
-    "mechanisms.selection": "GumbelTopK LaplacePeeling",
-    "randomizers.categories": "KaryRandomizedResponse SubsetSelection",
-    "randomizers.gaussian": "GaussianReport",
-    "randomizers.inputs": "NoisyProducts",
-    "randomizers.matrices": "LaplaceWishart PublishedLayer",
-    "randomizers.one_hot": "LaplaceOneHot SignedSubset UnaryEncoding",
-    "randomizers.randomizer": "LocalRandomizer",
-    "randomizers.sphere": "BinCapSign Hemisphere",
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}.")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        ".accounting.conversions": "epsilon_to_rho gaussian_delta gaussian_epsilon gaussian_mu "
+        "pure_to_rho rho_to_epsilon",
+        ".accounting.costs": "Cost approximate gaussian_dp pure zcdp",
+        ".accounting.ledger": "Ledger PrivacyBudgetExceeded",
+        ".contributions.moments": "Moments",
+        ".mechanisms.additive": "Gaussian Laplace",
+        ".mechanisms.spherical": "KNorm WishartDifference",
+        ".mechanisms.counters": "BinaryTree BufferedToeplitz Counter SquareRootToeplitz",
+        ".mechanisms.discrete": "GridGaussian",
+        ".mechanisms.objective": "ObjectivePerturbation UserLoss",
+        ".mechanisms.selection": "GumbelTopK LaplacePeeling",
+        ".randomizers.categories": "KaryRandomizedResponse SubsetSelection",
+        ".randomizers.gaussian": "GaussianReport",
+        ".randomizers.inputs": "NoisyProducts",
+        ".randomizers.matrices": "LaplaceWishart PublishedLayer",
+        ".randomizers.one_hot": "LaplaceOneHot SignedSubset UnaryEncoding",
+        ".randomizers.randomizer": "LocalRandomizer",
+        ".randomizers.sphere": "BinCapSign Hemisphere",
+    },
+)

@@ -1,7 +1,7 @@
 """Checks of what leaves users' devices: one report a user, by the randomizer that is audited, and by nothing else."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any
@@ -36,8 +36,9 @@ def check_reports(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
         for n in (1, min(agent.frozen_rounds(), USERS)):
             by_one_call(agent, users(env, agent, n))
     if isinstance(agent, LabelAgent):
-        new, other = (make(name, env, seed=13, **config) for _ in range(2))
-        check_known_labels(new, other, users(env, agent, USERS))
+        for aggregate in (False, True):
+            new, other = (make(name, env, seed=13, **config) for _ in range(2))
+            check_known_labels(new, other, users(env, agent, USERS), aggregate)
 
 
 def users(env: Any, agent: Local, n: int) -> Record:
@@ -85,10 +86,11 @@ def by_one_call(agent: Local, records: Record) -> None:
     assert rng.bit_generator.state == agent.rng.bit_generator.state, "randomize() drew more than one report a user"
 
 
-def check_known_labels(agent: AnyAgent, other: AnyAgent, records: Record) -> None:
+def check_known_labels(agent: AnyAgent, other: AnyAgent, records: Record, aggregate: bool) -> None:
     """Let users report labels that are known: one report each, and nothing else of them is learned.
 
-    The second agent gets other users, whose devices are made to send what the first one's sent.
+    The second agent gets other users, whose devices are made to send what the first one's sent. With ``aggregate`` the
+    sum of the reports may be drawn at once.
     """
     assert isinstance(agent, LocalAgent) and isinstance(agent, LabelAgent)
     assert isinstance(other, LocalAgent) and isinstance(other, LabelAgent)
@@ -96,30 +98,53 @@ def check_known_labels(agent: AnyAgent, other: AnyAgent, records: Record) -> Non
     if not (isinstance(inputs, Inputs) and isinstance(forced, Inputs)):
         return
     contexts, labels = np.asarray(records[0]), np.asarray(records[1])
-    before = agent.ledger.releases
+    before, call = agent.ledger.releases, f"learn_labels({'aggregate=True' if aggregate else ''})"
     with watched(inputs.randomizer) as sent:
-        agent.learn_labels(contexts, labels)
-    made = sum(map(len, sent))
-    assert made == len(labels), f"learn_labels() made {made} reports of {len(labels)} users by the agent's randomizer"
-    assert agent.ledger.releases - before == len(labels), "learn_labels() enters as many reports as there are users"
-    with watched(forced.randomizer, sent):
-        other.learn_labels(contexts[::-1], (labels + 1) % agent.n_labels)
+        agent.learn_labels(contexts, labels, aggregate)
+    made = sum(users for _, users in sent)
+    assert made == len(labels), f"{call} made {made} reports of {len(labels)} users by the agent's randomizer"
+    assert agent.ledger.releases - before == len(labels), f"{call} enters as many reports as there are users"
+    with watched(forced.randomizer, [report for report, _ in sent]):
+        other.learn_labels(contexts[::-1], (labels + 1) % agent.n_labels, aggregate)
     same = same_parts(without_generators(agent), without_generators(other))
-    assert same, "learn_labels() learned something that was in no report"
+    assert same, f"{call} learned something that was in no report"
 
 
 @contextmanager
-def watched(randomizer: Randomizer, forced: list[Array] | None = None) -> Iterator[list[Array]]:
-    """Yield the reports that a randomizer makes in the meantime; ``forced``: let it return these, in order."""
-    made: list[Array] = []
-    honest, left = randomizer.randomize, iter(forced or ())
+def watched(randomizer: Randomizer, forced: list[Array] | None = None) -> Iterator[list[tuple[Array, int]]]:
+    """Yield the reports that a randomizer makes in the meantime, or their sums, with the number of users in each.
 
-    def call(cells: Array, values: Array | None, rng: np.random.Generator) -> Array:
-        made.append(honest(cells, values, rng) if forced is None else next(left))
-        return made[-1]
+    With ``forced`` it returns these, in order.
+    """
+    made: list[tuple[Array, int]] = []
+    left = iter(forced or ())
 
-    object.__setattr__(randomizer, "randomize", call)  # of this one, which may be frozen
+    def watcher(honest: Callable[..., Array], users_of: Callable[..., int]) -> Callable[..., Array]:
+        def call(*given: Any) -> Array:
+            made.append((honest(*given) if forced is None else next(left), users_of(*given)))
+            return made[-1][0]
+
+        return call
+
+    calls = [(thing, name, users_of) for thing, name, users_of in calls_of(randomizer) if hasattr(thing, name)]
+    for thing, name, users_of in calls:
+        object.__setattr__(thing, name, watcher(getattr(thing, name), users_of))  # of this one, which may be frozen
     try:
         yield made
     finally:
-        object.__delattr__(randomizer, "randomize")
+        for thing, name, _ in calls:
+            object.__delattr__(thing, name)
+
+
+def crowd(cells: Array, values: Array | None, rng: np.random.Generator, counts: Array | None = None) -> int:
+    """Return how many users a sum is about; the arguments are those of ``LocalRandomizer.approximate_sum``."""
+    return len(cells) if counts is None else int(np.sum(counts))
+
+
+def calls_of(randomizer: Randomizer) -> list[tuple[object, str, Callable[..., int]]]:
+    """Return by which methods reports are made, or sums drawn at once, and how many users a call of each is about."""
+    return [
+        (randomizer, "randomize", lambda cells, *rest: len(cells)),
+        (randomizer, "approximate_sum", crowd),
+        (getattr(randomizer, "mechanism", None), "release_sum", lambda total, releases, rng: releases),
+    ]

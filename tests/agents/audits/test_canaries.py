@@ -8,7 +8,8 @@ from numpy.random import Generator
 from privbandit_agents.audits.canaries import bound_of_share, lower_mean
 from privbandit_agents.audits.claims import Claim, Floats, Game
 from privbandit_agents.audits.linear import CounterGame
-from privbandit_agents.audits.lower_bounds import audit, power
+from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.power import power, power_of_less_noise
 from privbandit_agents.audits.registry import games
 from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz
 from scipy.special import ndtr
@@ -49,6 +50,18 @@ class Ideal(Game):
         shown = coins * self.mu / 2 + rng.standard_normal(coins.shape)
         right = self.guesses(shown, rng) * coins
         return np.asarray(((1 + right.mean(axis=1)) / 2)[:, None])
+
+
+class TwoWorlds(Game):
+    """Gaussian noise on 0 or on mu."""
+
+    name, pair, statistics = "two worlds", "0 or mu", ("what is shown",)
+
+    def __init__(self, mu: float) -> None:
+        self.claim, self.mu = Claim(1.0, 1e-5, mu**2 / 2), mu
+
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        return self.mu * world + rng.standard_normal((runs, 1))
 
 
 class Bursts(Ideal):
@@ -108,6 +121,39 @@ def test_power_says_how_often_more_is_found() -> None:
     rng = np.random.default_rng(0)
     assert power(Ideal(MU).claim, Ideal(MU), 40, rng, 0.95) <= 0.1
     assert power(Ideal(MU).claim, Ideal(2 * MU), 80, rng, 0.95) >= 0.9
+
+
+def test_a_canary_s_own_coin_is_no_help_to_its_guess() -> None:
+    """Whatever ``covers`` says on its diagonal; what others add to a score is taken away."""
+    game, quiet = (CounterGame("jdp-linucb", {"epsilon": epsilon}) for epsilon in (1.0, 1e6))
+    fair, added = game.play(0, 1, np.random.default_rng(0)), game.covers
+    assert added is not None
+    game.covers = added + 1e9 * np.eye(game.canaries)
+    assert np.array_equal(fair, game.play(0, 1, np.random.default_rng(0)))
+    told = quiet.scores(quiet.served(quiet.agent(0), np.ones(quiet.canaries)))
+    assert np.allclose(told, added.sum(axis=1), rtol=0.05)
+    assert (quiet.play(0, 3, np.random.default_rng(0)) == 1).all()
+    quiet.covers = -4 * added
+    assert (quiet.play(0, 3, np.random.default_rng(0)) < 1).any()
+
+
+@pytest.mark.parametrize("factor", [1.5, 3.0])
+def test_an_audit_s_own_runs_tell_what_less_noise_would_show(factor: float) -> None:
+    """As often as runs of the ideal mechanism with that much less noise do, on average, for canaries and two worlds."""
+    rng, told, played = np.random.default_rng(0), list[float](), list[float]()
+    for _ in range(10):
+        for game, runs, kind in ((Ideal(MU), 40, Ideal), (TwoWorlds(MU), 400, TwoWorlds)):
+            found = power_of_less_noise(audit(game, runs, rng, 0.95), factor, rng, repeats=20)
+            truth = kind(game.claim.nearer(factor) * MU)
+            told.append(-1.0 if found is None else found)
+            played.append(power(game.claim, truth, runs, rng, 0.95, repeats=5))
+    assert min(told) >= 0 and np.mean(told) == pytest.approx(np.mean(played), abs=0.2)
+
+
+def test_a_claim_of_no_noise_says_nothing_of_less_noise() -> None:
+    game = TwoWorlds(MU)
+    game.claim = Claim(1.0)
+    assert power_of_less_noise(audit(game, 40, np.random.default_rng(0)), 2.0, np.random.default_rng(0)) is None
 
 
 def test_jdp_linucb_keeps_its_promise_and_seven_tenths_of_its_noise_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

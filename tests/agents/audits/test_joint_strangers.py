@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Claim
-from privbandit_agents.audits.games import batches
+from privbandit_agents.audits.games import batches, joint
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.joint import FirstRelease, JointGame
 from privbandit_agents.audits.games.readings import Layout, Readings
@@ -28,7 +29,9 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             monkeypatch.setattr(JointGame, key, value)
     for key, value in {"pilots": 10, "finals": 20, "fits": 200, "runs": 600}.items():
         monkeypatch.setattr(FirstRelease, key, value)
-    monkeypatch.setattr(batches, "PILOTS", 200)
+    for key, value in {"PILOTS": 100, "SCOUTS": 1, "USERS": 64}.items():
+        monkeypatch.setattr(batches, key, value)
+    monkeypatch.setattr(joint, "USERS_A_RUN", 64)
     known = dict(AGENTS)
     yield
     AGENTS.clear()
@@ -44,9 +47,9 @@ def test_gross_faults_are_found_by_few_runs(law: str, fault: str) -> None:
     assert audit(game, 40, np.random.default_rng(0), 0.99).refuted
 
 
-@pytest.mark.parametrize(("law", "claim"), [("gaussian", "zcdp"), ("gram", "")])
+@pytest.mark.parametrize(("law", "claim"), [("gaussian", "zcdp"), ("gram", ""), ("tree", "")])
 def test_canaries_find_half_the_noise_of_batches(law: str, claim: str) -> None:
-    """At epsilon = 4, by 150 runs of 16 canaries, whether noise is said to be Gaussian or not."""
+    """At epsilon = 4, by 150 runs of up to 16 canaries, whether noise is said to be Gaussian or not."""
     game = BatchCanaries(STRANGER, {"law": law, "claim": claim, "fault": "noise x 0.5", "epsilon": 4.0})
     assert audit(game, 150, np.random.default_rng(0), 0.999).refuted
 
@@ -60,7 +63,9 @@ def test_laplace_batches_are_audited_by_their_own_likelihood_ratio() -> None:
     assert 0.35 < honest.lower_bound < 1 and halved.refuted
 
 
-def test_games_are_those_that_a_claim_admits() -> None:
+def test_games_are_those_that_a_claim_admits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AnyAgentGame, "prepare", lambda self: None)  # which scene is played does not matter
+    monkeypatch.setattr(batches, "PILOTS", 20)
     parts = {
         claim: [game.part for game in games(STRANGER, 1.0, config={"law": "gaussian", "claim": claim})]
         for claim in ("", "zcdp", "approx")

@@ -78,14 +78,13 @@ def test_a_bound_is_valid_and_close() -> None:
 def test_pure_mechanisms_keep_their_claim_and_are_tight(name: str) -> None:
     floor = 0.85 if name in LOCAL or name == "laplace" else 0.8
     runs = 40_000 if floor == 0.85 else 100_000
-    bounds = [audit(game(name, 1.0), runs, rng(seed), pilot=runs // 2).lower_bound for seed in range(2)]
-    assert all(floor <= bound <= 1.0 for bound in bounds), bounds
+    assert floor <= audit(game(name, 1.0), runs, rng(), pilot=runs // 2).lower_bound <= 1.0
 
 
 @pytest.mark.parametrize("name", [*CONCENTRATED, "gumbel-topk", "fliphat-peeling", "lplr-wishart"])
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_other_mechanisms_keep_their_claim(name: str, epsilon: float) -> None:
-    seeds = 1 if name == "gumbel-topk" else 3  # a selection takes a third of a millisecond
+    seeds = 1 if name in ("gumbel-topk", "fliphat-peeling") else 3  # a selection takes a third of a millisecond
     verdicts = [audit(game(name, epsilon), 3000, rng(seed)) for seed in range(seeds)]
     assert not any(verdict.refuted for verdict in verdicts)
 
@@ -104,8 +103,10 @@ def test_objective_perturbation_keeps_its_claim() -> None:
     ],
 )
 def test_published_calibrations_are_refuted(name: str, epsilon: float) -> None:
-    runs = TARGETS[name].runs
-    assert all(audit(game(name, epsilon, calibration="published"), runs, rng(seed)).refuted for seed in range(3))
+    runs, seeds = min(TARGETS[name].runs, 20_000 if name != "lplr-update" else 200_000), 3
+    if name == "fliphat-peeling":  # a selection takes a third of a millisecond
+        runs, seeds = 3000, 1
+    assert all(audit(game(name, epsilon, calibration="published"), runs, rng(seed)).refuted for seed in range(seeds))
 
 
 @pytest.mark.parametrize("name", ["lpct-report", "objective-perturbation"])
@@ -156,7 +157,7 @@ def test_selection_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
         return GumbelTopK(right.k, right.beta * 1e-6, right.sigma, right.rho)
 
     monkeypatch.setattr(GumbelTopK, "calibrate", silent)
-    assert audit(game("gumbel-topk", 1.0), 2000, rng()).refuted
+    assert audit(game("gumbel-topk", 1.0), 300, rng()).refuted
 
 
 def test_zcdp_alone_is_not_audited_as_gaussian() -> None:
@@ -211,7 +212,8 @@ def test_bad_requests_get_one_sentence(arguments: tuple[Any, ...], message: str)
 def test_one_run_bounds_are_valid_and_useful() -> None:
     epsilon, guesses = 1.5, 1000
     right = rng(1).binomial(guesses, 1 / (1 + math.exp(-epsilon)), size=200)
-    bounds = [one_run_bound(guesses, int(r)) for r in right]
+    found = {int(r): one_run_bound(guesses, int(r)) for r in set(right)}
+    bounds = [found[int(r)] for r in right]
     assert sum(bound > epsilon for bound in bounds) <= 16  # 5 % of 200, three standard errors
     assert np.median(bounds) > 1.3
     assert one_run_bound(100, 50) == 0 and one_run_bound(100, 100) > 3

@@ -10,11 +10,13 @@ import pytest
 from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
+from privbandit_agents.local.gradients.pglm import NoisyMoments
 from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.layered.lplr import LPLR
 from privbandit_agents.local.layered.report import Report
 from privbandit_agents.local.linear.moments import GaussianChannel, MomentAgent
 from privbandit_agents.local.trees.lpct import LPCT
+from privbandit_agents.local.trees.votes import LeafVotes
 from privbandit_agents.testing import HORIZON
 from privbandit_agents.testing.privacy import check_local
 from privbandit_agents.testing.reports import check_reports
@@ -79,6 +81,45 @@ def loud_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalLabelAgent, "learn_labels", louder)
 
 
+def loud_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of reports that are drawn at once are those of 2 epsilon."""
+    honest = LocalLabelAgent.learn_labels
+
+    def louder(self: Any, contexts: Any, labels: Any, aggregate: bool = False) -> None:
+        kept, report = self.learner.report, type(self.learner.report)
+        if aggregate:
+            self.learner.report = report("auto", 2 * self.config.epsilon, kept.leaves, kept.labels)
+        honest(self, contexts, labels, aggregate)
+        self.learner.report = kept
+
+    monkeypatch.setattr(LocalLabelAgent, "learn_labels", louder)
+
+
+def sums_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums that are drawn at once are of two reports of every user."""
+    for learner in (LeafVotes, NoisyMoments):
+        monkeypatch.setattr(learner, "learn", twice_at_once(learner.learn))
+
+
+def twice_at_once(honest: Any) -> Any:
+    def twice(self: Any, contexts: Any, labels: Any, rng: Any, aggregate: bool) -> None:
+        for _ in range(1 + aggregate):
+            honest(self, contexts, labels, rng, aggregate)
+
+    return twice
+
+
+def sums_and_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server keeps the exact number of ones beside a sum that is drawn at once."""
+    honest = LocalLabelAgent.learn_labels
+
+    def leaky(self: Any, contexts: Any, labels: Any, aggregate: bool = False) -> None:
+        honest(self, contexts, labels, aggregate)
+        self.learner.ones = np.array(labels[:3]) if aggregate else np.zeros(3)
+
+    monkeypatch.setattr(LocalLabelAgent, "learn_labels", leaky)
+
+
 def inactive_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     """With three labels, a user without one sends an entry that nobody else sends."""
     honest = LPCT.randomize
@@ -137,6 +178,10 @@ def test_a_leak_in_one_part_of_a_report_is_refuted(patch: Patch, name: str, monk
         (quiet_matrix, "ldp-linucb", "Linear", "something else than the randomizer"),
         (loud_device, "lplr", "Linear", "something else than the randomizer"),
         (loud_labels, "lpct", "Classification", r"learn_labels\(\) made 0 reports of 40 users"),
+        (loud_sums, "lpct", "Classification", r"learn_labels\(aggregate=True\) made 0 reports of 40 users"),
+        (sums_of_two, "lpct", "Classification", r"learn_labels\(aggregate=True\) made 80 reports of 40 users"),
+        (sums_of_two, "pglm", "Classification", r"learn_labels\(aggregate=True\) made 80 reports of 40 users"),
+        (sums_and_the_truth, "lpct", "Classification", "learned something that was in no report"),
         (two_reports, "ldp-greedy", "Linear", "40 users sent 80 reports"),
         (hidden_entry, "ldp-greedy", "Linear", "40 users reported, and 80 entries"),
     ],

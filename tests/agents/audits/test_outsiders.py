@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from privbandit_agents.audits.claims import AuditResult
+from privbandit_agents.audits.games.joint import JointGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.audits.reports import Contrast, flattened
@@ -124,6 +125,12 @@ register_agent("own-game", "outsider:LastReward", "the same with a game", audit=
 )
 
 
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in {"pilots": 8, "finals": 16, "fits": 60}.items():
+        monkeypatch.setattr(JointGame, key, value)
+
+
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder on the path, whose module ``outsider`` is forgotten afterwards."""
@@ -156,7 +163,7 @@ def test_a_joint_agent_is_audited_in_every_family(env: str, outside: Path) -> No
 
 def test_an_honest_joint_agent_is_not_refuted(outside: Path) -> None:
     outside.write_text(JOINT)
-    assert not audited("last", "Linear-v0", 200, False).refuted
+    assert not audited("last", "Linear-v0", 60, False).refuted
 
 
 def test_a_file_with_agent_and_game_is_audited_from_its_folder(tmp_path: Path) -> None:

@@ -37,12 +37,15 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
 
-def test_list_shows_every_environment_and_agent_with_its_settings() -> None:
+def test_list_shows_every_environment_and_agent_and_what_it_promises() -> None:
     shown = invoke("list")
     assert shown.exit_code == 0
     assert all(name in shown.stdout for name in (*ENV_IDS, *AGENTS))
-    assert "n_arms=10, dim=20" in shown.stdout and "alpha=1.0" in shown.stdout
-    assert "plays: Assortment-v0" in shown.stdout
+    line = next(line for line in shown.stdout.splitlines() if "newton-mnl" in line)
+    assert "joint, exact" in line and "assortments" in line
+    chosen = invoke("list", "agents", "--notion", "joint", "--plays", "sparse").stdout
+    assert "clipped-iht" in chosen and "newton-mnl" not in chosen and "ldp-greedy" not in chosen
+    assert invoke("list", "--notion", "secret").exit_code == 2
 
 
 def test_list_shows_only_what_was_asked_for() -> None:

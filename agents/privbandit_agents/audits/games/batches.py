@@ -7,6 +7,7 @@ import numpy as np
 
 from privbandit_agents.audits.agents import CanaryGame
 from privbandit_agents.audits.claims import Floats
+from privbandit_agents.audits.games.counters import STRONG
 from privbandit_agents.audits.games.pairs import joint_pairs
 from privbandit_agents.audits.games.readings import numbers, solved
 from privbandit_agents.audits.records import Records, drawn
@@ -21,9 +22,9 @@ class BatchCanaries(CanaryGame):
     """The first user of every batch is a canary: a coin says which record of a pair it has.
 
     A batch is what lies between two changes of the release in a trial run. After the canaries users double a few times
-    more, since later releases may tell of them too. Pilot runs with the same seeds and one coin
-    turned show what this coin moves, further ones how the releases scatter; the guess is the sign of Fisher's linear
-    discriminant. The pair that it tells apart best is played.
+    more, since later releases may tell of them too. Pilot runs with the same seeds and one coin turned show what this
+    coin moves, further ones how the releases scatter; the guess is the sign of Fisher's linear discriminant, less what
+    the other coins add to it. The pair that it tells apart best is played, with the canaries that move most.
     """
 
     part = "batches"
@@ -38,15 +39,26 @@ class BatchCanaries(CanaryGame):
         self.canaries = len(self.times) - 1 if self.claim.rho is not None else 0
         if not self.canaries:
             return
+        self.places = list(range(self.canaries))
         while 2 * self.times[-1] <= USERS:
             self.times.append(2 * self.times[-1])
         scenes = joint_pairs(self.env, self.others)
         moves, noise = [self.moved(scene.records) for scene in scenes], self.noise()
         best = int(np.argmax([np.sum(solved(noise, move) * move) for move in moves]))
         self.records, self.pair = scenes[best].records, f"{scenes[best].words} (the worst of {len(scenes)} pairs)"
+        self.choose(moves[best], noise)
+
+    def choose(self, move: Floats, noise: Floats) -> None:
+        """Leave the canaries that move the releases far, given what each coin moves (D, k) and runs' noise (n, D)."""
+        strength = np.sqrt(np.maximum(np.sum(solved(noise, move) * move, axis=0), 0.0))
+        self.places = np.flatnonzero(strength >= STRONG * strength.max()).tolist()
+        self.canaries, move = len(self.places), move[:, self.places]
         coins = np.random.default_rng(8).choice([-1.0, 1.0], (PILOTS, self.canaries))
-        self.weights = solved(noise + coins @ moves[best].T, moves[best])
-        self.center = np.mean([self.served(self.agent(k), row) for k, row in enumerate(coins)], axis=0)
+        seen = np.array([self.served(self.agent(k), row) for k, row in enumerate(coins, start=PILOTS)])
+        self.center = seen.mean(axis=0)
+        residuals = seen - self.center - (coins - coins.mean(axis=0)) @ move.T
+        self.weights = solved(np.concatenate([noise, residuals]), move)
+        self.covers = self.weights.T @ move
 
     def changes(self) -> tuple[list[int], int]:
         """Return after how many users the release changes in a trial run, 0 first, and how many numbers it has."""
@@ -82,8 +94,9 @@ class BatchCanaries(CanaryGame):
         released = np.zeros((len(self.times) - 1, self.width))
         for k, (start, end) in enumerate(pairwise(self.times)):
             users = self.others[slice(start, end)]
-            if k < self.canaries:
-                users = users.led_by(self.records[np.array([int(coins[k] < 0)])])
+            if k in self.places:
+                tail = int(coins[self.places.index(k)] < 0)
+                users = users.led_by(self.records[np.array([tail])])
             agent.update(users.contexts, users.actions, users.feedback)
             told = numbers(getattr(agent, "release", None))[: self.width]
             released[k, : len(told)] = told

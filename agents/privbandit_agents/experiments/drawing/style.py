@@ -147,8 +147,8 @@ def shortened(text: str) -> str:
 
 def spread(positions: Sequence[float], gap: float) -> list[float]:
     """Return increasing positions moved as little as needed to be ``gap`` apart (least squares)."""
-    if not positions:
-        return []
+    if (np.diff(positions) >= gap).all():  # also of one label, or none
+        return list(positions)
     steps = gap * np.arange(len(positions))
     # without i gap it is isotonic regression
     return [float(place) for place in scipy.optimize.isotonic_regression(np.asarray(positions) - steps).x + steps]

@@ -1,10 +1,12 @@
 """What can be run: environments and agents, their summaries and their settings."""
 
 import dataclasses
-import importlib
+import importlib.util
 import inspect
+import re
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -12,7 +14,6 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 import privbandit_envs  # noqa: F401 (registers the environments)
-from privbandit_agents.registry import find
 from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.validate import did_you_mean
 
@@ -60,13 +61,28 @@ def keywords(function: Callable[..., Any]) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.default is not p.empty and p.name != "render_mode"}
 
 
-def env_summary(id: str) -> str:
+def env_class(id: str) -> Any:
+    """Return the class whose docstring says what an environment is: its problem, or itself."""
     spec = env_spec(id)
-    described = named_problem(spec) if "problem" in spec.kwargs else spec.entry_point
-    return (inspect.getdoc(described) or "").partition("\n")[0]
+    return named_problem(spec) if "problem" in spec.kwargs else spec.entry_point
+
+
+def env_summary(id: str) -> str:
+    """Return the first line of an environment's docstring, read from its file where that does: a list loads nothing."""
+    module, _, name = str(env_spec(id).kwargs.get("problem", "")).partition(":")
+    file = importlib.util.find_spec(module) if name else None
+    if file is not None and file.origin is not None:
+        source = Path(file.origin).read_text(encoding="utf-8")
+        if (
+            told := re.search(rf'^class {re.escape(name)}\b.*:\n    """(.+?)(?:"""|$)', source, re.MULTILINE)
+        ) is not None:
+            return told[1]
+    return (inspect.getdoc(env_class(id)) or "").partition("\n")[0]
 
 
 def agent_defaults(name: str) -> dict[str, Any]:
+    from privbandit_agents.registry import find
+
     entry = find(name)
     fields = dataclasses.fields(entry.load().Config)
     values = {f.name: None if f.default is dataclasses.MISSING else f.default for f in fields}

@@ -1,5 +1,6 @@
 """A fit: one classifier, with all points of its grid, fitted to the rows of one replication and scored."""
 
+import math
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ class Fit:
     """
 
     kind: ClassVar[str] = "fit"
+    light: ClassVar[float] = math.inf
     unit: ClassVar[str] = "replication"
     quantities: ClassVar[tuple[str, ...]] = ("accuracy", "seconds")
 

@@ -84,6 +84,10 @@ class Job(Protocol):
         """The points of its grid; none for a trial."""
 
     @property
+    def light(self) -> float:
+        """How many users it serves; infinity unless it is sure to be done soon and to harm nothing."""
+
+    @property
     def label(self) -> str:
         """What the job runs, without its replication."""
 

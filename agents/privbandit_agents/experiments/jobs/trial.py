@@ -1,6 +1,7 @@
 """A trial: one agent plays one environment with one seed."""
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -29,12 +30,15 @@ from privbandit_agents.experiments.store.provenance import code
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.play import Result, play
 from privbandit_agents.snapshots import Snapshots
+from privbandit_agents.zoo import AGENTS, FAMILIES
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints
 
 ERRORS = ("mad", "mse")
 """Arrays that only some results have."""
+MODEST = 100
+"""No setting of a light trial is larger."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,15 @@ class Trial:
     @property
     def points(self) -> list[dict[str, Any]]:
         return []
+
+    @property
+    def light(self) -> float:
+        """How many users it serves; infinity if something in it may take long, fill the memory or end the process."""
+        path = AGENTS[self.agent].agent if self.agent in AGENTS else ""
+        ours = path.startswith("privbandit_agents.") and ".rl." not in path and self.env in FAMILIES.values()
+        given = [*self.env_kwargs.values(), *self.config.values()]
+        modest = all(abs(value) <= MODEST if isinstance(value, int | float) else value is None for value in given)
+        return self.horizon if ours and modest else math.inf
 
     @property
     def label(self) -> str:

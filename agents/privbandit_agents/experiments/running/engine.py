@@ -31,6 +31,8 @@ from privbandit_envs.validate import one_of
 
 BUNDLE = 0.5
 """Seconds of work that travel to a worker together."""
+LIGHT = 2000
+"""Users in all of jobs that are done before a worker process has started: those jobs run in this one."""
 Results = dict[str, Finished]
 """What jobs gave, by their names."""
 LOST = "the connection to the Dask scheduler was lost; results that are there are kept, and the same command goes on."
@@ -66,8 +68,8 @@ class Engine:
     def workers(self) -> Iterator[dict[str, Any]]:
         """Hold the workers; yield what joblib's Parallel must know of them.
 
-        Jobs do not run in this very process, so that one that kills its process does not kill the sweep; unless there
-        can be no others, as without ``/dev/shm``.
+        Jobs do not run in this very process, so that one that kills its process does not kill the sweep; unless they
+        are light ones of ours, or there can be no other process, as without ``/dev/shm``.
         """
         if self.kind == "loky" and effective_n_jobs(2) == 1:
             warnings.warn(ALONE, stacklevel=1)
@@ -178,6 +180,10 @@ def attempts(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) -> I
 
 def dispatched(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) -> Iterator[tuple[str, End]]:
     """Yield how each job ended, by its name; short ones travel in bundles."""
+    if engine.kind == "loky" and sum(job.light for job in jobs) <= LIGHT:
+        for job in jobs:
+            yield from attempt_all([job], folder, None, engine.save_every, wait)
+        return
     parent = os.getpid() if engine.kind == "loky" else None
     bundles = Bundles(jobs)
     with engine.workers() as workers:

@@ -10,7 +10,8 @@ from privbandit_agents.experiments.fields import MOST, Grid, Model, Points, comb
 from privbandit_agents.experiments.jobs.fit import Fit
 from privbandit_agents.experiments.jobs.method import Method
 from privbandit_agents.experiments.jobs.rows import World, draw
-from privbandit_agents.experiments.usage import UsageError, explained, usage_errors
+from privbandit_agents.experiments.spec.validation import explained
+from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.datasets import bundled, load
 from privbandit_envs.datasets.tables import state
 from privbandit_envs.datasets.tables.sources import SOURCES

@@ -8,12 +8,14 @@ from pydantic import Field, model_validator
 
 from privbandit_agents.experiments.fields import AS_IT_IS, Model, Points, Positive, distinct
 from privbandit_agents.experiments.jobs.job import Job
+from privbandit_agents.experiments.shelf import library
 from privbandit_agents.experiments.spec.comparison import Comparison
 from privbandit_agents.experiments.spec.figures import FigureSpec, TableSpec
 from privbandit_agents.experiments.spec.statements import Statement, spelled_out
 from privbandit_agents.experiments.spec.sweep import Sweep, override, parse_sweep, shrunk
+from privbandit_agents.experiments.spec.validation import Place, place_of, validated
 from privbandit_agents.experiments.spec.yaml_text import content_of
-from privbandit_agents.experiments.usage import Place, UsageError, place_of, placed, usage_errors, validated
+from privbandit_agents.experiments.usage import UsageError, placed, usage_errors
 from privbandit_envs.validate import one_of
 
 SCALES = ("smoke", "paper")
@@ -117,11 +119,6 @@ class Experiment(Model):
         with usage_errors(source or "the experiment"), placed(f"scales.{scale}"):
             given = {"horizon": chosen.horizon, "seeds": chosen.seeds, "checkpoints": chosen.checkpoints}
             return override(shrunk(sweep, chosen.shrink), chosen.set, **given)
-
-
-def library() -> dict[str, Path]:
-    """Return the experiments that come with the package: name to file."""
-    return {path.stem: path for path in sorted((Path(__file__).parents[1] / "library").glob("*.yaml"))}
 
 
 def find_experiment(name: str) -> Path:

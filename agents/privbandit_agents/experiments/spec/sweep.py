@@ -14,8 +14,9 @@ from privbandit_agents import registry
 from privbandit_agents.experiments.fields import MOST, Grid, Model, Points, Positive, Seeds, combinations, given_once
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults
 from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.spec.validation import place_of, validated
 from privbandit_agents.experiments.spec.yaml_text import content_of, filled, from_yaml
-from privbandit_agents.experiments.usage import UsageError, place_of, usage_errors, validated
+from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs import BanditEnv
 from privbandit_envs.validate import count, did_you_mean, one_of
 

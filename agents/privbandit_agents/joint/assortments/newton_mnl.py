@@ -31,6 +31,9 @@ def check_box(*, box: tuple[float, float]) -> None:
         raise ValueError(f"box must be (low, high) with low < high within +-{LIMIT:g}; got {box!r}.")
 
 
+SURE = 2e-7
+"""mu for each number that a batch releases, from which on discrete noise is known to be mu-Gaussian DP
+(docs/privacy/arithmetic.md)."""
 Bounded = Annotated[float, Within(1 / LIMIT, LIMIT)]
 Box = Annotated[tuple[float, float], Range(check_box)]
 
@@ -120,8 +123,11 @@ class NewtonMNL(CentralAgent[Config, Array]):
         _, self.capacity, self.dim = sizes(self.observation_space, self.action_space)
         self.rho = config.concentrated()
         self.ledger = config.ledger()
+        numbers = config.steps * (self.dim + self.dim * (self.dim + 1) // 2)
         self.guarantee = config.guarantee(
-            "docs/privacy/newton-steps.md", record="context, set and purchase of every user", arithmetic="exact"
+            "docs/privacy/newton-steps.md",
+            record="context, set and purchase of every user",
+            arithmetic="exact" if math.sqrt(2 * self.rho) >= SURE * numbers else "real",
         )
         self.rng_noise = self.rng.spawn(1)[0]
         middle = 0.0 if config.box is None else sum(config.box) / 2

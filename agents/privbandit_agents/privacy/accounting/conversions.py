@@ -117,7 +117,10 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
     high = 1.0
     while gaussian_delta(high, mu) > delta:
         high *= 2
-    return float(scipy.optimize.brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, high, xtol=1e-13))
+    root = scipy.optimize.brentq(
+        lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, high, xtol=1e-300, rtol=1e-12, maxiter=1000
+    )
+    return float(root) * (1 + 1e-11)  # never a rounding error below
 
 
 @lru_cache(maxsize=1024)

@@ -1,11 +1,13 @@
 """What releases cost in pure, approximate, zero-concentrated and Gaussian privacy, and how costs compose."""
 
 import math
-import operator
 from dataclasses import dataclass
 
 from privbandit_agents.privacy._validate import budget, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, pure_to_rho, rho_to_epsilon
+
+SLACK = 1e-9
+"""Relative room for rounding when costs are held against a budget or a delta; sums of costs are rounded up."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Cost:
             raise ValueError(f"a cost must be >= 0 in every component; got {self}.")
 
     def __add__(self, other: "Cost") -> "Cost":
-        """Sequential composition: both releases are about the same user."""
-        return Cost(*map(operator.add, vars_of(self), vars_of(other)))
+        """Sequential composition: both releases are about the same user. Sums are rounded up: no cost is lost."""
+        return Cost(*map(at_least, vars_of(self), vars_of(other)))
 
     def __or__(self, other: "Cost") -> "Cost":
         """Parallel composition: the releases are about different users, who pay at most the larger of each part."""
@@ -54,9 +56,11 @@ class Cost:
         | delta | result |
         |---|---|
         | below the sum of deltas | infinity |
-        | equal to it | basic composition without a zCDP or Gaussian part, infinity with one |
+        | equal to it, or less by a rounding | basic composition without a zCDP or Gaussian part, infinity with one |
         """
         left, noisy = delta - self.delta, self.rho + self.gaussian
+        if -SLACK * delta <= left < 0:  # rounding
+            left = 0.0
         if left < 0 or (left == 0 and noisy > 0):
             return math.inf
         if left == 0 or noisy == 0:
@@ -112,6 +116,20 @@ def approximate(epsilon: float, delta: float) -> Cost:
     1.0
     """
     return Cost(epsilon=budget(epsilon=epsilon), delta=failure(delta=delta))
+
+
+def at_least(a: float, b: float) -> float:
+    """Return a + b, rounded up where floats cannot hold it: by less than 2^-52 of it, and never down.
+
+    >>> at_least(1.0, 1e-30) > 1.0
+    True
+    """
+    total = a + b
+    if not a or not b:
+        return total
+    larger, smaller = (a, b) if a > b else (b, a)
+    # the difference of the sum and its larger part is exact
+    return math.nextafter(total, math.inf) if smaller > total - larger else total
 
 
 def vars_of(cost: Cost) -> tuple[float, ...]:

@@ -4,10 +4,7 @@ from functools import reduce
 from operator import or_
 
 from privbandit_agents.privacy._validate import budget, count, failure
-from privbandit_agents.privacy.accounting.costs import Cost, vars_of
-
-SLACK = 1e-9
-"""Relative room for rounding when a spend is held against a budget."""
+from privbandit_agents.privacy.accounting.costs import SLACK, Cost, vars_of
 
 
 class PrivacyBudgetExceeded(RuntimeError):  # noqa: N818 (the name says it)

@@ -123,12 +123,18 @@ def peeled(exact: Floats, beta: float, known: NDArray[np.intp], k: int, rng: Gen
     if beta == 0:
         return np.argpartition(-modulus, k - 1)[:k] if k else np.empty(0, dtype=np.intp)
     chosen, largest, far = np.empty(k, dtype=np.intp), np.inf, True
+    sums, gone = list[int](), 0
     for position in range(k):
         if far and modulus.max() < largest:  # else the odds are what they were
-            largest = modulus.max()
+            largest, sums = modulus.max(), []
             weights, far = odds((modulus - largest) / beta)
-        sums = list(accumulate(weights))
-        choice = chosen[position] = bisect_right(sums, below(sums[-1], rng))
+        if not sums or 2 * gone >= sums[-1]:
+            sums, gone = list(accumulate(weights)), 0
+        choice = bisect_right(sums, below(sums[-1], rng))
+        while weights[choice] == 0:  # chosen before: drawn again, which leaves the odds of the others
+            choice = bisect_right(sums, below(sums[-1], rng))
+        chosen[position] = choice
+        gone += weights[choice]
         weights[choice], modulus[choice] = 0, -np.inf
     return chosen
 

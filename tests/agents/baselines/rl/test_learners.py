@@ -47,7 +47,7 @@ def curve(name: str, env_id: str = CLASSIFICATION, agent_seed: int = 0, seed: in
     return result.regret, result.reward
 
 
-@pytest.mark.parametrize("env_id", [CLASSIFICATION, LINEAR])
+@pytest.mark.parametrize("env_id", [CLASSIFICATION, pytest.param(LINEAR, marks=pytest.mark.slow)])
 def test_same_seed_same_curve(name: str, env_id: str) -> None:
     first, again = curve(name, env_id), curve(name, env_id)
     assert np.array_equal(first, again) and (first[0][-1] > 0)

@@ -1,5 +1,6 @@
 """Sweeps that are killed, shared, sharded, run on a cluster, or run out of disk: the results are the same."""
 
+import math
 import os
 import signal
 import subprocess
@@ -282,8 +283,23 @@ def test_a_scheduler_that_is_gone_loses_nothing_that_is_finished(
     assert result_path(tmp_path, trials[0].name).exists()
 
 
+def test_light_jobs_of_ours_run_in_this_process_and_others_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    light = [Trial(LINEAR, "linucb", 100, seed) for seed in range(2)]
+    here, _ = run_jobs(light, tmp_path / "here", Engine(jobs=2))
+    monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", 0)
+    there, _ = run_jobs(light, tmp_path / "there", Engine(jobs=2))
+    assert [np.array_equal(here[k].arrays["regret"], there[k].arrays["regret"]) for k in here] == [True, True]
+    for heavy in ("ppo", "mine:linucb"):
+        assert Trial(LINEAR, heavy, 100).light == math.inf
+    for kwargs in ({"dim": 10**5}, {"theta": [1.0]}, {"design": "ill"}):
+        assert Trial(LINEAR, "linucb", 100, env_kwargs=kwargs).light == math.inf
+
+
 def test_without_shared_memory_jobs_run_in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privbandit_agents.experiments.running.engine.effective_n_jobs", lambda jobs: 1)
+    monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", 0)
     monkeypatch.setattr("joblib.externals.loky.get_reusable_executor", None)  # no other process can be started
     trials = [Trial(LINEAR, "uniform", 20, seed) for seed in range(3)]
     with pytest.warns(UserWarning, match=r"shares no memory between processes .* jobs run one by one, in this one\."):

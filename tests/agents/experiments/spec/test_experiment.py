@@ -7,17 +7,12 @@ import pytest
 from privbandit_agents.cli.listing import experiment_lines
 from privbandit_agents.experiments.analysis.readings import TrialReading
 from privbandit_agents.experiments.jobs.trial import Trial
-from privbandit_agents.experiments.spec.experiment import (
-    Experiment,
-    find_experiment,
-    library,
-    parse_experiment,
-    read_experiment,
-)
+from privbandit_agents.experiments.shelf import library
+from privbandit_agents.experiments.spec.experiment import Experiment, find_experiment, parse_experiment, read_experiment
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.study import prepare, prepared
 from privbandit_agents.experiments.usage import UsageError
-from rich.text import Text
+from rich.table import Table
 
 GOOD = """
 title: A small one
@@ -348,13 +343,23 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     assert study.name == "own" and study.folder == Path("runs/own-smoke") and not study.decides
 
 
+def test_the_experiments_of_the_papers_are_listed() -> None:
+    assert {"baselines-linear", "dpmnl-fig4", "fliphat-fig2", "lpct-fig4", "lplr-theorem4"} <= set(library())
+
+
 @pytest.mark.filterwarnings("ignore:fliphat")
-def test_shipped_experiments_are_found_listed_and_have_statements() -> None:
-    assert {"baselines-linear", "baselines-assortment"} <= set(library())
-    listed = "\n".join(line.plain for line in experiment_lines() if isinstance(line, Text))
-    for name, path in library().items():
-        experiment = read_experiment(path)
-        for scale in ("smoke", "paper"):
-            study = prepared(experiment, name, scale)
-            assert name in listed and study.experiment.statements and (study.figures or study.experiment.tables)
-            assert study.decides == (scale == "paper") and len(study.measures) == len(study.experiment.statements)
+@pytest.mark.parametrize("name", library())
+def test_a_shipped_experiment_is_listed_and_has_statements(name: str, shelf: list[str]) -> None:
+    experiment = read_experiment(library()[name])
+    assert shelf[shelf.index(name) + 1] == experiment.title
+    for scale in ("smoke", "paper"):
+        study = prepared(experiment, name, scale)
+        assert study.experiment.statements and (study.figures or study.experiment.tables)
+        assert study.decides == (scale == "paper") and len(study.measures) == len(study.experiment.statements)
+
+
+@pytest.fixture(scope="module")
+def shelf() -> list[str]:
+    """What the list of experiments shows: name, title, name, title, ..."""
+    table = next(line for line in experiment_lines() if isinstance(line, Table))
+    return [str(cell) for row in zip(*(column.cells for column in table.columns), strict=True) for cell in row]

@@ -394,7 +394,7 @@ def test_a_group_that_is_refused_was_not_taken_in(name: str) -> None:
 
 @both
 @pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])
-@pytest.mark.parametrize("growth", [1, 1.3])
+@pytest.mark.parametrize("growth", [pytest.param(1, marks=pytest.mark.slow), 1.3])
 def test_any_grouping_of_users_leads_to_the_same_bits(name: str, counter: str, growth: float) -> None:
     contexts, sets, bought = records(T)
     sets[::3, 0] = 0  # smaller sets too

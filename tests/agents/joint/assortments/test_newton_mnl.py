@@ -397,3 +397,9 @@ def test_extreme_settings_run(config: dict[str, Any]) -> None:
         serve_batch(agent, seed)
     assert np.isfinite(agent.release).all() and agent.frozen_rounds() >= 1
     assert (agent.select_action(records(5, 9)[0]).sum(axis=1) <= 4).all()
+
+
+def test_tiny_budgets_are_not_called_exact() -> None:
+    env = gym.make("privbandit/Assortment-v0", dim=5)
+    said = {rho: make("newton-mnl", env, seed=0, rho=rho).guarantee.arithmetic for rho in (1e-12, 1e-10, 1.0)}
+    assert said == {1e-12: "real", 1e-10: "exact", 1.0: "exact"}  # mu = 1.4e-6 and 1.4e-5, 20 numbers

@@ -116,7 +116,9 @@ def test_delta_is_one_over_the_users_squared() -> None:
 
 
 @pytest.mark.usefixtures("brief")
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize(
+    "epsilon", [pytest.param(0.5, marks=pytest.mark.slow), 1.0, pytest.param(4.0, marks=pytest.mark.slow)]
+)
 def test_it_keeps_its_claim(epsilon: float) -> None:
     verdict = audit(game("pglm", epsilon), 40_000, np.random.default_rng(0), confidence=0.999)
     assert not verdict.refuted and verdict.lower_bound > 0.5 * epsilon

@@ -145,6 +145,7 @@ def test_the_published_preset_is_uniform_play_at_practical_horizons() -> None:
     assert agent.oracle.epochs_kept > 5 and agent.oracle.alive(env.unwrapped.support.contexts.astype(float)).all()
 
 
+@pytest.mark.slow
 def test_case_2_offline_is_learnt_at_the_promised_rate_and_widths_cover() -> None:
     """Means over 200 runs; at z = 2.2 the widths cover 95 % of the design and are at most 3.5 errors wide.
 
@@ -272,7 +273,7 @@ def test_the_server_sees_reports_alone() -> None:
 
 
 @pytest.mark.parametrize("release", get_args(Release))
-@pytest.mark.parametrize("layer", [1, 2])
+@pytest.mark.parametrize("layer", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_sums_of_reports_have_the_law_of_reports(release: str, layer: int) -> None:
     """Means within 4.5 standard errors, deviations within a quarter (five of theirs), over 400 draws each."""
     agent = on_layer_two(release) if layer == 2 else agent_of(world(), release=release)
@@ -303,6 +304,7 @@ def test_a_layer_may_be_served_in_chunks_of_both_kinds() -> None:
     assert agent.oracle.first_users == end and agent.ledger.group == end - 1
 
 
+@pytest.mark.slow
 def test_evidence_is_calibrated_over_epochs() -> None:
     """Squared errors in units of the posterior have mean d under the model; half of that to twice that is asked."""
     distances = []

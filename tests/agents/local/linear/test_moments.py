@@ -138,6 +138,7 @@ def test_thresholding_drops_what_does_not_stand_out() -> None:
     assert np.allclose(clear_solution(-gram, moment, 1.0), 0.0)
 
 
+@pytest.mark.slow
 def test_on_isotropic_contexts_they_rank_as_their_noise() -> None:
     """Means of 6 runs at T = 10^6, where uniform play has 481 000."""
     greedy = regret("ldp-greedy")

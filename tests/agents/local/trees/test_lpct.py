@@ -246,7 +246,9 @@ def test_many_labels_are_learned_where_the_public_ones_are_wrong(report: Kind) -
 
 
 @pytest.mark.usefixtures("brief")
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0, 8.0])
+@pytest.mark.parametrize(
+    "epsilon", [pytest.param(0.5, marks=pytest.mark.slow), 1.0, 4.0, pytest.param(8.0, marks=pytest.mark.slow)]
+)
 def test_the_audit_does_not_refute_and_comes_near(epsilon: float) -> None:
     """Refuted by chance once in a thousand."""
     verdict = audit(game("lpct", epsilon), 100_000 if epsilon <= 1 else 40_000, rng(), confidence=0.999)

@@ -102,7 +102,10 @@ def test_private_data_alone_needs_users() -> None:
 
 
 @pytest.mark.usefixtures("brief")
-@pytest.mark.parametrize("name", ["lpct-p", "lpct-r", "lpdt", "phist"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("lpct-p", marks=pytest.mark.slow), pytest.param("lpct-r", marks=pytest.mark.slow), "lpdt", "phist"],
+)
 def test_audits_do_not_refute(name: str) -> None:
     """Refuted by chance once in a thousand."""
     verdict = audit(game(name, 2.0), 10_000, np.random.default_rng(0), confidence=0.999)

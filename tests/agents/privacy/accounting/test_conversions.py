@@ -105,6 +105,12 @@ def test_mu_is_right_where_the_closed_form_cancels(epsilon: float, delta: float)
     assert gaussian_epsilon(delta, mu) == pytest.approx(epsilon, rel=1e-7)
 
 
+@pytest.mark.parametrize(("mu", "delta"), [(1e-10, 1e-13), (1e-8, 1e-30), (1e-4, 1e-300), (0.1, 1e-5), (3.0, 1e-9)])
+def test_the_epsilon_of_gaussian_noise_is_never_rounded_down(mu: float, delta: float) -> None:
+    epsilon = gaussian_epsilon(delta, mu)
+    assert exact_delta(epsilon, mu) <= delta < exact_delta(epsilon * (1 - 1e-10), mu)
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (4.0, 1e-6), (0.1, 1e-3), (10.0, 0.01)])
 def test_mu_is_a_billionth_below_the_largest(epsilon: float, delta: float) -> None:
     mu = gaussian_mu(epsilon, delta)

@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from privbandit_agents.privacy.accounting.conversions import (
     gaussian_mu,
     rho_to_epsilon,
 )
-from privbandit_agents.privacy.accounting.costs import Cost, approximate, gaussian_dp, pure, zcdp
+from privbandit_agents.privacy.accounting.costs import SLACK, Cost, approximate, at_least, gaussian_dp, pure, zcdp
 from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded
 
 
@@ -170,6 +171,52 @@ def test_a_ledger_is_saved_and_restored() -> None:
     ledger.spend(zcdp(0.01), group=3)
     restore_into(copy, *state_of(ledger))
     assert copy.spent() == ledger.spent() == Cost(rho=0.01) and copy.group == 3
+
+
+@given(st.floats(0, 1e300), st.floats(0, 1e300))
+def test_sums_of_costs_are_rounded_up_by_less_than_one_part_in_2_to_the_52(a: float, b: float) -> None:
+    exact, total = Fraction(a) + Fraction(b), Fraction(at_least(a, b))
+    assert exact <= total <= exact * (1 + Fraction(1, 2**52)) + Fraction(5e-324)
+    assert at_least(b, a) == at_least(a, b) and at_least(a, math.inf) == math.inf
+
+
+@pytest.mark.parametrize("tiny", [1e-17, 1e-30, 1e-300])
+def test_costs_far_below_the_last_digit_of_the_total_are_counted(tiny: float) -> None:
+    ledger = Ledger(rho=1.0)
+    ledger.spend(zcdp(1.0))
+    before = ledger.spent().rho
+    for _ in range(100):
+        ledger.spend(zcdp(tiny))
+    assert ledger.spent().rho >= before * (1 + 100 * 2.0**-53)
+
+
+@pytest.mark.parametrize("group", [None, 0])
+def test_no_number_of_tiny_costs_passes_the_slack(group: int | None) -> None:
+    ledger = Ledger(epsilon=1.0)
+    ledger.spend(pure(1 + SLACK - 1e-15), group)
+    with pytest.raises(PrivacyBudgetExceeded):
+        for _ in range(20):
+            ledger.spend(pure(1e-40), group)
+    assert ledger.spent_epsilon() <= 1 + SLACK
+
+
+def test_a_budget_may_be_cut_into_many_equal_parts() -> None:
+    ledger, parts = Ledger(rho=1.0), 10_000
+    for _ in range(parts):
+        ledger.spend(zcdp(1 / parts))
+    assert ledger.spent().rho == pytest.approx(1.0, rel=parts * 2.0**-52)
+
+
+@pytest.mark.parametrize("parts", [3, 6, 10, 49, 1000])
+def test_delta_may_be_cut_into_equal_parts_and_not_into_larger_ones(parts: int) -> None:
+    ledger, greedy = Ledger(epsilon=1.0, delta=1e-5), Ledger(epsilon=1.0, delta=1e-5)
+    for part in range(parts):
+        ledger.spend(approximate(1 / parts, 1e-5 / parts))
+        if part < parts - 1:
+            greedy.spend(approximate(1 / parts, 1e-5 / parts))
+    assert ledger.spent_epsilon() == pytest.approx(1.0)
+    with pytest.raises(PrivacyBudgetExceeded):
+        greedy.spend(approximate(1 / parts, 1e-5 / parts * (1 + 2 * parts * SLACK)))
 
 
 @pytest.mark.parametrize("groups", [0, -1, 1.5])

@@ -435,7 +435,8 @@ def test_the_output_noise_is_the_one_of_the_composition() -> None:
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32), size=st.floats(1e-3, 1e3), Delta=st.floats(1e-3, 1e3), sigma=st.floats(0, 1e3))
 def test_condition_9_the_gradient_is_certified(seed: int, size: float, Delta: float, sigma: float) -> None:
-    generator, tau = rng(seed), 1e-8
+    reach = 10 + 10 * (sigma + 30 * size) / Delta  # how far out the minimum may lie
+    generator, tau = rng(seed), 1e-8 + 1e-15 * 30 * size**2 * reach  # utilities are rounded
     x = size * features(generator, 30, 4, 3)
     loss = choice_loss(x, generator.integers(0, 5, 30))
     mechanism = ObjectivePerturbation(sigma, Delta, 3, zcdp(1.0), tau, 0.0)

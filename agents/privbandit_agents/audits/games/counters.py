@@ -1,0 +1,46 @@
+"""Canaries whose records are terms of a counter: how their coins are read from all of its releases."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit_agents.audits.claims import Floats
+from privbandit_agents.privacy.mechanisms.counters import Counter
+
+STRONG = 0.85
+"""A canary moves whitened releases by at least this share of what any user moves them."""
+
+
+def columns(counter: Counter, users: int) -> Floats:
+    """Return what a term of 1 of each of so many users adds to the whitened releases, shape (users, users)."""
+    return np.asarray(counter.whiten(np.tri(users)))
+
+
+def strongest(counter: Counter, users: int) -> list[int]:
+    """Return who of the first half of the users moves the releases far: all of a Toeplitz counter, few of a tree."""
+    norms = np.linalg.norm(columns(counter, users), axis=0)
+    return [user for user in range(users // 2) if norms[user] >= STRONG * norms.max()]
+
+
+class Decoder:
+    """Turn a counter's releases into canaries' scores: project them, whitened, on what each canary's term moves.
+
+    If the noise is the counter's and everybody else is known, this tells most.
+
+    Attributes:
+        covers: what a term of 1 of the canary in each column adds to the score in each row, shape (k, k).
+
+    Args:
+        counter: whose releases are read.
+        users: after each of whom it releases.
+        canaries: which of them are, shape (k,).
+        coordinates: in which each canary's term is, shape (k,).
+    """
+
+    def __init__(self, counter: Counter, users: int, canaries: list[int], coordinates: NDArray[np.intp]) -> None:
+        shown = columns(counter, users)[:, canaries]
+        self.coordinates, self.projection = coordinates, shown.T @ counter.whiten(np.eye(users))
+        self.covers = shown.T @ shown * (coordinates[:, None] == coordinates)
+
+    def __call__(self, released: Floats) -> Floats:
+        """Return the scores (k,), given the releases after every user, shape (users, coordinates)."""
+        return np.asarray(np.vecdot(self.projection, released[:, self.coordinates].T))

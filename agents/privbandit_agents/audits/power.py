@@ -1,0 +1,94 @@
+"""The power of an audit: which share of audits like it would refute a claim that is broken.
+
+Where noise is Gaussian, and where canaries are guessed, the runs that an audit has played tell that too
+(``power_of_less_noise``). Elsewhere the target is played with a larger budget (``power``).
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import ndtr, ndtri
+
+from privbandit_agents.audits.canaries import bound_of_share, lower_mean, shares_of
+from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
+from privbandit_agents.audits.lower_bounds import bound_of, choose, pilot_runs, sample, score
+from privbandit_agents.privacy._validate import count
+
+REPEATS = 100
+
+
+def power(
+    claim: Claim,
+    truth: Game,
+    runs: int,
+    rng: Generator,
+    confidence: float = 0.95,
+    repeats: int = REPEATS,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> float:
+    """Return which share of audits would refute a claim if the mechanism were that of another game.
+
+    The other game is played once, as often as an audit does. Audits are then repeated on samples from its runs, with
+    replacement; the standard error of the share is about 1 / (2 sqrt(repeats)).
+
+    Args:
+        claim: that audits are to refute.
+        truth: the same game with a larger budget.
+        runs: fresh runs of each world.
+        rng: of everything.
+        confidence: of the audits, in (0, 1).
+        repeats: audits.
+        on_progress: called with the number of runs done, of both worlds and both kinds.
+    """
+    if truth.canaries:
+        return share_refuted(claim, shares_of(truth, count(runs=runs), rng, on_progress), rng, confidence, repeats)
+    pilot = pilot_runs(count(runs=runs))
+    worlds = sample(truth, pilot + runs, rng, on_progress, 0)
+    refuted = 0
+    for _ in range(repeats):
+        zero, one = (world[rng.integers(len(world), size=len(world))] for world in worlds)
+        event = choose(claim, (zero[:pilot], one[:pilot]), 1 - confidence)
+        found = bound_of(claim, *event.rates((zero[pilot:], one[pilot:])), runs, 1 - confidence)
+        refuted += claim.refuted_by(*found)
+    return refuted / repeats
+
+
+def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repeats: int = REPEATS) -> float | None:
+    """Return which share of audits would refute the claim if there were less noise; None: the runs do not tell.
+
+    There is so much less noise as ``factor`` times the claimed epsilon needs. Gaussian noise that is k times smaller
+    puts two worlds, or the two sides of a coin, k times as far apart: the quantiles of an event's two frequencies, and
+    of the share of right guesses, move apart by k. So what an audit has found tells what it would have found, if the
+    target is at its claim. What is found has an error of its own: rates, or runs, are drawn anew before every audit
+    that is repeated, so that the share is an expectation. Events of other mechanisms have no such law.
+
+    Args:
+        result: what an audit found.
+        factor: > 1.
+        rng: of the repetitions.
+        repeats: audits.
+    """
+    nearer = result.claim.nearer(factor)
+    if len(result.shares):
+        mean = float(np.clip(result.shares.mean(), 0.001, 0.999))
+        moved = np.clip(result.shares + ndtr(nearer * ndtri(mean)) - mean, 0.0, 1.0)
+        drawn = (moved[rng.integers(len(moved), size=len(moved))] for _ in range(repeats))
+        return float(np.mean([share_refuted(result.claim, runs, rng, result.confidence, 1) for runs in drawn]))
+    if result.claim.rho is None or not result.claim.gaussian_type:
+        return None
+    rates = np.clip(np.array(result.rates), 0.5 / result.runs, 1 - 0.5 / result.runs)
+    middle, apart = ndtri(rates).mean(), ndtri(rates[0]) - ndtri(rates[1])
+    ends = ndtr(middle + np.array([[0.5], [-0.5]]) * nearer * apart)
+    rates_of = rng.binomial(result.runs, ends, size=(2, repeats)) / result.runs
+    true, false = rng.binomial(result.runs, rates_of)
+    found = score(result.claim, true, false, result.runs, 1 - result.confidence)
+    return float((found > (2 * result.claim.rho) ** 0.5).mean())
+
+
+def share_refuted(claim: Claim, shares: Floats, rng: Generator, confidence: float, repeats: int) -> float:
+    """Return which share of audits with canaries refute a claim, given the shares of right guesses in n runs."""
+    runs = len(shares)
+    drawn = (shares[rng.integers(runs, size=runs)] for _ in range(repeats))
+    bounds = (bound_of_share(claim, lower_mean(sample, 1 - confidence)) for sample in drawn)
+    return sum(claim.refuted_by(*bound) for bound in bounds) / repeats

@@ -1,0 +1,148 @@
+"""A kernel model on the public data alone: how much of a private agent's success public rows explain.
+
+Christopher Williams and Matthias Seeger, "Using the Nystroem Method to Speed Up Kernel Machines", NeurIPS 2000; as
+implemented in scikit-learn: Fabian Pedregosa et al., "Scikit-learn: Machine Learning in Python", 2011.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.labels import Floats, Labels, PublicLabelAgent
+from privbandit_agents.base.settings import Count, Fraction, Positive, Settings
+
+WIDTHS = (0.1, 0.3, 1.0, 3.0)
+"""Tried in place of gamma, in units of 1 / (d variance of the features)."""
+RIDGES = (1.0, 10.0, 100.0, 1000.0)
+"""Tried in place of scikit-learn's C."""
+FOLDS, ROWS, MOST = 5, 20_000, 1000
+LEAST, FLOOR = 1e-3, 1e-9
+BOX = (-1e6, 1e6)
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Settings of the public kernel model.
+
+    Attributes:
+        gamma: of the kernel exp(-gamma |x - z|^2), in units of 1 / (d variance of the features), > 0; None: chosen by
+            cross-validation on the public rows, where a linear model competes too.
+        inverse_ridge: scikit-learn's C, > 0; None: chosen by cross-validation.
+        components: public rows at which the kernel is taken, at most.
+        exploration: probability of a random label; nothing is learned from it.
+    """
+
+    gamma: Positive | None = None
+    inverse_ridge: Positive | None = None
+    components: Count = 300
+    exploration: Fraction | None = 0.0
+
+
+class KernelPublic(PublicLabelAgent[Config]):
+    """Fit logistic regression on kernel features of the public rows once; no user tells anything.
+
+    Width and ridge have the best likelihood in five-fold cross-validation; where labels are too rare for it, the
+    width is 1 and the ridge 10. Of more than 20 000 public rows the first ones count. Labels that no public row has
+    get the probability 0; without any public row all are alike.
+    """
+
+    Config = Config
+
+    def begin(self) -> None:
+        super().begin()
+        x, y = (np.asarray(rows[:ROWS]) for rows in self.public_data)
+        self.known = np.unique(y) if len(y) else np.arange(self.n_labels)
+        self.features = KernelFeatures.of(x.astype(np.float64), 1.0, self.config.components)
+        self.weights, self.offsets = np.zeros((len(self.known), self.features.dim)), np.zeros(len(self.known))
+        if len(y) and len(self.known) > 1:
+            self.fit(x.astype(np.float64), y)
+
+    def fit(self, x: Floats, y: Labels) -> None:
+        """Choose width and ridge, and fit; of two labels the first one has the score 0."""
+        try:
+            from sklearn.linear_model import LogisticRegression
+        except ImportError as error:
+            raise ImportError("kernel models need scikit-learn; run pip install 'privbandit[data]'.") from error
+        config = self.config
+        widths = (*WIDTHS, 0.0) if config.gamma is None else (config.gamma,)
+        ridges = RIDGES if config.inverse_ridge is None else (config.inverse_ridge,)
+        tried = [(KernelFeatures.of(x, width, config.components), ridge) for width in widths for ridge in ridges]
+        rarest = np.unique(y, return_counts=True)[1].min()
+        if len(tried) > 1 and rarest >= 2:
+            folds = int(min(FOLDS, rarest))
+            scores = [likelihood(LogisticRegression(C=c, max_iter=MOST), f(x), y, folds) for f, c in tried]
+            self.features, chosen = tried[int(np.argmax(scores))]
+        else:
+            self.features, chosen = (
+                KernelFeatures.of(x, config.gamma or 1.0, config.components),
+                ridges[len(ridges) // 3],
+            )
+        model = LogisticRegression(C=chosen, max_iter=MOST).fit(self.features(x), y)
+        rows = slice(1, None) if len(self.known) == 2 else slice(None)
+        self.weights, self.offsets = np.zeros((len(self.known), self.features.dim)), np.zeros(len(self.known))
+        self.weights[rows], self.offsets[rows] = model.coef_, model.intercept_
+
+    def chances(self, contexts: Array) -> Floats:
+        scores = self.features(np.asarray(contexts, np.float64)) @ self.weights.T + self.offsets
+        likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+        chances = np.zeros((len(scores), self.n_labels))
+        chances[:, self.known] = likely / likely.sum(axis=1, keepdims=True)
+        return chances
+
+
+@dataclass(frozen=True)
+class KernelFeatures:
+    """Features whose inner products are the kernel, exactly so between the rows at which it is taken.
+
+    Attributes:
+        places: those rows, shape (m, d).
+        gamma: of exp(-gamma |x - z|^2); 0 stands for the features themselves, standardised.
+        root: the inverse root of the kernel between the places, shape (m, m); for gamma = 0: 1 / deviation, (d,).
+    """
+
+    places: Floats
+    gamma: float
+    root: Floats
+
+    @classmethod
+    def of(cls, x: Floats, width: float, components: int) -> "KernelFeatures":
+        """Return the features for public rows (n, d): of so many at even distances, if there are more."""
+        if width == 0 or len(x) == 0:
+            deviation = x.std(axis=0) if len(x) else np.ones(x.shape[1])
+            mean = x.mean(axis=0, keepdims=True) if len(x) else np.zeros((1, x.shape[1]))
+            return cls(mean, 0.0, 1 / np.where(deviation > LEAST, deviation, 1.0))
+        places = x[np.linspace(0, len(x) - 1, min(len(x), components)).astype(int)]
+        gamma = width / max(x.shape[1] * x.var(), LEAST**2)
+        values, vectors = np.linalg.eigh(np.exp(-gamma * distances(places, places)))
+        return cls(places, gamma, vectors / np.sqrt(np.maximum(values, FLOOR)) @ vectors.T)
+
+    @property
+    def dim(self) -> int:
+        return int(self.root.shape[-1])
+
+    def __call__(self, x: Floats) -> Floats:
+        """Return the features of rows (n, d), shape (n, dim); what is not finite counts as 1/2, the rest is clipped."""
+        x = np.clip(np.nan_to_num(x, nan=0.5, posinf=0.5, neginf=0.5), *BOX)
+        if self.gamma == 0:
+            return (x - self.places) * self.root
+        similar: Floats = np.exp(-self.gamma * distances(x, self.places)) @ self.root
+        return similar
+
+
+def distances(x: Floats, z: Floats) -> Floats:
+    """Return squared distances between rows (n, d) and (m, d), shape (n, m)."""
+    squares: Floats = np.vecdot(x, x)[:, None] + np.vecdot(z, z)[None] - 2 * (x @ z.T)
+    np.maximum(squares, 0.0, out=squares)
+    return squares
+
+
+def likelihood(model: Any, features: Floats, y: Labels, folds: int) -> float:
+    """Return the mean log likelihood of rows that a model was not fitted to."""
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    parts = StratifiedKFold(folds, shuffle=True, random_state=0)
+    chances = cross_val_predict(model, features, y, cv=parts, method="predict_proba")
+    own = chances[np.arange(len(y)), np.searchsorted(np.unique(y), y)]
+    return float(np.log(np.maximum(own, 1e-9)).mean())

@@ -1,0 +1,169 @@
+"""What ``privbandit show NAME`` prints: the page of an agent, an environment, an experiment, a data set or a target.
+
+The docstrings are the manual; this file finds them, and puts settings and their meaning into a table.
+"""
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import gymnasium as gym
+from rich import box
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from privbandit_agents.audits.registry import TARGETS, games
+from privbandit_agents.cli.listing import HOLDS, dataset_facts
+from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_class, env_defaults, env_spec, env_summary
+from privbandit_agents.experiments.names import bare, short
+from privbandit_agents.experiments.shelf import library
+from privbandit_agents.registry import can_play, find, make
+from privbandit_agents.zoo import AGENTS
+from privbandit_envs.registration import ENV_IDS
+from privbandit_envs.validate import did_you_mean
+
+Page = Iterator[RenderableType]
+SECTION = re.compile(r"^(Args|Attributes):\n((?:(?: .*)?\n)*)", re.MULTILINE)
+ENTRY = re.compile(r"^    (\w+): (.*(?:\n(?: {5,}.*)?)*)", re.MULTILINE)
+BARE = {short(id): id for id in ENV_IDS}
+"""Environments by their name without the namespace."""
+
+
+def page(name: str) -> Page:
+    """Return the manual page of a name.
+
+    Raises:
+        ValueError: nothing has this name; the message has the nearest one.
+    """
+    from privbandit_envs.datasets import tables
+
+    pages: dict[str, Callable[[str], Page]] = {
+        **dict.fromkeys(tables.SOURCES, data_page),
+        **dict.fromkeys(library(), experiment_page),
+        **dict.fromkeys(TARGETS, target_page),
+        **dict.fromkeys((*BARE, *BARE.values()), env_page),
+        **dict.fromkeys(AGENTS, agent_page),
+    }
+    if name not in pages and ":" in name:
+        return env_page(name) if "/" in name else agent_page(name)
+    if name not in pages:
+        raise ValueError(f"nothing is called {name!r}{did_you_mean(name, pages)}; `privbandit list` shows all names.")
+    return pages[name](name)
+
+
+def agent_page(name: str) -> Page:
+    """Yield what an agent is, what it promises, its settings, and its documentation."""
+    entry = find(name)
+    agent_class, short_name = entry.load(), name.rpartition(":")[2]
+    yield from head(short_name, entry.summary)
+    yield facts(agent_facts(name))
+    yield settings(agent_defaults(name), meanings(agent_class.Config))
+    yield from prose(agent_class)
+    yield from prose(inspect.getmodule(agent_class))
+    yield Text(f"class: {agent_class.__module__}.{agent_class.__qualname__}", style="dim")
+
+
+def agent_facts(name: str) -> dict[str, str]:
+    """Return what an agent plays and promises, by default, in its first environment."""
+    played = [env for env in map(gym.make, ENV_IDS) if can_play(name, env)]
+    found = {"plays": ", ".join(short(env.spec.id) for env in played if env.spec) or "environments of others"}
+    promise = make(name, played[0], seed=0).guarantee if played else find(name).load().guarantee
+    if promise.notion == "none":
+        return found | {"privacy": "none"}
+    return found | {
+        "privacy": promise.words,
+        "protects": f"{promise.protects} ({promise.neighbours})",
+        "holds": HOLDS[promise.arithmetic],
+        "proof": promise.reference or "none",
+        "audit": f"privbandit audit {name}",
+    }
+
+
+def env_page(name: str) -> Page:
+    """Yield what an environment is, its arguments, its spaces, and its documentation."""
+    id = BARE.get(name, name)
+    yield from head(env_spec(id).id, env_summary(id))
+    env, problem = gym.make(id), env_class(id)
+    agents = ", ".join(agent for agent in AGENTS if can_play(agent, env))
+    yield facts({"context": str(env.observation_space), "action": str(env.action_space), "agents": agents})
+    seeded = {"instance_seed": "seed of the world itself; by default a reset's seed draws world and users."}
+    yield settings(env_defaults(id), meanings(problem) | seeded)
+    yield from prose(problem, summary=False)
+    yield Text(f"make: gymnasium.make({id!r})", style="dim")
+
+
+def experiment_page(name: str) -> Page:
+    """Yield what an experiment shows: its figures and its statements."""
+    from privbandit_agents.experiments.spec.experiment import read_experiment
+
+    experiment = read_experiment(library()[name])
+    yield from head(name, experiment.title)
+    yield Text(" ".join(experiment.about.split()) + "\n")
+    for statement in experiment.statements:
+        yield Text(f"- {' '.join(statement.says.split())}")
+    figures = f"{len(experiment.figures)} figures, {len(experiment.statements)} statements"
+    run = f"privbandit reproduce {name}"
+    yield facts({"has": figures, "run": run, "try": f"{run} --scale smoke"})
+
+
+def target_page(name: str) -> Page:
+    """Yield what the audit of a mechanism looks at."""
+    target = TARGETS[name]
+    (game,) = games(name, 1.0)
+    yield from head(name, f"an audit: {game.pair}")
+    limit = "the same" if math.isinf(target.published) else f"up to epsilon = {target.published:g}"
+    published = f"privbandit audit {name} --calibration published ({limit})" if target.published else "none"
+    seen = {"looks at": game.seen, "cannot see": game.unseen, "runs": f"{target.runs:,} of each world"}
+    yield facts(seen | {"run": f"privbandit audit {name}", "published calibration": published})
+
+
+def data_page(name: str) -> Page:
+    """Yield where a data set comes from, and how to get it."""
+    from privbandit_envs.datasets import tables
+
+    yield from head(name, tables.SOURCES[name].title)
+    use = f'gymnasium.make("privbandit/Classification-v0", source="{name}")'
+    yield facts(dataset_facts(name) | {"use": use})
+
+
+def head(name: str, summary: str) -> Page:
+    yield Text(name, style="bold cyan")
+    yield Text(f"{summary}\n")
+
+
+def facts(known: Mapping[str, str]) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for label, text in known.items():
+        table.add_row(Text(label, style="dim"), Text(text))
+    return table
+
+
+def settings(defaults: Mapping[str, Any], about: Mapping[str, str]) -> RenderableType:
+    """Return a table of settings: name, default, meaning."""
+    if not defaults:
+        return Text("\nsettings: none\n", style="dim")
+    table = Table("setting", "default", "meaning", box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0))
+    for name, value in defaults.items():
+        table.add_row(Text(name, style="bold"), Text(bare(value)), Text(about.get(name, "")))
+    return table
+
+
+def prose(documented: Any, summary: bool = True) -> Page:
+    """Yield a docstring, with its first line or without, and without the settings, which are in the table."""
+    text = SECTION.sub("", (inspect.getdoc(documented) or "") + "\n")
+    text = text if summary else text.partition("\n")[2]
+    if text.strip():
+        yield Padding(Text(text.strip().replace("``", "")), (0, 0, 1, 0))
+
+
+def meanings(documented: Any) -> dict[str, str]:
+    """Return what a class's docstring says of its settings, and those of its bases."""
+    found: dict[str, str] = {}
+    for base in reversed(inspect.getmro(documented) if inspect.isclass(documented) else (documented,)):
+        for _, section in SECTION.findall(inspect.cleandoc(base.__doc__ or "") + "\n"):
+            found |= {name: " ".join(text.split()) for name, text in ENTRY.findall(section.replace("``", ""))}
+    return found

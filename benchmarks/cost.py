@@ -1,0 +1,126 @@
+"""What a user costs: every agent in every world that it plays, and how that grows with users, arms and features.
+
+``table`` plays 20 000 users in a process for each cell. A run's speed stands over the floor (numpy's generator filling
+as many float32 Gaussians as the contexts have numbers) and over the world's own loop of steps; "own" is the share of
+the time that the world did not take. ``figure`` draws costs and memory of the main agents as docs/costs.png.
+
+    python benchmarks/cost.py --only table
+    python benchmarks/cost.py --only figure
+"""
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from harness import Options, Row, main, timed
+from privbandit_agents import AGENTS, make, play
+from privbandit_agents.zoo import FAMILIES
+
+from privbandit_envs.files import atomic
+
+ROUNDS = 20_000
+LEAST = 0.02
+"""Of the floor where a context has 200 numbers or more, of the loop of steps elsewhere."""
+SLOW = {
+    "ppo": "torch and stable-baselines3 take the time",
+    "a2c": "torch and stable-baselines3 take the time",
+    "dqn": "torch and stable-baselines3 take the time",
+    "input-perturbation": "the square of a noisy record has no sum that is cheaper to draw",
+    "lplr": "every user searches the layers for a bin",
+}
+"""Agents that may be slower, and why."""
+PICTURE = Path(__file__).parents[1] / "docs" / "costs.png"
+MAIN = ("uniform", "linucb", "jdp-linucb", "ldp-linucb", "ldp-greedy", "prec", "clipped-iht")
+GROWTH: dict[str, dict[str, tuple[int, ...]]] = {
+    "users": {"horizon": (1000, 3000, 10_000, 30_000, 100_000)},
+    "arms": {"n_arms": (2, 5, 10, 20, 50)},
+    "features": {"dim": (5, 10, 20, 50, 100, 200)},
+}
+"""What grows in a panel, and the setting of Linear-v0 that says it; 10 arms, 20 features and 10 000 users otherwise."""
+
+
+def table(options: Options) -> Iterator[Row]:
+    """Measure every agent in every world that it plays."""
+    rounds = ROUNDS // 20 if options.quick else ROUNDS
+    for name, entry in AGENTS.items():
+        for family in entry.kind.partition(":")[0].split():
+            cell = measured(name, FAMILIES[family], rounds)
+            wide = cell["numbers"] >= 200
+            share = cell["floor" if wide else "steps"] / cell["run"]
+            words = f"of {'the floor' if wide else 'the steps'}, {rounds / cell['run']:,.0f} users/s"
+            words += f", own {1 - min(1, cell['world'] / cell['run']):.0%}, {cell['memory']:.0f} MiB"
+            reason = f" ({SLOW[name]})" if name in SLOW else ""
+            yield Row(f"{name}, {family}{reason}", share, words, at_least=None if name in SLOW else LEAST)
+
+
+def figure(options: Options) -> Iterator[Row]:
+    """Draw microseconds a user against users, arms and features, and memory against users."""
+    from matplotlib.figure import Figure
+
+    picture = Figure(figsize=(11, 6.5), layout="constrained")
+    panels = dict(zip([*GROWTH, "memory"], picture.subplots(2, 2).ravel(), strict=True))
+    for name in MAIN[:2] if options.quick else MAIN:
+        for what, grid in GROWTH.items():
+            ((setting, values),) = grid.items()
+            cells = []
+            for value in values[:2] if options.quick else values:
+                rounds = value if setting == "horizon" else 10_000
+                kwargs = {} if setting == "horizon" else {setting: value}
+                cells.append(measured(name, "privbandit/Linear-v0", rounds, kwargs) | {"at": value, "rounds": rounds})
+            at, costs = [cell["at"] for cell in cells], [1e6 * cell["run"] / cell["rounds"] for cell in cells]
+            panels[what].loglog(at, costs, marker="o", markersize=3, label=name)
+            if setting == "horizon":
+                panels["memory"].loglog(at, [max(cell["memory"], 0.1) for cell in cells], marker="o", markersize=3)
+            yield Row(f"{name}, {what} {at[0]:,} to {at[-1]:,}", costs[-1] / costs[0], "times the cost of a user")
+    for what, panel in panels.items():
+        panel.set(xlabel="users" if what == "memory" else what)
+        panel.set(ylabel="MiB above the imports" if what == "memory" else "microseconds a user, drawing included")
+        panel.grid(alpha=0.3)
+    picture.legend(*panels["users"].get_legend_handles_labels(), loc="outside right center")
+    if not options.quick:
+        with atomic(PICTURE, "wb") as file:
+            picture.savefig(file, format="png", dpi=110)
+
+
+def measured(name: str, env_id: str, rounds: int, kwargs: dict[str, Any] | None = None) -> dict[str, float]:
+    """Measure a cell in a process of its own."""
+    cell = json.dumps([name, env_id, rounds, kwargs or {}])
+    ran = subprocess.run([sys.executable, __file__, "--cell", cell], capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
+    return found
+
+
+def cell_of(name: str, env_id: str, rounds: int, kwargs: dict[str, Any]) -> dict[str, float]:
+    """Return CPU seconds of the run, of the floor, of serving in blocks and by steps; MiB above the imports."""
+    env: Any = gym.make(env_id, horizon=rounds, **kwargs)
+    play(env, make(name, env, seed=2), min(rounds, 500), seed=2)  # imports what it needs
+    agent = make(name, env, seed=1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run = timed(lambda: play(env, agent, rounds, seed=1))
+    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    # what the same users cost without an agent
+    numbers = int(np.prod(env.observation_space.shape))
+    rng, buffer = np.random.default_rng(0), np.empty((64, numbers), np.float32)
+    drawn = timed(lambda: rng.standard_normal(dtype=np.float32, out=buffer), rounds // 64)
+    bare, action = env.unwrapped, env.action_space.sample()
+    actions = np.stack([action] * 512)
+    blocks = [512] * (rounds // 512) + [rounds % 512] * (rounds % 512 > 0)
+    bare.reset(seed=1)
+    world = timed(lambda: [(bare.upcoming(n), bare.serve(actions[:n])) for n in blocks])
+    env.reset(seed=1)
+    steps = timed(lambda: env.step(action), rounds)
+    found = {"run": run, "floor": drawn, "world": world, "steps": steps, "memory": memory, "numbers": numbers}
+    return {key: float(value) for key, value in found.items()}
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--cell"]:
+        print(json.dumps(cell_of(*json.loads(sys.argv[2]))))
+    else:
+        sys.exit(main(__doc__, {"table": table, "figure": figure}))

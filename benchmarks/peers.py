@@ -65,9 +65,8 @@ def table(env: Any, horizon: int) -> Users:
     parts = []
     while env.rounds_left:
         contexts, rewards = env.drawn()
-        means = (
-            rewards if isinstance(env.problem, ClassificationProblem) else env.problem.means(contexts)
-        )  # labels are sure
+        sure = isinstance(env.problem, ClassificationProblem)
+        means = rewards if sure else env.problem.means(contexts)
         parts.append((contexts.astype(np.float64), rewards, means))
         env.serve(np.zeros(len(contexts), int))
     return Users(*(np.concatenate(part)[:horizon] for part in zip(*parts, strict=True)))

@@ -156,7 +156,7 @@ class Choices:
         return theta
 
     def likelihood(self, theta: Floats, ridge: float, past: Past | None = None) -> tuple[float, Floats, Floats]:
-        """Return the penalised negative log-likelihood, its gradient (d,) and its Hessian (d, d), with those of ``past``."""
+        """Return the penalised negative log-likelihood, its gradient (d,) and its Hessian (d, d), ``past`` included."""
         x, bought = self.features.view(), self.bought.view()
         n, capacity, dim = x.shape
         flat = x.reshape(-1, dim)

@@ -18,6 +18,8 @@ from privbandit_agents.base.settings import AtLeast, NonNegative
 from privbandit_agents.base.turns import Answer
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
+ZERO = np.zeros(1)  # a number would be made an array for every user
+
 
 @dataclass(frozen=True)
 class Config(RidgeSettings):
@@ -102,7 +104,7 @@ class LinUCB(RidgeAgent[Config]):
 
     def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
         squared_width = np.vecdot(directions, features)
-        np.maximum(squared_width, 0.0, out=squared_width)  # rounding may leave a little less than 0
+        np.maximum(squared_width, ZERO, out=squared_width)  # rounding may leave a little less than 0
         bound = np.sqrt(squared_width, out=squared_width)
         bound *= self.config.alpha
         bound += estimates

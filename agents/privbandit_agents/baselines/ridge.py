@@ -82,7 +82,8 @@ def add(matrix: Array, x: Array, scored: Array, direction: Array, reward: float)
         reward: of x.
     """
     scored[-1] -= reward
-    dger(-1.0 / (1.0 + float(direction.dot(x))), scored, direction, a=matrix, overwrite_a=1)
+    gain = -1.0 / (1.0 + float(direction.dot(x)))
+    dger(gain, scored, direction, 1, 1, matrix, 1, 1, 1)  # a = matrix, overwritten; names would cost a microsecond
 
 
 class RidgeAgent(InTurn, Agent[R]):
@@ -147,15 +148,15 @@ class RidgeAgent(InTurn, Agent[R]):
             return None
         self.forget()
         arms, random = np.empty(len(contexts), np.intp), self.draw(len(contexts))
-        turn = Turn(self)
+        turn, choose = Turn(self), self.choose
+        score, learn, (directions, estimates) = turn.score, turn.learn, turn.parts
         with np.errstate(over="ignore", invalid="ignore"):
             for first in range(0, len(contexts), AT_ONCE):
                 features = self.features(contexts[first : first + AT_ONCE])
                 for user, x in enumerate(features, first):
-                    directions, estimates = turn.score(x)
-                    arm = int(self.choose(x, directions, estimates, None if random is None else random[user]))
-                    arms[user] = arm
-                    turn.learn(x, arm, answer(user, arm))
+                    score(x)
+                    arms[user] = arm = int(choose(x, directions, estimates, None if random is None else random[user]))
+                    learn(x, arm, answer(user, arm))
         return arms
 
     def predict(self, contexts: Array) -> Array:
@@ -206,13 +207,12 @@ class Turn:
         self.parts = self.scored[:, :-1], self.scored[:, -1]
         self.rows = [(row, row[:-1]) for row in self.scored]
 
-    def score(self, x: Array) -> tuple[Array, Array]:
-        """Return directions (K, d) and estimates (K,) of one user's features; valid until the next call."""
+    def score(self, x: Array) -> None:
+        """Write directions (K, d) and estimates (K,) of one user's features into ``parts``."""
         if self.shared:
             np.matmul(x, self.matrices, out=self.products)
         else:
             x.dot(self.matrices[0], self.scored)
-        return self.parts
 
     def learn(self, x: Array, arm: int, reward: float) -> None:
         """Add the reward of the user who was scored last, if it is usable."""

@@ -112,3 +112,19 @@ def test_bad_settings_get_one_sentence(name: str) -> None:
     for config in bad:
         with pytest.raises(ValueError, match=f"{next(iter(config))} must be"):
             make(name, small(), **config)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_choices_that_are_not_kept_count_by_their_expansion(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = taught(name, 900, growth=1.3)
+    monkeypatch.setattr("privbandit_agents.baselines.mnl.KEPT_BYTES", 8 * 4 * 5 * 200)
+    env: Any = small()
+    agent: Any = make(name, env, seed=0, growth=1.3)
+    held = []
+    play(env, agent, 900, seed=0, checkpoints=range(1, 901), on_checkpoint=lambda _: held.append(len(agent.choices)))
+    assert agent.most == 200 and max(held) <= 200 and agent.users == whole.users == 900
+    agent.refit(), whole.refit()  # the one has users in V whom the other takes in with the next refit
+    assert np.linalg.norm(agent.theta - whole.theta) < 0.05 * np.linalg.norm(whole.theta)
+    loss = whole.choices.likelihood(agent.theta, 1.0)[0] / whole.choices.likelihood(whole.theta, 1.0)[0]
+    assert loss < 1.001
+    assert np.isclose(np.trace(agent.gram), np.trace(whole.gram), rtol=0.05)

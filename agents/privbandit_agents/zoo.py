@@ -200,7 +200,7 @@ AGENTS: dict[str, Entry] = {
         "sparse bandits by clipped contributions, jointly private",
         "linear sparse: joint, exact",
         "sparse:ClippedGame",
-        runs=2500,
+        runs=1500,
     ),
     "private-pursuit": ours(
         "joint.sparse.pursuit.agent:PrivatePursuit",

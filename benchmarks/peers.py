@@ -43,7 +43,7 @@ class Shared(ArmProblem):
         self.theta = 0.8 * directions(rng, (n_arms, dim), np.dtype(np.float64))
 
     def contexts(self, n: int, rng: Any) -> Any:
-        return directions(rng, (n, *self.observation_space.shape), np.dtype(np.float32))
+        return directions(rng, (n, self.theta.shape[1]), np.dtype(np.float32))
 
     def means(self, contexts: Any) -> Any:
         return contexts.astype(np.float64) @ self.theta.T
@@ -150,7 +150,8 @@ def with_vowpalwabbit(users: Users) -> Any:
 
 def with_contextualbandits(users: Users) -> Any:
     """Serve by ``contextualbandits``' LinUCB, a regression with an intercept for each arm."""
-    online, actions = import_module("contextualbandits.online"), []
+    online = import_module("contextualbandits.online")
+    actions: list[int] = []
     if users.contexts.ndim == 3:
         raise ImportError("its arms share a context")
     learner = online.LinUCB(nchoices=users.rewards.shape[1], alpha=ALPHA, random_state=1)
@@ -163,7 +164,8 @@ def with_contextualbandits(users: Users) -> Any:
 
 def with_mabwiser(users: Users) -> Any:
     """Serve by ``mabwiser``'s LinUCB, a regression for each arm."""
-    mab, actions = import_module("mabwiser.mab"), []
+    mab = import_module("mabwiser.mab")
+    actions: list[int] = []
     if users.contexts.ndim == 3:
         raise ImportError("its arms share a context")
     learner = mab.MAB(list(range(users.rewards.shape[1])), mab.LearningPolicy.LinUCB(alpha=ALPHA, l2_lambda=1.0))

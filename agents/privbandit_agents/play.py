@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Agent, AnyAgent, LocalAgent
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
-from privbandit_agents.base.turns import serves_in_turn
+from privbandit_agents.base.turns import InTurn, serves_in_turn
 from privbandit_agents.registry import spaces_of
 from privbandit_agents.snapshots import Snapshots
 from privbandit_envs import BanditEnv
@@ -216,6 +216,7 @@ def play_blocks(
 
 def serve_in_turn(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, most: int) -> int:
     """Let an agent serve a block's users in order by itself; return how many were served, 0 if the loop must be run."""
+    assert isinstance(agent, InTurn)
     contexts, rewards = env.drawn()
     if rewards is None or rewards.dtype != np.float64:
         return 0

@@ -128,7 +128,7 @@ class PooledOracle(Oracle):
         """Return R' phi with R R' the covariance of theta, shape (n, K, d)."""
         if self.trees == 1:
             return np.asarray((phi.reshape(-1, self.dim) @ self.roots[epoch, 0]).reshape(phi.shape))
-        return np.einsum("nkd,kde->nke", phi, self.roots[epoch, self.tree_of_arm])
+        return np.asarray(np.einsum("nkd,kde->nke", phi, self.roots[epoch, self.tree_of_arm]))
 
     def passes(self, epoch: int, phi: Array, alive: Array) -> Array:
         """Return which arms no other one beats: (phi_b - phi_a) . theta <= z sd of it, for every b alive."""

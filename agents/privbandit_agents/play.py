@@ -176,7 +176,7 @@ def play_blocks(
     largest = max(64, BLOCK_BYTES // context.nbytes)
     by_sums = by_counts and env.support is None
     by_counts = by_counts and bool(agent.by_counts) and env.support is not None
-    in_turn = serves_in_turn(agent)
+    in_turn = agent if serves_in_turn(agent) else None
     left, noted = horizon - curve.users, curve.passed
     while left:
         frozen = min(agent.frozen_rounds(), left)
@@ -197,7 +197,7 @@ def play_blocks(
             left -= frozen
             if left:
                 context = env.upcoming(1)[0]
-        elif in_turn and (served_in_turn := serve_in_turn(env, agent, curve, left)):
+        elif in_turn is not None and (served_in_turn := serve_in_turn(env, in_turn, curve, left)):
             left -= served_in_turn
             if left:
                 context = env.upcoming(1)[0]
@@ -214,7 +214,7 @@ def play_blocks(
             snapshots.offer(env, agent, curve)
 
 
-def serve_in_turn(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, most: int) -> int:
+def serve_in_turn(env: BanditEnv, agent: InTurn, curve: RegretCurve, most: int) -> int:
     """Let an agent serve a block's users in order by itself; return how many were served, 0 if the loop must be run."""
     assert isinstance(agent, InTurn)
     contexts, rewards = env.drawn()

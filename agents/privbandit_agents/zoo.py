@@ -202,6 +202,13 @@ AGENTS: dict[str, Entry] = {
         "sparse:ClippedGame",
         runs=3000,
     ),
+    "private-pursuit": ours(
+        "joint.sparse.pursuit.agent:PrivatePursuit",
+        "sparse bandits by matching pursuit with private selection",
+        "linear sparse: joint, exact",
+        "games.pursuit:PursuitGame",
+        runs=500,
+    ),
     "dpmnl": ours(
         "joint.assortments.dpmnl:DPMNL",
         "jointly private MNL assortments (Cho and Sun 2024)",

@@ -14,6 +14,7 @@ from privbandit_agents.audits.claims import Claim, Floats, Game
 from privbandit_agents.privacy._validate import failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
+from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import Counter, SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
@@ -103,6 +104,18 @@ def gumbel_top_k(request: Request) -> Game:
     names = ("chosen from the first half", "signed sum of values", "both")
     pair = "the first half of 10 coordinates 11, the rest 9, or the reverse"
     return MechanismGame(pair, Claim(request.epsilon, request.delta), sample, names)
+
+
+def exponential_choice(request: Request) -> Game:
+    """One of two candidates, whose scores move by one sensitivity in opposite directions."""
+    mechanism = ExponentialChoice.from_rho(request.rho, 1.0)
+
+    def sample(world: int, runs: int, rng: Generator) -> Floats:
+        scores = (1 - 2 * world) * np.array([0.5, -0.5])
+        return np.array([[float(mechanism.release(scores, rng))] for _ in range(runs)])
+
+    pair = "scores 1/2 and -1/2, or -1/2 and 1/2"
+    return MechanismGame(pair, Claim(request.epsilon, request.delta), sample, ("the second candidate is chosen",))
 
 
 def wishart_difference(request: Request) -> Game:

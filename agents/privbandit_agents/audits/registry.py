@@ -47,6 +47,7 @@ TARGETS: dict[str, Target] = {
     "laplace": Target(partial(mechanisms.pure, Laplace)),
     "gaussian": Target(mechanisms.gaussian, runs=MANY),
     "gumbel-topk": Target(mechanisms.gumbel_top_k, runs=5000, delta=0.01),
+    "exponential-choice": Target(mechanisms.exponential_choice, runs=5000, delta=0.01),
     "wishart-difference": Target(mechanisms.wishart_difference, runs=MANY),
     "k-norm": Target(partial(mechanisms.pure, KNorm), runs=MANY),
     "objective-perturbation": Target(mechanisms.objective_perturbation, runs=5000, published=math.inf),

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import TypeGuard
 
 from privbandit_agents.base.agent import AnyAgent, Array
 
@@ -28,7 +29,7 @@ class InTurn(ABC):
         """
 
 
-def serves_in_turn(agent: AnyAgent) -> bool:
+def serves_in_turn(agent: AnyAgent) -> TypeGuard[InTurn]:
     """Return whether the agent's ``serve_in_turn`` stands for its loop: no subclass has changed the loop since."""
     if not isinstance(agent, InTurn) or agent.guarantee.notion != "none":
         return False

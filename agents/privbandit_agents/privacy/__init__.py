@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded
     from privbandit_agents.privacy.contributions.moments import Moments
     from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
+    from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
     from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
     from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
     from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["epsilon_to_rho", "gaussian_delta", "gaussian_epsilon", "gaussian_mu", "pure_to_rho", "rho_to_epsilon"]
 __all__ += ["Cost", "Ledger", "Moments", "PrivacyBudgetExceeded", "approximate", "gaussian_dp", "pure", "zcdp"]
 __all__ += ["BinaryTree", "BufferedToeplitz", "Counter", "ObjectivePerturbation", "SquareRootToeplitz", "UserLoss"]
-__all__ += ["Gaussian", "GridGaussian", "GumbelTopK", "KNorm", "Laplace", "LaplacePeeling", "WishartDifference"]
+__all__ += ["ExponentialChoice", "Gaussian", "GridGaussian", "GumbelTopK", "KNorm", "Laplace", "LaplacePeeling"]
 __all__ += [
     "GaussianReport",
     "KaryRandomizedResponse",
@@ -52,6 +53,7 @@ __all__ += [
     "UnaryEncoding",
 ]
 __all__ += ["BinCapSign", "Hemisphere", "LaplaceWishart", "LocalRandomizer", "NoisyProducts", "PublishedLayer"]
+__all__ += ["WishartDifference"]
 
 __getattr__, __dir__ = lazily(
     __name__,
@@ -63,6 +65,7 @@ __getattr__, __dir__ = lazily(
         ".contributions.moments": "Moments",
         ".mechanisms.additive": "Gaussian Laplace",
         ".mechanisms.spherical": "KNorm WishartDifference",
+        ".mechanisms.choice": "ExponentialChoice",
         ".mechanisms.counters": "BinaryTree BufferedToeplitz Counter SquareRootToeplitz",
         ".mechanisms.discrete": "GridGaussian",
         ".mechanisms.objective": "ObjectivePerturbation UserLoss",

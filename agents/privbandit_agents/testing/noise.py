@@ -91,6 +91,8 @@ def kinds(published: list[Release], unseen: set[str]) -> dict[str, list[Floats]]
         except LookupError as error:
             unseen.add(str(error.args[0]))
             continue
+        if not normals.size:  # a choice
+            continue
         rows = normals.reshape(len(release.exact) if isinstance(release.mechanism, Counter) else 1, -1)
         size = normals.size if isinstance(release.exact, tuple) else np.atleast_1d(release.exact).shape[-1]
         found.setdefault(f"{type(release.mechanism).__name__} in dimension {size}", []).extend(rows)

@@ -4,6 +4,7 @@ from given import rng
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.audits.sparse import ClippedGame, EpisodeGame, SparseGame
+from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 
 AGENTS = ("fliphat", "clipped-iht")
@@ -76,3 +77,12 @@ def test_two_equal_worlds_are_not_told_apart(name: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(type(played), "play", lambda self, world, runs, rng: play(0, runs, rng))
     bounds = [audit(played, 50, rng(seed), confidence=0.95, pilot=50).lower_bound for seed in range(40)]
     assert sum(bound > 0 for bound in bounds) < 8
+
+
+def test_choices_keep_their_claim_and_with_a_third_of_the_noise_they_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert not audit(game("exponential-choice", 1.0), 800, rng(), confidence=0.999, pilot=200).refuted
+    original = ExponentialChoice.from_rho
+    monkeypatch.setattr(ExponentialChoice, "from_rho", lambda rho, D: original(9 * rho, D))
+    assert audit(game("exponential-choice", 1.0), 800, rng(), confidence=0.999, pilot=200).refuted

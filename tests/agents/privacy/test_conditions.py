@@ -21,7 +21,7 @@ from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedS
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 from privbandit_agents.registry import can_play, find
 
-SPARSE = ("fliphat", "clipped-iht")  # their sums have bounds of their own: tests/agents/joint
+SPARSE = ("fliphat", "clipped-iht", "private-pursuit")  # their sums have bounds of their own: tests/agents/joint
 TOTALS = ("total", "counter.total", "counter.sum", "counter.exact", "learner.total", "learner.server.total")
 WILD = [math.nan, math.inf, -math.inf, 1e38, -1e308]
 

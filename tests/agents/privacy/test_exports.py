@@ -24,12 +24,10 @@ def test_type_checkers_see_the_names_that_the_table_has() -> None:
     tree = ast.parse(Path(privacy.__file__).read_text())
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-    seen = {
-        alias.name: (node.module or "").removeprefix("privbandit_agents.privacy.")
-        for node in imports
-        for alias in node.names
-    }
-    assert seen == privacy._HOME and set(seen) == set(privacy.__all__) and len(seen) == len(privacy.__all__)
+    seen = {alias.name: node.module or "" for node in imports for alias in node.names}
+    assert set(seen) == set(privacy.__all__) == set(privacy.__dir__()) and len(seen) == len(privacy.__all__)
+    for name, module in seen.items():
+        assert getattr(importlib.import_module(module), name) is getattr(privacy, name)
 
 
 def test_every_mechanism_randomizer_and_counter_is_exported() -> None:

@@ -26,10 +26,10 @@ class Ledger:
 
     *Formal guarantees.* Neighbours replace one user's whole record. Releases of one ``group`` are about the same users
     and add up. Releases of different groups are about disjoint users and compose in parallel (the maximum), provided
-    that membership in a group depends on time and public constants alone. Releases without a group may be about anyone
-    and add to all. Releases of one ``person`` add up whenever they are made: who comes k times spends k times; people
-    and groups are about different users. Adaptive composition is covered: a cost is fixed before its release, never
-    chosen from the outcome.
+    that membership in a group depends on time, public constants and releases about earlier groups alone. Releases
+    without a group may be about anyone and add to all. Releases of one ``person`` add up whenever they are made: who
+    comes k times spends k times; people and groups are about different users. Adaptive composition is covered: a cost
+    is fixed before its release, in view of earlier ones, and never chosen from the outcome (a privacy filter).
 
     Args:
         epsilon: budget of (epsilon, delta)-DP; infinity is allowed.

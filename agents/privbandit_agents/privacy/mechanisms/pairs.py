@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.mechanisms.additive import Floats, Gaussian, Laplace
+from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import Counter, clip
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
@@ -123,6 +124,18 @@ def _(mechanism: GumbelTopK, exact: Values, other: Values, released: Chosen) -> 
 def _(mechanism: GumbelTopK, exact: Values, released: Chosen) -> Floats:
     """The noise of the values; that of the selection leaves no trace in one release."""
     return np.asarray((released[1] - np.asarray(exact)[released[0]]) / mechanism.sigma)
+
+
+@loss.register
+def _(mechanism: ExponentialChoice, exact: Values, other: Values, released: Values) -> Cost:
+    """(range of the scores' moves / beta)^2 / 8, whatever is chosen."""
+    return Cost(rho=in_units(float(np.ptp(np.subtract(other, exact))), mechanism.beta) ** 2 / 8)
+
+
+@standardised.register
+def _(mechanism: ExponentialChoice, exact: Values, released: Values) -> Floats:
+    """Nothing: the noise of a choice leaves no trace in one release."""
+    return np.zeros(0)
 
 
 @loss.register

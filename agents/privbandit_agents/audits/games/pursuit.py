@@ -1,0 +1,27 @@
+"""The games with any joint agent, played with ``private-pursuit`` in batches so short that a run sees several."""
+
+from typing import ClassVar
+
+from privbandit_agents.audits.games.batches import BatchCanaries
+from privbandit_agents.audits.games.joint import FirstRelease, JointGame
+
+SHORT = {"first": 16}
+
+
+class PursuitFirst(FirstRelease):
+    """The first batch alone."""
+
+    settings: ClassVar = SHORT
+
+
+class PursuitCanaries(BatchCanaries):
+    """A canary in each batch."""
+
+    settings: ClassVar = SHORT
+
+
+class PursuitGame(JointGame):
+    """Look after every batch."""
+
+    settings: ClassVar = SHORT
+    besides = (PursuitFirst, PursuitCanaries)

@@ -1,0 +1,1 @@
+"""Matching pursuit with private selection."""

@@ -1,0 +1,129 @@
+"""What is learned from a batch: features one by one, then all coefficients together, then the best theta of three.
+
+It reads a batch through its releases alone; whatever it does with them is post-processing.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit_agents.joint.sparse.clipping import passed, power
+from privbandit_agents.joint.sparse.pursuit.belief import Belief
+from privbandit_agents.joint.sparse.pursuit.plan import Plan, share_of_hessian, share_of_products
+from privbandit_agents.joint.sparse.pursuit.releases import LEVELS, Batch
+
+Floats = NDArray[np.float64]
+MEDIAN = 0.6745
+"""Median of |Z| of a standard Gaussian; scales are medians."""
+WIDE, NARROW = 0.35, 1.5
+"""By how much the logarithm of a scale's weight falls from one octave to the next: without an earlier one, and with."""
+FORGET = 1.1
+"""Growth of all variances from batch to batch."""
+WORSE, MUCH_WORSE = 1.3, 1.5
+"""Residuals that have grown by so much from batch to batch, or within one, mean that something went wrong."""
+FAILED, GONE, KEPT = 1.5, 1.0, 1.5
+"""A new feature fails below so many deviations, and goes; others stay with so many after the refinement."""
+FAILURES, PART = 3, 0.5
+"""So many failures end the search, and no fewer than this part of all tries."""
+REFINED = 0.75
+"""Where residuals are clipped in the refinement, in standard deviations."""
+BONUS = np.array([4.0, 2.0, 0.0])
+"""Public weights, in units of noise, of the newest theta, of that before the refinement, and of the last batch's."""
+
+
+class Pursuit:
+    """Matching pursuit by what is released of batches.
+
+    Attributes:
+        belief: about the coefficients found.
+        scale: median of the absolute residuals, as last released.
+        least: the smallest one that a batch ended with.
+        found: how many features the last batch has found.
+        failed: how many it has tried in vain.
+    """
+
+    def __init__(self, scale: float) -> None:
+        self.belief, self.scale, self.least = Belief(), scale, math.inf
+        self.found, self.failed = 0, 0
+
+    def learn(self, batch: Batch, plan: Plan) -> None:
+        """Learn from a batch."""
+        known = len(self.belief)
+        self.belief.covariance = self.belief.covariance * FORGET
+        start = self.belief.copy()
+        self._search(batch, plan, NARROW if known else WIDE)
+        if not known:
+            return
+        self._measure_scale(batch, plan.last, NARROW)
+        if self.scale > WORSE * self.least:
+            self.belief.widen((self.scale**2 - self.least**2) / MEDIAN**2)
+        self.least = min(self.least, self.scale)
+        middle = self.belief.copy()
+        if len(middle):
+            self._refine(batch, batch.left - plan.choice)
+        candidates = self.belief, middle, start
+        pairs = [(one.support, one.theta) for one in candidates]
+        self.belief = candidates[batch.choose(pairs, self.scale, BONUS, batch.left)]
+
+    def _search(self, batch: Batch, plan: Plan, decay: float) -> None:
+        """Try features one by one, until too many have failed."""
+        self.found = self.failed = 0
+        if not plan.tries:
+            return
+        batch.cap(plan.level)
+        self._measure_scale(batch, plan.scale, decay)
+        least, best = self.scale, self.belief.copy()
+        for turn in range(plan.tries):
+            if turn and plan.again:
+                self._measure_scale(batch, plan.again, NARROW)
+                if self.scale > MUCH_WORSE * least:
+                    self.belief = best
+                    return
+                if self.scale < least:
+                    least, best = self.scale, self.belief.copy()
+            self._try(batch, plan)
+            if self.failed >= max(FAILURES, PART * plan.tries):
+                return
+
+    def _measure_scale(self, batch: Batch, share: float, decay: float) -> None:
+        prior = -decay * np.abs(np.log2(LEVELS / self.scale))
+        self.scale = batch.quantile(self.belief.support, self.belief.theta, 0.5, prior, share)
+
+    def _try(self, batch: Batch, plan: Plan) -> None:
+        """Select a feature, learn its coefficient, and drop it if that may as well be 0."""
+        belief, n, scale, level = self.belief, len(batch), self.scale / MEDIAN, plan.level
+        beside = share_of_products(n, len(belief), level, batch.rho * plan.feature)
+        share = plan.feature * (1 - beside)
+        feature, found, sigma = batch.newcomer(belief.support, belief.theta, level * scale, plan.selection, share)
+        products, variance = np.zeros(len(belief)), math.inf
+        if beside:
+            radius, unit = math.sqrt(len(belief)), n * passed(level)
+            noisy, noise = batch.products(belief.support, feature, radius, plan.feature * beside)
+            products, variance = noisy / unit, (noise**2 + n * power(level)) / unit**2
+        belief.add(feature, products, variance, scale**2)
+        gram, unit = belief.gram(), n * passed(level) ** 2
+        sampling = n * (power(level) * scale) ** 2
+        error = unit**2 * (belief.uncertain()[-1, :-1] @ np.diagonal(belief.covariance)[:-1])
+        noise_of = np.array([[sigma**2 + sampling + error]])
+        belief.measure(unit * gram[-1:] / gram[-1, -1], np.array([found]), noise_of)
+        clear = belief.clearness()[-1]
+        self.found, self.failed = self.found + (clear >= FAILED), self.failed + (clear < FAILED)
+        if clear < GONE:
+            belief.drop(len(belief) - 1)
+
+    def _refine(self, batch: Batch, share: float) -> None:
+        """Measure all coefficients together, and drop those that may as well be 0."""
+        belief, n, m, scale = self.belief, len(batch), len(self.belief), self.scale / MEDIAN
+        radius, beside = math.sqrt(m), share_of_hessian(n, m, batch.rho * share)
+        bound = REFINED * scale
+        found, sigma = batch.gradient(belief.support, belief.theta, bound, radius, share * (1 - beside))
+        if beside:
+            hessian, noise = batch.hessian(belief.support, radius, share * beside)
+            belief.weigh(hessian / n, (noise**2 / 2 + n) * (1 + np.eye(m)) / n**2)
+        gram, unit = belief.gram(), n * passed(REFINED)
+        error = unit**2 * (belief.uncertain() @ np.diagonal(belief.covariance))
+        sampling = n * power(REFINED) * scale**2
+        belief.measure(unit * gram, found, sampling * gram + np.diag(sigma**2 + error))
+        while len(belief) and belief.clearness().min() < KEPT:
+            belief.drop(int(belief.clearness().argmin()))

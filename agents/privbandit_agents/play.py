@@ -216,6 +216,7 @@ def play_blocks(
 
 def serve_in_turn(env: BanditEnv, agent: InTurn, curve: RegretCurve, most: int) -> int:
     """Let an agent serve a block's users in order by itself; return how many were served, 0 if the loop must be run."""
+    assert isinstance(agent, InTurn)
     contexts, rewards = env.drawn()
     if rewards is None or rewards.dtype != np.float64:
         return 0

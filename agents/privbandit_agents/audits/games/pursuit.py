@@ -18,6 +18,7 @@ class PursuitCanaries(BatchCanaries):
     """A canary in each batch."""
 
     settings: ClassVar = SHORT
+    runs = 1000
 
 
 class PursuitGame(JointGame):

@@ -3,15 +3,9 @@
 from typing import ClassVar
 
 from privbandit_agents.audits.games.batches import BatchCanaries
-from privbandit_agents.audits.games.joint import FirstRelease, JointGame
+from privbandit_agents.audits.games.joint import JointGame
 
 SHORT = {"first": 16}
-
-
-class PursuitFirst(FirstRelease):
-    """The first batch alone."""
-
-    settings: ClassVar = SHORT
 
 
 class PursuitCanaries(BatchCanaries):
@@ -25,4 +19,4 @@ class PursuitGame(JointGame):
     """Look after every batch."""
 
     settings: ClassVar = SHORT
-    besides = (PursuitFirst, PursuitCanaries)
+    besides = (PursuitCanaries,)

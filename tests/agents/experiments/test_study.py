@@ -37,11 +37,6 @@ Regret = Callable[[Trial, NDArray[np.float64]], NDArray[np.float64]]
 SEMILOG = 0.5 * (8 - 2**1.5) * math.sqrt(1000) / math.log(2)
 LINUCB = {"agent": "linucb", "env.dim": 4}
 UNIFORM = {"agent": "uniform", "env.dim": 4}
-MANY = {
-    *("fliphat-fig1-right", "fliphat-fig3-left", "fliphat-fig3-right", "lplr-theorem1", "lplr-theorem4"),
-    *("targets-assortment", "targets-linear", "tables-bandit", "targets-trees"),
-}
-"""Shipped experiments with so many cells that one seed of each takes seconds."""
 COUNTED = {"lplr-theorem1", "lplr-theorem2", "lplr-theorem4", "targets-linear", "targets-linear-regression"}
 """Shipped experiments whose statements tell horizons apart; users by counts, so that long horizons cost nothing."""
 
@@ -363,7 +358,6 @@ def test_a_reference_curve_ends_where_its_line_ends(monkeypatch: pytest.MonkeyPa
 
 
 OFFLINE = [name for name, path in library().items() if "\noffline:" in path.read_text()]
-SWEEPS = [name for name in library() if name not in OFFLINE]
 
 
 def sketched(figure: Figure, file: BinaryIO, format: str) -> None:
@@ -373,7 +367,11 @@ def sketched(figure: Figure, file: BinaryIO, format: str) -> None:
     file.write(b"a sketch")
 
 
-QUICK = [name for name in SWEEPS if name not in MANY] + ["lpct-fig9"]
+QUICK = (
+    "baselines-linear baselines-assortment dpmnl-fig7 fliphat-fig1-left fliphat-fig2 lpct-bandit lplr-theorem2".split()
+)
+QUICK += ["targets-sparse", "targets-baselines", "lpct-fig9"]
+"""Among them are figures, tables and statements of every kind; the others are slow tests."""
 
 
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in library()])

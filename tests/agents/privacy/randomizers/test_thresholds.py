@@ -41,7 +41,7 @@ SIGNS = {"signed": 3, "signed-all": 3}
 PUBLIC = {"hemisphere": np.array([STEPS // 3, STEPS // 5])}
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 32.0, 1000.0])
+@pytest.mark.parametrize("epsilon", [pytest.param(0.1, marks=pytest.mark.slow), 32.0, 1000.0])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_law_as_implemented_is_within_epsilon(name: str, epsilon: float) -> None:
     randomizer, inputs = small(name, epsilon)

@@ -207,7 +207,7 @@ AGENTS: dict[str, Entry] = {
         "sparse bandits by matching pursuit with private selection",
         "linear sparse: joint, exact",
         "games.pursuit:PursuitGame",
-        runs=250,
+        runs=100,
     ),
     "dpmnl": ours(
         "joint.assortments.dpmnl:DPMNL",

@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import AnyAgentGame
+from privbandit_agents.audits.agents import AgentGame, AnyAgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.pairs import joint_pairs
@@ -112,4 +112,4 @@ class JointGame(FirstRelease):
     runs = 300
     pilots, finals, fits = 20, 60, 300
     times = READINGS
-    besides = (FirstRelease, BatchCanaries)
+    besides: ClassVar[tuple[type[AgentGame], ...]] = (FirstRelease, BatchCanaries)

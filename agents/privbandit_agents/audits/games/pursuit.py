@@ -16,7 +16,8 @@ class PursuitCanaries(BatchCanaries):
 
 
 class PursuitGame(JointGame):
-    """Look after every batch."""
+    """Look after every batch; a run takes many small releases, so there are few runs."""
 
     settings: ClassVar = SHORT
+    pilots, finals, fits = 10, 30, 100
     besides = (PursuitCanaries,)

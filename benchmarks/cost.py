@@ -31,8 +31,8 @@ SLOW = {
     "ppo": "torch and stable-baselines3 take the time",
     "a2c": "torch and stable-baselines3 take the time",
     "dqn": "torch and stable-baselines3 take the time",
-    "input-perturbation": "the square of a noisy record has no sum that is cheaper to draw",
-    "lplr": "every user searches the layers for a bin",
+    "psgd-linear": "a gradient step a user, and a whole report for each",
+    "psgd-network": "a gradient step a user, and a whole report for each",
 }
 """Agents that may be slower, and why."""
 PICTURE = Path(__file__).parents[1] / "docs" / "costs.png"
@@ -62,6 +62,7 @@ def table(options: Options) -> Iterator[Row]:
 def figure(options: Options) -> Iterator[Row]:
     """Draw microseconds a user against users, arms and features, and memory against users."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
     picture = Figure(figsize=(11, 6.5), layout="constrained")
     panels = dict(zip([*GROWTH, "memory"], picture.subplots(2, 2).ravel(), strict=True))
@@ -82,6 +83,8 @@ def figure(options: Options) -> Iterator[Row]:
         panel.set(xlabel="users" if what == "memory" else what)
         panel.set(ylabel="MiB above the imports" if what == "memory" else "microseconds a user, drawing included")
         panel.grid(alpha=0.3)
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.set_minor_formatter(NullFormatter())  # numbers between powers of ten would overlap
     picture.legend(*panels["users"].get_legend_handles_labels(), loc="outside right center")
     if not options.quick:
         with atomic(PICTURE, "wb") as file:

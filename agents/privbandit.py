@@ -5,12 +5,14 @@ import signal
 import sys
 from contextlib import suppress
 
-only_tells = not sys.argv[1:] or sys.argv[1] == "list" or "--help" in sys.argv
-"""Whether a text is asked for, for which the packages need not load; ``privbandit_agents`` looks here."""
+only_tells = False
+"""Whether the command runs and is asked for a text alone: ``privbandit_agents`` looks here, and then loads nothing."""
 
 
 def main() -> None:
     """Run the command."""
+    global only_tells
+    only_tells = sys.argv[1:2] in ([], ["list"], ["--help"]) or sys.argv[2:] == ["--help"]
     if sys.argv[1:] == ["--version"]:
         with suppress(OSError):  # the command itself says what is wrong with the output
             return tell_version()

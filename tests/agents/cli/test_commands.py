@@ -171,6 +171,11 @@ def test_the_entry_point_exits_with_the_same_codes(tmp_path: Path) -> None:
     assert subprocess.run([command, "--version"], capture_output=True).returncode == 0
 
 
+def test_importing_the_command_takes_no_name_from_the_package() -> None:
+    done = python("import privbandit; from privbandit_agents import make, play; print(make.__name__, play.__name__)")
+    assert done.returncode == 0 and done.stdout == "make play\n", done.stderr
+
+
 def test_modules_of_the_current_folder_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "my_agents.py").write_text(
         FAILING.replace('raise RuntimeError("out of ideas")', "return super().select_action(context)")

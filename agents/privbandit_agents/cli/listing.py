@@ -4,6 +4,7 @@ Nothing is imported for it but the names: a list is there at once. ``privbandit 
 """
 
 import re
+import warnings
 from collections.abc import Iterator
 
 from rich import box
@@ -19,8 +20,10 @@ MORE = "privbandit show NAME tells more."
 
 def env_lines() -> Lines:
     from privbandit_agents.experiments.jobs.catalogue import env_summary
+    from privbandit_agents.plugins import load_plugins
     from privbandit_envs.registration import ENV_IDS
 
+    load_plugins("privbandit.envs", "privbandit.agents")
     table = titled("Environments", "id", "what it is")
     for id in ENV_IDS:
         table.add_row(id, env_summary(id))
@@ -30,15 +33,26 @@ def env_lines() -> Lines:
 
 def agent_lines(notion: str | None = None, plays: str | None = None) -> Lines:
     """Yield the table of agents, those of one notion of privacy or of one family alone if it is given."""
+    from privbandit_agents.plugins import load_plugins
     from privbandit_agents.zoo import AGENTS
 
+    load_plugins("privbandit.agents")
     table = titled("Agents", "agent", "privacy", "plays", "what it is")
     for name, entry in AGENTS.items():
-        families, promise = (entry.kind or asked(name)).split(": ")
+        families, promise = (entry.kind or told(name)).split(": ")
         if notion in (None, promise.partition(",")[0]) and (plays is None or plays in families.split()):
             table.add_row(name, promise.replace(", real", ", real *"), families, entry.summary)
     yield table
     yield Text(f"exact: {HOLDS['exact']}; * real: {HOLDS['real']}. {MORE}\n", style="dim")
+
+
+def told(name: str) -> str:
+    """Return what ``asked`` does, or that the agent of somebody else cannot be made."""
+    try:
+        return asked(name)
+    except Exception as error:
+        warnings.warn(f"{name} cannot be made: {type(error).__name__}: {error}", stacklevel=2)
+        return "?: ?"
 
 
 def asked(name: str) -> str:

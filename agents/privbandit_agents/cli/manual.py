@@ -21,6 +21,7 @@ from privbandit_agents.cli.listing import HOLDS, dataset_facts
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_class, env_defaults, env_spec, env_summary
 from privbandit_agents.experiments.names import bare, short
 from privbandit_agents.experiments.shelf import library
+from privbandit_agents.plugins import load_plugins
 from privbandit_agents.registry import can_play, find, make
 from privbandit_agents.zoo import AGENTS
 from privbandit_envs.registration import ENV_IDS
@@ -29,8 +30,6 @@ from privbandit_envs.validate import did_you_mean
 Page = Iterator[RenderableType]
 SECTION = re.compile(r"^(Args|Attributes):\n((?:(?: .*)?\n)*)", re.MULTILINE)
 ENTRY = re.compile(r"^    (\w+): (.*(?:\n(?: {5,}.*)?)*)", re.MULTILINE)
-BARE = {short(id): id for id in ENV_IDS}
-"""Environments by their name without the namespace."""
 
 
 def page(name: str) -> Page:
@@ -41,11 +40,12 @@ def page(name: str) -> Page:
     """
     from privbandit_envs.datasets import tables
 
+    load_plugins()
     pages: dict[str, Callable[[str], Page]] = {
         **dict.fromkeys(tables.SOURCES, data_page),
         **dict.fromkeys(library(), experiment_page),
         **dict.fromkeys(TARGETS, target_page),
-        **dict.fromkeys((*BARE, *BARE.values()), env_page),
+        **dict.fromkeys((*map(short, ENV_IDS), *ENV_IDS), env_page),
         **dict.fromkeys(AGENTS, agent_page),
     }
     if name not in pages and ":" in name:
@@ -85,7 +85,7 @@ def agent_facts(name: str) -> dict[str, str]:
 
 def env_page(name: str) -> Page:
     """Yield what an environment is, its arguments, its spaces, and its documentation."""
-    id = BARE.get(name, name)
+    id = next((id for id in ENV_IDS if short(id) == name), name)
     yield from head(env_spec(id).id, env_summary(id))
     env, problem = gym.make(id), env_class(id)
     agents = ", ".join(agent for agent in AGENTS if can_play(agent, env))

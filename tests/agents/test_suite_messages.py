@@ -112,7 +112,7 @@ class NoLedger(LocalAgent[Config, Array]):
     def begin(self) -> None:
         self.guarantee = Guarantee.local(self.config.epsilon, 0.0, "nowhere")
 
-    select_action = Plain.select_action  # type: ignore[assignment]
+    select_action = Plain.select_action
 
     def randomize(self, context: Array, action: Action, feedback: Any) -> Array:
         return self.rng.standard_normal(np.size(feedback))
@@ -137,7 +137,7 @@ MISTAKES: dict[type[Agent[Any]], str] = {
     IntKeys: r"load\(\) returned another state: counts",
     Unseeded: r"equal seeds gave regret [\d.]+ and [\d.]+; draw from self\.rng alone",
     Frozen: r"after \d+ users the regret is [\d.]+ in blocks of frozen_rounds\(\) and [\d.]+ one by one",
-    NoLedger: r"promises privacy and has no ledger; write self\.ledger = Ledger\(",
+    NoLedger: r"promises privacy and has no ledger; in begin\(\) write self\.ledger = Ledger\(",
     NothingEntered: r"nothing was entered in the ledger; call self\.ledger\.spend\(",
 }
 

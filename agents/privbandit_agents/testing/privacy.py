@@ -41,7 +41,7 @@ def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
         _, private = run(name, env_id, horizon, {**config, "epsilon": epsilon})
         assert isinstance(private, LocalAgent | CentralAgent)
         assert hasattr(private, "ledger"), (
-            f"{name} promises privacy and has no ledger; write self.ledger = Ledger(epsilon=self.config.epsilon) in begin()"
+            f"{name} promises privacy and has no ledger; in begin() write self.ledger = Ledger(epsilon=...)"
         )
         stated = private.guarantee
         assert stated.epsilon == epsilon, (

@@ -139,6 +139,19 @@ def show_page(
     print(*lines, sep="\n")
 
 
+@app.command("new", short_help="Begin an environment or an agent of your own.")
+def new(
+    kind: Annotated[str, typer.Argument(help="env, agent, local-agent or joint-agent.")],
+    name: Annotated[str, typer.Argument(help="What it shall be called, such as mine or my-agent.")],
+) -> None:
+    """Write a skeleton and its test, which passes, into the current folder; say which commands come next."""
+    from privbandit_agents.cli.new import begin
+
+    with usage_errors("new"):
+        lines = list(begin(kind, name, Path()))
+    print(*lines, sep="\n")
+
+
 Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", help="env.KEY=VALUE, agent.KEY=VALUE (all that have it) or AGENT.KEY=VALUE; may repeat."),

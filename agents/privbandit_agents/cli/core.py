@@ -1,8 +1,9 @@
-"""The command without the extra ``bench``: it lists and shows, and says what the rest of it needs."""
+"""The command without the extra ``bench``: it lists, shows and begins, and says what the rest of it needs."""
 
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from privbandit_agents.experiments.usage import UsageError, on_one_line, usage_errors
 from privbandit_envs.validate import one_of
@@ -26,6 +27,11 @@ def app(arguments: Sequence[str] | None = None) -> None:
 
             with usage_errors("show"):
                 print(*page(asked.name), sep="\n")
+        elif asked.command == "new":
+            from privbandit_agents.cli.new import begin
+
+            with usage_errors("new"):
+                print(*begin(asked.kind, asked.name, Path()), sep="\n")
         else:
             parser().print_help()
     except UsageError as error:
@@ -56,6 +62,9 @@ def parser() -> argparse.ArgumentParser:
     listed.add_argument("--plays", help="Only agents that play linear, sparse, assortments or labels.")
     shown = commands.add_parser("show", help="Show the manual page of a name.")
     shown.add_argument("name", help="An agent, environment, data set or audit target.")
+    new = commands.add_parser("new", help="Begin an environment or an agent of your own.")
+    new.add_argument("kind", help="env, agent, local-agent or joint-agent.")
+    new.add_argument("name", help="What it shall be called, such as mine or my-agent.")
     return made
 
 

@@ -42,7 +42,9 @@ ENV_CORE = tuple(
 )
 GYM = NUMBERS | {"gymnasium"}
 GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names", "shelf"))
-ZOO = tuple(f"{A}.{name}" for name in ("zoo", "auto", "plugins", "registry", "saving", "play", "snapshots", "classifiers"))
+ZOO = tuple(
+    f"{A}.{name}" for name in ("zoo", "auto", "plugins", "registry", "saving", "play", "snapshots", "classifiers")
+)
 BENCH = frozenset(
     {
         "crc32c",

@@ -19,7 +19,7 @@ VARIANCES = (3.0, 10.0, 30.0, 100.0, 300.0)
 PLAIN = ((0.0, 0.5), (1.0, 0.5)), 10.0
 """Weights of kernels and prior variance where public rows are too few to choose by."""
 FOLDS, FEWEST, TRIED, ROWS, PLACES, DIM = 5, 10, 400, 2000, 200, 200
-INTERCEPT, NEGLIGIBLE, STEPS = 0.3, 0.01, 200
+INTERCEPT, NEGLIGIBLE, STEPS, FEW_STEPS = 0.3, 0.01, 200, 30
 
 Block = Callable[[Floats], Floats]
 
@@ -125,7 +125,7 @@ def cross_validated(x: Floats, y: Labels, labels: int) -> tuple[tuple[tuple[floa
     best = np.array([likely.max() for likely in found])
     weights = np.exp(best - best.max())
     weights = np.where(weights > NEGLIGIBLE * weights.sum(), weights, 0.0)
-    mixture = tuple((width, w) for width, w in zip(WIDTHS, weights / weights.sum(), strict=True) if w)
+    mixture = tuple((width, float(w)) for width, w in zip(WIDTHS, weights / weights.sum(), strict=True) if w)
     together = held_out(Features.of(x, mixture)(x), y, labels) if len(mixture) > 1 else found[int(best.argmax())]
     return mixture, VARIANCES[int(together.argmax())]
 
@@ -137,22 +137,29 @@ def held_out(rows: Floats, y: Labels, labels: int) -> Floats:
         own = fold == part
         theta = np.zeros((rows.shape[1], labels))
         for i, variance in enumerate(VARIANCES):
-            theta = softmax_fit(rows[~own], y[~own], labels, variance, theta)
+            theta = softmax_fit(rows[~own], y[~own], labels, variance, theta, FEW_STEPS)
             scores = scipy.special.log_softmax(rows[own] @ theta, axis=1)
             likely[i] += np.take_along_axis(scores, y[own][:, None], axis=1).sum()
     return likely
 
 
-def softmax_fit(rows: Floats, y: Labels, labels: int, variance: float, start: Floats | None = None) -> Floats:
+def softmax_fit(
+    rows: Floats, y: Labels, labels: int, variance: float, start: Floats | None = None, steps: int = STEPS
+) -> Floats:
     """Return the weights (D, K) of the largest posterior density, given features (n, D) and labels (n,)."""
-    shape, told = (rows.shape[1], labels), np.eye(labels)[y]
+    shape, own = (rows.shape[1], labels), (np.arange(len(y)), y)
 
     def loss(flat: Floats) -> tuple[float, Floats]:
         theta = flat.reshape(shape)
-        likely = scipy.special.log_softmax(rows @ theta, axis=1)
-        slope = rows.T @ (np.exp(likely) - told) + theta / variance
-        return float(np.vdot(flat, flat) / (2 * variance) - np.vdot(likely, told)), slope.ravel()
+        scores = rows @ theta
+        scores -= scores.max(axis=1, keepdims=True)
+        likely = np.exp(scores)
+        total = likely.sum(axis=1, keepdims=True)
+        value = np.log(total).sum() - scores[own].sum() + flat @ flat / (2 * variance)
+        likely /= total
+        likely[own] -= 1
+        return float(value), (rows.T @ likely).ravel() + flat / variance
 
     first = np.zeros(shape) if start is None else start
-    done = scipy.optimize.minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
+    done = scipy.optimize.minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": steps})
     return np.asarray(done.x).reshape(shape)

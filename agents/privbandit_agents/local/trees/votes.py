@@ -25,8 +25,9 @@ PSEUDO = 1.0  # public rows added to every leaf, where masses are estimated (Lap
 class WeightedTree:
     """The probabilities of the labels in every leaf, from sums of private estimates and from public counts.
 
-    A node's private sum S has the weight c = n psi / Var S: psi is the node's public mass, of whom told what is asked,
-    and the variance comes from the sampling and the known noise. Its public sum has the weight c lambda, which makes (8) with a factor in front.
+    A node's private sum S has the weight c = n psi / Var S: psi is the node's public mass, and the variance comes from
+    the sampling and the known noise. Its public sum has the weight c lambda, which makes (8) with a factor in front.
+    Where not all users tell a label, psi is the mass of those who do.
     If lambda is not given, the public weight is trust / (1 + drift^2 rows), by inverse variances: a public mean varies
     by its sampling, and by drift^2 around the users' mean. A node's mean is then drawn towards its parent's, which
     counts as much as 1 / tau^2 users without noise. Everything here is a function of released sums and public data.
@@ -138,7 +139,7 @@ V = TypeVar("V", bound=VoteSettings)
 class LeafVotes(Summing[V]):
     """Users report leaf and label; the server adds the reports up and answers with the likeliest label of a leaf.
 
-    With more than two labels only who was given the right one tells it. The server knows with which probability a leaf's
+    With more than two labels only those tell theirs who were given it. The server knows with which probability a leaf's
     users were given a label, and a sum counts for as many users as that says.
 
     Attributes:

@@ -168,7 +168,7 @@ AGENTS: dict[str, Entry] = {
         "local.kernels.kernel_ldp:KernelLDP",
         "kernel model of the public rows, moved by private reports",
         "labels: local, exact",
-        "games.gradients:GradientGame",
+        "games.kernels:KernelGame",
     ),
     "pglm": ours(
         "local.gradients.pglm:PGLM",

@@ -18,10 +18,15 @@ VARIANCES = (3.0, 10.0, 30.0, 100.0, 300.0)
 """Prior variances of a weight that compete."""
 PLAIN = ((0.0, 0.5), (1.0, 0.5)), 10.0
 """Weights of kernels and prior variance where public rows are too few to choose by."""
-FOLDS, FEWEST, TRIED, ROWS, PLACES, DIM = 5, 10, 400, 2000, 200, 200
+FOLDS, FEWEST, TRIED, ROWS = 5, 10, 400, 2000
+"""Of cross-validation; the fewest rows for it, and the most; the most rows that are fitted."""
+PLACES, DIM, STAND_INS = 200, 200, (50, 500)
+"""Most public rows at which a kernel is taken; most features; fewest and most contexts that stand for users'."""
 INTERCEPT, NEGLIGIBLE, STEPS, FEW_STEPS = 0.3, 0.01, 200, 30
 
 Block = Callable[[Floats], Floats]
+Mixture = tuple[tuple[float, float], ...]
+"""Kernels by their widths, and the weight of each."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Features:
     axes: Floats
 
     @classmethod
-    def of(cls, x: Floats, mixture: tuple[tuple[float, float], ...]) -> "Features":
+    def of(cls, x: Floats, mixture: Mixture) -> "Features":
         """Return the features of public rows (n, d) for kernels of (width, weight)."""
         blocks = tuple(block(x, width) for width, _ in mixture)
         weights = tuple(weight for _, weight in mixture)
@@ -100,7 +105,9 @@ class PublicModel:
         seen = x if len(x) > 1 else default_rng(0).random((PLACES, x.shape[1]))
         mixture, variance = PLAIN
         if len(y) >= FEWEST and len(np.unique(y)) > 1:
-            mixture, variance = cross_validated(x, y, labels)
+            few = np.linspace(0, len(y) - 1, min(len(y), TRIED)).astype(int)
+            mixture, best = mixed(x[few], y[few], labels)
+            variance = VARIANCES[best]
         features = Features.of(seen, mixture)
         rows = features(x)
         theta = softmax_fit(rows, y, labels, variance)
@@ -108,8 +115,8 @@ class PublicModel:
 
 
 def stand_ins(x: Floats, labels: int) -> Floats:
-    """Return public rows, and points between two of them, at most 2000 over the number of labels."""
-    n = min(max(2000 // labels, 50), 500)
+    """Return public rows, and points between two of them, 500 with few labels and less with many."""
+    n = int(np.clip(2000 // labels, *STAND_INS))
     rng = default_rng(0)
     own = x[np.linspace(0, len(x) - 1, min(len(x), n // 3)).astype(int)]
     first, second = rng.integers(len(x), size=(2, n - len(own)))
@@ -117,29 +124,28 @@ def stand_ins(x: Floats, labels: int) -> Floats:
     return np.concatenate([own, share * x[first] + (1 - share) * x[second]])
 
 
-def cross_validated(x: Floats, y: Labels, labels: int) -> tuple[tuple[tuple[float, float], ...], float]:
-    """Return kernels (width, weight) and the prior variance, by the likelihood of rows that were left out."""
-    chosen = np.linspace(0, len(y) - 1, min(len(y), TRIED)).astype(int)
-    x, y = x[chosen], y[chosen]
-    found = [held_out(Features.of(x, ((width, 1.0),))(x), y, labels) for width in WIDTHS]
+def mixed(x: Floats, y: Labels, labels: int) -> tuple[Mixture, int]:
+    """Return kernels (width, weight), and which prior variance, by the likelihood of rows that were left out."""
+    found = [held_out(Features.of(x, ((width, 1.0),))(x), y, labels).sum(axis=1) for width in WIDTHS]
     best = np.array([likely.max() for likely in found])
     weights = np.exp(best - best.max())
     weights = np.where(weights > NEGLIGIBLE * weights.sum(), weights, 0.0)
     mixture = tuple((width, float(w)) for width, w in zip(WIDTHS, weights / weights.sum(), strict=True) if w)
-    together = held_out(Features.of(x, mixture)(x), y, labels) if len(mixture) > 1 else found[int(best.argmax())]
-    return mixture, VARIANCES[int(together.argmax())]
+    if len(mixture) == 1:
+        return mixture, int(found[int(best.argmax())].argmax())
+    return mixture, int(held_out(Features.of(x, mixture)(x), y, labels).sum(axis=1).argmax())
 
 
 def held_out(rows: Floats, y: Labels, labels: int) -> Floats:
-    """Return the log likelihood of all labels, each by the other folds, for every prior variance."""
-    fold, likely = np.arange(len(y)) % FOLDS, np.zeros(len(VARIANCES))
+    """Return the log likelihood of every label by the other folds, for each prior variance, shape (variances, n)."""
+    fold, likely = np.arange(len(y)) % FOLDS, np.zeros((len(VARIANCES), len(y)))
     for part in range(FOLDS):
         own = fold == part
         theta = np.zeros((rows.shape[1], labels))
         for i, variance in enumerate(VARIANCES):
             theta = softmax_fit(rows[~own], y[~own], labels, variance, theta, FEW_STEPS)
             scores = scipy.special.log_softmax(rows[own] @ theta, axis=1)
-            likely[i] += np.take_along_axis(scores, y[own][:, None], axis=1).sum()
+            likely[i, own] = np.take_along_axis(scores, y[own][:, None], axis=1)[:, 0]
     return likely
 
 

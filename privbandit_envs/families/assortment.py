@@ -42,7 +42,7 @@ class AssortmentProblem(Problem):
     ``theta``. ``join`` makes the features x_ti: ``"outer"``, all products of an entry of h_i and one of u_t, d = 180;
     ``"concatenated"``, (u_t, h_i), d = 28; ``"full"``, the products of (1, h_i) and (1, u_t), d = 209.
 
-    One-hot features make a world that rewards exploration: every user sees the same d kinds of items, and what is
+    One-hot features make a world that rewards exploration: every user sees the same items, of d kinds, and what is
     bought of one kind tells nothing of another. One kind sells best (theta 2), a quarter of the others sells well
     (theta 1), the rest badly (theta 0). So an agent that only ever offers what has sold best so far is likely to stay
     with the second best.
@@ -58,7 +58,7 @@ class AssortmentProblem(Problem):
         capacity: largest number of items K on offer.
         dim: number of features d.
         features: ``"gaussian"``: N(0, I), clipped to [-8, 8]; ``"unit"``: the same, scaled to norm 1; ``"one-hot"``:
-            feature i mod d of item i is 1, the others are 0, for every user.
+            for every user the same items in a random order; item i has feature i mod d alone, which is 1.
         revenues: ``"ones"``; ``"random"``: U(0, 1) for every user and item; N fixed numbers >= 0; or, for hotels,
             ``"prices"``: their mean prices as shares of the highest.
         theta: the parameter itself, shape (d,); by default drawn uniformly from [0, 1]^d, or, if features are
@@ -147,7 +147,7 @@ class AssortmentProblem(Problem):
     def _fill(self, features: Array, rng: Generator) -> None:
         """Draw synthetic features, shape (n, N, d)."""
         if self.features == "one-hot":
-            kinds = np.arange(features.shape[1]) % features.shape[2]
+            kinds = rng.random(features.shape[:2]).argsort(axis=1) % features.shape[2]
             features[:] = np.eye(features.shape[2], dtype=self.dtype)[kinds]
             return
         if self.features == "unit":

@@ -138,6 +138,18 @@ def test_unit_features_have_norm_one() -> None:
     assert norms.max() <= 1 and norms.min() > 0.99999
 
 
+def test_one_hot_items_are_the_same_for_every_user_and_one_kind_sells_best() -> None:
+    for dim, well in ((1, 0), (2, 1), (4, 1), (20, 5)):
+        problem = AssortmentProblem(rng(), features="one-hot", n_items=25, dim=dim)
+        x = problem.contexts(3, rng(1))[..., :-1]
+        assert (x.sum(axis=1) == np.bincount(np.arange(25) % dim)).all() and (x.max(axis=2) == 1).all()
+        assert problem.observation_space.contains(problem.contexts(1, rng())[0])
+        assert sorted(problem.theta, reverse=True) == [2.0] + [1.0] * well + [0.0] * (dim - 1 - well)
+    best = {int(AssortmentProblem(rng(seed), features="one-hot").theta.argmax()) for seed in range(20)}
+    assert best == set(range(5))
+    assert AssortmentProblem(rng(), features="one-hot", dim=2, theta=[3, 4]).theta.tolist() == [3, 4]
+
+
 def test_the_best_assortment_follows_the_revenues_that_are_shown() -> None:
     problem = AssortmentProblem(rng(), revenues="ones")
     x = problem.contexts(6, rng(1))

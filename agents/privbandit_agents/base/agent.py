@@ -149,6 +149,9 @@ class Agent(ABC, Generic[C]):
     def begin(self) -> None:
         """Prepare for the first user; everything the constructor got is an attribute by now."""
 
+    def __repr__(self) -> str:
+        return f"<{self.name}: privacy {self.guarantee.words}>"
+
     @staticmethod
     def plays(observation_space: Space, action_space: Space) -> str:
         """Return "" if the agent can play these spaces, else what it needs, in words."""

@@ -23,15 +23,23 @@ from privbandit_agents.experiments.analysis.contests import (
 from privbandit_agents.experiments.analysis.measures import Resolved, estimate, resolve
 from privbandit_agents.experiments.analysis.readings import Results
 from privbandit_agents.experiments.analysis.tables import rich_tables, summarise, summarise_trials, write_table
+from privbandit_agents.experiments.analysis.trust import Squares, squares, trust_maps, write_trust
 from privbandit_agents.experiments.analysis.verdicts import Verdict, verdict_table, write_verdicts
 from privbandit_agents.experiments.drawing import figures
 from privbandit_agents.experiments.drawing.layout import Panel, completed, layout
+from privbandit_agents.experiments.drawing.maps import draw_maps
 from privbandit_agents.experiments.drawing.style import span
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
-from privbandit_agents.experiments.spec.experiment import DECIDING, Experiment, find_experiment, read_experiment
-from privbandit_agents.experiments.spec.figures import FigureSpec
+from privbandit_agents.experiments.spec.experiment import (
+    DECIDING,
+    SHOWING,
+    Experiment,
+    find_experiment,
+    read_experiment,
+)
+from privbandit_agents.experiments.spec.figures import FigureSpec, MapSpec
 from privbandit_agents.experiments.store.board import write_overview
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, unwritten, usage_errors
@@ -50,16 +58,17 @@ class Study:
     cells: Cells
     measures: list[Resolved]
     figures: list[tuple[FigureSpec, list[Panel]]]
+    maps: list[tuple[MapSpec, Squares]]
     missing: list[str]
 
     @property
     def decides(self) -> bool:
         """Whether the statements are decided at this scale; a smaller one only shows that all of it runs."""
-        return self.scale == DECIDING
+        return self.scale != SHOWING
 
     @property
     def folder(self) -> Path:
-        return Path("runs") / (self.name if self.decides else f"{self.name}-{self.scale}")
+        return Path("runs") / (self.name if self.scale == DECIDING else f"{self.name}-{self.scale}")
 
     @property
     def heading(self) -> str:
@@ -73,7 +82,7 @@ def prepare(name: str, scale: str = DECIDING, assignments: Sequence[str] = ()) -
 
     Args:
         name: of a shipped experiment, or a path that ends in ``.yaml``.
-        scale: ``smoke`` or ``paper``.
+        scale: ``smoke``, ``quick`` or ``paper``.
         assignments: changes of a sweep's settings, as of ``--set``.
 
     Raises:
@@ -97,10 +106,14 @@ def prepared(experiment: Experiment, name: str, scale: str, assignments: Sequenc
         with usage_errors(f"{source}: figures[{i}]"):
             spec = completed(figure, cells)
             pictures.append((spec, layout(spec, cells)))
+    trusted = []
+    for i, asked in enumerate(experiment.maps):
+        with usage_errors(f"{source}: maps[{i}]"):
+            trusted.append((asked, squares(asked, cells)))
     for i, table in enumerate(experiment.tables):
         with usage_errors(f"{source}: tables[{i}]"):
             check_columns(table, cells)
-    return Study(name, scale, experiment, jobs, cells, measures, pictures, missing)
+    return Study(name, scale, experiment, jobs, cells, measures, pictures, trusted, missing)
 
 
 def carry_out(
@@ -120,8 +133,8 @@ def carry_out(
         err: shows progress.
 
     Returns:
-        The exit code: ``AGAINST`` if a statement came out against what is expected, at paper scale; else ``UNFINISHED``
-        if a job failed, no method could run, or something could not be written; else 0.
+        The exit code: ``AGAINST`` if a statement came out against what is expected, at a scale that decides; else
+        ``UNFINISHED`` if a job failed, no method could run, or something could not be written; else 0.
     """
     folder, out = folder or study.folder, out or Console()
     for line in study.missing:
@@ -169,6 +182,13 @@ def writers(
         if figures.draw_figure(spec, panels, results, path):
             pictures.append(path)
 
+    def chart(spec: MapSpec, places: Squares) -> None:
+        path = folder / f"{spec.name}.png"
+        if maps := trust_maps(spec, places, study.cells, results):
+            write_trust(maps, folder, spec.name)
+            draw_maps(maps, spec.title, path)
+            pictures.append(path)
+
     tasks: dict[str, Callable[[], object]] = {}
     if results:
         tasks["the table"] = lambda: write_table(summarise(study.cells, results), folder)
@@ -179,6 +199,8 @@ def writers(
         tasks["the verdicts"] = partial(write_verdicts, verdicts, folder, note, study.decides)
     for spec, panels in study.figures:
         tasks[f"the figure {spec.name}"] = partial(draw, spec, panels)
+    for asked, places in study.maps:
+        tasks[f"the map {asked.name}"] = partial(chart, asked, places)
     tasks["the board"] = lambda: write_board(study.jobs, folder, pictures)
     return tasks
 

@@ -195,7 +195,7 @@ class Trial:
         names = ("checkpoints", "regret", "reward", *ERRORS)
         found = {name: getattr(result, name) for name in names if getattr(result, name) is not None}
         arrays = {name: array.astype(np.float64) for name, array in found.items()}
-        promise = {"privacy": agent.guarantee.words, "visits": visits_of(env, self.horizon)}
+        promise = {"played": agent.name, "privacy": agent.guarantee.words, "visits": visits_of(env, self.horizon)}
         return Ran({**arrays, "seconds": np.array([result.seconds])}, {"simulation": result.simulation, **promise})
 
 

@@ -1,7 +1,9 @@
 """Noisy Newton steps for assortments: clipped derivatives of disjoint batches of users, each at the full budget.
 
 The project's own algorithm for the setting of Young Hyun Cho and Will Wei Sun, "Privacy-Preserving Dynamic Assortment
-Selection"; the proof is in docs/privacy/newton-steps.md.
+Selection", to our knowledge new for bandits. Private steps by noisy Hessians are those of Arun Ganesh, Mahdi Haghifam,
+Thomas Steinke and Abhradeep Thakurta, "Faster Differentially Private Convex Optimization via Second-Order Methods",
+NeurIPS 2023. The proof is in docs/privacy/newton-steps.md.
 """
 
 import math

@@ -138,6 +138,11 @@ AGENTS: dict[str, Entry] = {
         "adaptive preconditioning of locally private statistics",
         "linear sparse: local, exact",
     ),
+    "prec-ts": ours(
+        "local.linear.prec_ts:PRECTS",
+        "private comparison of two arms, beside plain regression",
+        "linear sparse: local, exact",
+    ),
     "lplr": ours(
         "local.layered.lplr:LPLR",
         "layered private regression (Li, Simchi-Levi and Wang 2024)",

@@ -42,7 +42,9 @@ ENV_CORE = tuple(
 )
 GYM = NUMBERS | {"gymnasium"}
 GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names", "shelf"))
-ZOO = tuple(f"{A}.{name}" for name in ("zoo", "plugins", "registry", "saving", "play", "snapshots", "classifiers"))
+ZOO = tuple(
+    f"{A}.{name}" for name in ("zoo", "auto", "plugins", "registry", "saving", "play", "snapshots", "classifiers")
+)
 BENCH = frozenset(
     {
         "crc32c",
@@ -107,7 +109,7 @@ WALLS = (
     Wall((A,), (*ZOO, f"{A}.base", f"{A}.privacy", E), GYM),
     Wall(ZOO, (*ZOO, f"{A}.base", E), GYM, lazily=frozenset({"sklearn"})),
     Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits", E), GYM),
-    Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.registry", f"{A}.plugins", f"{A}.zoo", E), GYM),
+    Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.registry", f"{A}.plugins", f"{A}.zoo", f"{A}.auto", E), GYM),
     # experiments: study -> drawing -> analysis -> running, spec -> jobs -> store -> the ground
     Wall((X,), (X, f"{A}.faces"), BENCH | NUMBERS),
     Wall(GROUND, (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
         next_change,
     )
     from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, NonNegative, Positive, Settings
+    from privbandit_agents.experiments.analysis.load import load_results
+    from privbandit_agents.experiments.analysis.ranks import ranks
+    from privbandit_agents.experiments.compare import compare
+    from privbandit_agents.experiments.drawing.plots import plot_frontier, plot_regret
     from privbandit_agents.privacy import *  # noqa: F403
 
 __all__ = [
@@ -43,9 +47,14 @@ __all__ = [
     "LocalAgent",
     "Result",
     "__version__",
+    "compare",
     "load",
+    "load_results",
     "make",
     "play",
+    "plot_frontier",
+    "plot_regret",
+    "ranks",
     "register_agent",
     "save",
 ]
@@ -55,6 +64,11 @@ __all__ += ["arms_or_context", "arms_with_features", "assortments", "labels_of_c
 _homes = {
     ".base.agent": "arms_or_context arms_with_features assortments labels_of_contexts n_arms next_change",
     ".base.settings": "Budget Count Fraction Growth NonNegative Positive Settings",
+    # what needs the extra ``bench``
+    ".experiments.analysis.load": "load_results",
+    ".experiments.analysis.ranks": "ranks",
+    ".experiments.compare": "compare",
+    ".experiments.drawing.plots": "plot_frontier plot_regret",
 }
 
 if "privacy" in globals():

@@ -13,6 +13,7 @@ from privbandit_agents.audits.claims import Game
 from privbandit_agents.audits.games.joint import JointGame
 from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.mechanisms import Request
+from privbandit_agents.auto import Auto
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.plugins import load_plugins
 from privbandit_agents.privacy.mechanisms.additive import Laplace
@@ -129,7 +130,7 @@ def prepared(
     if name not in TARGETS and name not in AGENTS:
         load_plugins("privbandit.agents", "privbandit.audits")
     if ":" not in name:
-        one_of((*TARGETS, *private_agents()), target=name)
+        one_of((*TARGETS, *private_agents(), *choosers()), target=name)
     positive(epsilon=epsilon)
     one_of(("correct", "published"), calibration=calibration)
     if name not in TARGETS:
@@ -182,6 +183,8 @@ def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mappi
     """Yield the games that an agent's entry names, or those for its shape, with what was asked of its settings."""
     entry = find(name)
     agent_class = entry.load()
+    if issubclass(agent_class, Auto):
+        raise ValueError(f"{name} stands for other agents: audit these; `privbandit show {name}` names them.")
     if not issubclass(agent_class, LocalAgent | CentralAgent):
         raise ValueError(f"{name} is neither a LocalAgent nor a CentralAgent: it makes no promise to audit.")
     by_notion = JointGame if issubclass(agent_class, CentralAgent) else LocalGame
@@ -205,3 +208,7 @@ def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mappi
 
 def private_agents() -> list[str]:
     return [name for name in AGENTS if issubclass(find(name).load(), LocalAgent | CentralAgent)]
+
+
+def choosers() -> list[str]:
+    return [name for name in AGENTS if issubclass(find(name).load(), Auto)]

@@ -1,5 +1,6 @@
 """What every agent is: it selects actions, learns from feedback, and states its privacy guarantee."""
 
+import dataclasses
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -146,8 +147,20 @@ class Agent(ABC, Generic[C]):
         if rng is None and self.guarantee.notion != "none":
             self.rekey()  # now no generator tells of another one that it was spawned from, or with
 
+    def __repr__(self) -> str:
+        """Return the name, the settings that are no defaults, and the guarantee: nothing that was learned."""
+        if not dataclasses.is_dataclass(vars(self).get("config")):
+            return f"<{type(self).__name__}>"
+        defaults = {part.name: part.default for part in dataclasses.fields(self.config)}
+        given = {key: repr(value) for key, value in vars(self.config).items() if repr(value) != repr(defaults.get(key))}
+        told = ", ".join(f"{key}={value:.40}" for key, value in given.items())
+        return f"<{self.name}{f'({told})' if told else ''}: {self.guarantee.words}>"
+
     def begin(self) -> None:
         """Prepare for the first user; everything the constructor got is an attribute by now."""
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: privacy {self.guarantee.words}>"
 
     @staticmethod
     def plays(observation_space: Space, action_space: Space) -> str:

@@ -221,7 +221,12 @@ def sweep(
 @app.command(short_help="Run an experiment and check its statements.")
 def reproduce(
     name: Annotated[str, typer.Argument(help="An experiment (privbandit list experiments), or a YAML file of yours.")],
-    scale: Annotated[str, typer.Option(help="paper (decides) or smoke (does it run?).")] = "paper",
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="paper (decides), quick (with fewer seeds, where an experiment has it) or smoke (does it run?)."
+        ),
+    ] = "paper",
     folder: Out = None,
     kind: Kind = "loky",
     address: Address = None,

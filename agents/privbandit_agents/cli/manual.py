@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium as gym
 
 from privbandit_agents.audits.registry import TARGETS, games
+from privbandit_agents.auto import Auto
 from privbandit_agents.cli.listing import HOLDS, dataset_facts
 from privbandit_agents.cli.text import paragraph, strong, table
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_class, env_defaults, env_spec, env_summary
@@ -67,6 +68,8 @@ def agent_facts(name: str) -> dict[str, str]:
     """Return what an agent plays and promises, by default, in its first environment."""
     played = [env for env in map(gym.make, ENV_IDS) if can_play(name, env)]
     found = {"plays": ", ".join(short(env.spec.id) for env in played if env.spec) or "environments of others"}
+    if issubclass(find(name).load(), Auto):
+        found["stands for"] = ", ".join(f"{make(name, env).name} in {short(env.spec.id)}" for env in played if env.spec)
     promise = make(name, played[0], seed=0).guarantee if played else find(name).load().guarantee
     if promise.notion == "none":
         return found | {"privacy": "none"}

@@ -102,6 +102,10 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def kind_of(warning: type[Warning]) -> str:
+    return "note" if warning.__name__ == "LeftOut" else "warning"
+
+
 @app.callback()
 def command(
     version_wanted: Annotated[
@@ -110,7 +114,7 @@ def command(
 ) -> None:
     """Benchmark contextual bandits, private and not."""
     warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # loky renews a worker that has grown
-    warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+    warnings.showwarning = lambda message, kind, *_: print(f"{kind_of(kind)}: {message}", file=sys.stderr)
 
 
 @app.command("list", short_help="List environments, agents, experiments and data sets.")
@@ -152,12 +156,26 @@ def new(
     print(*lines, sep="\n")
 
 
+def whole(text: str) -> int:
+    """Return the whole number that a text spells, 1e4 too."""
+    from privbandit_agents.experiments.spec.yaml_text import from_yaml
+
+    with suppress(ValueError):
+        if isinstance(value := from_yaml(text), int) and not isinstance(value, bool):
+            return value
+    raise typer.BadParameter(f"{text!r} is not a valid integer.")
+
+
+def whole_option(help: str, *names: str) -> Any:
+    return typer.Option(*names, parser=whole, metavar="INTEGER", help=help)
+
+
 Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", help="env.KEY=VALUE, agent.KEY=VALUE (all that have it) or AGENT.KEY=VALUE; may repeat."),
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder of the results.  [default: runs/...]")]
-Jobs = Annotated[int | None, typer.Option(help="Processes.  [default: one per core]")]
+Jobs = Annotated[int | None, whole_option(help="Processes.  [default: one per core]")]
 Kind = Annotated[str, typer.Option("--engine", help="loky (this machine) or dask (a cluster).")]
 Address = Annotated[str | None, typer.Option(help="Of a Dask scheduler.  [default: a cluster on this machine]")]
 SaveEvery = Annotated[float, typer.Option(help="Seconds between two snapshots of a running trial.")]
@@ -168,12 +186,12 @@ def run(
     experiment: Annotated[str | None, typer.Argument(help="A bundled sweep: demo.")] = None,
     env: Annotated[list[str] | None, typer.Option(help="Environment id; may repeat.")] = None,
     agent: Annotated[list[str] | None, typer.Option(help="Agent; may repeat.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Users per trial.  [default: the environment's]")] = None,
+    horizon: Annotated[int | None, whole_option(help="Users per trial.  [default: the environment's]")] = None,
     seeds: Annotated[str | None, typer.Option(help="How many seeds, or a list: 10, [3, 5].  [default: 1]")] = None,
     assignments: Assignments = None,
     folder: Out = None,
     jobs: Jobs = None,
-    checkpoints: Annotated[int | None, typer.Option(help="How many points a regret curve has.  [default: 200]")] = None,
+    checkpoints: Annotated[int | None, whole_option(help="How many points a regret curve has.  [default: 200]")] = None,
 ) -> None:
     """Run agents in environments, or a bundled sweep; finished trials are not run again."""
     from privbandit_agents.experiments.names import short
@@ -277,7 +295,7 @@ def audit_target(
     delta: Annotated[
         float | None, typer.Option(help="Claimed delta, where there is one.  [default: by target]")
     ] = None,
-    runs: Annotated[int | None, typer.Option(help="Fresh runs of each world.  [default: by game]")] = None,
+    runs: Annotated[int | None, whole_option(help="Fresh runs of each world.  [default: by game]")] = None,
     calibration: Annotated[str, typer.Option(help="correct or published.")] = "correct",
     env: Annotated[str | None, typer.Option(help="Environment of an agent.  [default: the first it plays]")] = None,
     assignments: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of an agent; may repeat.")] = None,

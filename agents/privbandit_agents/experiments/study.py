@@ -127,6 +127,8 @@ def carry_out(
 ) -> int:
     """Run a study, print tables and verdicts, then write them and draw figures; finished jobs are not run again.
 
+    At a scale that decides nothing one line says that all of it ran; what is written is the same.
+
     Args:
         study: from ``prepare``.
         folder: gets results, figures and tables; default: ``runs/NAME``.
@@ -138,7 +140,8 @@ def carry_out(
         The exit code: ``AGAINST`` if a statement came out against what is expected, at a scale that decides; else
         ``UNFINISHED`` if a job failed, no method could run, or something could not be written; else 0.
     """
-    folder, out = folder or study.folder, out or Console()
+    folder, told_to = folder or study.folder, out or Console()
+    out = told_to if study.decides else Console(quiet=True)
     for line in study.missing:
         out.print(line, soft_wrap=True, highlight=False)
     with suppress(OSError):  # it is written again at the end
@@ -150,13 +153,13 @@ def carry_out(
     verdicts = verdicts_of(study, results)
     if verdicts:
         out.print(verdict_table(verdicts, study.heading, study.decides))
-    if not study.decides:
-        out.print(UNDECIDING)
     pictures: list[Path] = []
     lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures))
     tables = [] if lost else [f"tables: {folder / 'verdicts.md'}, {folder / 'table.md'} (and .csv)"]
     for line in (*(f"figure: {picture}" for picture in pictures), *tables):
         out.print(line, soft_wrap=True, highlight=False)
+    if not study.decides:
+        told_to.print(in_one_line(study, folder, len(results), len(pictures)), soft_wrap=True, highlight=False)
     reasons = [reason for found in results.values() for reason in found.reasons]
     idle = [f"no method could run: {reasons[0]}"] if reasons and None not in reasons else []
     problems = [*told(failures), *idle, *lost]
@@ -164,6 +167,13 @@ def carry_out(
         print(problem, file=sys.stderr)
     against = study.decides and any(verdict.surprising for verdict in verdicts)
     return AGAINST if against else UNFINISHED if problems else 0
+
+
+def in_one_line(study: Study, folder: Path, ran: int, drawn: int) -> str:
+    """Return what a scale that decides nothing has to say."""
+    parts = f"{ran} of {len(study.jobs)} {study.jobs[0].kind}s, {len(study.measures)} statements, {drawn} figures"
+    missing = f", without {len(study.missing)} data sets that are not here" if study.missing else ""
+    return f"{study.name}: {parts}{missing}: {folder}. {UNDECIDING}"
 
 
 def writers(

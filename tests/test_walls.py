@@ -107,7 +107,13 @@ WALLS = (
     Wall((f"{A}.joint.rl",), (f"{A}.base", PRIVACY, *PUBLIC_MATHS, E), GYM, lazily=frozenset({"torch"})),
     # the zoo knows agents by name only
     Wall((A,), (*ZOO, f"{A}.base", f"{A}.privacy", E), GYM),
-    Wall(ZOO, (*ZOO, f"{A}.base", E), GYM, lazily=frozenset({"sklearn"})),
+    Wall(
+        tuple(room for room in ZOO if room != f"{A}.auto"),
+        (*ZOO, f"{A}.base", E),
+        GYM,
+        lazily=frozenset({"sklearn", "polars"}),
+    ),
+    Wall((f"{A}.auto",), (f"{A}.base", f"{A}.local.choice", E), GYM),
     Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits", E), GYM),
     Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.registry", f"{A}.plugins", f"{A}.zoo", f"{A}.auto", E), GYM),
     # experiments: study -> drawing -> analysis -> running, spec -> jobs -> store -> the ground
@@ -129,7 +135,18 @@ WALLS = (
     ),
     Wall(
         (f"{X}.drawing",),
-        (f"{X}.analysis", f"{X}.running", f"{X}.spec", f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
+        (
+            f"{X}.analysis",
+            f"{X}.running",
+            f"{X}.spec",
+            f"{X}.jobs",
+            f"{X}.store",
+            *GROUND,
+            *ZOO,
+            f"{A}.base",
+            f"{PRIVACY}.accounting",
+            E,
+        ),
         BENCH | NUMBERS,
     ),
     Wall((f"{A}.cli",), (X, f"{A}.audits", *ZOO, f"{A}.base", PRIVACY, E), BENCH | NUMBERS),

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -123,3 +123,12 @@ def read(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     with np.load(BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files if name != JSON_KEY}
         return arrays, json.loads(str(file[JSON_KEY]))
+
+
+def changed(config: object) -> str:
+    """Return the settings that are no defaults, in brackets; "" if there are none."""
+    if not is_dataclass(config):
+        return ""
+    defaults = {part.name: part.default for part in fields(config)}
+    given = {key: repr(value) for key, value in vars(config).items() if repr(value) != repr(defaults.get(key))}
+    return f"({', '.join(f'{key}={value:.40}' for key, value in given.items())})" if given else ""

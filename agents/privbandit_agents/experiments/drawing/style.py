@@ -238,7 +238,7 @@ def label_points(axis: Axes, labels: Sequence[Label]) -> None:
 
 
 def readable(color: str) -> str:
-    """Return a colour dark enough for text on white: a contrast of 4.5 to 1, and a little, as WCAG 2.1 (criterion 1.4.3) has it."""
+    """Return a colour dark enough for text on white: a contrast of 4.5 to 1, and a little (WCAG 2.1, 1.4.3)."""
     channels = np.array(to_rgb(color))
     while 1.05 / (luminance(channels) + 0.05) < 4.6:
         channels = channels * 0.96

@@ -199,8 +199,8 @@ class Trial:
         arrays = {name: array.astype(np.float64) for name, array in found.items()}
         numbers = {key: getattr(agent.guarantee, key) for key in ("notion", "epsilon", "delta", "rho")}
         promise = {"played": agent.name, "privacy": agent.guarantee.words, "guarantee": numbers}
-        promise |= {"visits": visits_of(env, self.horizon)}
-        return Ran({**arrays, "seconds": np.array([result.seconds])}, {"simulation": result.simulation, **promise})
+        notes = {"simulation": result.simulation, **promise, "visits": visits_of(env, self.horizon)}
+        return Ran({**arrays, "seconds": np.array([result.seconds])}, notes)
 
 
 def known_defaults(agent: str) -> dict[str, Any]:

@@ -79,7 +79,9 @@ def overlaps(figure: Figure) -> list[tuple[str, str]]:
     boxes = [(text.get_text(), Text.get_window_extent(text).shrunk(0.98, 0.9)) for text in texts]
     found = [(one, other) for (one, a), (other, b) in combinations(boxes, 2) if a.overlaps(b)]
     edge = figure.bbox.padded(2)
-    return found + [(words, "the edge") for words, box in boxes if not (edge.contains(*box.min) and edge.contains(*box.max))]
+    return found + [
+        (words, "the edge") for words, box in boxes if not (edge.contains(*box.min) and edge.contains(*box.max))
+    ]
 
 
 def ticks_beyond(figure: Figure) -> set[Any]:

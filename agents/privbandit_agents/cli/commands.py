@@ -287,8 +287,8 @@ def frontier(
 
     chosen = checked_formats(formats)
     with usage_errors("frontier"):
-        results = load_results(folder, final=True)
-        raise typer.Exit(draw_frontier(results, output or folder / "frontier.png", chosen))
+        code = draw_frontier(load_results(folder, final=True), output or folder / "frontier.png", chosen)
+    raise typer.Exit(code)
 
 
 def checked_formats(formats: list[str] | None) -> list[str]:

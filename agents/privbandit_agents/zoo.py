@@ -138,6 +138,11 @@ AGENTS: dict[str, Entry] = {
         "adaptive preconditioning of locally private statistics",
         "linear sparse: local, exact",
     ),
+    "prec-ts": ours(
+        "local.linear.prec_ts:PRECTS",
+        "private comparison of two arms, beside plain regression",
+        "linear sparse: local, exact",
+    ),
     "lplr": ours(
         "local.layered.lplr:LPLR",
         "layered private regression (Li, Simchi-Levi and Wang 2024)",
@@ -169,6 +174,12 @@ AGENTS: dict[str, Entry] = {
         "logistic regression: public start, private gradients",
         "labels: local, real",
         "games.gradients:GradientGame",
+    ),
+    "kernel-ldp": ours(
+        "local.kernels.kernel_ldp:KernelLDP",
+        "kernel model of the public rows, moved by private reports",
+        "labels: local, exact",
+        "games.kernels:KernelGame",
     ),
     "pglm": ours(
         "local.gradients.pglm:PGLM",

@@ -55,6 +55,12 @@ GAUSSIAN = 300_000
 """Audits of reports with Gaussian noise: enough runs to tell epsilon = 0.5 from 0.625."""
 
 AGENTS: dict[str, Entry] = {
+    "auto-local": ours(
+        "auto:AutoLocal", "the default agent with local privacy: start here", "linear sparse labels: local, exact"
+    ),
+    "auto-joint": ours(
+        "auto:AutoJoint", "the default agent with joint privacy: start here", "linear sparse assortments: joint, real"
+    ),
     "uniform": ours(
         "baselines.uniform:Uniform", "an action at random, always", "linear sparse assortments labels: none"
     ),
@@ -130,6 +136,11 @@ AGENTS: dict[str, Entry] = {
     "prec": ours(
         "local.linear.prec:PREC",
         "adaptive preconditioning of locally private statistics",
+        "linear sparse: local, exact",
+    ),
+    "prec-ts": ours(
+        "local.linear.prec_ts:PRECTS",
+        "private comparison of two arms, beside plain regression",
         "linear sparse: local, exact",
     ),
     "lplr": ours(

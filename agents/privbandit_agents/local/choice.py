@@ -15,7 +15,7 @@ CLEAR = 2.0
 LEAST = 1e-3
 
 
-def default_local(public_data: PublicData, n_labels: int, epsilon: float, horizon: int | None = None) -> str:
+def default_local(public_data: PublicData, n_labels: int, epsilon: float) -> str:
     """Return the name of the locally private agent for labels: ``"kernel-ldp"``, or ``"lpct"``.
 
     Both are fitted to four fifths of the public rows, and judged by the likelihood of the labels in the last one; five

@@ -20,18 +20,28 @@ from privbandit_agents.experiments.analysis.contests import (
     contests,
     write_contests,
 )
+from privbandit_agents.experiments.analysis.data import write_fits, write_trials
+from privbandit_agents.experiments.analysis.load import with_those_there
 from privbandit_agents.experiments.analysis.measures import Resolved, estimate, resolve
 from privbandit_agents.experiments.analysis.readings import Results
 from privbandit_agents.experiments.analysis.tables import rich_tables, summarise, summarise_trials, write_table
+from privbandit_agents.experiments.analysis.trust import Squares, squares, trust_maps, write_trust
 from privbandit_agents.experiments.analysis.verdicts import Verdict, verdict_table, write_verdicts
 from privbandit_agents.experiments.drawing import figures
 from privbandit_agents.experiments.drawing.layout import Panel, completed, layout
+from privbandit_agents.experiments.drawing.maps import draw_maps
 from privbandit_agents.experiments.drawing.style import span
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
-from privbandit_agents.experiments.spec.experiment import DECIDING, Experiment, find_experiment, read_experiment
-from privbandit_agents.experiments.spec.figures import FigureSpec
+from privbandit_agents.experiments.spec.experiment import (
+    DECIDING,
+    SHOWING,
+    Experiment,
+    find_experiment,
+    read_experiment,
+)
+from privbandit_agents.experiments.spec.figures import FigureSpec, MapSpec
 from privbandit_agents.experiments.store.board import write_overview
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, unwritten, usage_errors
@@ -50,16 +60,17 @@ class Study:
     cells: Cells
     measures: list[Resolved]
     figures: list[tuple[FigureSpec, list[Panel]]]
+    maps: list[tuple[MapSpec, Squares]]
     missing: list[str]
 
     @property
     def decides(self) -> bool:
         """Whether the statements are decided at this scale; a smaller one only shows that all of it runs."""
-        return self.scale == DECIDING
+        return self.scale != SHOWING
 
     @property
     def folder(self) -> Path:
-        return Path("runs") / (self.name if self.decides else f"{self.name}-{self.scale}")
+        return Path("runs") / (self.name if self.scale == DECIDING else f"{self.name}-{self.scale}")
 
     @property
     def heading(self) -> str:
@@ -73,7 +84,7 @@ def prepare(name: str, scale: str = DECIDING, assignments: Sequence[str] = ()) -
 
     Args:
         name: of a shipped experiment, or a path that ends in ``.yaml``.
-        scale: ``smoke`` or ``paper``.
+        scale: ``smoke``, ``quick`` or ``paper``.
         assignments: changes of a sweep's settings, as of ``--set``.
 
     Raises:
@@ -97,10 +108,14 @@ def prepared(experiment: Experiment, name: str, scale: str, assignments: Sequenc
         with usage_errors(f"{source}: figures[{i}]"):
             spec = completed(figure, cells)
             pictures.append((spec, layout(spec, cells)))
+    trusted = []
+    for i, asked in enumerate(experiment.maps):
+        with usage_errors(f"{source}: maps[{i}]"):
+            trusted.append((asked, squares(asked, cells)))
     for i, table in enumerate(experiment.tables):
         with usage_errors(f"{source}: tables[{i}]"):
             check_columns(table, cells)
-    return Study(name, scale, experiment, jobs, cells, measures, pictures, missing)
+    return Study(name, scale, experiment, jobs, cells, measures, pictures, trusted, missing)
 
 
 def carry_out(
@@ -120,8 +135,8 @@ def carry_out(
         err: shows progress.
 
     Returns:
-        The exit code: ``AGAINST`` if a statement came out against what is expected, at paper scale; else ``UNFINISHED``
-        if a job failed, no method could run, or something could not be written; else 0.
+        The exit code: ``AGAINST`` if a statement came out against what is expected, at a scale that decides; else
+        ``UNFINISHED`` if a job failed, no method could run, or something could not be written; else 0.
     """
     folder, out = folder or study.folder, out or Console()
     for line in study.missing:
@@ -169,9 +184,20 @@ def writers(
         if figures.draw_figure(spec, panels, results, path):
             pictures.append(path)
 
+    def chart(spec: MapSpec, places: Squares) -> None:
+        path = folder / f"{spec.name}.png"
+        if maps := trust_maps(spec, places, study.cells, results):
+            write_trust(maps, folder, spec.name)
+            draw_maps(maps, spec.title, path)
+            pictures.append(path)
+
     tasks: dict[str, Callable[[], object]] = {}
     if results:
+        trials = study.jobs[0].kind == "trial"
+        tasks["the results"] = partial(write_results, study.jobs, results, folder)
         tasks["the table"] = lambda: write_table(summarise(study.cells, results), folder)
+        if trials and "regret" not in {spec.name for spec, _ in study.figures}:
+            tasks["the figure regret"] = lambda: figures.draw_regret(list(results.values()), folder / "regret.png")
     for name, tables in contested.items():
         tasks[f"the table {name}"] = partial(write_contests, tables, folder, name, study.missing)
     if verdicts:
@@ -179,8 +205,18 @@ def writers(
         tasks["the verdicts"] = partial(write_verdicts, verdicts, folder, note, study.decides)
     for spec, panels in study.figures:
         tasks[f"the figure {spec.name}"] = partial(draw, spec, panels)
+    for asked, places in study.maps:
+        tasks[f"the map {asked.name}"] = partial(chart, asked, places)
     tasks["the board"] = lambda: write_board(study.jobs, folder, pictures)
     return tasks
+
+
+def write_results(jobs: Sequence[Job], results: Results, folder: Path) -> None:
+    """Write what jobs gave, and what else the folder has, as data."""
+    if jobs[0].kind == "trial":
+        write_trials(with_those_there(list(results.values()), folder), folder)
+    else:
+        write_fits(jobs, results, folder)
 
 
 def write_board(jobs: Sequence[Job], folder: Path, pictures: Sequence[Path] = ()) -> None:
@@ -199,13 +235,14 @@ def verdicts_of(study: Study, results: Results) -> list[Verdict]:
 
 
 def show(trials: Sequence[Finished], folder: Path, out: Console, err: Console) -> int:
-    """Print the table of trials, then write table, figure and the board's overview; return the exit code."""
-    summary = summarise_trials(trials)
-    out.print(*rich_tables(summary))
+    """Print the table of trials; write data, table, figure and board of all in the folder; return the exit code."""
+    out.print(*rich_tables(summarise_trials(trials)))
+    trials = with_those_there(trials, folder)
     figure, board = folder / "regret.png", folder / "tensorboard"
     specs = [finished.job for finished in trials]
     tasks: dict[str, Callable[[], object]] = {
-        "the table": lambda: write_table(summary, folder),
+        "the results": lambda: write_trials(trials, folder),
+        "the table": lambda: write_table(summarise_trials(trials), folder),
         "the figure": lambda: figures.draw_regret(trials, figure),
         "the board": lambda: write_overview(board, specs, [figure] if figure.is_file() else []),
     }
@@ -218,5 +255,6 @@ def show(trials: Sequence[Finished], folder: Path, out: Console, err: Console) -
         print(*lost, sep="\n", file=sys.stderr)
         return UNFINISHED
     print(f"figure: {figure}\ntable: {folder / 'table.md'}, {folder / 'table.csv'}")
+    print(f"results: {folder / 'results.parquet'}, {folder / 'results.csv'}")
     print(f"events: tensorboard --logdir {shlex.quote(str(board))}")
     return 0

@@ -14,6 +14,7 @@ from privbandit_agents.base.agent import (
     arms_with_features,
     assortments,
     labels_of_contexts,
+    n_arms,
 )
 from privbandit_agents.base.settings import Budget, Count, Open01, Settings
 
@@ -48,9 +49,9 @@ class LocalBudget(Settings):
 
 
 class AutoLocal(Auto):
-    """The default agent with local privacy: for arms, for labels, and for assortments.
+    """The default agent with local privacy: for arms, and for labels.
 
-    Where the rows of a data set are public, they choose among agents for labels.
+    ``prec-ts`` for arms; for labels ``kernel-ldp``, or ``lpct`` where a tree predicts held-out public rows better.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-local", env).guarantee``. The choice reads
     what is public: spaces, public rows, the budget, and the expected number of users.
@@ -67,8 +68,10 @@ class AutoLocal(Auto):
     @classmethod
     def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:
         if not arms_with_features(observation_space, action_space):
-            return "ldp-greedy"
-        return "lpct"
+            return "prec-ts"
+        from privbandit_agents.local.choice import default_local  # loads what models need
+
+        return "kernel-ldp" if public is None else default_local(public, n_arms(action_space), settings.epsilon)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -20,13 +20,16 @@ from privbandit_envs.mixing import mixing_wrappers, unseen_rewards
 from privbandit_envs.validate import count, reported
 from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
 
+if TYPE_CHECKING:
+    import polars as pl
+
 BLOCK_BYTES = 2**22
 """Contexts of a block take about so much memory."""
 FEWEST_COUNTED = 500
 """Below this many users, draw them individually; the normal approximation needs more."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What a run gave.
 
@@ -53,6 +56,20 @@ class Result:
     simulation: str = "users"
     mad: NDArray[np.float64] | None = None
     mse: NDArray[np.float64] | None = None
+
+    def __repr__(self) -> str:
+        """Return what the run came to, in a line."""
+        users, regret, reward = (float(array[-1]) for array in (self.checkpoints, self.regret, self.reward))
+        sums = f"regret={regret:.6g}, reward={reward:.6g}"
+        return f"Result(users={users:.0f}, {sums}, seconds={self.seconds:.3g}, simulation={self.simulation!r})"
+
+    def to_frame(self) -> "pl.DataFrame":
+        """Return the curves as a polars table, one row per checkpoint; it needs the extra ``bench``."""
+        import polars as pl
+
+        curves = {"checkpoint": self.checkpoints, "regret": self.regret, "reward": self.reward}
+        errors = {"mad": self.mad, "mse": self.mse}
+        return pl.DataFrame(curves | {name: array for name, array in errors.items() if array is not None})
 
 
 def play(

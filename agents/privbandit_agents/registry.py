@@ -13,6 +13,7 @@ from numpy.random import Generator, SeedSequence, default_rng
 from privbandit_agents.auto import Auto
 from privbandit_agents.base.agent import AnyAgent, PublicData, Space
 from privbandit_agents.base.learning import AnyEnv
+from privbandit_agents.plugins import load_plugins
 from privbandit_agents.zoo import AGENTS, Entry
 from privbandit_envs.validate import did_you_mean, one_of
 from privbandit_envs.validate import seed as checked_seed
@@ -40,12 +41,16 @@ def register_agent(
 def find(name: str) -> Entry:
     """Return the entry of a name; ``"module:name"`` imports the module first, which registers its agents.
 
+    A name that is not known may be that of an installed package's agent: these are looked for then.
+
     Raises:
         ValueError: unknown name; the message has the nearest known one.
     """
     module, colon, short = name.rpartition(":")
     if colon:
         importlib.import_module(module)
+    if short not in AGENTS:
+        load_plugins("privbandit.agents")
     return AGENTS[one_of(AGENTS, agent=short)]
 
 

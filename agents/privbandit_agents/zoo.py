@@ -175,6 +175,12 @@ AGENTS: dict[str, Entry] = {
         "labels: local, real",
         "games.gradients:GradientGame",
     ),
+    "kernel-ldp": ours(
+        "local.kernels.kernel_ldp:KernelLDP",
+        "kernel model of the public rows, moved by private reports",
+        "labels: local, exact",
+        "games.kernels:KernelGame",
+    ),
     "pglm": ours(
         "local.gradients.pglm:PGLM",
         "noisy moments, scaled by public features (Wang et al. 2023)",

@@ -36,8 +36,9 @@ def test_joint_privacy_is_played_by_the_default_agent_of_the_family(
 
 @pytest.mark.parametrize("env", [LINEAR, SPARSE, LABELS])
 def test_local_privacy_is_played_by_the_default_agent_of_the_family(env: str) -> None:
-    promise = make("auto-local", gym.make(env, horizon=100), epsilon=2.0).guarantee
-    assert (promise.notion, promise.epsilon, promise.arithmetic) == ("local", 2.0, "exact")
+    agent = make("auto-local", gym.make(env, horizon=100), epsilon=0.5)
+    promise, named = agent.guarantee, "kernel-ldp" if env == LABELS else "prec-ts"
+    assert (agent.name, promise.notion, promise.epsilon, promise.arithmetic) == (named, "local", 0.5, "exact")
 
 
 def test_a_budget_in_rho_is_handed_on() -> None:

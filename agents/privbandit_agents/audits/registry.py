@@ -15,6 +15,7 @@ from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.mechanisms import Request
 from privbandit_agents.auto import Auto
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
+from privbandit_agents.plugins import load_plugins
 from privbandit_agents.privacy.mechanisms.additive import Laplace
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.spherical import KNorm
@@ -69,6 +70,22 @@ TARGETS: dict[str, Target] = {
 }
 
 
+def register_target(name: str, game: Callable[[Request], Game], **defaults: Any) -> None:
+    """Add a mechanism to those that ``privbandit audit NAME`` knows.
+
+    Args:
+        name: its name.
+        game: returns the game for a request, which has epsilon, delta, and whether the published calibration is meant.
+        **defaults: ``runs``, ``delta`` and ``published`` of a Target.
+
+    Raises:
+        ValueError: there is a target of this name.
+    """
+    if name in TARGETS:
+        raise ValueError(f"a target called {name!r} is registered; choose another name.")
+    TARGETS[name] = Target(game, **defaults)
+
+
 def game(
     name: str,
     epsilon: float,
@@ -110,6 +127,8 @@ def prepared(
     name: str, epsilon: float, delta: float | None, calibration: str, env: str | None, config: Mapping[str, Any] | None
 ) -> Iterator[Game]:
     """Yield the games of a target, each prepared when it is asked for; see ``games``."""
+    if name not in TARGETS and name not in AGENTS:
+        load_plugins("privbandit.agents", "privbandit.audits")
     if ":" not in name:
         one_of((*TARGETS, *private_agents(), *choosers()), target=name)
     positive(epsilon=epsilon)

@@ -17,7 +17,7 @@ from privbandit_agents.base.records import Records, contexts_of, records_of
 from privbandit_agents.base.reports import Arithmetic, Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Settings
-from privbandit_agents.base.state import Arrays, rekey, restore_into, state_of
+from privbandit_agents.base.state import Arrays, changed, rekey, restore_into, state_of
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_envs.spaces import Assortments
@@ -146,11 +146,13 @@ class Agent(ABC, Generic[C]):
         if rng is None and self.guarantee.notion != "none":
             self.rekey()  # now no generator tells of another one that it was spawned from, or with
 
+    def __repr__(self) -> str:
+        """Return the name, the settings that are no defaults, and the guarantee: nothing that was learned."""
+        named = vars(self).get("name", type(self).__name__)
+        return f"<{named}{changed(vars(self).get('config'))}: {self.guarantee.words}>"
+
     def begin(self) -> None:
         """Prepare for the first user; everything the constructor got is an attribute by now."""
-
-    def __repr__(self) -> str:
-        return f"<{self.name}: privacy {self.guarantee.words}>"
 
     @staticmethod
     def plays(observation_space: Space, action_space: Space) -> str:

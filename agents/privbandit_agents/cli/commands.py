@@ -5,7 +5,7 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -22,7 +22,6 @@ from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError,
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from privbandit_agents.cli.listing import Lines
     from privbandit_agents.experiments.jobs.trial import Trial
     from privbandit_agents.experiments.running.engine import Engine
 
@@ -123,20 +122,9 @@ def list_all(
     ] = None,
 ) -> None:
     """List the environments, the agents with what they play and promise, the experiments and the data sets."""
-    from privbandit_agents.cli.listing import NOTIONS, agent_lines, dataset_lines, env_lines, experiment_lines
-    from privbandit_agents.zoo import FAMILIES
+    from privbandit_agents.cli.core import told
 
-    chosen: Callable[[], Lines] = partial(agent_lines, notion, plays)
-    lines = {"envs": env_lines, "agents": chosen, "experiments": experiment_lines, "datasets": dataset_lines}
-    with usage_errors("list"):
-        from privbandit_envs.validate import one_of
-
-        one_of((*lines, "all"), what=what)
-        one_of(NOTIONS, notion=notion or NOTIONS[0])
-        one_of(FAMILIES, plays=plays or next(iter(FAMILIES)))
-    for kind in lines if what == "all" else [what]:
-        for line in lines[kind]():
-            out().print(line)
+    told(what, notion, plays)
 
 
 @app.command("show", short_help="Show the manual page of a name.")
@@ -148,8 +136,20 @@ def show_page(
         from privbandit_agents.cli.manual import page
 
         lines = list(page(name))
-    for line in lines:
-        out().print(line)
+    print(*lines, sep="\n")
+
+
+@app.command("new", short_help="Begin an environment or an agent of your own.")
+def new(
+    kind: Annotated[str, typer.Argument(help="env, agent, local-agent or joint-agent.")],
+    name: Annotated[str, typer.Argument(help="What it shall be called, such as mine or my-agent.")],
+) -> None:
+    """Write a skeleton and its test, which passes, into the current folder; say which commands come next."""
+    from privbandit_agents.cli.new import begin
+
+    with usage_errors("new"):
+        lines = list(begin(kind, name, Path()))
+    print(*lines, sep="\n")
 
 
 Assignments = Annotated[

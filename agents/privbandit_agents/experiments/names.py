@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,14 @@ def with_settings(name: str, settings: Mapping[str, Any]) -> str:
 
 def as_text(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={bare(value)}" for key, value in settings.items())
+
+
+def swept(given: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, list[str]]:
+    """Return the settings that are given anywhere for each name: labels tell them, also where they are defaults."""
+    found: dict[str, dict[str, None]] = {}
+    for name, settings in given:
+        found.setdefault(name, {}).update(dict.fromkeys(settings))
+    return {name: list(keys) for name, keys in found.items()}
 
 
 def bare(value: object) -> str:

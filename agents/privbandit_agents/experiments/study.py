@@ -20,6 +20,8 @@ from privbandit_agents.experiments.analysis.contests import (
     contests,
     write_contests,
 )
+from privbandit_agents.experiments.analysis.data import write_fits, write_trials
+from privbandit_agents.experiments.analysis.load import with_those_there
 from privbandit_agents.experiments.analysis.measures import Resolved, estimate, resolve
 from privbandit_agents.experiments.analysis.readings import Results
 from privbandit_agents.experiments.analysis.tables import rich_tables, summarise, summarise_trials, write_table
@@ -191,7 +193,11 @@ def writers(
 
     tasks: dict[str, Callable[[], object]] = {}
     if results:
+        trials = study.jobs[0].kind == "trial"
+        tasks["the results"] = partial(write_results, study.jobs, results, folder)
         tasks["the table"] = lambda: write_table(summarise(study.cells, results), folder)
+        if trials and "regret" not in {spec.name for spec, _ in study.figures}:
+            tasks["the figure regret"] = lambda: figures.draw_regret(list(results.values()), folder / "regret.png")
     for name, tables in contested.items():
         tasks[f"the table {name}"] = partial(write_contests, tables, folder, name, study.missing)
     if verdicts:
@@ -203,6 +209,14 @@ def writers(
         tasks[f"the map {asked.name}"] = partial(chart, asked, places)
     tasks["the board"] = lambda: write_board(study.jobs, folder, pictures)
     return tasks
+
+
+def write_results(jobs: Sequence[Job], results: Results, folder: Path) -> None:
+    """Write what jobs gave, and what else the folder has, as data."""
+    if jobs[0].kind == "trial":
+        write_trials(with_those_there(list(results.values()), folder), folder)
+    else:
+        write_fits(jobs, results, folder)
 
 
 def write_board(jobs: Sequence[Job], folder: Path, pictures: Sequence[Path] = ()) -> None:
@@ -221,13 +235,14 @@ def verdicts_of(study: Study, results: Results) -> list[Verdict]:
 
 
 def show(trials: Sequence[Finished], folder: Path, out: Console, err: Console) -> int:
-    """Print the table of trials, then write table, figure and the board's overview; return the exit code."""
-    summary = summarise_trials(trials)
-    out.print(*rich_tables(summary))
+    """Print the table of trials; write data, table, figure and board of all in the folder; return the exit code."""
+    out.print(*rich_tables(summarise_trials(trials)))
+    trials = with_those_there(trials, folder)
     figure, board = folder / "regret.png", folder / "tensorboard"
     specs = [finished.job for finished in trials]
     tasks: dict[str, Callable[[], object]] = {
-        "the table": lambda: write_table(summary, folder),
+        "the results": lambda: write_trials(trials, folder),
+        "the table": lambda: write_table(summarise_trials(trials), folder),
         "the figure": lambda: figures.draw_regret(trials, figure),
         "the board": lambda: write_overview(board, specs, [figure] if figure.is_file() else []),
     }
@@ -240,5 +255,6 @@ def show(trials: Sequence[Finished], folder: Path, out: Console, err: Console) -
         print(*lost, sep="\n", file=sys.stderr)
         return UNFINISHED
     print(f"figure: {figure}\ntable: {folder / 'table.md'}, {folder / 'table.csv'}")
+    print(f"results: {folder / 'results.parquet'}, {folder / 'results.csv'}")
     print(f"events: tensorboard --logdir {shlex.quote(str(board))}")
     return 0

@@ -220,7 +220,8 @@ def test_exit_codes(
     assert found == code and "statement 0" in shown
     assert ("decide nothing" in shown) == ("not decided" in shown) == (scale == "smoke")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "table.csv", "table.md", "tensorboard", "verdicts.csv", "verdicts.md"
+        "regret.png", "results.csv", "results.parquet", "table.csv", "table.md", "tensorboard", "verdicts.csv",
+        "verdicts.md",
     }  # fmt: skip
 
 
@@ -253,7 +254,7 @@ def test_a_full_disk_loses_no_verdict(
     with full_disk():
         code, shown = carried_out(made, monkeypatch, tmp_path)
     assert code == expected and ("DOES NOT HOLD" in shown) == (expected == AGAINST) and "tables:" not in shown
-    what = "the table, the verdicts, the figure f, the board"
+    what = "the results, the table, the figure regret, the verdicts, the figure f, the board"
     assert capsys.readouterr().err == f"{tmp_path}: {what} could not be written: File too large.\n"
 
 
@@ -329,7 +330,7 @@ def test_every_kind_of_figure_is_drawn(spec: dict[str, Any], tmp_path: Path) -> 
     [
         ((400, 4000), ["500", "1,000", "2,000"]),
         ((10, 20_000), ["10", "100", "1,000", "10,000"]),
-        ((9e4, 2e7), ["100,000", "$10^{6}$", "$10^{7}$"]),
+        ((9e4, 2e7), ["$10^{5}$", "$10^{6}$", "$10^{7}$"]),
     ],
 )
 def test_logarithmic_axes_have_plain_numbers(ends: tuple[float, float], expected: list[str]) -> None:

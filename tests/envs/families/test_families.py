@@ -90,6 +90,31 @@ def test_beta_has_the_stated_entries_at_random_positions(coefficients: str, size
     assert (values > 0).any() and (values < 0).any()
 
 
+@pytest.mark.parametrize("margin", [0.1, 0.5, 2.0])
+def test_a_margin_sets_the_best_arm_apart_and_leaves_all_else_as_it_is(margin: float) -> None:
+    plain, apart = (SparseLinearProblem(rng(), dim=12, sparsity=3, margin=each) for each in (0.0, margin))
+    before, after = (problem.contexts(3000, rng(1)) for problem in (plain, apart))
+    best = plain.best_action(before)
+    moved = (before != after).any(axis=-1)
+    assert (moved == (np.arange(3) == best[:, None])).all() and (apart.best_action(after) == best).all()
+    ordered = np.sort(apart.means(after), axis=1)
+    assert (ordered[:, -1] - ordered[:, -2]).min() >= margin * (1 - 1e-4)
+    off = np.setdiff1d(np.arange(12), np.flatnonzero(apart.beta))
+    assert (before[..., off] == after[..., off]).all()
+
+
+def test_without_a_margin_small_gaps_are_as_likely_as_they_are_small() -> None:
+    problem = SparseLinearProblem(rng(), dim=12, sparsity=3)
+    ordered = np.sort(problem.means(problem.contexts(100_000, rng(1))), axis=1)
+    gaps = ordered[:, -1] - ordered[:, -2]
+    assert (gaps < 0.02).mean() / (gaps < 0.01).mean() == pytest.approx(2, rel=0.2)  # alpha = 1
+
+
+def test_a_world_in_which_nothing_counts_has_no_margin() -> None:
+    x = SparseLinearProblem(rng(), dim=4, sparsity=1, beta=np.zeros(4), margin=1.0).contexts(5, rng(1))
+    assert np.isfinite(x).all()
+
+
 @pytest.mark.parametrize(("noise", "spread"), [("gaussian", 0.1), ("uniform", 0.1 / math.sqrt(3))])
 def test_sparse_noise_has_the_stated_scale(noise: str, spread: float) -> None:
     problem = SparseLinearProblem(rng(), noise=noise)
@@ -111,6 +136,18 @@ def test_unit_features_have_norm_one() -> None:
     x = AssortmentProblem(rng(), features="unit").contexts(50, rng(1))[..., :-1]
     norms = np.linalg.norm(x.astype(float), axis=-1)
     assert norms.max() <= 1 and norms.min() > 0.99999
+
+
+def test_one_hot_items_are_the_same_for_every_user_and_one_kind_sells_best() -> None:
+    for dim, well in ((1, 0), (2, 1), (4, 1), (20, 5)):
+        problem = AssortmentProblem(rng(), features="one-hot", n_items=25, dim=dim)
+        x = problem.contexts(3, rng(1))[..., :-1]
+        assert (x.sum(axis=1) == np.bincount(np.arange(25) % dim)).all() and (x.max(axis=2) == 1).all()
+        assert problem.observation_space.contains(problem.contexts(1, rng())[0])
+        assert sorted(problem.theta, reverse=True) == [2.0] + [1.0] * well + [0.0] * (dim - 1 - well)
+    best = {int(AssortmentProblem(rng(seed), features="one-hot").theta.argmax()) for seed in range(20)}
+    assert best == set(range(5))
+    assert AssortmentProblem(rng(), features="one-hot", dim=2, theta=[3, 4]).theta.tolist() == [3, 4]
 
 
 def test_the_best_assortment_follows_the_revenues_that_are_shown() -> None:
@@ -144,6 +181,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("Linear", {"support": -3}, "support must be an integer >= 1; got -3."),
     ("SparseLinear", {"sparsity": 500}, "sparsity must be at most dim = 400; got 500."),
     ("SparseLinear", {"correlation": 1.0}, "correlation must lie in (-1, 1); got 1.0."),
+    ("SparseLinear", {"margin": -0.1}, "margin must be >= 0; got -0.1."),
     ("SparseLinear", {"noise_scale": -0.1}, "noise_scale must be >= 0; got -0.1."),
     ("SparseLinear", {"beta": [1.0]}, "beta must be 400 finite numbers"),
     ("Assortment", {"capacity": 101}, "capacity must be at most n_items = 100; got 101."),

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from privbandit_agents.experiments.jobs.job import Job
-from privbandit_agents.experiments.names import as_text, bare, plain, short
+from privbandit_agents.experiments.names import as_text, bare, plain, short, swept
 from privbandit_agents.experiments.usage import placed
 from privbandit_envs.validate import did_you_mean
 
@@ -16,11 +16,15 @@ VARIANT = "variant"
 
 @dataclass(frozen=True)
 class Cell:
-    """Jobs that differ in their replication alone, in its order; ``name`` is the hash of what they share."""
+    """Jobs that differ in their replication alone, in its order; ``name`` is the hash of what they share.
+
+    ``swept`` are the settings of its agent that any cell was given: labels tell them, also where they are defaults.
+    """
 
     name: str
     jobs: tuple[Job, ...] = field(compare=False)
     settings: Mapping[str, Any] = field(compare=False)
+    swept: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def job(self) -> Job:
@@ -53,7 +57,11 @@ class Cells(tuple[Cell, ...]):
         for job in jobs:
             groups.setdefault(job.cell, []).append(job)
         ordered = {name: sorted(group, key=lambda job: job.replication) for name, group in groups.items()}
-        return cls(Cell(name, tuple(group), traits(group[0])) for name, group in ordered.items())
+        given = swept((job.spec["agent"], job.spec["config"]) for job, *_ in ordered.values() if job.kind == "trial")
+        return cls(
+            Cell(name, tuple(group), traits(group[0]), tuple(given.get(group[0].spec.get("agent", ""), ())))
+            for name, group in ordered.items()
+        )
 
     @property
     def keys(self) -> list[str]:

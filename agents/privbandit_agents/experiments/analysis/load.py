@@ -2,44 +2,50 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from privbandit_agents.experiments.jobs.trial import Trial
-from privbandit_agents.experiments.names import canonical, with_settings
 from privbandit_agents.experiments.store.results import CorruptResultError, Finished, check_settings, read_result
 
 if TYPE_CHECKING:
     import polars as pl
 
-COLUMNS = ("env", "agent", "config", "seed", "checkpoint", "regret", "reward", "seconds")
-ARRAYS = ("checkpoints", "regret", "reward")
 
-
-def load_results(folder: str | Path) -> "pl.DataFrame":
+def load_results(folder: str | Path, final: bool = False) -> "pl.DataFrame":
     """Load every trial's result of a folder; damaged and stale files are left out with a warning.
 
     Args:
         folder: the ``--out`` folder of a run.
+        final: keep the last checkpoint of each trial alone.
 
     Returns:
-        One row per trial and checkpoint. ``env`` is the id with the keyword arguments that are not defaults,
-        ``config`` the canonical JSON of the agent's settings, ``checkpoint`` the number of users served, ``regret`` and
-        ``reward`` cumulative, ``seconds`` the whole trial's.
+        A polars table, one row per trial and checkpoint (``.to_pandas()`` with the extra ``pandas``). ``env_id`` and
+        ``agent`` are names; ``label`` is the agent with the settings that this folder's trials gave it. ``notion``,
+        ``epsilon``, ``delta`` and ``rho`` are what it promised, null where it promised no such number. ``horizon`` and
+        ``checkpoint`` are numbers of users, ``regret`` and ``reward`` cumulative, ``seconds`` the whole trial's.
+        ``env`` is the id with the keyword arguments that are not defaults, and ``config`` the canonical JSON of the
+        agent's settings that are not. ``env.KEY`` and ``agent.KEY`` have every setting, also the defaults: null where
+        there is no such setting; NaN, or ``"None"`` among texts, where it is None.
 
     Raises:
         FileNotFoundError: the folder has no results of trials.
     """
-    return as_frame(load_trials(folder))
+    from privbandit_agents.experiments.analysis.frame import as_frame
+
+    return as_frame(load_trials(folder), final)
 
 
-def load_trials(folder: str | Path) -> list[Finished]:
-    """Load every trial's result of a folder in the order of names; see ``load_results``."""
+def load_trials(folder: str | Path, but: Collection[str] = ()) -> list[Finished]:
+    """Load every trial's result of a folder, but those of some names, in the order of names; see ``load_results``."""
     trials = Path(folder) / "trials"
-    names = sorted(name for name in os.listdir(trials) if name.endswith(".json")) if trials.is_dir() else []
+    names = (
+        sorted(name for name in os.listdir(trials) if name.endswith(".json") and name[:-5] not in but)
+        if trials.is_dir()
+        else []
+    )
     if not names:
         raise FileNotFoundError(f"no results in {folder}; `privbandit run --out {folder} ...` writes them.")
     found = []
@@ -62,6 +68,14 @@ def load_trials(folder: str | Path) -> list[Finished]:
     return plays
 
 
+def with_those_there(trials: Sequence[Finished], folder: str | Path) -> list[Finished]:
+    """Return results, and what else the folder has from earlier runs."""
+    known = {finished.name: finished for finished in trials}
+    with suppress(FileNotFoundError):
+        known |= {finished.name: finished for finished in load_trials(folder, set(known))}
+    return list(known.values())
+
+
 def check_defaults(path: Path, finished: Finished, known: dict[str, Any]) -> None:
     """Raise StaleResultError if a trial was run with defaults that are others today.
 
@@ -75,27 +89,3 @@ def check_defaults(path: Path, finished: Finished, known: dict[str, Any]) -> Non
             known[cell] = None
     if known[cell] is not None:
         check_settings(path, finished.settings, known[cell])
-
-
-def as_frame(trials: Sequence[Finished]) -> "pl.DataFrame":
-    """Return results of trials as a table with ``COLUMNS``, one row per trial and checkpoint."""
-    import polars as pl
-
-    text, whole, real = pl.String, pl.Int64, pl.Float64
-    kinds = {"env": text, "agent": text, "config": text, "seed": whole, "seconds": real}
-    jobs = [finished.job for finished in trials]
-    constants = {
-        "env": [with_settings(job["env"], job["env_kwargs"]) for job in jobs],
-        "agent": [job["agent"] for job in jobs],
-        "config": [canonical(job["config"]) for job in jobs],
-        "seed": [job["seed"] for job in jobs],
-        "seconds": [finished.seconds for finished in trials],
-    }
-    lengths = [len(finished.arrays["checkpoints"]) for finished in trials]
-    rows = pl.DataFrame(constants, schema=kinds)[np.repeat(np.arange(len(trials)), lengths)]
-    series = {name: np.concatenate([finished.arrays[name] for finished in trials]) for name in ARRAYS}
-    return rows.with_columns(
-        pl.Series("checkpoint", series["checkpoints"].astype(np.int64)),
-        pl.Series("regret", series["regret"]),
-        pl.Series("reward", series["reward"]),
-    ).select(COLUMNS)

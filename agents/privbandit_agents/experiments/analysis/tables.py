@@ -1,6 +1,5 @@
 """Summaries of results, one row per cell: on the screen, as CSV and as Markdown."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from privbandit_agents.experiments.analysis.cells import Cells, world
+from privbandit_agents.experiments.analysis.frame import PROMISES, as_frame
+from privbandit_agents.experiments.analysis.ranks import ranks
 from privbandit_agents.experiments.analysis.readings import FitReading, Results, runs_of
 from privbandit_agents.experiments.analysis.statistics import student_half_width
 from privbandit_agents.experiments.names import as_text, canonical, plain, short, with_settings
@@ -36,7 +37,8 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
         ``env``, ``horizon``, ``agent``, ``config`` (canonical JSON), ``seeds`` (how many), ``regret`` (mean of the
         final regret), ``half_width`` (of its 95 % interval; null for one seed), ``ratio_to_uniform`` (of the mean
         regrets; null without uniform), ``reward`` (mean per round), ``rounds_per_s``, ``privacy`` (what an agent
-        promises to a user, in words), ``visits`` (how often one person comes at most).
+        promises to a user, in words), ``visits`` (how often one person comes at most), and from ``ranks`` ``label``,
+        ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (private agents and the others apart) and ``better``.
     """
     groups: dict[tuple[str, int, str, str], list[Finished]] = {}
     for run in trials:
@@ -49,7 +51,19 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
         with np.errstate(all="ignore"):
             row["ratio_to_uniform"] = None if beside is None else float(np.divide(row["regret"], beside))
     numbers = dict.fromkeys(("half_width", "ratio_to_uniform"), pl.Float64)
-    return pl.DataFrame(rows, schema_overrides=numbers)
+    return ranked_rows(pl.DataFrame(rows, schema_overrides=numbers), as_frame(trials, final=True))
+
+
+def ranked_rows(summary: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
+    """Add what agents promise and their ranks to a summary of the trials in a table of results; best rows first."""
+    promises = frame.select("env", "horizon", "agent", "config", "label", *PROMISES).unique(maintain_order=True)
+    places = ranks(frame).select("env", "horizon", "label", "rank", "better")
+    told = promises.join(places, on=["env", "horizon", "label"], how="left")
+    named = summary.with_columns(bare=pl.col("agent").str.replace(r"^.*:", ""))
+    keys = ["env", "horizon", "config"]
+    joined = named.join(told, left_on=[*keys, "bare"], right_on=[*keys, "agent"], how="left", maintain_order="left")
+    first = pl.int_range(pl.len()).min().over("env", "horizon")  # environments stay in their order
+    return joined.drop("bare").sort(first, pl.col("notion") != "none", "rank", maintain_order=True)
 
 
 def trial_row(env: str, horizon: int, agent: str, config: str, runs: Sequence[Finished]) -> dict[str, Any]:
@@ -135,7 +149,8 @@ def trial_words(row: dict[str, Any]) -> dict[str, str]:
     return {
         "environment": short(row["env"]),
         "rounds": f"{row['horizon']:,}",
-        "agent": with_settings(row["agent"], json.loads(row["config"])),
+        "agent": row["label"],
+        "rank": f"{'' if row['notion'] in (None, 'none') else 'private '}{row['rank']}",
         "seeds": str(row["seeds"]),
         "final regret": rounded(row["regret"]) + ("" if width is None else f" ± {rounded(width)}"),
         "vs uniform": "" if ratio is None else f"{ratio:.3g}",

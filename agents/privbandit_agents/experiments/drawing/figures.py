@@ -1,34 +1,43 @@
 """Figures: curves against users, or points with error bars against a setting."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from privbandit_agents.experiments.analysis.cells import Cells
+from privbandit_agents.experiments.analysis.frame import promise_of
 from privbandit_agents.experiments.analysis.measures import START, fitted_slope
-from privbandit_agents.experiments.analysis.readings import Results, runs_of
-from privbandit_agents.experiments.analysis.statistics import Floats
+from privbandit_agents.experiments.analysis.readings import Results, Values, runs_of
+from privbandit_agents.experiments.analysis.statistics import Floats, common_seeds
 from privbandit_agents.experiments.analysis.tables import CHOSEN, rounded, visits_of
 from privbandit_agents.experiments.drawing.layout import Panel, Series, completed, layout
 from privbandit_agents.experiments.drawing.style import (
+    FEW_SEEDS,
+    STYLE,
     UNIFORM,
     Label,
     Line,
     caption,
+    empty_picture,
     label_points,
-    picture,
+    save,
     styles_of,
+    write_caption,
 )
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.spec.figures import FigureSpec, Reference
 from privbandit_agents.experiments.store.results import Finished
+from privbandit_agents.zoo import AGENTS
 
 Y_LABELS = {
     "regret": "cumulative regret",
@@ -43,20 +52,44 @@ Y_LABELS = {
 REFERENCE: dict[str, Any] = {"color": "#222222", "linestyle": (0, (1, 1.6)), "linewidth": 1.2}
 FEW = 10
 """So many values of x have a tick each."""
+MILLION = 1e6
+SCALES = ((1e6, "millions"), (1e9, "billions"), (1e12, "trillions"))
+PANEL_WIDTH = 2.6
+"""Inches, at least."""
+BOUNDS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("regret", "ratio", "regret_per_round", "mad", "mse", "seconds"), (0.0, math.inf)),
+    "accuracy": (0.0, 1.0),
+}
+"""Between which values a quantity is, whatever its interval."""
 REGRET = FigureSpec(name="regret", log="auto")
 
 
-def draw_regret(trials: Sequence[Finished], path: Path) -> None:
-    """Draw the regret of trials, a panel for each environment and horizon, and write a PNG."""
+def draw_regret(trials: Sequence[Finished], path: Path, formats: Sequence[str] = ()) -> None:
+    """Draw the regret of trials, a panel for each environment and horizon, and write a PNG, and other ``formats``."""
     jobs = [Trial(**finished.job) for finished in trials]
     # what a trial says of itself, though its environment or agent may not be on this machine
     cells = Cells.of(jobs, lambda job: {key: job.spec[key] for key in ("env", "agent", "horizon")})
     spec = completed(REGRET, cells)
-    draw_figure(spec, layout(spec, cells), {finished.name: finished for finished in trials}, path)
+    draw_figure(spec, layout(spec, cells), {finished.name: finished for finished in trials}, path, formats)
 
 
-def draw_figure(spec: FigureSpec, panels: Sequence[Panel], results: Results, path: Path) -> bool:
+def draw_figure(
+    spec: FigureSpec,
+    panels: Sequence[Panel],
+    results: Results,
+    path: Path,
+    formats: Sequence[str] = (),
+    stamp: str = "",
+) -> bool:
     """Draw a completed figure and write a PNG; lines of which nothing was measured are left out.
+
+    Args:
+        spec: the figure.
+        panels: of ``layout``.
+        results: of the jobs.
+        path: of the PNG.
+        formats: others that are written beside it.
+        stamp: what is written across the figure, such as that it decides nothing.
 
     Returns:
         Whether there was anything to draw.
@@ -65,21 +98,38 @@ def draw_figure(spec: FigureSpec, panels: Sequence[Panel], results: Results, pat
     kept = [(panel, lines) for panel, lines in drawn if lines]
     if not kept:
         return False
-    styles = styles_of([lines for _, lines in kept])
     job = panels[0].series[0].cells[0].job
-    longest = max(len(named(spec, line)) for _, lines in kept for line in lines)
-    with picture(path, len(kept), longest) as (figure, axes):
+    told = [CHOSEN[spec.pick]] if job.kind == "fit" else []
+    cells = (cell for panel, _ in kept for series in panel.series for cell in series.cells)
+    visits = visits_of(run for cell in cells for run in runs_of(cell, results).values())
+    told += [f"up to {visits:,} visits a person"] if visits > 1 else []
+    save(composed(spec, kept, job.unit, told, stamp), path, formats)
+    return True
+
+
+def composed(
+    spec: FigureSpec,
+    kept: Sequence[tuple[Panel, Sequence[Line]]],
+    unit: str = "seed",
+    told: Sequence[str] = (),
+    stamp: str = "",
+) -> Figure:
+    """Return a figure of panels with their lines; ``told`` is what the caption says besides."""
+    every = [lines for _, lines in kept]
+    styles = styles_of(every)
+    longest = max(len(named(spec, line)) for lines in every for line in lines)
+    labels = max(len(lines) + len(panel.references) for panel, lines in kept)
+    figure, axes = empty_picture(len(kept), longest, labels)
+    with matplotlib.rc_context(STYLE):
         for axis, (panel, lines) in zip(axes, kept, strict=True):
             draw_panel(axis, with_logarithms(spec, lines), panel, lines, styles)
         if spec.title:
             figure.suptitle(spec.title, fontsize=12, x=0.01, ha="left")
-        told = caption([lines for _, lines in kept], "band" if spec.x == "users" else "interval", job.unit)
-        told = f"{told}; {CHOSEN[spec.pick]}" if job.kind == "fit" else told
-        cells = (cell for panel, _ in kept for series in panel.series for cell in series.cells)
-        visits = visits_of(run for cell in cells for run in runs_of(cell, results).values())
-        told = f"{told}; up to {visits:,} visits a person" if visits > 1 else told
-        figure.supxlabel(told, fontsize=9, color="#555555", x=0.99, ha="right")
-    return True
+        words = [caption(every, "band" if spec.x == "users" else "interval", unit), *told]
+        write_caption(figure, "; ".join(words), every)
+        if stamp:
+            figure.text(0.99, 0.995, stamp, fontsize=12, color="#B00020", weight="bold", ha="right", va="top")
+    return figure
 
 
 def with_logarithms(spec: FigureSpec, lines: Sequence[Line]) -> FigureSpec:
@@ -117,7 +167,8 @@ def lines_of(panel: Panel, results: Results) -> list[Line]:
     ends = np.array([x.min(), x.max()])
     for place, line in enumerate(found):
         if line.level:
-            found[place] = replace(line, x=ends, mean=line.mean.repeat(2), half_width=line.half_width.repeat(2))
+            both = {name: getattr(line, name).repeat(2) for name in ("mean", "half_width")}
+            found[place] = replace(line, x=ends, each=[one.repeat(2) for one in line.each], **both)
     return found
 
 
@@ -129,7 +180,30 @@ def line_of(series: Series, results: Results) -> Line | None:
     mean, half_width = (np.concatenate([getattr(read[i], name) for i in there]) for name in ("mean", "half_width"))
     fewest = min(len(read[i].replications) for i in there)
     x = np.array([series.x[i] for i in there]) if series.x else read[0].x
-    return Line(series.label, series.agent, x, mean, half_width, fewest, series.level)
+    each = each_of([read[i] for i in there]) if fewest < FEW_SEEDS else ()
+    notion = notion_of(series, results)
+    return Line(series.label, series.agent, x, mean, half_width, fewest, series.level, each, notion)
+
+
+def each_of(read: Sequence[Values]) -> list[Floats]:
+    """Return the lines of replications that all points have, if there are several."""
+    common = common_seeds(*(values.replications for values in read))
+    if len(common) < 2:
+        return []
+    with np.errstate(all="ignore"):
+        rows = np.concatenate([values.of(common).above / values.of(common).below for values in read], axis=1)
+    return list(rows)
+
+
+def notion_of(series: Series, results: Results) -> str:
+    """Return what kind of privacy the agent of a line promises, by its results or else by its name."""
+    for cell in series.cells:
+        for run in runs_of(cell, results).values():
+            if run.kind == "trial" and (notion := promise_of(run)[0]) is not None:
+                return notion
+    agent = series.cells[0].settings["agent"]
+    promise = AGENTS[agent].kind.partition(": ")[2] if agent in AGENTS else ""
+    return promise.partition(",")[0] or "none"
 
 
 def named(spec: FigureSpec, line: Line) -> str:
@@ -147,14 +221,26 @@ def draw_lines(axis: Axes, spec: FigureSpec, lines: Sequence[Line], styles: dict
     for line in lines:
         style = styles[line.label]
         axis.plot(line.x, line.mean, linewidth=1.8, zorder=3 if style is UNIFORM else 2, **style)
-        low, high = line.mean - line.half_width, line.mean + line.half_width
-        if "y" in spec.log:
-            low = np.maximum(low, 1e-3 * line.mean)
+        if len(line.each):
+            draw_each(axis, spec, line, style["color"])
+            continue
+        low, high = line.interval("y" in spec.log, *BOUNDS.get(str(spec.y), ()))
         if spec.x == "users" or line.level:
             axis.fill_between(line.x, low, high, color=style["color"], alpha=0.16, lw=0)
         else:
-            bars = np.stack([line.mean - low, high - line.mean])
+            bars = np.maximum([line.mean - low, high - line.mean], 0.0)
             axis.errorbar(line.x, line.mean, bars, fmt="o", markersize=4, capsize=2.5, lw=1.2, color=style["color"])
+
+
+def draw_each(axis: Axes, spec: FigureSpec, line: Line, color: str) -> None:
+    """Draw the few replications of a line, as thin lines along the users, as points otherwise."""
+    for one in line.each:
+        if spec.x == "users" or line.level:
+            axis.plot(line.x, one, color=color, linewidth=0.6, alpha=0.55, zorder=1.5)
+        else:
+            axis.plot(line.x, one, "o", color=color, markersize=2.5, alpha=0.6, zorder=1.5)
+    if spec.x != "users" and not line.level:
+        axis.plot(line.x, line.mean, "o", color=color, markersize=4.5)
 
 
 def draw_reference(
@@ -171,32 +257,60 @@ def draw_reference(
 
 def finish(axis: Axes, spec: FigureSpec, title: str, lines: Sequence[Line], ticks: Floats) -> None:
     axis.set_title(title)
-    axis.set_xlabel("users served" if spec.x == "users" else spec.x.rpartition(".")[2].replace("_", " "))
+    axis.set_xlabel("users served" if spec.x == "users" else setting_name(spec))
     axis.set_ylabel(Y_LABELS[str(spec.y)])
     axis.set_axisbelow(True)
     if "y" in spec.log:
         axis.set_yscale("log")
         axis.set_ylim(*log_limits(lines))
         label_logarithms(axis.yaxis, *axis.get_ylim())
-    elif spec.y not in ("accuracy", "seconds"):
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-    if "y" not in spec.log and spec.y not in ("reward", "accuracy", "seconds"):
-        axis.set_ylim(bottom=0)
+    else:
+        least, most = BOUNDS.get(str(spec.y), (-math.inf, math.inf))
+        if least == 0 and spec.y not in ("accuracy", "seconds"):
+            axis.set_ylim(bottom=0)
+        if axis.get_ylim()[1] > most:
+            axis.set_ylim(top=most)
+        if spec.y not in ("accuracy", "seconds"):
+            label_numbers(axis.yaxis, axis.get_ylim()[1])
     axis.grid(True, axis="y")
     scale_x(axis, spec, ticks)
 
 
+def setting_name(spec: FigureSpec) -> str:
+    name = spec.x.rpartition(".")[2].replace("_", " ")
+    return f"{name} (not to scale)" if spec.even else name
+
+
 def label_logarithms(axis: Axis, low: float, high: float) -> None:
-    """Write numbers as they are at powers of ten, and at 2 and 5 times these where there are few."""
+    """Write numbers as they are at powers of ten, and at 2 and 5 times these where there are few.
+
+    On an axis that reaches a million, all of them are powers.
+    """
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 200 * low else (1.0,), numticks=12))
-    axis.set_major_formatter(lambda value, _: plain_number(value))
+    axis.set_major_formatter(lambda value, _: power_of_ten(value) if high >= MILLION else plain_number(value))
     axis.set_minor_formatter(NullFormatter())
 
 
+def label_numbers(axis: Axis, most: float) -> None:
+    """Write numbers as they are below a million, and in millions, billions, ... on an axis that reaches these."""
+    scale, word = max(((s, w) for s, w in SCALES if s <= most), default=(1.0, ""))
+    axis.set_major_formatter(lambda value, _: f"{value / scale:,g}")
+    if word and (label := axis.get_label_text()):
+        axis.set_label_text(f"{label} ({word})")
+
+
 def plain_number(value: float) -> str:
-    """Return a number for an axis; powers of ten from a million on as such."""
-    power = round(math.log10(value)) if value > 0 else 0
-    return f"$10^{{{power}}}$" if power >= 6 and value == 10.0**power else f"{value:,g}"
+    """Return a number for an axis; from a million on with a power of ten."""
+    return power_of_ten(value) if abs(value) >= MILLION else f"{value:,g}"
+
+
+def power_of_ten(value: float) -> str:
+    """Return a number as a power of ten with its factor, unless it is 1."""
+    if value <= 0:
+        return f"{value:,g}"
+    power = math.floor(math.log10(value) + 1e-9)
+    factor = value / 10.0**power
+    return f"$10^{{{power}}}$" if abs(factor - 1) < 1e-6 else f"${factor:g}\\cdot10^{{{power}}}$"
 
 
 def log_limits(lines: Sequence[Line]) -> tuple[float | None, float | None]:
@@ -217,11 +331,25 @@ def scale_x(axis: Axes, spec: FigureSpec, x: Floats) -> None:
     if spec.x == "users":
         axis.set_xlim(x[0] if log else 0, x[-1])
     if each:
-        axis.set_xticks(places_of(x, x, spec), [plain_number(float(value)) for value in x])
+        places = places_of(x, x, spec)
+        shown = apart(places, [plain_number(float(value)) for value in x], log, tilted=len(x) > FEW)
+        axis.set_xticks([places[i] for i in shown], [plain_number(float(x[i])) for i in shown])
         axis.tick_params(axis="x", labelrotation=45 if len(x) > FEW else 0)
         axis.xaxis.set_minor_locator(NullLocator())
     elif log:
         label_logarithms(axis.xaxis, x[0], x[-1])
     else:
         axis.xaxis.set_major_locator(MaxNLocator(5))
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        label_numbers(axis.xaxis, x[-1])
+
+
+def apart(places: Floats, texts: Sequence[str], log: bool, tilted: bool) -> list[int]:
+    """Return which labels of an axis are written, from the right on, so that none lies over another."""
+    at = np.log(places) if log else places
+    width = max(float(at[-1] - at[0]), 1e-12)
+    shown: list[int] = []
+    for i in reversed(range(len(texts))):
+        inches = 0.2 if tilted else 0.085 * len(re.sub(r"[${}^]|\\cdot", "", texts[i])) + 0.1
+        if not shown or (at[shown[-1]] - at[i]) / width * PANEL_WIDTH > inches:
+            shown.append(i)
+    return shown[::-1]

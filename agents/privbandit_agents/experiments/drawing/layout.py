@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from privbandit_agents.experiments.analysis.cells import VARIANT, Cell, Cells
 from privbandit_agents.experiments.analysis.measures import numbered
-from privbandit_agents.experiments.analysis.readings import Reading, TrialReading, curve, reading
+from privbandit_agents.experiments.analysis.readings import Reading, TrialReading, curve, reading, users_of
 from privbandit_agents.experiments.names import as_text, bare
 from privbandit_agents.experiments.spec.figures import FigureSpec, Reference
 from privbandit_agents.experiments.spec.measures import Selection
@@ -57,6 +57,8 @@ def completed(spec: FigureSpec, cells: Cells) -> FigureSpec:
         "panels": ([] if fits else ["env"]) if spec.panels is None else spec.panels,
         "lines": (["method"] if fits else ["agent"]) if spec.lines is None else spec.lines,
     }
+    if "$users" in spec.title:
+        defaults["title"] = spec.title.replace("$users", f"{users_of(spec.at, cells[0]):,.0f}")
     return spec.model_copy(update=defaults)
 
 
@@ -119,7 +121,7 @@ def grouped(
 
 def key_text(cell: Cell, key: str, told: Sequence[str]) -> str:
     """Return what a cell has under a key, without the settings that are told elsewhere in the figure."""
-    called = cell.job.called(key, told)
+    called = cell.job.called(key, told, cell.swept)
     if called is not None or key not in cell.settings:
         return called or ""
     value = cell.settings[key]

@@ -1,9 +1,10 @@
 """What all figures share: colours, the empty picture, captions, and labels at the ends of lines."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,18 +12,38 @@ import matplotlib
 import numpy as np
 import scipy
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from privbandit_agents.experiments.analysis.statistics import Floats
 from privbandit_agents.zoo import AGENTS
 from privbandit_envs.files import atomic
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")
-"""Okabe and Ito's colours, and two of Tol's: told apart with any kind of colour vision."""
-DASHES: tuple[Any, ...] = ("-", (0, (6, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
-LONGEST = 120
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B07D00", "#56B4E9", "#882255", "#332288")
+"""Okabe and Ito's colours, one of them darker, and two of Tol's: told apart with any kind of colour vision."""
+DASHES: dict[str, Any] = {
+    "none": "-",
+    "joint": (0, (6, 1.8)),
+    "local": (0, (1.6, 1.2)),
+    "shuffle": (0, (6, 1.5, 1, 1.5)),
+}
+"""How a line is drawn by the privacy of its agent."""
+NOTIONS = {"none": "not private", "joint": "joint privacy", "local": "local privacy", "shuffle": "shuffle privacy"}
+MARKERS = ("", "o", "s", "^", "D", "v", "P", "X")
+"""Where there are more agents than colours, a marker tells those of one colour apart."""
+FEW_SEEDS = 5
+"""Of fewer seeds each is drawn as a thin line: an interval would say little."""
+LONGEST = 60
 """Characters of a label."""
-UNIFORM: dict[str, Any] = {"color": "#777777", "linestyle": (0, (4, 3))}
+HEIGHT, LABEL = 3.7, 0.19
+"""Inches of a panel, and of a label beside it."""
+UNIFORM: dict[str, Any] = {"color": "#777777", "linestyle": "-"}
+BEST = "best without privacy"
+FIXED = {"uniform": UNIFORM, BEST: {"color": "#111111", "linestyle": "-"}}
+"""Looks of agents that are the same in all figures."""
+NUMBERED = re.compile(r"=(-?\d+(?:\.\d*)?(?:e[-+]?\d+)?)(?=,|$)")
+FORMATS = ("png", "pdf", "svg")
 STYLE: Any = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -49,6 +70,8 @@ class Line:
         half_width: of the 95 % interval of the mean, shape (c,); NaN for one replication.
         replications: the fewest that a point has.
         level: whether it has no x of its own.
+        each: the replications by themselves, each shape (c,); empty where there are many.
+        notion: of privacy; ``"none"`` without.
     """
 
     label: str
@@ -58,59 +81,131 @@ class Line:
     half_width: Floats
     replications: int
     level: bool = False
+    each: Sequence[Floats] = field(default=(), compare=False)
+    notion: str = "none"
+
+    def interval(self, log: bool, least: float = -math.inf, most: float = math.inf) -> tuple[Floats, Floats]:
+        """Return the ends of the interval within what is possible; on logarithmic axes that of the logarithm.
+
+        There the half-width of the logarithm is that of the mean over the mean, so no end reaches 0.
+        """
+        low, high = self.mean - self.half_width, self.mean + self.half_width
+        if log:
+            with np.errstate(all="ignore"):
+                share = np.where(self.mean > 0, self.half_width / self.mean, np.nan)
+                low, high = self.mean * np.exp(-share), self.mean * np.exp(np.minimum(share, 50.0))
+        return np.clip(low, least, most), np.clip(high, least, most)
 
 
-@contextmanager
-def picture(path: str | Path, panels: int, characters: int = 0) -> Iterator[tuple[Figure, list[Axes]]]:
-    """Yield an empty figure with this many panels, in two columns; write it as a PNG when all is drawn.
+def empty_picture(panels: int, characters: int = 0, labels: int = 0) -> tuple[Figure, list[Axes]]:
+    """Return an empty figure with this many panels, in two columns.
 
     Args:
-        path: of the PNG.
         panels: how many.
         characters: of the longest label beside a panel; panels are wider for those that are not short.
+        labels: the most beside one panel; panels are higher for many.
     """
     columns = min(panels, 2)
     rows = math.ceil(panels / columns)
     with matplotlib.rc_context(STYLE):
         width = 5.6 + 0.08 * max(0, min(characters, LONGEST) - 30)  # inches
-        figure = Figure(figsize=(width * columns, 3.7 * rows), layout="constrained", dpi=160)
+        height = max(HEIGHT, LABEL * labels + 0.9)
+        figure = Figure(figsize=(width * columns, height * rows + 0.3), layout="constrained", dpi=160)
         axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for spare in axes[panels:]:
-            spare.remove()
-        yield figure, axes[:panels]
-        with atomic(Path(path), "wb") as file:
-            figure.savefig(file, format="png")
+    for spare in axes[panels:]:
+        spare.remove()
+    return figure, axes[:panels]
+
+
+def save(figure: Figure, path: Path, formats: Sequence[str] = ()) -> None:
+    """Write a figure as a PNG, and in other formats beside it."""
+    for kind in dict.fromkeys(("png", *formats)):
+        with matplotlib.rc_context(STYLE), atomic(path.with_suffix(f".{kind}"), "wb") as file:
+            figure.savefig(file, format=kind)
 
 
 def styles_of(panels: Sequence[Sequence[Line]]) -> dict[str, dict[str, Any]]:
     """Return the line style of every label: the same in all panels, and no colour twice in one if it can be helped.
 
-    The labels with the most neighbours choose first; the zoo's order breaks ties.
+    Lines of one agent that differ in a number are shades of one colour, in its order. The labels with the most
+    neighbours choose first; the zoo's order breaks ties. Dashes tell the notion of privacy.
     """
     agents = {line.label: line.agent for lines in panels for line in lines}
+    notions = {line.label: line.notion for lines in panels for line in lines}
+    ramps = ramps_of([label for label in agents if agents[label] not in FIXED])
+    heads = {label: ramp[0] for ramp in ramps for label in ramp}
     neighbours = {
-        label: {other.label for lines in panels if label in {line.label for line in lines} for other in lines}
-        for label in agents
+        head: {
+            heads.get(one.label, "") for lines in panels for one in lines if head in {heads.get(x.label) for x in lines}
+        }
+        for head in heads.values()
     }
     zoo = {name: place for place, name in enumerate(AGENTS)}
-    order = sorted(agents, key=lambda label: (-len(neighbours[label]), zoo.get(agents[label], len(zoo))))
+    order = sorted(neighbours, key=lambda head: (-len(neighbours[head]), zoo.get(agents[head], len(zoo))))
     chosen: dict[str, int] = {}
-    styles = {label: UNIFORM for label in agents}
-    for label in order:
-        if agents[label] == "uniform":
-            continue
+    styles = {label: FIXED.get(agents[label], UNIFORM) for label in agents}
+    for head in order:
+        beside = [chosen[other] for other in neighbours[head] if other in chosen]
         uses = list(chosen.values())
-        beside = [chosen[other] for other in neighbours[label] if other in chosen]
-        chosen[label] = min(range(len(PALETTE)), key=lambda i: (beside.count(i), uses.count(i)))
-        dash = DASHES[uses.count(chosen[label]) % len(DASHES)]
-        styles[label] = {"color": PALETTE[chosen[label]], "linestyle": dash}
+        chosen[head] = min(range(len(PALETTE)), key=lambda i: (beside.count(i), uses.count(i)))
+        marker = MARKERS[beside.count(chosen[head]) % len(MARKERS)]
+        marks: dict[str, Any] = {"marker": marker, "markersize": 4, "markevery": 0.17} if marker else {}
+        (ramp,) = [one for one in ramps if one[0] == head]
+        for label, color in zip(ramp, shades(PALETTE[chosen[head]], len(ramp)), strict=True):
+            styles[label] = {"color": color, "linestyle": DASHES.get(notions[label], "-"), **marks}
     return styles
+
+
+def ramps_of(labels: Sequence[str]) -> list[list[str]]:
+    """Return labels in groups that differ in one number alone, in its order; three or more make such a group."""
+    groups: dict[str, list[str]] = {}
+    for label in labels:
+        groups.setdefault(NUMBERED.sub("=#", label), []).append(label)
+    found = []
+    for group in groups.values():
+        numbers = np.array([[float(text) for text in NUMBERED.findall(label)] for label in group])
+        if len(group) > 2 and ((numbers != numbers[0]).any(axis=0)).sum() == 1:
+            found.append([group[i] for i in numbers.sum(axis=1).argsort(kind="stable")])
+        else:
+            found += [[label] for label in group]
+    return found
+
+
+def shades(color: str, n: int) -> list[str]:
+    """Return n shades of a colour, from light to dark; the colour itself if n is 1."""
+    if n == 1:
+        return [color]
+    base = np.array(to_rgb(color))
+    return [
+        to_hex(base + (1 - base) * 0.45 * (1 - 2 * t) if t < 0.5 else base * (1 - 1.2 * (t - 0.5)))
+        for t in np.linspace(0, 1, n)
+    ]
+
+
+def write_caption(figure: Figure, text: str, panels: Iterable[Sequence[Line]]) -> None:
+    """Write a caption below a figure, with the dashes of each kind of privacy if it shows several."""
+    told = textwrap.fill(text, int(15 * figure.get_figwidth()))
+    every = [line.notion for lines in panels for line in lines]
+    shown = [notion for notion in NOTIONS if notion in every]
+    if len(shown) < 2:
+        figure.supxlabel(told, fontsize=9, color="#555555", x=0.99, ha="right")
+        return
+    samples = [Line2D([], [], color="#333333", linestyle=DASHES[notion], linewidth=1.6) for notion in shown]
+    names = [NOTIONS[notion] for notion in shown]
+    look: Any = {"frameon": False, "fontsize": 9, "title_fontsize": 9, "alignment": "left", "handlelength": 3}
+    legend = figure.legend(samples, names, loc="outside lower left", ncols=len(shown), title=told, **look)
+    legend.get_title().set_color("#555555")
 
 
 def caption(panels: Iterable[Sequence[Line]], shown: str, unit: str) -> str:
     """Return what the lines of panels are, and what is ``shown`` around them; a replication is a ``unit``."""
     counts = sorted({line.replications for lines in panels for line in lines})
-    return f"one {unit}" if counts == [1] else f"mean and 95 % {shown} over {span(counts)} {unit}s"
+    if counts == [1]:
+        return f"one {unit}"
+    if counts[-1] < FEW_SEEDS:
+        return f"mean, and each of {span(counts)} {unit}s thin"
+    few = f"; fewer than {FEW_SEEDS} {unit}s are thin" if counts[0] < FEW_SEEDS else ""
+    return f"mean and 95 % {shown} over {span(counts)} {unit}s{few}"
 
 
 def span(counts: Sequence[int]) -> str:
@@ -129,15 +224,31 @@ class Label(NamedTuple):
 
 def label_points(axis: Axes, labels: Sequence[Label]) -> None:
     """Write labels to the right of a panel, tied to their points."""
+    figure = axis.get_figure(root=True)
+    inches = 1.0 if figure is None else figure.get_figheight() / axis.get_gridspec().nrows - 0.9  # type: ignore[union-attr]
     to_axes = axis.transData + axis.transAxes.inverted()
     points = to_axes.transform([(label.x, label.y) for label in labels])
     order = points[:, 1].argsort(kind="stable")
-    heights = spread([float(points[i, 1]) for i in order], gap=0.062)
+    heights = spread([float(points[i, 1]) for i in order], gap=LABEL / inches)
     for i, height in zip(order, heights, strict=True):
         text, color = shortened(labels[i].text), labels[i].color
         tie = {"arrowstyle": "-", "color": color, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
         how: Any = {"xycoords": "axes fraction", "textcoords": "axes fraction", "va": "center", "arrowprops": tie}
-        axis.annotate(text, points[i], (1.04, height), color=color, annotation_clip=False, **how)
+        axis.annotate(text, points[i], (1.04, height), color=readable(color), annotation_clip=False, **how)
+
+
+def readable(color: str) -> str:
+    """Return a colour dark enough for text on white: a contrast of 4.5 to 1, and a little (WCAG 2.1, 1.4.3)."""
+    channels = np.array(to_rgb(color))
+    while 1.05 / (luminance(channels) + 0.05) < 4.6:
+        channels = channels * 0.96
+    return to_hex(channels)
+
+
+def luminance(channels: Floats) -> float:
+    """Return the relative luminance of red, green and blue in [0, 1] (WCAG 2.1)."""
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
 
 
 def shortened(text: str) -> str:

@@ -91,8 +91,11 @@ class Job(Protocol):
     def label(self) -> str:
         """What the job runs, without its replication."""
 
-    def called(self, key: str, told: Collection[str]) -> str | None:
-        """Return what a figure calls the job by a key, without settings told elsewhere; None: by its traits alone."""
+    def called(self, key: str, told: Collection[str], swept: Collection[str]) -> str | None:
+        """Return what a figure calls the job by a key; None: by its traits alone.
+
+        Settings of an agent that are ``swept`` are in it also where they are defaults, those ``told`` elsewhere never.
+        """
 
     def run(self, desk: Desk) -> Ran:
         """Do the work."""

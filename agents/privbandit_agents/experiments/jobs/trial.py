@@ -145,13 +145,15 @@ class Trial:
         """What a snapshot must have been written by: the same trial, settings and code."""
         return canonical({"trial": self.name, "settings": self.settings, "code": code()})
 
-    def called(self, key: str, told: Collection[str]) -> str | None:
-        """Return the environment or the agent, with the given settings that are not told elsewhere."""
+    def called(self, key: str, told: Collection[str], swept: Collection[str]) -> str | None:
+        """Return the environment or the agent, with the given or swept settings that are not told elsewhere."""
         if key == "env":
             kept = {name: value for name, value in self.env_kwargs.items() if f"env.{name}" not in told}
             return short(with_settings(self.env, kept)).replace("(", " (", 1)
         if key == "agent":
-            kept = {name: value for name, value in self.config.items() if f"agent.{name}" not in told}
+            wanted = [name for name in dict.fromkeys((*swept, *self.config)) if f"agent.{name}" not in told]
+            both = {**(known_defaults(self.agent) if set(wanted) - set(self.config) else {}), **self.config}
+            kept = {name: plain(both[name]) for name in wanted if name in both}
             return f"{self.agent.rpartition(':')[2]} {as_text(kept)}".strip()
         return None
 
@@ -195,8 +197,18 @@ class Trial:
         names = ("checkpoints", "regret", "reward", *ERRORS)
         found = {name: getattr(result, name) for name in names if getattr(result, name) is not None}
         arrays = {name: array.astype(np.float64) for name, array in found.items()}
-        promise = {"played": agent.name, "privacy": agent.guarantee.words, "visits": visits_of(env, self.horizon)}
-        return Ran({**arrays, "seconds": np.array([result.seconds])}, {"simulation": result.simulation, **promise})
+        numbers = {key: getattr(agent.guarantee, key) for key in ("notion", "epsilon", "delta", "rho")}
+        promise = {"played": agent.name, "privacy": agent.guarantee.words, "guarantee": numbers}
+        notes = {"simulation": result.simulation, **promise, "visits": visits_of(env, self.horizon)}
+        return Ran({**arrays, "seconds": np.array([result.seconds])}, notes)
+
+
+def known_defaults(agent: str) -> dict[str, Any]:
+    """Return the settings of an agent; none if it is of a package that is not here."""
+    try:
+        return agent_defaults(agent)
+    except Exception:
+        return {}
 
 
 def visits_of(env: gym.Env[Any, Any], users: int) -> int:

@@ -45,7 +45,7 @@ class StaleResultError(CorruptResultError):
     suffix = "stale"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Finished:
     """What a job gave.
 
@@ -56,8 +56,9 @@ class Finished:
         arrays: of a trial ``checkpoints, regret, reward``, maybe ``mad, mse``, shape (c,), and ``seconds``, shape (1,);
             of a fit ``accuracy, seconds``, one for each point of the grid, NaN where it could not run.
         notes: of a trial ``simulation``, ``played`` (the agent, which for a name that chooses is another one),
-            ``privacy`` (what it promises, in words) and ``visits`` (how often one person comes at most); of a fit
-            ``reasons``, a sentence for each point that could not run, or None.
+            ``privacy`` (what it promises, in words), ``guarantee`` (its notion, epsilon, delta and rho) and ``visits``
+            (how often one person comes at most); of a fit ``reasons``, a sentence for each point that could not run, or
+            None.
         provenance: versions, commit, host and date.
     """
 
@@ -67,6 +68,11 @@ class Finished:
     arrays: Mapping[str, Floats]
     notes: JSON = field(default_factory=dict)
     provenance: Mapping[str, str | None] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Return the job and the sizes of what it gave."""
+        sizes = ", ".join(f"{name}[{len(array)}]" for name, array in self.arrays.items())
+        return f"Finished({self.kind} {self.name}: {sizes})"
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ ROUNDEST, LEAST = 0.1, 1e-12
 
 
 def improved(
-    precision: Floats, slope: Floats, curvature: Floats, slope_noise: float, curvature_noise: float
+    precision: Floats, slope: Floats, curvature: Floats, slope_noise: float, curvature_noise: float, ratio: float = 1.0
 ) -> tuple[Floats, Floats]:
     """Return the precision with a batch's model added, shape (d, d), and the move from its anchor, shape (d,).
 
@@ -28,7 +28,7 @@ def improved(
         curvature_noise: standard deviation of the noise on every coordinate of svec(curvature).
     """
     values, vectors = rounded(curvature, curvature_noise)
-    trust = values / (values + slope_noise * slope_noise)
+    trust = values / (ratio * values + slope_noise * slope_noise)
     total = precision + (vectors * (values * trust)) @ vectors.T
     move = np.linalg.solve(total, vectors @ (trust * (vectors.T @ -slope)))
     return total, move.astype(np.float64, copy=False)

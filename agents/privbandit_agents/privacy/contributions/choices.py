@@ -102,7 +102,12 @@ def clipped_factors(
     # features about their mean, and the gradient of the purchased one, clipped
     x -= np.vecdot(x, p)[..., None]
     squared = (x * x).sum(axis=0)
-    kept = 1 / np.maximum(np.sqrt(squared) / gradient_norm, 1.0)
+    import os
+
+    size = np.sqrt(squared)
+    if os.environ.get("CW", "1") == "1":
+        size = np.where(p > 0, size, 0.0).max(axis=1, keepdims=True) + 0 * size
+    kept = 1 / np.maximum(size / gradient_norm, 1.0)
     users = np.arange(n)
     gradient = -x[:, users, item + 1] * kept[users, item + 1]
     # factors of the Hessian of the clipped gradient, with its trace clipped

@@ -39,7 +39,7 @@ HAND = [
 
 
 def test_the_table_against_a_case_by_hand() -> None:
-    uniform, linucb = summarise(HAND).iter_rows(named=True)
+    linucb, uniform = summarise(HAND).iter_rows(named=True)
     assert (uniform["seeds"], linucb["seeds"]) == (2, 3)
     assert uniform["regret"] == 30 and linucb["regret"] == 6
     # standard deviations sqrt(200) and 2; t quantiles 12.706 (1 degree of freedom) and 4.303 (2)
@@ -64,11 +64,11 @@ def test_horizons_and_settings_are_not_mixed() -> None:
 def test_the_files_hold_the_table(tmp_path: Path) -> None:
     summary = summarise(HAND)
     write_table(summary, tmp_path)
-    assert pl.read_csv(tmp_path / "table.csv").equals(summary)
+    assert pl.read_csv(tmp_path / "table.csv", schema_overrides=summary.schema).equals(summary)
     heading, rule, *rows = (tmp_path / "table.md").read_text().splitlines()
-    assert heading.startswith("| environment | rounds | agent | seeds | final regret |")
+    assert heading.startswith("| environment | rounds | agent | rank | seeds | final regret |")
     assert heading.count("|") == rule.count("|") == rows[0].count("|") and len(rows) == 2
-    assert "| Linear-v0 | 200 | linucb(alpha=0.5) | 3 | 6 ± 4.97 | 0.2 | 0.500 | 60 | not recorded |" in rows
+    assert "| Linear-v0 | 200 | linucb alpha=0.5 | 1 | 3 | 6 ± 4.97 | 0.2 | 0.500 | 60 | not recorded |" in rows
 
 
 def test_the_terminal_has_one_table_per_environment() -> None:

@@ -129,12 +129,12 @@ def test_the_number_of_users_enters_the_noise_once() -> None:
 
 
 def test_a_step_along_the_sum_has_the_noise_of_n_users_unless_it_is_published() -> None:
-    def scale(gradient: str, **more: Any) -> float:
+    def scale(gradient: Any, **more: Any) -> float:
         peel, _ = calibrate(Config(M=3, R=9.0, eta=0.1, gradient=gradient, **more), 100, 10, 0.1)
         return peel.beta if isinstance(peel, GumbelTopK) else peel.scale
 
     assert scale("sum") / scale("mean") == pytest.approx(100)
-    published = {"calibration": "published"}
+    published: dict[str, Any] = {"calibration": "published"}
     assert scale("sum", **published) == pytest.approx(scale("mean", **published))
     mean, summed = (
         calibrate(Config(gradient=each, eta=0.1, M=3, R=9.0, **published), 100, 10, 0.1)[1] for each in KINDS

@@ -1,0 +1,34 @@
+"""The files of data that every run leaves: all results of its folder, for any tool that reads tables."""
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+
+import polars as pl
+
+from privbandit_agents.experiments.analysis.frame import as_frame, fit_frame
+from privbandit_agents.experiments.jobs.job import Job
+from privbandit_agents.experiments.store.results import Finished
+from privbandit_envs.files import atomic
+
+MOST_ROWS = 200_000
+"""A longer table is written as CSV with the last checkpoint of each trial alone."""
+
+
+def write_data(frame: pl.DataFrame, folder: Path) -> None:
+    """Write ``results.parquet``, and ``results.csv`` with the same rows unless they are too many."""
+    memory = BytesIO()  # so that a full disk is an error of the system, whatever polars makes of it
+    frame.write_parquet(memory)
+    with atomic(folder / "results.parquet", "wb") as file:
+        file.write(memory.getbuffer())
+    short = frame if frame.height <= MOST_ROWS else frame.filter(pl.col("checkpoint") == pl.col("horizon"))
+    with atomic(folder / "results.csv") as file:
+        file.write(short.write_csv())
+
+
+def write_trials(trials: Sequence[Finished], folder: Path) -> None:
+    write_data(as_frame(trials), folder)
+
+
+def write_fits(jobs: Sequence[Job], results: Mapping[str, Finished], folder: Path) -> None:
+    write_data(fit_frame(jobs, results), folder)

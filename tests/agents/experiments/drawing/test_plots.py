@@ -1,0 +1,194 @@
+"""Figures of tables of results: nothing is written over anything, and what is drawn is what was measured."""
+
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from privbandit_agents.experiments.drawing.figures import composed, label_numbers
+from privbandit_agents.experiments.drawing.layout import Panel
+from privbandit_agents.experiments.drawing.plots import frontier_of, panels_of, plot_frontier, plot_regret, with_budgets
+from privbandit_agents.experiments.drawing.style import (
+    DASHES,
+    PALETTE,
+    Line,
+    luminance,
+    readable,
+    save,
+    shades,
+    styles_of,
+)
+from privbandit_agents.experiments.spec.figures import FigureSpec
+
+
+def made_up(
+    agents: dict[str, Any], seeds: int = 6, horizon: int = 1000, envs: tuple[str, ...] = ("a/World-v0",)
+) -> pl.DataFrame:
+    """Return a table of results; agents are labels with notion, epsilon, rho and the regret at the end."""
+    rng, rows = np.random.default_rng(0), []
+    for env in envs:
+        for label, (notion, epsilon, rho, regret) in agents.items():
+            for seed in range(seeds):
+                end = regret * np.exp(0.1 * rng.standard_normal())
+                for share in (0.25, 0.5, 0.75, 1.0):
+                    rows.append(
+                        {
+                            "env": env,
+                            "horizon": horizon,
+                            "agent": label.partition(" ")[0],
+                            "label": label,
+                            "notion": notion,
+                            "epsilon": epsilon,
+                            "rho": rho,
+                            "seed": seed,
+                            "checkpoint": int(share * horizon),
+                            "regret": end * share,
+                            "agent.calibration": "published" if "published" in label else "correct",
+                        }
+                    )
+    return pl.DataFrame(rows, schema_overrides={"epsilon": pl.Float64, "rho": pl.Float64})
+
+
+NONE = ("none", None, None)
+SWEEP = {
+    "uniform": (*NONE, 900.0),
+    "linucb alpha=0.5": (*NONE, 90.0),
+    "greedy": (*NONE, 130.0),
+    "ldp-greedy epsilon=1": ("local", 1.0, None, 800.0),
+    **{f"jdp-linucb epsilon={e}": ("joint", float(e), None, 700.0 / e**0.5) for e in (0.1, 0.5, 1, 4, 8)},
+    **{f"fliphat epsilon={e}, calibration=published": ("joint", float(e), None, 300.0) for e in (0.5, 4)},
+    **{f"dpmnl rho={r}": ("joint", None, r, 600.0) for r in (0.01, 1.0)},
+}  # fmt: skip
+MANY = {f"agent-{i}": (*NONE, 100.0 + i % 3) for i in range(24)}
+LONG = {
+    f"a-package-of-somebody-else-agent-{i} with_a_long_setting={i}, and_another=2": (*NONE, 50.0 + i) for i in range(3)
+}
+
+
+def overlaps(figure: Figure) -> list[tuple[str, str]]:
+    """Return the texts of a figure that lie over another, by the boxes of the renderer, and those that stick out."""
+    figure.draw_without_rendering()
+    beyond = ticks_beyond(figure)
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    texts = [text for text in texts if text not in beyond]
+    boxes = [(text.get_text(), Text.get_window_extent(text).shrunk(0.98, 0.9)) for text in texts]
+    found = [(one, other) for (one, a), (other, b) in combinations(boxes, 2) if a.overlaps(b)]
+    edge = figure.bbox.padded(2)
+    return found + [
+        (words, "the edge") for words, box in boxes if not (edge.contains(*box.min) and edge.contains(*box.max))
+    ]
+
+
+def ticks_beyond(figure: Figure) -> set[Any]:
+    """Return the labels of ticks beyond the ends of an axis, which are not drawn."""
+    found = set()
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        slack = 1e-6 * (high - low)
+        ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+        found |= {tick.label1 for tick in ticks if not low - slack <= tick.get_loc() <= high + slack}
+    return found
+
+
+@pytest.mark.parametrize("envs", [("a/World-v0",), ("a/World-v0", "a/Other-v0(dim=5)", "a/Third-v0")])
+@pytest.mark.parametrize("seeds", [1, 3, 8])
+@pytest.mark.parametrize("agents", [SWEEP, MANY, LONG], ids=["sweep", "many", "long"])
+def test_no_text_lies_over_another(agents: dict[str, Any], seeds: int, envs: tuple[str, ...]) -> None:
+    frame = made_up(agents, seeds, 5 * 10**8 if seeds == 3 else 1000, envs)
+    assert overlaps(plot_regret(frame, title="A title")) == []
+    if agents is SWEEP:
+        assert overlaps(plot_frontier(frame)) == []
+
+
+def test_the_check_of_texts_notices_one_over_another() -> None:
+    figure = Figure()
+    figure.text(0.5, 0.5, "one")
+    figure.text(0.51, 0.5, "two")
+    assert overlaps(figure) == [("one", "two")]
+    figure.texts[1].set_position((0.99, 0.5))
+    assert overlaps(figure) == [("two", "the edge")]
+
+
+def test_a_frontier_has_lines_along_epsilon_and_two_levels() -> None:
+    ((_, rows),) = panels_of(with_budgets(made_up(SWEEP).filter(checkpoint=1000))).items()
+    lines = {line.label: line for line in frontier_of(rows)}
+    assert lines["jdp-linucb"].x.tolist() == [0.1, 0.5, 1, 4, 8] and not lines["jdp-linucb"].level
+    assert lines["fliphat, as published, no proof"].x.tolist() == [0.5, 4]
+    assert lines["dpmnl"].x == pytest.approx([0.54573, 7.07720], abs=1e-4)  # rho of 0.01 and 1 at delta = 1e-5
+    levels = {name for name, line in lines.items() if line.level}
+    assert levels == {"uniform", "best without privacy: linucb alpha=0.5"}
+    own = rows.filter(label="jdp-linucb epsilon=4")["regret"].to_numpy()
+    assert lines["jdp-linucb"].mean[3] == pytest.approx(own.mean())
+    assert lines["jdp-linucb"].half_width[3] == pytest.approx(2.570582 * own.std(ddof=1) / 6**0.5, rel=1e-5)
+
+
+def test_a_frontier_needs_a_private_agent() -> None:
+    with pytest.raises(ValueError, match="needs an agent that promises privacy; these results have none"):
+        plot_frontier(made_up(MANY, 2))
+
+
+def test_intervals_on_logarithmic_axes_stay_above_zero_and_all_within_what_is_possible() -> None:
+    line = Line("a", "a", np.array([1.0, 2.0]), np.array([10.0, 0.5]), np.array([30.0, 0.8]), 3)
+    low, high = line.interval(log=True)
+    assert (low > 0).all() and low * high == pytest.approx(line.mean**2)
+    low, high = line.interval(False, 0.0, 1.0)
+    assert low.tolist() == [0, 0] and high.tolist() == [1, 1]
+    assert line.interval(False)[0].tolist() == pytest.approx([-20, -0.3])
+
+
+def test_numbers_of_one_setting_are_shades_in_its_order_and_dashes_tell_the_privacy() -> None:
+    figure = plot_regret(made_up(SWEEP))
+    assert len(figure.axes) == 1
+    labels = [f"jdp-linucb epsilon={e}" for e in (4, 0.1, 8, 0.5, 1)]
+    lines = [Line(label, "jdp-linucb", np.ones(1), np.ones(1), np.ones(1), 5, notion="joint") for label in labels]
+    styles = styles_of([lines])
+    order = [f"jdp-linucb epsilon={e}" for e in (0.1, 0.5, 1, 4, 8)]
+    light = [luminance(np.array(to_rgb(styles[label]["color"]))) for label in order]
+    assert light == sorted(light, reverse=True) and len(set(light)) == 5
+    assert {styles[label]["linestyle"] for label in order} == {DASHES["joint"]}
+
+
+@pytest.mark.parametrize("color", PALETTE)
+def test_labels_are_dark_enough_to_read(color: str) -> None:
+    for shade in shades(color, 5):
+        assert 1.05 / (luminance(np.array(to_rgb(readable(shade)))) + 0.05) >= 4.5
+
+
+def test_few_seeds_are_thin_lines_and_many_have_a_band() -> None:
+    for seeds, thin, bands in ((3, 3, 0), (6, 0, 1)):
+        axis = plot_regret(made_up({"greedy": SWEEP["greedy"]}, seeds)).axes[0]
+        widths = [line.get_linewidth() for line in axis.lines]
+        assert sum(width < 1 for width in widths) == thin and len(axis.collections) == bands
+    assert plot_regret(made_up(MANY, 3)).get_supxlabel() == "mean, and each of 3 seeds thin"
+    assert plot_regret(made_up(SWEEP, 3)).legends[0].get_title().get_text() == "mean, and each of 3 seeds thin"
+
+
+@pytest.mark.parametrize(
+    ("most", "label", "text"),
+    [(5e5, "users", "250,000"), (5e6, "users (millions)", "0.25"), (1e9, "users (billions)", "0.00025")],
+)
+def test_axes_from_a_million_on_have_a_scale(most: float, label: str, text: str) -> None:
+    axis = Figure().subplots()
+    axis.set_xlabel("users")
+    axis.set_xlim(0, most)
+    label_numbers(axis.xaxis, most)
+    assert axis.get_xlabel() == label and axis.xaxis.get_major_formatter()(250_000) == text
+
+
+def test_what_decides_nothing_says_so_on_the_figure() -> None:
+    spec = FigureSpec(name="f", x="users", y="regret")
+    line = Line("greedy", "greedy", np.array([1.0, 2.0]), np.array([1.0, 2.0]), np.array([0.1, 0.1]), 8)
+    stamped = composed(spec, [(Panel("World", []), [line])], stamp="smoke: decides nothing")
+    assert "smoke: decides nothing" in [text.get_text() for text in stamped.texts] and overlaps(stamped) == []
+
+
+def test_every_figure_is_to_be_had_for_print(tmp_path: Path) -> None:
+    save(plot_regret(made_up(SWEEP, 2)), tmp_path / "f.png", ("pdf", "svg"))
+    starts = {path.suffix: path.read_bytes()[:5] for path in tmp_path.iterdir()}
+    assert starts == {".png": b"\x89PNG\r", ".pdf": b"%PDF-", ".svg": b"<?xml"}
+    assert "jdp-linucb epsilon=0.5" in (tmp_path / "f.svg").read_text()  # text stays text

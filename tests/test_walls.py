@@ -104,7 +104,7 @@ WALLS = (
         GYM,
         lazily=frozenset({"torch", "stable_baselines3", "yaml"}),
     ),
-    Wall((f"{A}.joint.rl",), (f"{A}.base", PRIVACY, *PUBLIC_MATHS, E), GYM, lazily=frozenset({"torch"})),
+    Wall((f"{A}.joint.rl",), (f"{A}.base", f"{A}.joint.settings", PRIVACY, *PUBLIC_MATHS)),
     # the zoo knows agents by name only
     Wall((A,), (*ZOO, f"{A}.base", f"{A}.privacy", E), GYM),
     Wall(

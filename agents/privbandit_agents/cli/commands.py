@@ -174,6 +174,7 @@ Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", help="env.KEY=VALUE, agent.KEY=VALUE (all that have it) or AGENT.KEY=VALUE; may repeat."),
 ]
+Formats = Annotated[list[str] | None, typer.Option("--format", help="Figures also as pdf or svg; may repeat.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder of the results.  [default: runs/...]")]
 Jobs = Annotated[int | None, whole_option(help="Processes.  [default: one per core]")]
 Kind = Annotated[str, typer.Option("--engine", help="loky (this machine) or dask (a cluster).")]
@@ -192,6 +193,7 @@ def run(
     folder: Out = None,
     jobs: Jobs = None,
     checkpoints: Annotated[int | None, whole_option(help="How many points a regret curve has.  [default: 200]")] = None,
+    formats: Formats = None,
 ) -> None:
     """Run agents in environments, or a bundled sweep; finished trials are not run again."""
     from privbandit_agents.experiments.names import short
@@ -208,7 +210,9 @@ def run(
         given = {"horizon": horizon, "seeds": None if seeds is None else from_yaml(seeds), "checkpoints": checkpoints}
     engine = engine_of("loky", jobs, None, 60.0)
     trials = override(chosen, assignments or [], **given).trials()
-    raise typer.Exit(execute(trials, folder or Path("runs") / (experiment or short(trials[0].env)), engine))
+    raise typer.Exit(
+        execute(trials, folder or Path("runs") / (experiment or short(trials[0].env)), engine, formats=formats)
+    )
 
 
 @app.command(short_help="Run all trials of a file.")
@@ -221,6 +225,7 @@ def sweep(
     shard: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts of the trials.")] = None,
     assignments: Assignments = None,
     save_every: SaveEvery = 60.0,
+    formats: Formats = None,
 ) -> None:
     """Run all trials of a file; killed and started again, it goes on where it was."""
     from privbandit_agents.experiments.spec.sweep import override, read_sweep
@@ -233,7 +238,7 @@ def sweep(
     if not (slash and short_enough and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n)):
         raise UsageError(f"--shard must be i/n with 1 <= i <= n < 10^9, such as 2/8; got {shard!r}.")
     mine = trials[int(i) - 1 :: int(n)]
-    raise typer.Exit(execute(mine, folder or Path("runs") / file.stem, engine, trials))
+    raise typer.Exit(execute(mine, folder or Path("runs") / file.stem, engine, trials, formats))
 
 
 @app.command(short_help="Run an experiment and check its statements.")
@@ -251,6 +256,7 @@ def reproduce(
     jobs: Jobs = None,
     assignments: Assignments = None,
     save_every: SaveEvery = 60.0,
+    formats: Formats = None,
 ) -> None:
     """Run an experiment, check its statements, draw its figures; exit 1 if one comes out against expectation."""
     from privbandit_agents.experiments.study import carry_out, prepare
@@ -261,18 +267,58 @@ def reproduce(
     study = prepare(name, scale, assignments or ())
     folder = folder or study.folder
     check_results(folder)
-    raise typer.Exit(carry_out(study, folder, engine, out(), err()))
+    raise typer.Exit(carry_out(study, folder, engine, out(), err(), checked_formats(formats)))
+
+
+Results = Annotated[Path, typer.Argument(help="Folder of a run, a sweep or an experiment.")]
 
 
 @app.command()
-def report(folder: Annotated[Path, typer.Argument(help="Folder of a run or a sweep.")]) -> None:
-    """Draw the figure and the table of all results in a folder."""
+def report(
+    folder: Results,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="An HTML page with all of it, to open.")] = None,
+    audits: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folder of audits for the page.  [default: FOLDER, FOLDER/audit, runs/audit]"),
+    ] = None,
+    formats: Formats = None,
+) -> None:
+    """Draw the figure and the table of all results in a folder; with -o, write a page that a browser opens."""
+    from privbandit_agents.cli.pages import write_page
     from privbandit_agents.experiments.analysis.load import load_trials
     from privbandit_agents.experiments.study import show
 
+    chosen = checked_formats(formats)
     with usage_errors("report"):
         trials = load_trials(folder)
-    raise typer.Exit(show(trials, folder, out(), err()))
+    if output is not None:
+        raise typer.Exit(write_page(trials, folder, output, audits))
+    raise typer.Exit(show(trials, folder, out(), err(), chosen))
+
+
+@app.command(short_help="Draw regret against epsilon.")
+def frontier(
+    folder: Results,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A PNG.  [default: FOLDER/frontier.png]")
+    ] = None,
+    formats: Formats = None,
+) -> None:
+    """Draw regret against epsilon, with uniform choice and the best agent without privacy, of all in a folder."""
+    from privbandit_agents.cli.pages import draw_frontier
+    from privbandit_agents.experiments.analysis.load import load_results
+
+    chosen = checked_formats(formats)
+    with usage_errors("frontier"):
+        code = draw_frontier(load_results(folder, final=True), output or folder / "frontier.png", chosen)
+    raise typer.Exit(code)
+
+
+def checked_formats(formats: list[str] | None) -> list[str]:
+    from privbandit_envs.validate import one_of
+
+    with usage_errors("--format"):
+        return [one_of(("pdf", "png", "svg"), format=one) for one in formats or []]
 
 
 def engine_of(kind: str, jobs: int | None, address: str | None, save_every: float) -> "Engine":
@@ -332,12 +378,18 @@ def check_results(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
             pass
-        for inner in (folder / name for name in ("trials", "unfinished", "tensorboard")):
+        for inner in (folder / name for name in ("trials", "unfinished", "tensorboard", "tensorboard-trials")):
             if os.path.lexists(inner) and not inner.is_dir():
                 raise UsageError(f"--out: {inner} must be a folder; move what is there.")
 
 
-def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", whole: Sequence["Trial"] | None = None) -> int:
+def execute(
+    trials: Sequence["Trial"],
+    folder: Path,
+    engine: "Engine",
+    whole: Sequence["Trial"] | None = None,
+    formats: list[str] | None = None,
+) -> int:
     """Run trials, show what they gave, and return the exit code.
 
     Args:
@@ -345,11 +397,13 @@ def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", whole: Se
         folder: of the results.
         engine: where to run.
         whole: all trials, if ``trials`` are a shard of them.
+        formats: of figures, beside PNG.
     """
     from privbandit_agents.experiments.running.attempt import told
     from privbandit_agents.experiments.running.engine import found_before, run_jobs
     from privbandit_agents.experiments.study import show, write_board
 
+    chosen = checked_formats(formats)
     check_results(folder)
     whole = whole or trials
     with suppress(OSError):  # it is written again at the end
@@ -359,7 +413,7 @@ def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", whole: Se
     if len(whole) > len(trials):
         known = (found_before(trial, folder) for trial in whole)
         shown = [found for found in known if found is not None]
-    code = show(shown, folder, out(), err()) if shown else 0
+    code = show(shown, folder, out(), err(), chosen) if shown else 0
     if (missing := len(whole) - len(failures) - len(shown)) > 0:
         way_out = f"privbandit report {shlex.quote(str(folder))} draws all that is there."
         print(f"{missing} trials of other shards are missing: {way_out}", file=sys.stderr)

@@ -81,7 +81,7 @@ def q_policy() -> "type[DQNPolicy]":
     class SharedQ(DQNPolicy):
         def __init__(self, *args: Any, moments: bool = True, **kwargs: Any) -> None:
             extractor = {"features_extractor_class": standardised(), "features_extractor_kwargs": {"moments": moments}}
-            super().__init__(*args, **{**extractor, **kwargs})
+            super().__init__(*args, **{"net_arch": [], **extractor, **kwargs})
 
         def make_q_net(self) -> QNetwork:
             network = super().make_q_net()
@@ -132,7 +132,7 @@ def actor_critic_policy() -> "type[ActorCriticPolicy]":
         ) -> None:
             self.critic, self.capacity = critic, capacity
             extractor = {"features_extractor_class": standardised(), "features_extractor_kwargs": {"moments": moments}}
-            super().__init__(*args, **{"ortho_init": False, **extractor, **kwargs})
+            super().__init__(*args, **{"ortho_init": False, "net_arch": [], **extractor, **kwargs})
 
         def _build_mlp_extractor(self) -> None:
             rows: int = self.observation_space.shape[0]  # type: ignore[index]

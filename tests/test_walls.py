@@ -105,7 +105,7 @@ WALLS = (
     Wall((f"{A}.joint.rl",), (f"{A}.base", PRIVACY, *PUBLIC_MATHS, E), GYM, lazily=frozenset({"torch"})),
     # the zoo knows agents by name only
     Wall((A,), (*ZOO, f"{A}.base", f"{A}.privacy", E), GYM),
-    Wall(ZOO, (*ZOO, f"{A}.base", E), GYM, lazily=frozenset({"sklearn"})),
+    Wall(ZOO, (*ZOO, f"{A}.base", E), GYM, lazily=frozenset({"sklearn", "polars"})),
     Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits", E), GYM),
     Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.registry", f"{A}.zoo", E), GYM),
     # experiments: study -> drawing -> analysis -> running, spec -> jobs -> store -> the ground
@@ -127,8 +127,25 @@ WALLS = (
     ),
     Wall(
         (f"{X}.drawing",),
-        (f"{X}.analysis", f"{X}.running", f"{X}.spec", f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
+        (
+            PRIVACY,
+            f"{X}.analysis",
+            f"{X}.running",
+            f"{X}.spec",
+            f"{X}.jobs",
+            f"{X}.store",
+            *GROUND,
+            *ZOO,
+            f"{A}.base",
+            E,
+        ),
         BENCH | NUMBERS,
+    ),
+    Wall(
+        (f"{X}.report",),
+        (f"{X}.drawing", f"{X}.analysis", f"{X}.spec", f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
+        BENCH | NUMBERS,
+        lazily=frozenset({"vl_convert"}),
     ),
     Wall((f"{A}.cli",), (X, f"{A}.audits", *ZOO, f"{A}.base", PRIVACY, E), BENCH | NUMBERS),
 )
@@ -190,6 +207,8 @@ CROSSINGS = {
     "privbandit_agents.experiments.running.deep": "from privbandit_agents.experiments.spec.sweep import Sweep",
     "privbandit_agents.experiments.spec.deep": "from privbandit_agents.experiments.analysis.cells import Cells",
     "privbandit_agents.experiments.analysis.deep": "from privbandit_agents.experiments.drawing import figures",
+    "privbandit_agents.experiments.report.deep": "from privbandit_agents.experiments.study import Study",
+    "privbandit_agents.experiments.drawing.report": "from privbandit_agents.experiments.report import page",
     "privbandit_agents.experiments.drawing.deep": "from privbandit_agents.experiments.study import Study",
     "privbandit_agents.experiments.drawing.other": "from privbandit_agents.cli.commands import app",
     "privbandit_agents.experiments.jobs.audit": "from privbandit_agents.audits.registry import game",
@@ -214,7 +233,8 @@ def test_every_module_is_looked_at() -> None:
 @pytest.mark.parametrize("package", [privbandit_envs, privbandit_agents])
 def test_exported_names_are_the_public_names(package: ModuleType) -> None:
     inner = {module.name for module in pkgutil.iter_modules(package.__path__)}
-    public = {name for name in vars(package) if not name.startswith("_")} - inner
+    lazy = set(dir(package)) - set(vars(package))
+    public = {name for name in vars(package) if not name.startswith("_")} - inner - {"TYPE_CHECKING", "lazily"} | lazy
     assert {name for name in package.__all__ if not name.startswith("_")} - inner == public - set(
         sys.stdlib_module_names
     )

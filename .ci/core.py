@@ -10,7 +10,7 @@ from privbandit_agents.registry import can_play
 import privbandit_envs
 
 EXTRAS = ("torch", "sklearn", "stable_baselines3", "polars", "matplotlib", "typer")
-NEED_AN_EXTRA = {"tree-public", "tree-all", "logistic-public", "ppo", "a2c", "dqn"}
+NEED_AN_EXTRA = {"tree-public", "tree-all", "logistic-public", "kernel-public", "ppo", "a2c", "dqn"}
 
 present = [name for name in EXTRAS if importlib.util.find_spec(name)]
 if present:

@@ -100,12 +100,27 @@ def check_groups(env_id: str, **kwargs: object) -> None:
 def check_regret(env_id: str, **kwargs: object) -> None:
     """Regret is the best mean minus the mean of the action: >= 0, and 0 for the optimal action."""
     kwargs = {"horizon": 3000, **kwargs}
-    env = make(env_id, **kwargs)
-    _, served = run(env, 4, sample_actions(env_id, kwargs))
-    assert (served.regret >= 0).all(), "regret below 0"
+    actions = sample_actions(env_id, kwargs)
+    _, served = run(make(env_id, **kwargs), 4, actions)
+    assert (served.regret >= 0).all(), f"regret must be >= 0; got {served.regret.min():g}"
     _, best = run(make(env_id, **kwargs), 4, served.optimal_action)
-    assert (best.regret == 0).all(), "the optimal action has regret"
-    assert np.allclose(best.expected_reward - served.expected_reward, served.regret, atol=1e-9), "regret is not exact"
+    at = int(best.regret.argmax())
+    assert (best.regret == 0).all(), (
+        f"best_action() must have regret 0; user {at} has {best.regret[at]:g} by action {best.optimal_action[at]}"
+    )
+    gap = best.expected_reward - served.expected_reward
+    at = int(np.abs(gap - served.regret).argmax())
+    assert np.allclose(gap, served.regret, atol=1e-9), unlike(actions, served, best, at)
+
+
+def unlike(actions: Array, served: Served, best: Served, at: int) -> str:
+    """Return in words why the regret of a user is not exact: its action, the best one, and both means."""
+    means = served.expected_reward[at], best.expected_reward[at]
+    oracles = served.optimal_action[at]
+    found = f"user {at}: action {actions[at]} has mean {means[0]:.6g}, action {oracles} has {means[1]:.6g}"
+    if means[0] > means[1]:
+        return f"{found}, and best_action() calls the second one best; let it return an action with the highest mean"
+    return f"{found}, and regret is {served.regret[at]:.6g}; let it be the difference of these means"
 
 
 def check_rewards(env_id: str, **kwargs: object) -> None:

@@ -219,11 +219,11 @@ def flat_space(space: gym.Space[object]) -> Box:
     return Box(space.low.reshape(-1), space.high.reshape(-1), dtype=space.dtype.type)
 
 
-def score_space(space: gym.Space[object]) -> Box:
-    """Return the space of one score in [-1, 1] for every item."""
+def score_space(space: gym.Space[object], largest: float = 1.0) -> Box:
+    """Return the space of one score in [-largest, largest] for every item."""
     if not isinstance(space, Assortments):
         raise TypeError(f"only assortments can be played by scores; got {space}.")
-    return Box(-1, 1, space.shape, np.float32)
+    return Box(-largest, largest, space.shape, np.float32)
 
 
 def top_scores(scores: Array, space: gym.Space[object]) -> Array:

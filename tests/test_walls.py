@@ -42,7 +42,9 @@ ENV_CORE = tuple(
 )
 GYM = NUMBERS | {"gymnasium"}
 GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names", "shelf"))
-ZOO = tuple(f"{A}.{name}" for name in ("zoo", "registry", "saving", "play", "snapshots", "classifiers"))
+ZOO = tuple(
+    f"{A}.{name}" for name in ("zoo", "auto", "plugins", "registry", "saving", "play", "snapshots", "classifiers")
+)
 BENCH = frozenset(
     {
         "crc32c",
@@ -102,12 +104,18 @@ WALLS = (
         GYM,
         lazily=frozenset({"torch", "stable_baselines3", "yaml"}),
     ),
-    Wall((f"{A}.joint.rl",), (f"{A}.base", PRIVACY, *PUBLIC_MATHS, E), GYM, lazily=frozenset({"torch"})),
+    Wall((f"{A}.joint.rl",), (f"{A}.base", f"{A}.joint.settings", PRIVACY, *PUBLIC_MATHS)),
     # the zoo knows agents by name only
     Wall((A,), (*ZOO, f"{A}.base", f"{A}.privacy", E), GYM),
-    Wall(ZOO, (*ZOO, f"{A}.base", E), GYM, lazily=frozenset({"sklearn", "polars"})),
+    Wall(
+        tuple(room for room in ZOO if room != f"{A}.auto"),
+        (*ZOO, f"{A}.base", E),
+        GYM,
+        lazily=frozenset({"sklearn", "polars"}),
+    ),
+    Wall((f"{A}.auto",), (f"{A}.base", f"{A}.local.choice", E), GYM),
     Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits", E), GYM),
-    Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.registry", f"{A}.zoo", E), GYM),
+    Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.registry", f"{A}.plugins", f"{A}.zoo", f"{A}.auto", E), GYM),
     # experiments: study -> drawing -> analysis -> running, spec -> jobs -> store -> the ground
     Wall((X,), (X, f"{A}.faces"), BENCH | NUMBERS),
     Wall(GROUND, (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
@@ -128,7 +136,6 @@ WALLS = (
     Wall(
         (f"{X}.drawing",),
         (
-            PRIVACY,
             f"{X}.analysis",
             f"{X}.running",
             f"{X}.spec",
@@ -137,6 +144,7 @@ WALLS = (
             *GROUND,
             *ZOO,
             f"{A}.base",
+            f"{PRIVACY}.accounting",
             E,
         ),
         BENCH | NUMBERS,
@@ -233,11 +241,13 @@ def test_every_module_is_looked_at() -> None:
 @pytest.mark.parametrize("package", [privbandit_envs, privbandit_agents])
 def test_exported_names_are_the_public_names(package: ModuleType) -> None:
     inner = {module.name for module in pkgutil.iter_modules(package.__path__)}
-    lazy = set(dir(package)) - set(vars(package))
-    public = {name for name in vars(package) if not name.startswith("_")} - inner - {"TYPE_CHECKING", "lazily"} | lazy
+    here = {name for name in vars(package) if not name.startswith("_")} - {"TYPE_CHECKING", "lazily"}
+    later = set(package.__dir__())  # those of a lazy face besides
+    public = {name for name in here | later if not name.startswith("_")} - inner
     assert {name for name in package.__all__ if not name.startswith("_")} - inner == public - set(
         sys.stdlib_module_names
     )
+    assert all(hasattr(package, name) for name in package.__all__)
 
 
 def test_every_module_imports_and_has_a_docstring() -> None:

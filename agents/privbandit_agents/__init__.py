@@ -1,25 +1,42 @@
-"""Agents for contextual bandits, private and not, and the loop that plays them."""
+"""Agents for contextual bandits, private and not, and the loop that plays them.
+
+What an agent of one's own is made of can be imported from here by its name, too: the base classes, the types of
+settings, what agents play, and every building block of ``privbandit_agents.privacy``.
+
+>>> from privbandit_agents import Budget, Gaussian, Ledger, LocalAgent, Settings, arms_with_features
+"""
 
 import sys
 from typing import TYPE_CHECKING
 
 from privbandit_agents.faces import lazily
 
-if TYPE_CHECKING:
-    from privbandit_agents.experiments.analysis.load import load_results
-    from privbandit_agents.experiments.analysis.ranks import ranks
-    from privbandit_agents.experiments.compare import compare
-    from privbandit_agents.experiments.drawing.plots import plot_frontier, plot_regret
-
 if not getattr(sys.modules.get("privbandit"), "only_tells", False):  # the command, asked for a text: nothing is played
+    from privbandit_agents import privacy
     from privbandit_agents.base.agent import Agent, CentralAgent, Guarantee, LocalAgent
     from privbandit_agents.base.learning import LearningAgent
     from privbandit_agents.play import Result, play
-    from privbandit_agents.privacy.accounting.ledger import Ledger
+    from privbandit_agents.privacy.accounting.ledger import Ledger as Ledger
     from privbandit_agents.registry import make, register_agent
     from privbandit_agents.saving import load, save
     from privbandit_agents.zoo import AGENTS
     from privbandit_envs import __version__ as __version__
+
+if TYPE_CHECKING:
+    from privbandit_agents.base.agent import (
+        arms_or_context,
+        arms_with_features,
+        assortments,
+        labels_of_contexts,
+        n_arms,
+        next_change,
+    )
+    from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, NonNegative, Positive, Settings
+    from privbandit_agents.experiments.analysis.load import load_results
+    from privbandit_agents.experiments.analysis.ranks import ranks
+    from privbandit_agents.experiments.compare import compare
+    from privbandit_agents.experiments.drawing.plots import plot_frontier, plot_regret
+    from privbandit_agents.privacy import *  # noqa: F403
 
 __all__ = [
     "AGENTS",
@@ -27,7 +44,6 @@ __all__ = [
     "CentralAgent",
     "Guarantee",
     "LearningAgent",
-    "Ledger",
     "LocalAgent",
     "Result",
     "__version__",
@@ -42,13 +58,21 @@ __all__ = [
     "register_agent",
     "save",
 ]
+__all__ += ["Budget", "Count", "Fraction", "Growth", "NonNegative", "Positive", "Settings"]
+__all__ += ["arms_or_context", "arms_with_features", "assortments", "labels_of_contexts", "n_arms", "next_change"]
 
-__getattr__, __dir__ = lazily(  # what needs the extra ``bench``
-    __name__,
-    {
-        ".experiments.analysis.load": "load_results",
-        ".experiments.analysis.ranks": "ranks",
-        ".experiments.compare": "compare",
-        ".experiments.drawing.plots": "plot_frontier plot_regret",
-    },
-)
+_homes = {
+    ".base.agent": "arms_or_context arms_with_features assortments labels_of_contexts n_arms next_change",
+    ".base.settings": "Budget Count Fraction Growth NonNegative Positive Settings",
+    # what needs the extra ``bench``
+    ".experiments.analysis.load": "load_results",
+    ".experiments.analysis.ranks": "ranks",
+    ".experiments.compare": "compare",
+    ".experiments.drawing.plots": "plot_frontier plot_regret",
+}
+
+if "privacy" in globals():
+    __all__ += privacy.__all__
+    _homes[".privacy"] = " ".join(privacy.__all__)
+
+__getattr__, __dir__ = lazily(__name__, _homes)

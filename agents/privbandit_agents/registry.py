@@ -10,8 +10,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
+from privbandit_agents.auto import Auto
 from privbandit_agents.base.agent import AnyAgent, PublicData, Space
 from privbandit_agents.base.learning import AnyEnv
+from privbandit_agents.plugins import load_plugins
 from privbandit_agents.zoo import AGENTS, Entry
 from privbandit_envs.validate import did_you_mean, one_of
 from privbandit_envs.validate import seed as checked_seed
@@ -39,12 +41,16 @@ def register_agent(
 def find(name: str) -> Entry:
     """Return the entry of a name; ``"module:name"`` imports the module first, which registers its agents.
 
+    A name that is not known may be that of an installed package's agent: these are looked for then.
+
     Raises:
         ValueError: unknown name; the message has the nearest known one.
     """
     module, colon, short = name.rpartition(":")
     if colon:
         importlib.import_module(module)
+    if short not in AGENTS:
+        load_plugins("privbandit.agents")
     return AGENTS[one_of(AGENTS, agent=short)]
 
 
@@ -52,7 +58,8 @@ def make(name: str, env: AnyEnv, *, seed: int | None = None, **config: Any) -> A
     """Build an agent for an environment.
 
     Args:
-        name: one of ``AGENTS``, or ``"module:name"`` for an agent that a module of yours registers.
+        name: one of ``AGENTS``, or ``"module:name"`` for an agent that a module of yours registers. The name of the
+            agent made is another one for ``auto-local`` and ``auto-joint``, which choose.
         env: a Gymnasium environment (single or vector); only its spaces and its public data are read.
         seed: of the agent's own randomness, for simulations; ``seed=3`` is the agent of a trial with seed 3. None:
             fresh keys from the operating system, as agents that meet real users need. With a seed that somebody
@@ -63,20 +70,34 @@ def make(name: str, env: AnyEnv, *, seed: int | None = None, **config: Any) -> A
         ValueError: unknown name, a value out of range, or an environment the agent cannot play.
         TypeError: a setting the agent does not have, or something that is no environment.
     """
+    name, settings = resolved(name, env, config)
+    agent_class = find(name).load()
+    public = (public_data(env),) if agent_class.uses_public_data else ()
+    if public == (None,):
+        raise ValueError(f"{name} learns from public data; the environment has public_data = None.")
+    agent = agent_class(*spaces_of(env), settings, None if seed is None else generator(seed), *public)
+    agent.name = name
+    return agent
+
+
+def resolved(name: str, env: AnyEnv, config: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the name and the settings of the agent that ``make`` builds: a name that chooses stands for another one.
+
+    Raises:
+        ValueError, TypeError: as for ``make``.
+    """
     spaces = spaces_of(env)
     agent_class = find(name).load()
     if needs := agent_class.plays(*spaces):
         raise ValueError(f"{name} plays {needs}; got contexts of shape {spaces[0].shape} and {spaces[1]} actions.")
-    users = getattr(env.unwrapped, "horizon", None)
-    if users is not None and "horizon" in field_names(agent_class.Config):
-        config.setdefault("horizon", users)
-    settings = settings_of(name, config)
-    public = (public_data(env),) if agent_class.uses_public_data else ()
-    if public == (None,):
-        raise ValueError(f"{name} learns from public data; the environment has public_data = None.")
-    agent = agent_class(*spaces, settings, None if seed is None else generator(seed), *public)
-    agent.name = name
-    return agent
+    known, users = field_names(agent_class.Config), getattr(env.unwrapped, "horizon", None)
+    expected = {} if users is None or "horizon" not in known else {"horizon": users}
+    settings = settings_of(name, {**expected, **config})
+    if not issubclass(agent_class, Auto):
+        return name, settings
+    chosen = agent_class.chosen(*spaces, public_data(env), settings)
+    taken = field_names(find(chosen).load().Config)
+    return resolved(chosen, env, {key: value for key, value in settings.handed_on().items() if key in taken})
 
 
 def generator(seed: int) -> Generator:
@@ -106,7 +127,11 @@ def field_names(config_class: type[Any]) -> list[str]:
 def can_play(name: str, env: AnyEnv) -> bool:
     """Return whether the agent can play the environment."""
     agent_class = find(name).load()
-    return not agent_class.plays(*spaces_of(env)) and not (agent_class.uses_public_data and public_data(env) is None)
+    if agent_class.plays(*spaces_of(env)):
+        return False
+    if issubclass(agent_class, Auto):
+        agent_class = find(resolved(name, env, {})[0]).load()
+    return not (agent_class.uses_public_data and public_data(env) is None)
 
 
 def spaces_of(env: AnyEnv) -> tuple[Space, Space]:

@@ -55,6 +55,12 @@ GAUSSIAN = 300_000
 """Audits of reports with Gaussian noise: enough runs to tell epsilon = 0.5 from 0.625."""
 
 AGENTS: dict[str, Entry] = {
+    "auto-local": ours(
+        "auto:AutoLocal", "the default agent with local privacy: start here", "linear sparse labels: local, exact"
+    ),
+    "auto-joint": ours(
+        "auto:AutoJoint", "the default agent with joint privacy: start here", "linear sparse assortments: joint, real"
+    ),
     "uniform": ours(
         "baselines.uniform:Uniform", "an action at random, always", "linear sparse assortments labels: none"
     ),
@@ -132,6 +138,11 @@ AGENTS: dict[str, Entry] = {
         "adaptive preconditioning of locally private statistics",
         "linear sparse: local, exact",
     ),
+    "prec-ts": ours(
+        "local.linear.prec_ts:PRECTS",
+        "private comparison of two arms, beside plain regression",
+        "linear sparse: local, exact",
+    ),
     "lplr": ours(
         "local.layered.lplr:LPLR",
         "layered private regression (Li, Simchi-Levi and Wang 2024)",
@@ -164,6 +175,12 @@ AGENTS: dict[str, Entry] = {
         "labels: local, real",
         "games.gradients:GradientGame",
     ),
+    "kernel-ldp": ours(
+        "local.kernels.kernel_ldp:KernelLDP",
+        "kernel model of the public rows, moved by private reports",
+        "labels: local, exact",
+        "games.kernels:KernelGame",
+    ),
     "pglm": ours(
         "local.gradients.pglm:PGLM",
         "noisy moments, scaled by public features (Wang et al. 2023)",
@@ -187,6 +204,12 @@ AGENTS: dict[str, Entry] = {
         "jointly private LinUCB (Shariff and Sheffet 2018)",
         "linear sparse: joint, real",
         "linear:CounterGame",
+    ),
+    "dp-dqn": ours(
+        "joint.rl.dp_dqn:DPDQN",
+        "deep Q-network at discount 0 by private gradients, jointly private",
+        "linear sparse: joint, real",
+        "linear:BatchGame",
     ),
     "fliphat": ours(
         "joint.sparse.fliphat:FLIPHAT",

@@ -42,6 +42,11 @@ class AssortmentProblem(Problem):
     ``theta``. ``join`` makes the features x_ti: ``"outer"``, all products of an entry of h_i and one of u_t, d = 180;
     ``"concatenated"``, (u_t, h_i), d = 28; ``"full"``, the products of (1, h_i) and (1, u_t), d = 209.
 
+    One-hot features make a world that rewards exploration: every user sees the same items, of d kinds, and what is
+    bought of one kind tells nothing of another. One kind sells best (theta 2), a quarter of the others sells well
+    (theta 1), the rest badly (theta 0). So an agent that only ever offers what has sold best so far is likely to stay
+    with the second best.
+
     Deviations:
         Hotels: the paper does not say how x_ti joins hotel and user features, nor what the revenues are. The default
         is the bilinear utility of Lee, Sun and Liu (2024), whose preprocessing the paper takes over. With
@@ -52,10 +57,12 @@ class AssortmentProblem(Problem):
         n_items: number of items N.
         capacity: largest number of items K on offer.
         dim: number of features d.
-        features: ``"gaussian"``: N(0, I), clipped to [-8, 8]; ``"unit"``: the same, scaled to norm 1.
+        features: ``"gaussian"``: N(0, I), clipped to [-8, 8]; ``"unit"``: the same, scaled to norm 1; ``"one-hot"``:
+            for every user the same items in a random order; item i has feature i mod d alone, which is 1.
         revenues: ``"ones"``; ``"random"``: U(0, 1) for every user and item; N fixed numbers >= 0; or, for hotels,
             ``"prices"``: their mean prices as shares of the highest.
-        theta: the parameter itself, shape (d,); by default drawn uniformly from [0, 1]^d.
+        theta: the parameter itself, shape (d,); by default drawn uniformly from [0, 1]^d, or, if features are
+            one-hot, 2 in one entry, 1 in a quarter of the others (rounded up) and 0 elsewhere, in random order.
         source: ``"synthetic"``; or hotels: the path of a prepared file, or ``"expedia-sample"``.
         join: of hotel and user features: ``"outer"``, ``"concatenated"`` or ``"full"``.
         population: of hotels' users: ``"with-replacement"``, or ``"without-replacement"``, so that nobody comes twice
@@ -95,13 +102,14 @@ class AssortmentProblem(Problem):
         dtype: str = "float32",
     ) -> None:
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
-        self.features = one_of(("gaussian", "unit"), features=features)
+        self.features = one_of(("gaussian", "unit", "one-hot"), features=features)
         self.population = one_of(POPULATIONS, population=population)
         self.hotels: HotelUsers | None = None
-        bounds: Any = 1.0 if features == "unit" else BOUND
+        bounds: Any = BOUND if features == "gaussian" else 1.0
         if source == SYNTHETIC:
             refuse(source, join=(join, "outer"), population=(population, WITH))
-            self.theta: Floats = rng.random(count(dim=dim)) if theta is None else numbers(count(dim=dim), theta=theta)
+            count(dim=dim)
+            self.theta: Floats = parameters(dim, features, rng) if theta is None else numbers(dim, theta=theta)
         else:
             refuse(source, n_items=(n_items, 100), dim=(dim, 5), features=(features, "gaussian"), theta=(theta, None))
             self.hotels = HotelUsers(load(source), join, self.dtype)
@@ -138,6 +146,10 @@ class AssortmentProblem(Problem):
 
     def _fill(self, features: Array, rng: Generator) -> None:
         """Draw synthetic features, shape (n, N, d)."""
+        if self.features == "one-hot":
+            kinds = rng.random(features.shape[:2]).argsort(axis=1) % features.shape[2]
+            features[:] = np.eye(features.shape[2], dtype=self.dtype)[kinds]
+            return
         if self.features == "unit":
             x = directions(rng, features.shape, self.dtype)
         else:
@@ -231,6 +243,15 @@ class AssortmentRounds(Rounds):
         if n > self.space.capacity:
             raise ValueError(f"an assortment has at most {self.space.capacity} items; got {n}.")
         return items
+
+
+def parameters(dim: int, features: str, rng: Generator) -> Floats:
+    """Draw theta, shape (d,)."""
+    if features != "one-hot":
+        return rng.random(dim)
+    values = np.zeros(dim)
+    values[0], values[1 : 1 + (dim + 2) // 4] = 2.0, 1.0
+    return rng.permutation(values)
 
 
 def fixed_revenues(revenues: ArrayLike, n_items: int, dtype: Precision, prices: Floats | None = None) -> Array | None:

@@ -28,6 +28,9 @@ class SparseLinearProblem(ArmProblem):
         sparsity: number of nonzero entries s* of beta.
         coefficients: nonzero entries of beta: ``"equal"`` +-1/sqrt(s*), ``"small"`` +-1/s*, ``"uniform"`` U(-1, 1).
         correlation: of neighbouring features, in (-1, 1).
+        margin: least gap between the mean reward of the best arm and the others', >= 0: the best arm's features move
+            along beta by so much. Without it the gap is below h with a probability in proportion to h (the paper's
+            alpha = 1); with it, its alpha is infinite.
         noise: ``"gaussian"``: N(0, noise_scale^2); ``"uniform"``: U(-noise_scale, noise_scale).
         noise_scale: scale of the noise, >= 0.
         beta: the parameter itself, shape (d,); by default drawn.
@@ -54,6 +57,7 @@ class SparseLinearProblem(ArmProblem):
         sparsity: int = 5,
         coefficients: str = "equal",
         correlation: float = 0.1,
+        margin: float = 0.0,
         noise: str = "gaussian",
         noise_scale: float = 0.1,
         beta: ArrayLike | None = None,
@@ -73,12 +77,22 @@ class SparseLinearProblem(ArmProblem):
         self.action_space = Discrete(n_arms)
         self.beta = draw_beta(dim, sparsity, coefficients, rng) if beta is None else numbers(dim, beta=beta)
         self._nonzero = np.flatnonzero(self.beta)
+        self.margin = at_least(0, margin=margin)
 
     def contexts(self, n: int, rng: Generator) -> Array:
         shape = (n, *self.observation_space.shape)  # type: ignore[misc]
         x: Array = gaussians(rng, shape, self.dtype)
         correlate(x, self.correlation)
+        if self.margin:
+            self.set_apart(x)
         return np.clip(x, -BOUND, BOUND, out=x)
+
+    def set_apart(self, x: Array) -> None:
+        """Move the best arm of each user of contexts (n, K, d) along beta, so that it gains the margin, in place."""
+        beta = self.beta[self._nonzero]
+        if len(beta):
+            along = (self.margin * beta / (beta @ beta)).astype(x.dtype)
+            x[np.arange(len(x))[:, None], self.best_action(x)[:, None], self._nonzero] += along
 
     def means(self, contexts: Array) -> Floats:
         means: Floats = contexts[..., self._nonzero].astype(np.float64) @ self.beta[self._nonzero]

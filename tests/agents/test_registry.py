@@ -75,7 +75,7 @@ def test_a_saved_agent_fits_the_environment_it_was_saved_for(tmp_path: Path) -> 
     for other in ({"dim": 5}, {"dim": 4, "dtype": "float64"}, {"dim": 4, "n_arms": 3}):
         with pytest.raises(ValueError, match="was saved for float32 contexts of shape"):
             load(tmp_path / "a.npz", gym.make(LINEAR, **other))
-    with pytest.raises(ValueError, match="the saved state has extra, which Outer lacks"):
+    with pytest.raises(ValueError, match="the saved state has extra, which a new Outer lacks: make it in begin"):
         restore_into(Outer(), {}, {"extra": 1})
 
 

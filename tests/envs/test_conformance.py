@@ -15,6 +15,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("privbandit/SparseLinear-v0", {"dim": 7, "n_arms": 1, "coefficients": "uniform", "correlation": -0.9}),
     ("privbandit/Assortment-v0", {"revenues": "random", "features": "unit", "dtype": "float64"}),
     ("privbandit/Assortment-v0", {"n_items": 5, "capacity": 5, "dim": 1, "revenues": [0, 1, 2, 3, 4.5]}),
+    ("privbandit/Assortment-v0", {"features": "one-hot", "n_items": 7, "capacity": 2, "dim": 4}),
     ("privbandit/Assortment-v0", {"source": "expedia-sample"}),
     (
         "privbandit/Assortment-v0",

@@ -13,7 +13,9 @@ from privbandit_agents.audits.claims import Game
 from privbandit_agents.audits.games.joint import JointGame
 from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.mechanisms import Request
+from privbandit_agents.auto import Auto
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
+from privbandit_agents.plugins import load_plugins
 from privbandit_agents.privacy.mechanisms.additive import Laplace
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.spherical import KNorm
@@ -68,6 +70,22 @@ TARGETS: dict[str, Target] = {
 }
 
 
+def register_target(name: str, game: Callable[[Request], Game], **defaults: Any) -> None:
+    """Add a mechanism to those that ``privbandit audit NAME`` knows.
+
+    Args:
+        name: its name.
+        game: returns the game for a request, which has epsilon, delta, and whether the published calibration is meant.
+        **defaults: ``runs``, ``delta`` and ``published`` of a Target.
+
+    Raises:
+        ValueError: there is a target of this name.
+    """
+    if name in TARGETS:
+        raise ValueError(f"a target called {name!r} is registered; choose another name.")
+    TARGETS[name] = Target(game, **defaults)
+
+
 def game(
     name: str,
     epsilon: float,
@@ -109,8 +127,10 @@ def prepared(
     name: str, epsilon: float, delta: float | None, calibration: str, env: str | None, config: Mapping[str, Any] | None
 ) -> Iterator[Game]:
     """Yield the games of a target, each prepared when it is asked for; see ``games``."""
+    if name not in TARGETS and name not in AGENTS:
+        load_plugins("privbandit.agents", "privbandit.audits")
     if ":" not in name:
-        one_of((*TARGETS, *private_agents()), target=name)
+        one_of((*TARGETS, *private_agents(), *choosers()), target=name)
     positive(epsilon=epsilon)
     one_of(("correct", "published"), calibration=calibration)
     if name not in TARGETS:
@@ -163,6 +183,8 @@ def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mappi
     """Yield the games that an agent's entry names, or those for its shape, with what was asked of its settings."""
     entry = find(name)
     agent_class = entry.load()
+    if issubclass(agent_class, Auto):
+        raise ValueError(f"{name} stands for other agents: audit these; `privbandit show {name}` names them.")
     if not issubclass(agent_class, LocalAgent | CentralAgent):
         raise ValueError(f"{name} is neither a LocalAgent nor a CentralAgent: it makes no promise to audit.")
     by_notion = JointGame if issubclass(agent_class, CentralAgent) else LocalGame
@@ -186,3 +208,7 @@ def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mappi
 
 def private_agents() -> list[str]:
     return [name for name in AGENTS if issubclass(find(name).load(), LocalAgent | CentralAgent)]
+
+
+def choosers() -> list[str]:
+    return [name for name in AGENTS if issubclass(find(name).load(), Auto)]

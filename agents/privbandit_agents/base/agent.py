@@ -1,6 +1,5 @@
 """What every agent is: it selects actions, learns from feedback, and states its privacy guarantee."""
 
-import dataclasses
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -18,7 +17,7 @@ from privbandit_agents.base.records import Records, contexts_of, records_of
 from privbandit_agents.base.reports import Arithmetic, Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Settings
-from privbandit_agents.base.state import Arrays, rekey, restore_into, state_of
+from privbandit_agents.base.state import Arrays, changed, rekey, restore_into, state_of
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_envs.spaces import Assortments
@@ -149,12 +148,8 @@ class Agent(ABC, Generic[C]):
 
     def __repr__(self) -> str:
         """Return the name, the settings that are no defaults, and the guarantee: nothing that was learned."""
-        if not dataclasses.is_dataclass(vars(self).get("config")):
-            return f"<{type(self).__name__}>"
-        defaults = {part.name: part.default for part in dataclasses.fields(self.config)}
-        given = {key: repr(value) for key, value in vars(self.config).items() if repr(value) != repr(defaults.get(key))}
-        told = ", ".join(f"{key}={value:.40}" for key, value in given.items())
-        return f"<{self.name}{f'({told})' if told else ''}: {self.guarantee.words}>"
+        named = vars(self).get("name", type(self).__name__)
+        return f"<{named}{changed(vars(self).get('config'))}: {self.guarantee.words}>"
 
     def begin(self) -> None:
         """Prepare for the first user; everything the constructor got is an attribute by now."""

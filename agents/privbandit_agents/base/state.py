@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -54,7 +54,8 @@ def state_of(thing: object) -> tuple[Arrays, dict[str, Any]]:
 def restore_into(thing: object, arrays: Arrays, values: dict[str, Any]) -> None:
     """Give an object the state of another one of the same construction."""
     if unknown := {key.split(".")[0] for key in (*arrays, *values)} - {name for name, _ in kept(thing)}:
-        raise ValueError(f"the saved state has {', '.join(sorted(unknown))}, which {type(thing).__name__} lacks.")
+        names = ", ".join(sorted(unknown))
+        raise ValueError(f"the saved state has {names}, which a new {type(thing).__name__} lacks: make it in begin().")
     for name, value in kept(thing):
         if isinstance(value, Generator):
             value.bit_generator.state = values[name]
@@ -96,9 +97,25 @@ def inside(name: str, flat: dict[str, Any]) -> dict[str, Any]:
 
 
 def write(path: str | Path, arrays: Arrays, values: dict[str, Any], secret: bool = False) -> None:
-    """Write one ``.npz`` file, whole or not at all; a secret one is readable by its owner alone."""
+    """Write one ``.npz`` file, whole or not at all; a secret one is readable by its owner alone.
+
+    Raises:
+        TypeError: a value is not JSON; the message names it.
+    """
+    text = as_json(values)
     with atomic(Path(path), "wb", 0o600 if secret else 0o666) as file:
-        np.savez(file, **{JSON_KEY: np.array(json.dumps(values))}, **arrays)  # type: ignore[arg-type]
+        np.savez(file, **{JSON_KEY: np.array(text)}, **arrays)  # type: ignore[arg-type]
+
+
+def as_json(value: object, name: str = "the state") -> str:
+    """Return a value as JSON, or raise a TypeError that names the innermost part which is none."""
+    try:
+        return json.dumps(value)
+    except TypeError as error:
+        for key, inner in value.items() if isinstance(value, dict) else ():
+            as_json(inner, str(key))
+        way_out = "keep an array, or numbers of Python's own, and name in `fixed` what is no state"
+        raise TypeError(f"{name} cannot be saved: {error}; {way_out}.") from None
 
 
 def read(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -106,3 +123,12 @@ def read(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     with np.load(BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files if name != JSON_KEY}
         return arrays, json.loads(str(file[JSON_KEY]))
+
+
+def changed(config: object) -> str:
+    """Return the settings that are no defaults, in brackets; "" if there are none."""
+    if not is_dataclass(config):
+        return ""
+    defaults = {part.name: part.default for part in fields(config)}
+    given = {key: repr(value) for key, value in vars(config).items() if repr(value) != repr(defaults.get(key))}
+    return f"({', '.join(f'{key}={value:.40}' for key, value in given.items())})" if given else ""

@@ -5,7 +5,7 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -22,7 +22,6 @@ from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError,
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from privbandit_agents.cli.listing import Lines
     from privbandit_agents.experiments.jobs.trial import Trial
     from privbandit_agents.experiments.running.engine import Engine
 
@@ -103,6 +102,10 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def kind_of(warning: type[Warning]) -> str:
+    return "note" if warning.__name__ == "LeftOut" else "warning"
+
+
 @app.callback()
 def command(
     version_wanted: Annotated[
@@ -111,7 +114,7 @@ def command(
 ) -> None:
     """Benchmark contextual bandits, private and not."""
     warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # loky renews a worker that has grown
-    warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+    warnings.showwarning = lambda message, kind, *_: print(f"{kind_of(kind)}: {message}", file=sys.stderr)
 
 
 @app.command("list", short_help="List environments, agents, experiments and data sets.")
@@ -123,20 +126,9 @@ def list_all(
     ] = None,
 ) -> None:
     """List the environments, the agents with what they play and promise, the experiments and the data sets."""
-    from privbandit_agents.cli.listing import NOTIONS, agent_lines, dataset_lines, env_lines, experiment_lines
-    from privbandit_agents.zoo import FAMILIES
+    from privbandit_agents.cli.core import told
 
-    chosen: Callable[[], Lines] = partial(agent_lines, notion, plays)
-    lines = {"envs": env_lines, "agents": chosen, "experiments": experiment_lines, "datasets": dataset_lines}
-    with usage_errors("list"):
-        from privbandit_envs.validate import one_of
-
-        one_of((*lines, "all"), what=what)
-        one_of(NOTIONS, notion=notion or NOTIONS[0])
-        one_of(FAMILIES, plays=plays or next(iter(FAMILIES)))
-    for kind in lines if what == "all" else [what]:
-        for line in lines[kind]():
-            out().print(line)
+    told(what, notion, plays)
 
 
 @app.command("show", short_help="Show the manual page of a name.")
@@ -148,8 +140,34 @@ def show_page(
         from privbandit_agents.cli.manual import page
 
         lines = list(page(name))
-    for line in lines:
-        out().print(line)
+    print(*lines, sep="\n")
+
+
+@app.command("new", short_help="Begin an environment or an agent of your own.")
+def new(
+    kind: Annotated[str, typer.Argument(help="env, agent, local-agent or joint-agent.")],
+    name: Annotated[str, typer.Argument(help="What it shall be called, such as mine or my-agent.")],
+) -> None:
+    """Write a skeleton and its test, which passes, into the current folder; say which commands come next."""
+    from privbandit_agents.cli.new import begin
+
+    with usage_errors("new"):
+        lines = list(begin(kind, name, Path()))
+    print(*lines, sep="\n")
+
+
+def whole(text: str) -> int:
+    """Return the whole number that a text spells, 1e4 too."""
+    from privbandit_agents.experiments.spec.yaml_text import from_yaml
+
+    with suppress(ValueError):
+        if isinstance(value := from_yaml(text), int) and not isinstance(value, bool):
+            return value
+    raise typer.BadParameter(f"{text!r} is not a valid integer.")
+
+
+def whole_option(help: str, *names: str) -> Any:
+    return typer.Option(*names, parser=whole, metavar="INTEGER", help=help)
 
 
 Assignments = Annotated[
@@ -158,7 +176,7 @@ Assignments = Annotated[
 ]
 Formats = Annotated[list[str] | None, typer.Option("--format", help="Figures also as pdf or svg; may repeat.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder of the results.  [default: runs/...]")]
-Jobs = Annotated[int | None, typer.Option(help="Processes.  [default: one per core]")]
+Jobs = Annotated[int | None, whole_option(help="Processes.  [default: one per core]")]
 Kind = Annotated[str, typer.Option("--engine", help="loky (this machine) or dask (a cluster).")]
 Address = Annotated[str | None, typer.Option(help="Of a Dask scheduler.  [default: a cluster on this machine]")]
 SaveEvery = Annotated[float, typer.Option(help="Seconds between two snapshots of a running trial.")]
@@ -169,12 +187,12 @@ def run(
     experiment: Annotated[str | None, typer.Argument(help="A bundled sweep: demo.")] = None,
     env: Annotated[list[str] | None, typer.Option(help="Environment id; may repeat.")] = None,
     agent: Annotated[list[str] | None, typer.Option(help="Agent; may repeat.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Users per trial.  [default: the environment's]")] = None,
+    horizon: Annotated[int | None, whole_option(help="Users per trial.  [default: the environment's]")] = None,
     seeds: Annotated[str | None, typer.Option(help="How many seeds, or a list: 10, [3, 5].  [default: 1]")] = None,
     assignments: Assignments = None,
     folder: Out = None,
     jobs: Jobs = None,
-    checkpoints: Annotated[int | None, typer.Option(help="How many points a regret curve has.  [default: 200]")] = None,
+    checkpoints: Annotated[int | None, whole_option(help="How many points a regret curve has.  [default: 200]")] = None,
     formats: Formats = None,
 ) -> None:
     """Run agents in environments, or a bundled sweep; finished trials are not run again."""
@@ -226,7 +244,12 @@ def sweep(
 @app.command(short_help="Run an experiment and check its statements.")
 def reproduce(
     name: Annotated[str, typer.Argument(help="An experiment (privbandit list experiments), or a YAML file of yours.")],
-    scale: Annotated[str, typer.Option(help="paper (decides) or smoke (does it run?).")] = "paper",
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="paper (decides), quick (with fewer seeds, where an experiment has it) or smoke (does it run?)."
+        ),
+    ] = "paper",
     folder: Out = None,
     kind: Kind = "loky",
     address: Address = None,
@@ -318,7 +341,7 @@ def audit_target(
     delta: Annotated[
         float | None, typer.Option(help="Claimed delta, where there is one.  [default: by target]")
     ] = None,
-    runs: Annotated[int | None, typer.Option(help="Fresh runs of each world.  [default: by game]")] = None,
+    runs: Annotated[int | None, whole_option(help="Fresh runs of each world.  [default: by game]")] = None,
     calibration: Annotated[str, typer.Option(help="correct or published.")] = "correct",
     env: Annotated[str | None, typer.Option(help="Environment of an agent.  [default: the first it plays]")] = None,
     assignments: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of an agent; may repeat.")] = None,

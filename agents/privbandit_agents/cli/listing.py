@@ -4,41 +4,47 @@ Nothing is imported for it but the names: a list is there at once. ``privbandit 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
-from rich import box
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
+from privbandit_agents.cli.text import paragraph, strong, table
 
-Lines = Iterator[Text | Table | Padding]
+Lines = Iterator[str]
 HOLDS = {"exact": "exact for the numbers that leave", "real": "for real numbers: simulate only"}
 NOTIONS = ("none", "local", "joint")
 MORE = "privbandit show NAME tells more."
 
 
+def lists(notion: str | None = None, plays: str | None = None) -> dict[str, Callable[[], Lines]]:
+    """Return what makes each list, by its name; the notion and the family choose agents."""
+    agents = partial(agent_lines, notion, plays)
+    return {"envs": env_lines, "agents": agents, "experiments": experiment_lines, "datasets": dataset_lines}
+
+
 def env_lines() -> Lines:
     from privbandit_agents.experiments.jobs.catalogue import env_summary
+    from privbandit_agents.plugins import load_plugins
     from privbandit_envs.registration import ENV_IDS
 
-    table = titled("Environments", "id", "what it is")
-    for id in ENV_IDS:
-        table.add_row(id, env_summary(id))
-    yield table
-    yield Text(f"{MORE} Short names do: privbandit show Linear-v0.\n", style="dim")
+    load_plugins("privbandit.envs", "privbandit.agents")
+    rows: list[tuple[str, ...]] = [(id, env_summary(id)) for id in ENV_IDS]
+    yield from titled("Environments", rows, "id", "what it is")
+    yield f"{MORE} Short names do: privbandit show Linear-v0."
 
 
 def agent_lines(notion: str | None = None, plays: str | None = None) -> Lines:
     """Yield the table of agents, those of one notion of privacy or of one family alone if it is given."""
+    from privbandit_agents.plugins import load_plugins
     from privbandit_agents.zoo import AGENTS
 
-    table = titled("Agents", "agent", "privacy", "plays", "what it is")
+    load_plugins("privbandit.agents")
+    rows: list[tuple[str, ...]] = []
     for name, entry in AGENTS.items():
         families, promise = (entry.kind or asked(name)).split(": ")
         if notion in (None, promise.partition(",")[0]) and (plays is None or plays in families.split()):
-            table.add_row(name, promise.replace(", real", ", real *"), families, entry.summary)
-    yield table
-    yield Text(f"exact: {HOLDS['exact']}; * real: {HOLDS['real']}. {MORE}\n", style="dim")
+            rows.append((name, promise.replace(", real", ", real *"), families, entry.summary))
+    yield from titled("Agents", rows, "agent", "privacy", "plays", "what it is")
+    yield from paragraph(f"exact: {HOLDS['exact']}; * real: {HOLDS['real']}. {MORE}")
 
 
 def asked(name: str) -> str:
@@ -59,25 +65,25 @@ def asked(name: str) -> str:
 def experiment_lines() -> Lines:
     from privbandit_agents.experiments.shelf import library
 
-    table = titled("Experiments", "experiment", "what it shows")
+    rows: list[tuple[str, ...]] = []
     for name, path in library().items():
         title = re.search(r"^title: *(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-        table.add_row(name, title[1].strip("'\"") if title else "")
-    yield table
-    yield Text(f"privbandit reproduce NAME runs one. {MORE}\n", style="dim")
+        rows.append((name, title[1].strip("'\"") if title else ""))
+    yield from titled("Experiments", rows, "experiment", "what it shows")
+    yield f"privbandit reproduce NAME runs one. {MORE}"
 
 
 def dataset_lines() -> Lines:
     """Yield the data sets of the paper on classification: which are there, and how to get the others."""
     from privbandit_envs.datasets import tables
 
-    yield Text("Data sets\n", style="bold")
+    yield strong("Data sets")
     for name, source in tables.SOURCES.items():
-        yield Text(name, style="bold cyan")
-        yield Padding(Text(source.title), (0, 0, 0, 4))
+        yield ""
+        yield strong(name)
+        yield from paragraph(source.title, indent=4)
         for label, text in dataset_facts(name).items():
-            yield Padding(Text(f"{label}: {text}", style="dim"), (0, 0, 0, 4))
-        yield Text()
+            yield from paragraph(f"{label}: {text}", indent=4)
 
 
 def dataset_facts(name: str) -> dict[str, str]:
@@ -94,9 +100,8 @@ def dataset_facts(name: str) -> dict[str, str]:
     return facts | tables.state(name)
 
 
-def titled(title: str, first: str, *others: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0))
-    table.add_column(first, style="bold cyan", no_wrap=True)
-    for other in others:
-        table.add_column(other)
-    return table
+def titled(title: str, rows: list[tuple[str, ...]], *heads: str) -> Lines:
+    yield strong(title)
+    yield ""
+    yield from table(rows, heads)
+    yield ""

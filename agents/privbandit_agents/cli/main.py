@@ -3,12 +3,11 @@
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 
 from privbandit_agents.cli.process import heed_interrupts, interruption, lasting
 
-BENCH = "crc32c filelock joblib matplotlib polars pydantic rich ruamel tensorboard threadpoolctl typer".split()
-"""What the command needs beyond the core of the package: the extra ``bench``."""
 OURS = "This is an error of ours: please report it as an issue of the project"
 TRACEBACK = "PRIVBANDIT_TRACEBACK"
 
@@ -33,18 +32,15 @@ def main() -> None:
 def ended() -> int:
     """Run the command; return its code after saying in a sentence what nothing else caught."""
     try:
-        from privbandit_agents.cli.commands import app
-
-        app()
+        command()()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except BaseException as error:
         if (stop := interruption(error)) is not None:
             print(str(stop) or "stopped.", file=sys.stderr)
             return 130
-        package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-        if package in BENCH:
-            print(f"privbandit needs {package}: run pip install 'privbandit[bench]'.", file=sys.stderr)
+        if package := missing(error):
+            print(f"privbandit needs {package}: run {brings(package)}.", file=sys.stderr)
             return 2
         if shown := os.environ.get(TRACEBACK):
             traceback.print_exc()
@@ -53,3 +49,29 @@ def ended() -> int:
         print(f"{said[:1000]} -- {OURS}, {how}.", file=sys.stderr)
         return 3
     return 0
+
+
+def command() -> Callable[[], None]:
+    """Return what runs the command: all of it, or what the core of the package can do alone."""
+    try:
+        from privbandit_agents.cli.commands import app
+    except ModuleNotFoundError as error:
+        if missing(error) != "typer":
+            raise
+        from privbandit_agents.cli.core import app as core
+
+        return core
+    return app
+
+
+def missing(error: BaseException) -> str:
+    """Return the package of others that an error says is not installed, or ""."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    return "" if package.startswith("privbandit") else package
+
+
+def brings(package: str) -> str:
+    """Return the command that installs a package which the command needs; nothing of the project is downloaded."""
+    from privbandit_agents.experiments.usage import EXTRAS
+
+    return f"pip install 'privbandit[{EXTRAS.get(package, 'bench')}]'"

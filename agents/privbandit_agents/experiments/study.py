@@ -27,16 +27,24 @@ from privbandit_agents.experiments.analysis.means import write_means
 from privbandit_agents.experiments.analysis.measures import Resolved, estimate, resolve
 from privbandit_agents.experiments.analysis.readings import Results
 from privbandit_agents.experiments.analysis.tables import rich_tables, summarise, summarise_trials, write_table
+from privbandit_agents.experiments.analysis.trust import Squares, squares, trust_maps, write_trust
 from privbandit_agents.experiments.analysis.verdicts import Verdict, verdict_table, write_verdicts
 from privbandit_agents.experiments.drawing import figures
 from privbandit_agents.experiments.drawing.layout import Panel, completed, layout
+from privbandit_agents.experiments.drawing.maps import draw_maps
 from privbandit_agents.experiments.drawing.style import span
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
-from privbandit_agents.experiments.spec.experiment import DECIDING, Experiment, find_experiment, read_experiment
-from privbandit_agents.experiments.spec.figures import FigureSpec
+from privbandit_agents.experiments.spec.experiment import (
+    DECIDING,
+    SHOWING,
+    Experiment,
+    find_experiment,
+    read_experiment,
+)
+from privbandit_agents.experiments.spec.figures import FigureSpec, MapSpec
 from privbandit_agents.experiments.store.board import write_overview
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, unwritten, usage_errors
@@ -55,16 +63,17 @@ class Study:
     cells: Cells
     measures: list[Resolved]
     figures: list[tuple[FigureSpec, list[Panel]]]
+    maps: list[tuple[MapSpec, Squares]]
     missing: list[str]
 
     @property
     def decides(self) -> bool:
         """Whether the statements are decided at this scale; a smaller one only shows that all of it runs."""
-        return self.scale == DECIDING
+        return self.scale != SHOWING
 
     @property
     def folder(self) -> Path:
-        return Path("runs") / (self.name if self.decides else f"{self.name}-{self.scale}")
+        return Path("runs") / (self.name if self.scale == DECIDING else f"{self.name}-{self.scale}")
 
     @property
     def heading(self) -> str:
@@ -78,7 +87,7 @@ def prepare(name: str, scale: str = DECIDING, assignments: Sequence[str] = ()) -
 
     Args:
         name: of a shipped experiment, or a path that ends in ``.yaml``.
-        scale: ``smoke`` or ``paper``.
+        scale: ``smoke``, ``quick`` or ``paper``.
         assignments: changes of a sweep's settings, as of ``--set``.
 
     Raises:
@@ -102,10 +111,14 @@ def prepared(experiment: Experiment, name: str, scale: str, assignments: Sequenc
         with usage_errors(f"{source}: figures[{i}]"):
             spec = completed(figure, cells)
             pictures.append((spec, layout(spec, cells)))
+    trusted = []
+    for i, asked in enumerate(experiment.maps):
+        with usage_errors(f"{source}: maps[{i}]"):
+            trusted.append((asked, squares(asked, cells)))
     for i, table in enumerate(experiment.tables):
         with usage_errors(f"{source}: tables[{i}]"):
             check_columns(table, cells)
-    return Study(name, scale, experiment, jobs, cells, measures, pictures, missing)
+    return Study(name, scale, experiment, jobs, cells, measures, pictures, trusted, missing)
 
 
 def carry_out(
@@ -118,6 +131,8 @@ def carry_out(
 ) -> int:
     """Run a study, print tables and verdicts, then write them and draw figures; finished jobs are not run again.
 
+    At a scale that decides nothing one line says that all of it ran; what is written is the same.
+
     Args:
         study: from ``prepare``.
         folder: gets results, figures and tables; default: ``runs/NAME``.
@@ -127,10 +142,11 @@ def carry_out(
         formats: of figures, beside PNG.
 
     Returns:
-        The exit code: ``AGAINST`` if a statement came out against what is expected, at paper scale; else ``UNFINISHED``
-        if a job failed, no method could run, or something could not be written; else 0.
+        The exit code: ``AGAINST`` if a statement came out against what is expected, at a scale that decides; else
+        ``UNFINISHED`` if a job failed, no method could run, or something could not be written; else 0.
     """
-    folder, out = folder or study.folder, out or Console()
+    folder, told_to = folder or study.folder, out or Console()
+    out = told_to if study.decides else Console(quiet=True)
     for line in study.missing:
         out.print(line, soft_wrap=True, highlight=False)
     with suppress(OSError):  # it is written again at the end
@@ -142,13 +158,13 @@ def carry_out(
     verdicts = verdicts_of(study, results)
     if verdicts:
         out.print(verdict_table(verdicts, study.heading, study.decides))
-    if not study.decides:
-        out.print(UNDECIDING)
     pictures: list[Path] = []
     lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures, formats))
     tables = [] if lost else [f"tables: {folder / 'verdicts.md'}, {folder / 'table.md'} (and .csv)"]
     for line in (*(f"figure: {picture}" for picture in pictures), *tables):
         out.print(line, soft_wrap=True, highlight=False)
+    if not study.decides:
+        told_to.print(in_one_line(study, folder, len(results), len(pictures)), soft_wrap=True, highlight=False)
     reasons = [reason for found in results.values() for reason in found.reasons]
     idle = [f"no method could run: {reasons[0]}"] if reasons and None not in reasons else []
     problems = [*told(failures), *idle, *lost]
@@ -156,6 +172,13 @@ def carry_out(
         print(problem, file=sys.stderr)
     against = study.decides and any(verdict.surprising for verdict in verdicts)
     return AGAINST if against else UNFINISHED if problems else 0
+
+
+def in_one_line(study: Study, folder: Path, ran: int, drawn: int) -> str:
+    """Return what a scale that decides nothing has to say."""
+    parts = f"{ran} of {len(study.jobs)} {study.jobs[0].kind}s, {len(study.measures)} statements, {drawn} figures"
+    missing = f", without {len(study.missing)} data sets that are not here" if study.missing else ""
+    return f"{study.name}: {parts}{missing}: {folder}. {UNDECIDING}"
 
 
 def writers(
@@ -172,10 +195,18 @@ def writers(
     ``pictures`` gets the figures that could be drawn.
     """
 
+    stamp = "" if study.decides else f"{study.scale}: decides nothing"
+
     def draw(spec: FigureSpec, panels: Sequence[Panel]) -> None:
         path = folder / f"{spec.name}.png"
-        stamp = "" if study.decides else f"{study.scale}: decides nothing"
         if figures.draw_figure(spec, panels, results, path, formats, stamp):
+            pictures.append(path)
+
+    def chart(spec: MapSpec, places: Squares) -> None:
+        path = folder / f"{spec.name}.png"
+        if maps := trust_maps(spec, places, study.cells, results):
+            write_trust(maps, folder, spec.name)
+            draw_maps(maps, spec.title, path, formats, stamp)
             pictures.append(path)
 
     tasks: dict[str, Callable[[], object]] = {}
@@ -194,6 +225,8 @@ def writers(
         tasks["the verdicts"] = partial(write_verdicts, verdicts, folder, note, study.decides)
     for spec, panels in study.figures:
         tasks[f"the figure {spec.name}"] = partial(draw, spec, panels)
+    for asked, places in study.maps:
+        tasks[f"the map {asked.name}"] = partial(chart, asked, places)
     tasks["the board"] = lambda: write_mean_board(study.jobs, results, folder, pictures)
     return tasks
 

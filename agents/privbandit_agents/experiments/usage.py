@@ -3,7 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-EXTRAS = {"dask": "cluster", "distributed": "cluster", "sklearn": "data", "stable_baselines3": "rl", "torch": "rl"}
+BENCH = "crc32c filelock joblib matplotlib polars pydantic pydantic_core rich ruamel tensorboard threadpoolctl typer"
+EXTRAS = {
+    **dict.fromkeys(BENCH.split(), "bench"),
+    "dask": "cluster",
+    "distributed": "cluster",
+    "sklearn": "data",
+    "stable_baselines3": "rl",
+    "torch": "rl",
+}
 
 PLAIN = (ValueError, TypeError, OSError)
 """What our own checks raise, in sentences; Gymnasium has errors of its own."""

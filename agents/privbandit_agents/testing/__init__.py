@@ -7,7 +7,7 @@ for one test a check.
 from typing import Any
 
 from privbandit_agents.base.learning import LearningAgent
-from privbandit_agents.registry import find
+from privbandit_agents.registry import find, resolved
 from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume, check_seeds
 from privbandit_agents.testing.noise import check_noise
@@ -15,7 +15,7 @@ from privbandit_agents.testing.privacy import check_budgets, check_central, chec
 from privbandit_agents.testing.records import check_hostile_records
 from privbandit_agents.testing.replay import check_replay
 from privbandit_agents.testing.reports import check_reports
-from privbandit_agents.testing.runs import Check
+from privbandit_agents.testing.runs import Check, environment
 
 HORIZON = 300
 
@@ -36,6 +36,7 @@ def check_agent(name: str, env_id: str, horizon: int = HORIZON, *, audit: bool =
     Raises:
         AssertionError: a check failed; the message says what was expected.
     """
+    name, _ = resolved(name, environment(env_id, horizon), config)
     for check in checks_for(name):
         check(name, env_id, horizon, config)
     if audit:

@@ -34,15 +34,27 @@ def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
     agent = make(name, environment(env_id, horizon), seed=5, **config)
     if agent.guarantee.notion == "none":
         return
-    assert isinstance(agent, LocalAgent | CentralAgent), "a private agent is a LocalAgent or a CentralAgent"
+    assert isinstance(agent, LocalAgent | CentralAgent), (
+        f"an agent with a guarantee is a LocalAgent or a CentralAgent; {name} is a {type(agent).__name__}"
+    )
     for epsilon in (1e-3, 1.0, 1000.0, math.inf):
         _, private = run(name, env_id, horizon, {**config, "epsilon": epsilon})
         assert isinstance(private, LocalAgent | CentralAgent)
-        assert private.guarantee.epsilon == epsilon, "the guarantee is not the declared one"
-        assert private.guarantee.proven and private.guarantee.protects and private.guarantee.reference
+        assert hasattr(private, "ledger"), (
+            f"{name} promises privacy and has no ledger; in begin() write self.ledger = Ledger(epsilon=...)"
+        )
+        stated = private.guarantee
+        assert stated.epsilon == epsilon, (
+            f"the guarantee says epsilon = {stated.epsilon} where the setting is {epsilon}"
+        )
+        assert stated.proven and stated.protects and stated.reference, (
+            f"a guarantee must be proven and say what it protects and where the proof is; got {stated}"
+        )
         spent = private.ledger.spent_epsilon(private.guarantee.delta)
         assert spent <= epsilon * (1 + 1e-6), f"epsilon {spent} was spent of {epsilon}"
-        assert spent > 0, "nothing was entered in the ledger"
+        assert spent > 0, (
+            "nothing was entered in the ledger; call self.ledger.spend(cost, group=user) before a report counts"
+        )
 
 
 def check_local(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:

@@ -107,6 +107,15 @@ def same_parts(one: Parts, other: Parts) -> bool:
     return one[0].keys() == other[0].keys() and one[1] == other[1] and equal
 
 
+def differing(one: AnyAgent, other: AnyAgent) -> str:
+    """Return the names of the parts of two agents' states that are not equal, and what is lacking in one."""
+    (arrays, values), (others, further) = parts(one), parts(other)
+    names = sorted(arrays.keys() ^ others.keys() | values.keys() ^ further.keys())
+    names += [key for key in arrays.keys() & others.keys() if not np.array_equal(arrays[key], others[key], True)]
+    names += [key for key in values.keys() & further.keys() if values[key] != further[key]]
+    return ", ".join(names) or "the devices' generator"
+
+
 def same_state(one: AnyAgent, other: AnyAgent) -> bool:
     """Return whether two agents, and their simulated devices, have the same state."""
     devices = [agent.devices_state() if isinstance(agent, LocalAgent) else None for agent in (one, other)]

@@ -23,6 +23,13 @@ def test_the_published_calibration_is_refuted_at_one_iteration(epsilon: float) -
     assert audit(game("fliphat", epsilon, calibration="published"), 150, rng(), pilot=100).refuted
 
 
+@pytest.mark.filterwarnings("ignore:fliphat")
+@pytest.mark.parametrize(("calibration", "refuted"), [("published", True), ("correct", False)])
+def test_published_steps_along_the_sum_are_refuted_and_correct_ones_are_not(calibration: str, refuted: bool) -> None:
+    played = game("fliphat", 1.0, calibration=calibration, config={"gradient": "sum"})
+    assert audit(played, 100, rng(), confidence=0.999, pilot=100).refuted == refuted
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:fliphat")
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 5.0])

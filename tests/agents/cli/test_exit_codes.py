@@ -49,7 +49,16 @@ def test_the_help_and_the_page_have_the_same_codes() -> None:
     ("error", "code", "said"),
     [
         (RuntimeError("no\nidea"), 3, "RuntimeError: no idea -- This is an error of ours: please report it"),
-        (ModuleNotFoundError("No module named 'x'", name="x"), 3, "ModuleNotFoundError: No module named 'x' -- This"),
+        (
+            ModuleNotFoundError("No module named 'privbandit_x'", name="privbandit_x"),
+            3,
+            "ModuleNotFoundError: No module",
+        ),
+        (
+            ModuleNotFoundError("No module named 'pydantic_core'", name="pydantic_core"),
+            2,
+            "privbandit needs pydantic_c",
+        ),
         (ModuleNotFoundError("No module named 'rich.a'", name="rich.a"), 2, "privbandit needs rich: run pip install"),
         (KeyboardInterrupt(), 130, "stopped.\n"),
         (SystemExit(4), 4, ""),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privbandit_envs.families.assortment import AssortmentProblem
-from privbandit_envs.families.linear import DESIGNS, LinearProblem
+from privbandit_envs.families.linear import DESIGNS, LINKS, LinearProblem
 from privbandit_envs.families.sparse import SparseLinearProblem, correlate, draw_beta
 
 
@@ -90,6 +90,31 @@ def test_beta_has_the_stated_entries_at_random_positions(coefficients: str, size
     assert (values > 0).any() and (values < 0).any()
 
 
+@pytest.mark.parametrize("margin", [0.1, 0.5, 2.0])
+def test_a_margin_sets_the_best_arm_apart_and_leaves_all_else_as_it_is(margin: float) -> None:
+    plain, apart = (SparseLinearProblem(rng(), dim=12, sparsity=3, margin=each) for each in (0.0, margin))
+    before, after = (problem.contexts(3000, rng(1)) for problem in (plain, apart))
+    best = plain.best_action(before)
+    moved = (before != after).any(axis=-1)
+    assert (moved == (np.arange(3) == best[:, None])).all() and (apart.best_action(after) == best).all()
+    ordered = np.sort(apart.means(after), axis=1)
+    assert (ordered[:, -1] - ordered[:, -2]).min() >= margin * (1 - 1e-4)
+    off = np.setdiff1d(np.arange(12), np.flatnonzero(apart.beta))
+    assert (before[..., off] == after[..., off]).all()
+
+
+def test_without_a_margin_small_gaps_are_as_likely_as_they_are_small() -> None:
+    problem = SparseLinearProblem(rng(), dim=12, sparsity=3)
+    ordered = np.sort(problem.means(problem.contexts(100_000, rng(1))), axis=1)
+    gaps = ordered[:, -1] - ordered[:, -2]
+    assert (gaps < 0.02).mean() / (gaps < 0.01).mean() == pytest.approx(2, rel=0.2)  # alpha = 1
+
+
+def test_a_world_in_which_nothing_counts_has_no_margin() -> None:
+    x = SparseLinearProblem(rng(), dim=4, sparsity=1, beta=np.zeros(4), margin=1.0).contexts(5, rng(1))
+    assert np.isfinite(x).all()
+
+
 @pytest.mark.parametrize(("noise", "spread"), [("gaussian", 0.1), ("uniform", 0.1 / math.sqrt(3))])
 def test_sparse_noise_has_the_stated_scale(noise: str, spread: float) -> None:
     problem = SparseLinearProblem(rng(), noise=noise)
@@ -111,6 +136,18 @@ def test_unit_features_have_norm_one() -> None:
     x = AssortmentProblem(rng(), features="unit").contexts(50, rng(1))[..., :-1]
     norms = np.linalg.norm(x.astype(float), axis=-1)
     assert norms.max() <= 1 and norms.min() > 0.99999
+
+
+def test_one_hot_items_are_the_same_for_every_user_and_one_kind_sells_best() -> None:
+    for dim, well in ((1, 0), (2, 1), (4, 1), (20, 5)):
+        problem = AssortmentProblem(rng(), features="one-hot", n_items=25, dim=dim)
+        x = problem.contexts(3, rng(1))[..., :-1]
+        assert (x.sum(axis=1) == np.bincount(np.arange(25) % dim)).all() and (x.max(axis=2) == 1).all()
+        assert problem.observation_space.contains(problem.contexts(1, rng())[0])
+        assert sorted(problem.theta, reverse=True) == [2.0] + [1.0] * well + [0.0] * (dim - 1 - well)
+    best = {int(AssortmentProblem(rng(seed), features="one-hot").theta.argmax()) for seed in range(20)}
+    assert best == set(range(5))
+    assert AssortmentProblem(rng(), features="one-hot", dim=2, theta=[3, 4]).theta.tolist() == [3, 4]
 
 
 def test_the_best_assortment_follows_the_revenues_that_are_shown() -> None:
@@ -144,6 +181,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("Linear", {"support": -3}, "support must be an integer >= 1; got -3."),
     ("SparseLinear", {"sparsity": 500}, "sparsity must be at most dim = 400; got 500."),
     ("SparseLinear", {"correlation": 1.0}, "correlation must lie in (-1, 1); got 1.0."),
+    ("SparseLinear", {"margin": -0.1}, "margin must be >= 0; got -0.1."),
     ("SparseLinear", {"noise_scale": -0.1}, "noise_scale must be >= 0; got -0.1."),
     ("SparseLinear", {"beta": [1.0]}, "beta must be 400 finite numbers"),
     ("Assortment", {"capacity": 101}, "capacity must be at most n_items = 100; got 101."),
@@ -168,3 +206,43 @@ def test_shapes_follow_the_arguments(n_arms: int, dim: int, seed: int) -> None:
     assert context.shape == (n_arms, dim) and context in env.observation_space
     again, _ = env.reset(seed=seed)
     assert np.array_equal(context, again)
+
+
+def test_a_band_is_best_near_two_orthogonal_hyperplanes() -> None:
+    env: Any = gym.make("privbandit/Linear-v0", dim=5, link="band").unwrapped
+    env.reset(seed=0)
+    problem = env.problem
+    along, across = problem._hidden.T / np.sqrt(5)
+    assert along @ problem.theta == pytest.approx(0.8) and abs(along @ across) < 1e-12
+    x = problem.contexts(4000, np.random.default_rng(0)).astype(np.float64)
+    z = np.sqrt(5) * np.stack([x @ along, x @ across])
+    means = problem.means(x)
+    np.testing.assert_allclose(means, 0.9 * np.tanh(1.5 - 1.5 * np.abs(z).sum(axis=0)), atol=1e-12)
+    assert z.reshape(2, -1).std(axis=1) == pytest.approx(1, abs=0.02)
+    assert -0.9 <= means.min() < -0.5 and 0.7 < means.max() <= 0.9 * np.tanh(1.5)
+    # nothing linear: no correlation beyond 5 standard errors of 40 000 rows with any feature
+    assert np.abs(np.corrcoef(x.reshape(-1, 5).T, means.ravel())[-1, :-1]).max() < 5 / 200
+
+
+@pytest.mark.parametrize("design", ["sphere", "ill", "mixed"])
+def test_a_link_changes_means_and_nothing_that_is_drawn_before(design: str) -> None:
+    """The hidden theta, and with a pinned theta the features, are those of the linear world of the seed."""
+    worlds: list[Any] = [gym.make("privbandit/Linear-v0", dim=4, design=design, link=link).unwrapped for link in LINKS]
+    shown = [world.reset(seed=3)[0] for world in worlds]
+    assert np.array_equal(*shown) and np.array_equal(*(world.problem.theta for world in worlds))
+    assert worlds[0].problem._hidden is None
+    assert not np.allclose(*(world.problem.means(shown[0][None]) for world in worlds))
+
+
+def test_a_band_has_a_law_of_outcomes_by_counts() -> None:
+    env: Any = gym.make("privbandit/Linear-v0", dim=3, n_arms=2, design="ill", support="all", link="band").unwrapped
+    env.reset(seed=0)
+    contexts = env.support.contexts
+    outcomes, chances = env.problem.outcome_law(contexts, np.zeros(len(contexts), int))
+    np.testing.assert_allclose((outcomes * chances).sum(axis=1), env.problem.means(contexts)[:, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("kwargs", [{"dim": 1}, {"theta_norm": 0.0}, {"theta": [0.0] * 5}])
+def test_a_band_needs_two_directions(kwargs: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="link 'band' needs dim >= 2 and a theta that is not 0"):
+        gym.make("privbandit/Linear-v0", **{"dim": 5, "link": "band", **kwargs}).reset(seed=0)

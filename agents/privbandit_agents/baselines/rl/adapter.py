@@ -1,5 +1,6 @@
 """What stable-baselines3 plays: Gymnasium's vector environments behind its own interface."""
 
+import time
 from typing import Any
 
 import gymnasium as gym
@@ -11,7 +12,8 @@ from privbandit_agents.base.arms import learnable
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_envs import BanditEnv
 from privbandit_envs.spaces import Assortments
-from privbandit_envs.wrappers import flat_space, score_space, top_scores
+from privbandit_envs.vector_env import INFO
+from privbandit_envs.wrappers import score_space, top_scores
 
 Face = VectorEnv[Array, Array, Array]
 
@@ -19,46 +21,71 @@ Face = VectorEnv[Array, Array, Array]
 def vector_face(env: AnyEnv, n_envs: int) -> Face:
     """Return a vector environment of the same world; of one slot if the environment is wrapped or not ours."""
     if isinstance(env, VectorEnv):
-        mode = env.metadata.get("autoreset_mode")
-        if mode is not AutoresetMode.SAME_STEP:
-            raise ValueError(f"a vector environment must have autoreset_mode=AutoresetMode.SAME_STEP; got {mode}.")
-        return env
+        return same_step(env)
     if isinstance(env, BanditEnv) and env.spec is not None:
         return gym.make_vec(env.spec, num_envs=n_envs)
     return SyncVectorEnv([lambda: env], autoreset_mode=AutoresetMode.SAME_STEP)
 
 
+def same_step(env: Face) -> Face:
+    """Return a vector environment if its slots are reset in the step that ends an episode.
+
+    Raises:
+        ValueError: they are not.
+    """
+    mode = env.metadata.get("autoreset_mode")
+    if mode is not AutoresetMode.SAME_STEP:
+        raise ValueError(f"a vector environment must have autoreset_mode=AutoresetMode.SAME_STEP; got {mode}.")
+    return env
+
+
+def sound(contexts: Array, rewards: Array) -> tuple[Array, Array]:
+    """Return contexts (n, ...) and rewards (n,), zeros where a record has NaN, infinity or a length above 10^6."""
+    flat, earned = learnable(contexts.reshape(len(rewards), -1), rewards)
+    return flat.reshape(contexts.shape), earned
+
+
 def stand_in(observation_space: Space, action_space: Space, n: int) -> Face:
     """Return a vector environment that has the spaces and serves nobody."""
     env: Face = VectorEnv()
+    env.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
     env.num_envs, env.single_observation_space, env.single_action_space = n, observation_space, action_space
     return env
 
 
-def to_sb3(env: Face, seed: int | None) -> Any:
-    """Return a vector environment as stable-baselines3's VecEnv: flat contexts, and scores for assortments.
+def to_sb3(env: Face, seed: int | None = None, *, largest_score: float = 1.0, reward_scale: float = 1.0) -> Any:
+    """Return a vector environment as stable-baselines3's VecEnv, one world in all slots; assortments take scores.
 
-    A context or a reward with NaN, infinity or a length above 10^6 arrives as zeros, with a warning.
+    A context or a reward with NaN, infinity or a length above 10^6 arrives as zeros, with a warning. ``infos`` carry
+    what the environment says of each user: ``regret``, ``expected_reward``, ``optimal_action``, ``feedback``.
 
     Args:
-        env: a vector environment with same-step autoreset.
+        env: a vector environment with same-step autoreset, as ``gym.make_vec`` returns it for this project's worlds.
         seed: of its first ``reset``; seeds that stable-baselines3 sets are ignored.
+        largest_score: scores of items lie in [-largest_score, largest_score]; the library clips its actions to it.
+        reward_scale: rewards arrive multiplied by it; ``infos`` have them as they were.
+
+    Raises:
+        ValueError: the environment has another autoreset mode.
     """
     from stable_baselines3.common.vec_env import VecEnv
     from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
-    n, actions = env.num_envs, env.single_action_space
+    n, actions, started = same_step(env).num_envs, env.single_action_space, time.time()
     scores = isinstance(actions, Assortments)
 
     class BanditVecEnv(VecEnv):
         def __init__(self) -> None:
             self.env, self.world_seed = env, seed
-            super().__init__(n, flat_space(env.single_observation_space), score_space(actions) if scores else actions)
+            self.returns, self.lengths = np.zeros(n), np.zeros(n, int)
+            super().__init__(
+                n, env.single_observation_space, score_space(actions, largest_score) if scores else actions
+            )
 
         def reset(self) -> Array:
             contexts: Array = env.reset(seed=self.world_seed)[0]
             self.world_seed = None
-            return learnable(contexts.reshape(n, -1), np.zeros(n))[0]
+            return sound(contexts, np.zeros(n))[0]
 
         def step_async(self, actions_: Array) -> None:
             self.chosen = top_scores(actions_, actions) if scores else actions_
@@ -66,12 +93,24 @@ def to_sb3(env: Face, seed: int | None) -> Any:
         def step_wait(self) -> tuple[Array, Array, Array, list[dict[str, Any]]]:
             contexts, rewards, terminated, truncated, info = env.step(self.chosen)
             done = terminated | truncated
-            infos: list[dict[str, Any]] = [{} for _ in range(n)]
+            told = info.get("final_info", info)
+            columns = [told[name] for name in INFO if name in told]
+            infos: list[dict[str, Any]] = [
+                dict(zip(INFO, user, strict=False)) for user in zip(*columns, strict=True)
+            ] or [{} for _ in range(n)]
+            shown, earned = sound(contexts, rewards.astype(np.float32))
+            self.returns += earned
+            self.lengths += 1
             for slot in np.flatnonzero(done):
-                infos[slot]["terminal_observation"] = info["final_obs"][slot].reshape(-1)
+                infos[slot]["terminal_observation"] = info["final_obs"][slot]
                 infos[slot]["TimeLimit.truncated"] = bool(truncated[slot] and not terminated[slot])
-            flat, earned = learnable(contexts.reshape(n, -1), rewards.astype(np.float32))
-            return flat, earned, done, infos
+                infos[slot]["episode"] = {
+                    "r": float(self.returns[slot]),
+                    "l": int(self.lengths[slot]),
+                    "t": time.time() - started,
+                }
+            self.returns[done], self.lengths[done] = 0, 0
+            return shown, earned * np.float32(reward_scale), done, infos
 
         def close(self) -> None:
             env.close()
@@ -85,7 +124,7 @@ def to_sb3(env: Face, seed: int | None) -> Any:
         def env_method(
             self, method_name: str, *args: object, indices: VecEnvIndices = None, **kwargs: object
         ) -> list[Any]:
-            return [getattr(env, method_name)(*args, **kwargs)]
+            return [getattr(env, method_name)(*args, **kwargs) for _ in self._get_indices(indices)]
 
         def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
             return [False for _ in self._get_indices(indices)]

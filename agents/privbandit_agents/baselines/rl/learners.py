@@ -16,7 +16,16 @@ from privbandit_agents.base.learning import AnyEnv, LearningAgent, Saves
 from privbandit_agents.base.records import usable
 from privbandit_agents.base.state import Arrays, inside
 from privbandit_agents.baselines.rl.adapter import Face, stand_in, to_sb3, vector_face
-from privbandit_agents.baselines.rl.settings import A2CSettings, DQNSettings, PPOSettings, RLSettings, hyperparameters
+from privbandit_agents.baselines.rl.policies import actor_critic_policy, q_policy
+from privbandit_agents.baselines.rl.settings import (
+    A2CSettings,
+    DQNSettings,
+    PPOSettings,
+    RLSettings,
+    hyperparameters,
+    kind_of,
+    rate,
+)
 from privbandit_agents.baselines.rl.state import Generators, give, give_state, one_torch_thread, parameters_of, state_of
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.wrappers import RecordVectorRegret, RegretCurve, top_scores
@@ -26,12 +35,18 @@ if TYPE_CHECKING:
 
 PER_SLOT = {"n_steps", "train_freq"}
 """Hyperparameters that count steps, each of as many users as there are slots."""
+OURS = {"policy", "n_envs", "schedule", "net_arch", "moments", "critic", "reward_scale"}
+"""Hyperparameters that the algorithms themselves do not know."""
+FARTHEST_SCORE = 1000.0
+"""Scores of items lie within this distance of 0: no bound in practice, and none by which two could tie."""
 
 
 class StableBaseline(LearningAgent[RLSettings]):
-    """An algorithm of stable-baselines3 with an MLP policy on the CPU; contexts of any shape are flattened.
+    """An algorithm of stable-baselines3 on the CPU, with discount 0.
 
-    Assortments are played by one score in [-1, 1] for every item: the K largest are offered. ``model`` is the
+    Where arms or items have features of their own, one network scores each of them (``policies``), and assortments
+    are drawn from a Plackett-Luce law. Where one context is for all arms, or with ``policy="mlp"``, the library's own
+    MLP reads all features at once, and assortments are the items of the K largest scores in [-1, 1]. ``model`` is the
     algorithm itself once ``learn`` has been called.
 
     The state is all that learning goes on from: networks, optimiser, replay buffer (of DQN), and the states of the
@@ -47,7 +62,8 @@ class StableBaseline(LearningAgent[RLSettings]):
         except ImportError as error:
             raise ImportError(f"{self.name} needs stable-baselines3; run pip install 'privbandit[rl]'.") from error
         self.algorithm = getattr(stable_baselines3, type(self).__name__)
-        self.hyperparameters = hyperparameters(type(self).__name__, dataclasses.asdict(self.config))
+        kind = kind_of(self.observation_space, self.action_space)
+        self.hyperparameters = hyperparameters(type(self).__name__, kind, dataclasses.asdict(self.config))
         self.model: Any = None
         self.generators = Generators()
         self.played: tuple[AnyEnv | None, Face | None] = None, None
@@ -89,9 +105,15 @@ class StableBaseline(LearningAgent[RLSettings]):
         self.played = env, users
         recorded = users if curve is None else RecordVectorRegret(users, curve)
         with one_torch_thread(), self.generators.in_use():
-            self.attach(to_sb3(recorded, None if resumed else seed), resumed)
+            self.attach(self.adapted(recorded, None if resumed else seed), resumed)
             between = None if snapshots is None else self.between_updates(snapshots, users, counted)
             self.model.learn(steps - counted.users, callback=between, reset_num_timesteps=False)
+
+    def adapted(self, env: Face, seed: int | None) -> Any:
+        """Return a vector environment as the library plays it with this agent's policy."""
+        largest = FARTHEST_SCORE if self.hyperparameters["policy"] == "shared" else 1.0
+        scale = self.hyperparameters.get("reward_scale", 1.0)
+        return to_sb3(env, seed, largest_score=largest, reward_scale=scale)
 
     def attach(self, learning_env: "VecEnv", resumed: bool) -> None:
         """Let the model play an environment; build it first if there is none for so many slots."""
@@ -129,24 +151,32 @@ class StableBaseline(LearningAgent[RLSettings]):
         """
         from stable_baselines3.common.logger import Logger
 
-        given = dict(self.hyperparameters)
-        slots, widths = given.pop("n_envs"), list(given.pop("net_arch"))
+        given = {name: value for name, value in self.hyperparameters.items() if name not in OURS}
+        slots, users_now = self.hyperparameters["n_envs"], env.num_envs
         for name in PER_SLOT & given.keys():
-            given[name] = max(1, given[name] * slots // env.num_envs)
-        model = self.algorithm(
-            "MlpPolicy",
-            env,
-            gamma=0.0,
-            seed=int(self.rng.integers(2**31)),
-            device="cpu",
-            policy_kwargs={"net_arch": widths},
-            **given,
-        )
+            given[name] = max(1, given[name] * slots // users_now)
+        given["learning_rate"] = rate(given["learning_rate"], self.hyperparameters["schedule"])
+        policy, settings = self.policy()
+        seed = int(self.rng.integers(2**31))
+        model = self.algorithm(policy, env, gamma=0.0, seed=seed, device="cpu", policy_kwargs=settings, **given)
         model.set_logger(Logger(None, []))  # its own makes a folder in the temporary one for every run
         if parameters:
             give(model.policy, parameters)
         model.num_timesteps = users
         return model
+
+    def policy(self) -> tuple[Any, dict[str, Any]]:
+        """Return the policy as stable-baselines3 takes it, and its settings."""
+        chosen = self.hyperparameters
+        settings: dict[str, Any] = {"net_arch": list(chosen["net_arch"])}
+        if chosen["policy"] == "mlp":
+            return "MlpPolicy", settings
+        settings["moments"] = chosen["moments"]
+        if isinstance(self.action_space, Assortments):
+            settings["capacity"] = self.action_space.capacity
+        if "critic" not in chosen:
+            return q_policy(), settings
+        return actor_critic_policy(), settings | {"critic": chosen["critic"]}
 
     def select_action(self, context: Array) -> Action:
         """Return the greedy action of the learnt policy."""
@@ -154,8 +184,8 @@ class StableBaseline(LearningAgent[RLSettings]):
             raise RuntimeError(f"{self.name} has no policy yet; call learn(env, steps) first.")
         shape, context = self.context_shape, self.contexts_of(context)
         flat = context.reshape(-1, int(np.prod(shape)))
-        sound = np.where(usable(flat, np.zeros(len(flat)))[:, None], flat, 0)
-        actions: Array = self.model.predict(sound, deterministic=True)[0]
+        kept = np.where(usable(flat, np.zeros(len(flat)))[:, None], flat, 0).reshape(-1, *shape)
+        actions: Array = self.model.predict(kept, deterministic=True)[0]
         if isinstance(self.action_space, Assortments):
             actions = top_scores(actions, self.action_space)
         if context.ndim > len(shape):
@@ -179,7 +209,7 @@ class StableBaseline(LearningAgent[RLSettings]):
         if arrays:
             world = stand_in(self.observation_space, self.action_space, values["slots"])
             with self.generators.in_use():
-                self.model = self.build(to_sb3(world, None), {}, 0)
+                self.model = self.build(self.adapted(world, None), {}, 0)
             give_state(self.model, arrays, values["model"])
             if "generators" in values:
                 self.generators.kept = inside("generators", arrays), values["generators"]

@@ -1,12 +1,16 @@
 """Settings of the reinforcement-learning baselines; their defaults are in ``rl.yaml``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+from privbandit_agents.base.agent import Space, arms_with_features, assortments, n_arms
 from privbandit_agents.base.settings import Count, Positive, Range, Settings
 from privbandit_envs.validate import count
+
+DECAY = 50
+"""How much lower a falling learning rate is at the end of a run: 1/51, or the square root of that."""
 
 
 def check_widths(*, net_arch: Sequence[int]) -> None:
@@ -19,45 +23,72 @@ def check_widths(*, net_arch: Sequence[int]) -> None:
 
 @dataclass(frozen=True)
 class RLSettings(Settings):
-    """Settings that all algorithms have; None stands for the value in ``rl.yaml``.
+    """Settings that all algorithms have; None stands for the value in ``rl.yaml``, which has a block for each kind.
 
     Numbers without a range here are checked by stable-baselines3.
 
     Attributes:
+        policy: ``"shared"``: one network scores every arm or item from its own features; ``"mlp"``: one network reads
+            all features at once. Default: shared where arms or items have features of their own.
         n_envs: users a step.
-        learning_rate: of Adam or RMSProp, > 0.
+        learning_rate: of Adam or RMSProp at first, > 0.
+        schedule: how the rate falls while a share p of the users comes: ``"constant"``; ``"sqrt"``: by
+            1/sqrt(1 + 50 p); ``"inverse"``: by 1/(1 + 50 p).
         net_arch: widths of the hidden layers; ``()`` is a linear policy.
+        moments: whether features are divided by their running standard deviation, in a shared policy.
     """
 
+    policy: Literal["shared", "mlp"] | None = None
     n_envs: Count | None = None
     learning_rate: Positive | None = None
+    schedule: Literal["constant", "sqrt", "inverse"] | None = None
     net_arch: Annotated[Sequence[int], Range(check_widths)] | None = None
+    moments: bool | None = None
 
 
 @dataclass(frozen=True)
-class A2CSettings(RLSettings):
-    """Settings of A2C.
+class ActorCriticSettings(RLSettings):
+    """Settings of A2C and PPO.
 
     Attributes:
         n_steps: steps between two updates; each has ``n_envs`` users.
         ent_coef: weight of the entropy bonus.
+        max_grad_norm: gradients of a larger norm are scaled down to it.
+        critic: of a shared policy: ``"constant"``, or ``"pooled"``: linear in the mean of the rows.
     """
 
     n_steps: Count | None = None
     ent_coef: float | None = None
+    max_grad_norm: Positive | None = None
+    critic: Literal["constant", "pooled"] | None = None
 
 
 @dataclass(frozen=True)
-class PPOSettings(A2CSettings):
+class A2CSettings(ActorCriticSettings):
+    """Settings of A2C.
+
+    Attributes:
+        use_rms_prop: RMSProp in place of Adam.
+        normalize_advantage: whether advantages of an update have mean 0 and variance 1.
+    """
+
+    use_rms_prop: bool | None = None
+    normalize_advantage: bool | None = None
+
+
+@dataclass(frozen=True)
+class PPOSettings(ActorCriticSettings):
     """Settings of PPO.
 
     Attributes:
         batch_size: users a gradient step.
         n_epochs: passes over the users of an update.
+        clip_range: how far an update may move the probability of an action, as a share of it.
     """
 
     batch_size: Count | None = None
     n_epochs: Count | None = None
+    clip_range: Positive | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +103,7 @@ class DQNSettings(RLSettings):
         gradient_steps: gradient steps an update.
         exploration_fraction: part of the run over which exploration falls to its final value.
         exploration_final_eps: final probability of a random action.
+        reward_scale: rewards are multiplied by it, so that the library's Huber loss is quadratic where it matters.
     """
 
     batch_size: Count | None = None
@@ -81,13 +113,41 @@ class DQNSettings(RLSettings):
     gradient_steps: Count | None = None
     exploration_fraction: float | None = None
     exploration_final_eps: float | None = None
+    reward_scale: Positive | None = None
 
 
-def hyperparameters(algorithm: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the algorithm's block of ``rl.yaml``, with the overrides that are not None."""
+WIDE = 100
+"""From so many features on arms count as wide, and have hyperparameters of their own."""
+
+
+def kind_of(observation_space: Space, action_space: Space) -> str:
+    """Return the block of ``rl.yaml`` for the spaces: arms, wide, items, or mlp if one context is for all arms."""
+    shape = observation_space.shape or ()
+    if assortments(observation_space, action_space) == "":
+        return "items"
+    if arms_with_features(observation_space, action_space) == "" and shape[0] == n_arms(action_space):
+        return "wide" if shape[1] >= WIDE else "arms"
+    return "mlp"
+
+
+def hyperparameters(algorithm: str, kind: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the algorithm's block of ``rl.yaml`` for a kind of spaces, with the overrides that are not None.
+
+    Raises:
+        ValueError: a shared policy is asked for, and the spaces have nothing to share it over.
+    """
     try:
         import yaml
     except ImportError as error:
         raise ImportError("hyperparameters are read with pyyaml; run pip install 'privbandit[rl]'.") from error
+    if kind == "mlp" and overrides["policy"] == "shared":
+        raise ValueError("policy='shared' needs arms or items with features of their own; leave it out.")
     blocks = yaml.safe_load(resources.files(__package__).joinpath("rl.yaml").read_text(encoding="utf-8"))
-    return {**blocks[algorithm], **{name: value for name, value in overrides.items() if value is not None}}
+    block = blocks[algorithm]["mlp" if overrides["policy"] == "mlp" else kind]
+    return {**block, **{name: value for name, value in overrides.items() if value is not None}}
+
+
+def rate(first: float, schedule: str) -> float | Callable[[float], float]:
+    """Return a learning rate as stable-baselines3 takes it: a number, or a function of the share of users to come."""
+    power = {"constant": 0.0, "sqrt": 0.5, "inverse": 1.0}[schedule]
+    return first if power == 0 else lambda left: first / float(1 + DECAY * (1 - left)) ** power

@@ -79,9 +79,16 @@ def trial_row(env: str, horizon: int, agent: str, config: str, runs: Sequence[Fi
         "ratio_to_uniform": None,
         "reward": float(np.mean([run.arrays["reward"][-1] / horizon for run in runs])),
         "rounds_per_s": horizon * len(runs) / sum(run.seconds for run in runs),
-        "privacy": runs[0].notes.get("privacy", "not recorded"),
+        "privacy": told(runs[0].notes, agent),
         "visits": visits_of(runs),
     }
+
+
+def told(notes: Mapping[str, Any], agent: str) -> str:
+    """Return what was promised, and by which agent if the name stands for another one."""
+    played = notes.get("played", agent)
+    by = "" if played.rpartition(":")[2] == agent.rpartition(":")[2] else f"; {played} played"
+    return f"{notes.get('privacy', 'not recorded')}{by}"
 
 
 def visits_of(runs: Iterable[Finished]) -> int:

@@ -38,6 +38,8 @@ LONGEST = 60
 """Characters of a label."""
 HEIGHT, LABEL = 3.7, 0.19
 """Inches of a panel, and of a label beside it."""
+STAMP: dict[str, Any] = {"fontsize": 12, "color": "#B00020", "weight": "bold", "ha": "right", "va": "top"}
+"""How a figure says in its corner that it decides nothing."""
 UNIFORM: dict[str, Any] = {"color": "#777777", "linestyle": "-"}
 BEST = "best without privacy"
 FIXED = {"uniform": UNIFORM, BEST: {"color": "#111111", "linestyle": "-"}}

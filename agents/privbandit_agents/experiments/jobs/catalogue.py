@@ -14,6 +14,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 import privbandit_envs  # noqa: F401 (registers the environments)
+from privbandit_agents.plugins import load_plugins
 from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.validate import did_you_mean
 
@@ -28,6 +29,8 @@ def env_spec(id: str) -> EnvSpec:
     package, colon, bare = id.rpartition(":")
     if colon:
         importlib.import_module(package)
+    if bare not in gym.registry:
+        load_plugins("privbandit.envs", "privbandit.agents")
     if bare not in gym.registry:
         raise ValueError(
             f"no environment {bare!r}{did_you_mean(bare, ENV_IDS)}; `privbandit list envs` shows all, "

@@ -199,8 +199,9 @@ class Trial:
         found = {name: getattr(result, name) for name in names if getattr(result, name) is not None}
         arrays = {name: array.astype(np.float64) for name, array in found.items()}
         numbers = {key: getattr(agent.guarantee, key) for key in ("notion", "epsilon", "delta", "rho")}
-        promise = {"privacy": agent.guarantee.words, "guarantee": numbers, "visits": visits_of(env, self.horizon)}
-        return Ran({**arrays, "seconds": np.array([result.seconds])}, {"simulation": result.simulation, **promise})
+        promise = {"played": agent.name, "privacy": agent.guarantee.words, "guarantee": numbers}
+        notes = {"simulation": result.simulation, **promise, "visits": visits_of(env, self.horizon)}
+        return Ran({**arrays, "seconds": np.array([result.seconds])}, notes)
 
 
 def known_defaults(agent: str) -> dict[str, Any]:

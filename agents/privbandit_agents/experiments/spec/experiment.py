@@ -10,7 +10,7 @@ from privbandit_agents.experiments.fields import AS_IT_IS, Model, Points, Positi
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.shelf import library
 from privbandit_agents.experiments.spec.comparison import Comparison
-from privbandit_agents.experiments.spec.figures import FigureSpec, TableSpec
+from privbandit_agents.experiments.spec.figures import FigureSpec, MapSpec, TableSpec
 from privbandit_agents.experiments.spec.statements import Statement, spelled_out
 from privbandit_agents.experiments.spec.sweep import Sweep, override, parse_sweep, shrunk
 from privbandit_agents.experiments.spec.validation import Place, place_of, validated
@@ -18,8 +18,9 @@ from privbandit_agents.experiments.spec.yaml_text import content_of
 from privbandit_agents.experiments.usage import UsageError, placed, usage_errors
 from privbandit_envs.validate import one_of
 
-SCALES = ("smoke", "paper")
+SCALES = ("smoke", "quick", "paper")
 DECIDING = "paper"
+SHOWING = "smoke"
 
 
 class Scale(Model):
@@ -43,9 +44,10 @@ class Scale(Model):
 
 
 class Scales(Model):
-    """``smoke`` shows that all of it runs; ``paper`` decides the statements."""
+    """``smoke`` shows that all of it runs; ``paper`` decides the statements, ``quick`` does it with fewer seeds."""
 
     smoke: Scale
+    quick: Scale | None = None
     paper: Scale = Scale()
 
 
@@ -60,6 +62,7 @@ class Experiment(Model):
         variants: names for selections of cells, which have them as the setting ``variant`` then.
         scales: what they change in the jobs.
         figures: what is drawn.
+        maps: where agents may be trusted, of trials.
         tables: what is tabulated; of fits.
         statements: what is checked.
     """
@@ -71,6 +74,7 @@ class Experiment(Model):
     variants: dict[str, dict[str, Any]] = Field(default={})
     scales: Scales
     figures: list[FigureSpec] = Field(default=[])
+    maps: list[MapSpec] = Field(default=[])
     tables: list[TableSpec] = Field(default=[])
     statements: list[Statement] = Field(default=[])
 
@@ -80,24 +84,32 @@ class Experiment(Model):
             raise ValueError(f"needs either sweep or offline; got {'none' if self.sweep is None else 'both'}")
         if self.tables and self.offline is None:
             raise ValueError("tables are of fits; a sweep has none")
-        distinct("names of figures", [figure.name for figure in self.figures])
-        distinct("names of tables", ["table", "verdicts", *(table.name for table in self.tables)])
+        if self.maps and self.sweep is None:
+            raise ValueError("maps are of a sweep; fits have none")
+        distinct("names of figures", [*(figure.name for figure in self.figures), *(each.name for each in self.maps)])
+        distinct(
+            "names of tables",
+            ["table", "verdicts", *(table.name for table in self.tables), *(each.name for each in self.maps)],
+        )
         foreign = {"replications"} if self.offline is None else {"seeds", "horizon", "checkpoints", "set"}
-        for name, scale in zip(SCALES, (self.scales.smoke, self.scales.paper), strict=True):
-            if given := sorted(foreign & scale.model_fields_set):
+        for name in SCALES:
+            scale: Scale | None = getattr(self.scales, name)
+            if given := sorted(foreign & scale.model_fields_set if scale else ()):
                 raise ValueError(f"scales.{name}.{given[0]} is for {'offline' if self.offline is None else 'a sweep'}")
         return self
 
     def scaled(self, scale: str) -> Scale:
         with usage_errors("--scale"):
-            chosen: Scale = getattr(self.scales, one_of(SCALES, scale=scale))
+            chosen: Scale | None = getattr(self.scales, one_of(SCALES, scale=scale))
+            if chosen is None:
+                raise ValueError(f"this experiment has no {scale} scale; smoke and paper are there.")
         return chosen
 
     def jobs(self, scale: str, assignments: Sequence[str] = (), source: str = "") -> tuple[Sequence[Job], list[str]]:
         """Return the jobs at a scale, and a sentence for every data set that is not here.
 
         Args:
-            scale: ``smoke`` or ``paper``.
+            scale: ``smoke``, ``quick`` or ``paper``.
             assignments: changes of a sweep's settings, as of ``--set``.
             source: the file, for error messages.
 

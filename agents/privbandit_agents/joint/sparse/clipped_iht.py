@@ -1,8 +1,11 @@
 """Clipped iterative hard thresholding: a sparse bandit that learns at budgets where gradient steps drown in noise.
 
 The project's own algorithm for the setting of Sunrit Chakraborty, Saptarshi Roy and Debabrota Basu, "FLIPHAT: Joint
-Differential Privacy for High Dimensional Sparse Linear Bandits", 2024;
-the proof is in docs/privacy/clipped-contributions.md.
+Differential Privacy for High Dimensional Sparse Linear Bandits", 2024. It grew from the noisy hard thresholding of
+T. Tony Cai, Yichen Wang and Linjun Zhang, "The Cost of Privacy: Optimal Rates of Convergence for Parameter Estimation
+with Differential Privacy", Annals of Statistics 2021; bounds for clipping that follow what is released are those of
+Galen Andrew, Om Thakkar, H. Brendan McMahan and Swaroop Ramaswamy, "Differentially Private Learning with Adaptive
+Clipping", NeurIPS 2021. The proof is in docs/privacy/clipped-contributions.md.
 """
 
 import math

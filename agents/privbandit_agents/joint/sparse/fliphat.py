@@ -38,7 +38,9 @@ class Config(JointSettings):
 
     Attributes:
         s: sparsity guess, the number of coordinates that an iteration keeps.
-        eta: step size of the gradient of the *mean* of (y - x . theta)^2.
+        eta: step size, > 0; default: 0.4, or the paper's 1e-4 for the sum.
+        gradient: of the ``"mean"`` of (y - x . theta)^2 over the users of an episode, or of the ``"sum"``, which an eta
+            of 1e-4 suits. Published noise is eta B / n for both, for the sum n times less than that reading needs.
         M0: number of iterations M = M0 log N after an episode of N users, rounded, at least 1.
         M: the same number of iterations for every episode, instead of M0.
         C: bound b_max on the l1 norm of beta; iterates are projected there.
@@ -54,7 +56,8 @@ class Config(JointSettings):
     epsilon: Budget = 1.0
     delta: Open01 = 0.01
     s: Count = 10
-    eta: Positive = 0.4
+    eta: Positive | None = None
+    gradient: Literal["mean", "sum"] = "mean"
     M0: NonNegative = 1.6
     M: Count | None = None
     C: Positive = 5**0.5
@@ -69,6 +72,15 @@ class Config(JointSettings):
         super().__post_init__()
         if self.rho is not None and (self.composition, self.calibration) != ("zcdp", "correct"):
             raise ValueError(f"rho needs calibration correct and composition zcdp; give epsilon instead of {self.rho}.")
+
+    @property
+    def step(self) -> float:
+        """The step size of one user's gradient in the sum, or of the mean."""
+        return (0.4 if self.gradient == "mean" else 1e-4) if self.eta is None else self.eta
+
+    def counted(self, users: int) -> int:
+        """Return by how many users a step is divided."""
+        return users if self.gradient == "mean" else 1
 
     def iterations(self, users: int) -> int:
         """Return M after an episode of so many users."""
@@ -85,18 +97,19 @@ class FLIPHAT(CentralAgent[Config, Array]):
     *Formal guarantees.* (epsilon, delta)-joint DP (or rho-zCDP) under replacement of a user's whole record, whatever
     the records: features are clipped to x_max in sup norm and rewards to R by the curator, records that are not finite
     count as (0, 0), iterates lie in the l1 ball of radius C, so a gradient step has sup-norm sensitivity
-    4 eta x_max (R + x_max C) / n, attained. A user is in one episode, whose bounds are 1, 2, 4, ... whatever the data,
-    so episodes compose in parallel; the M iterations of N-IHT add up in zCDP, or basically. Actions read the released
-    estimate only. With ``calibration="published"`` nothing is guaranteed; the ledger has what is really spent.
+    4 eta x_max (R + x_max C) / n, attained, and n times that with ``gradient="sum"``. A user is in one episode, whose
+    bounds are 1, 2, 4, ... whatever the data, so episodes compose in parallel; the M iterations of N-IHT add up in
+    zCDP, or basically. Actions read the released estimate only. With ``calibration="published"`` nothing is guaranteed;
+    the ledger has what is really spent.
 
     Deviations:
         The published noise covers eta B / n, which is 4 x_max times less than the sensitivity; correct is
         4 eta x_max B / n. Contexts are clipped, which the proof needs and Gaussian contexts violate.
         ``composition="zcdp"`` replaces s Laplace vectors by one Gumbel vector and Gaussian noise on the values, and
         epsilon/M by rho/M: for the same guarantee a tenth of the noise. ``composition="basic"`` keeps the paper's
-        peeling scale where its lemma is proved and otherwise takes the least that is. The loss is the mean, so that n
-        enters the noise once (the paper's step size of 1e-4 suits a sum, whose noise would have to be n times larger).
-        theta^0 = 0 in every episode; M is rounded.
+        peeling scale where its lemma is proved and otherwise takes the least that is. The loss is the mean by default,
+        so that n enters the noise once. The paper's step size of 1e-4 suits the sum (``gradient="sum"``), for which its
+        figures can be had with noise for eta B / n, n times too little. theta^0 = 0 in every episode; M is rounded.
     """
 
     Config = Config
@@ -144,7 +157,8 @@ class FLIPHAT(CentralAgent[Config, Array]):
             paid = unpaid.pop() if unpaid else None
             return self.publish(peel, step, partial(peel.release, step, self.rng_noise), paid, self.episode)
 
-        beta = n_iht(self.loss, released, config.iterations(n), config.eta, config.C)
+        step = config.step * n / config.counted(n)  # of the mean
+        beta = n_iht(self.loss, released, config.iterations(n), step, config.C)
         self.episode += 1
         self.loss = self._empty()  # forget (line 9)
         return beta
@@ -173,10 +187,10 @@ def n_iht(loss: SquaredLoss, released: Callable[[Array], tuple[Array, Array]], M
 def calibrate(config: Config, users: int, s: int, rho: float) -> tuple[GumbelTopK | LaplacePeeling, Cost]:
     """Return the peeling of every iteration after an episode of so many users, and what the M of them cost."""
     M = config.iterations(users)
-    bounds = config.eta, *config.bounds(users), config.C, users
-    sensitivity = peeling.step_sensitivity(*bounds)
+    bounds = config.step, *config.bounds(users), config.C
+    sensitivity = peeling.step_sensitivity(*bounds, config.counted(users))
     if config.calibration == "published":
-        stated = peeling.published_sensitivity(*bounds)
+        stated = peeling.published_sensitivity(*bounds, users)
         peel = peeling.published(config.epsilon, config.delta, M, s, sensitivity, stated)
         return peel, zcdp(M * peel.cost.rho)
     if config.composition == "basic":

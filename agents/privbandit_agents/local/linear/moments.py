@@ -232,7 +232,11 @@ class MomentAgent(LocalAgent[M, Array]):
         self.users += users
         if self.users == self.refit_at:
             self.learn()
-            self.refit_at = next_change(self.users, self.config.growth, self.least_batch)
+            self.refit_at = self.next_refit()
+
+    def next_refit(self) -> int:
+        """Return after how many users the policy changes next."""
+        return next_change(self.users, self.config.growth, self.least_batch)
 
     @abstractmethod
     def learn(self) -> None:

@@ -1,7 +1,10 @@
 """Adaptive preconditioning: locally private regression in coordinates in which no direction is weak.
 
-This project's own agent. Its release is that of John Duchi, Michael Jordan and Martin Wainwright, "Minimax Optimal
-Procedures for Locally Private Estimation", JASA 2018 (the l2-ball mechanism).
+This project's own agent, to our knowledge new for bandits and for local privacy. That coordinates are rescaled by what
+was released before, step by step, is the recursive private preconditioning of Gautam Kamath, Jerry Li, Vikrant Singhal
+and Jonathan Ullman, "Privately Learning High-Dimensional Distributions", COLT 2019. The release is that of John Duchi,
+Michael Jordan and Martin Wainwright, "Minimax Optimal Procedures for Locally Private Estimation", JASA 2018 (the
+l2-ball mechanism).
 """
 
 import math

@@ -6,7 +6,11 @@ Algorithm 1 and the estimate (8)).
 
 from dataclasses import dataclass
 
-from privbandit_agents.base.settings import NonNegative, Positive, PositiveOrInfinite
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.base.labels import Floats
+from privbandit_agents.base.settings import Fraction, NonNegative, Positive, PositiveOrInfinite
 from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.trees.partition import Partition, grow
 from privbandit_agents.local.trees.report import chosen_depth, least_depth
@@ -23,8 +27,14 @@ class Config(TreeSettings):
         drift: without ``weight``, how far a node's public mean may be from the users', >= 0: however many public rows
             it has, they are worth at most 1 / drift^2 users without noise. 0: both have the same law.
         tau: distance of a node's mean from its parent's, > 0; infinity: no shrinkage.
+        exploration: probability of a random label; None: 0 with two labels, 0.05 with more. Without any, a leaf changes
+            its label where reports say that the one it gives is right less often than another one among public rows.
+        doubt: with two labels public rows alone answer while reports say that they are right more often, by so many
+            standard deviations, >= 0; infinity: never.
     """
 
+    exploration: Fraction | None = 0.0
+    doubt: NonNegative = 1.0
     weight: Positive | None = None
     trust: NonNegative = 1.0
     drift: NonNegative = 0.3
@@ -32,7 +42,22 @@ class Config(TreeSettings):
 
 
 class LPCTVotes(LeafVotes[Config]):
-    """The algorithm of ``LPCT``."""
+    """The algorithm of ``LPCT``.
+
+    With two labels a leaf's sum estimates by how many more of its users label 1 is right than label 0. Where all rows
+    together and public rows alone give different labels, later sums so tell, without any bias, which are right for
+    more users. Users between two looks are judged by the labels before.
+
+    Attributes:
+        judged: sum of estimates that were looked at, shape (m, columns), and of how many users.
+        gain: estimate of how many more users the answers of all rows are right for than those of public rows alone.
+        noise: its variance.
+    """
+
+    def begin(self, rng: Generator) -> None:
+        self.gain, self.noise = 0.0, 0.0
+        super().begin(rng)
+        self.judged, self.until = np.zeros_like(self.total), 0
 
     def cut(self) -> Partition:
         """Grow the tree on public rows; without any, the cells are halved in turn."""
@@ -40,6 +65,25 @@ class LPCTVotes(LeafVotes[Config]):
         least = least_depth(config.partition, self.labels)
         depth = config.depth or chosen_depth(config.report, config.epsilon, self.labels, config.expected_users, least)
         return grow(config.partition, *self.public_data, depth, self.cut_seed)
+
+    def look(self) -> None:
+        if self.labels == 2 and self.config.trust and self.config.weight is None:
+            self.judge()
+        super().look()
+
+    def judge(self) -> None:
+        """Add what the reports since the last look say about the two answers."""
+        together, public = (chances.argmax(axis=1) for chances in (self.combined, self.alone))
+        differ = together != public
+        users, sums = self.users - self.until, (self.total - self.judged)[:, 0]
+        self.gain += float(np.where(together == 1, sums, -sums)[differ].sum())
+        self.noise += users * float(np.count_nonzero(differ)) * self.report.variance[0]
+        self.judged, self.until = self.total, self.users
+
+    def predicted(self) -> Floats:
+        self.combined = super().predicted()
+        self.alone = self.tree.predict(np.zeros_like(self.total), 0)
+        return self.alone if self.gain < -self.config.doubt * self.noise**0.5 else self.combined
 
     def weighed(self) -> WeightedTree:
         settings = {name: getattr(self.config, name) for name in ("weight", "trust", "drift", "tau")}

@@ -86,7 +86,7 @@ class PrunedTree(WeightedTree):
         for depth, level in enumerate(partition.levels):
             self.depths[level] = depth
 
-    def predict(self, total: Floats, users: int, spread: Floats | None = None) -> Floats:
+    def predict(self, total: Floats, users: int, told: Floats | None = None) -> Floats:
         """Return 1 for the label of every leaf and 0 for the other one, shape (m, 2)."""
         label, value, stop = self.statistics(total, users)
         chosen = np.zeros(len(self.partition.parent), np.int64)

@@ -27,6 +27,7 @@ class WeightedTree:
 
     A node's private sum S has the weight c = n psi / Var S: psi is the node's public mass, and the variance comes from
     the sampling and the known noise. Its public sum has the weight c lambda, which makes (8) with a factor in front.
+    Where not all users tell a label, psi is the mass of those who do.
     If lambda is not given, the public weight is trust / (1 + drift^2 rows), by inverse variances: a public mean varies
     by its sampling, and by drift^2 around the users' mean. A node's mean is then drawn towards its parent's, which
     counts as much as 1 / tau^2 users without noise. Everything here is a function of released sums and public data.
@@ -64,30 +65,29 @@ class WeightedTree:
         self.width = partition.gather(np.ones((partition.leaves, 1)))
         self.mass = (self.rows + PSEUDO * self.width) / (len(y) + PSEUDO * partition.leaves)
 
-    def predict(self, total: Floats, users: int, spread: Floats | None = None) -> Floats:
+    def predict(self, total: Floats, users: int, told: Floats | None = None) -> Floats:
         """Return the probabilities of the labels in every leaf, shape (m, K).
 
         Args:
             total: sum of the users' estimates, shape (m, columns).
             users: how many they are.
-            spread: by how much each entry's noise is larger than that of as many plain estimates, shape (m, columns).
+            told: share of a leaf's users who would have told that they have a label, shape (m, columns); None: all.
         """
-        means = self.shrink(*self.evidence(total, users, np.ones_like(total) if spread is None else spread))
+        means = self.shrink(*self.evidence(total, users, np.ones_like(total) if told is None else told))
         leaves = means[self.partition.of_leaf]
         if self.labels == 2:
             leaves = np.concatenate([1 - leaves, 1 + leaves], axis=1) / 2
         clipped = np.clip(leaves, 0, 1)
         return np.asarray(clipped / np.maximum(clipped.sum(axis=1, keepdims=True), 1e-12))
 
-    def evidence(self, total: Floats, users: int, spread: Floats) -> tuple[Floats, Floats]:
+    def evidence(self, total: Floats, users: int, told: Floats) -> tuple[Floats, Floats]:
         """Return every node's weighted sum and its precision, private and public together."""
         other, own = self.noise
-        gathered = self.partition.gather(spread)
-        variance = other * gathered + np.maximum(1 + own - other, 0) * self.mass * gathered / self.width
-        worth = self.mass / np.maximum(variance, 1e-12)
+        heard = self.partition.gather(self.mass[self.partition.of_leaf] * told)
+        worth = heard / np.maximum(other * self.width + np.maximum(1 + own - other, 0) * heard, 1e-12)
         share = self.trust / (1 + self.drift**2 * self.rows) if self.weight is None else worth * self.weight
         sums = worth * self.partition.gather(total) + share * self.public
-        return sums, worth * users * self.mass + share * self.rows
+        return sums, worth * users * heard + share * self.rows
 
     def shrink(self, sums: Floats, precision: Floats) -> Floats:
         """Return every node's mean, from the root down."""
@@ -139,15 +139,15 @@ V = TypeVar("V", bound=VoteSettings)
 class LeafVotes(Summing[V]):
     """Users report leaf and label; the server adds the reports up and answers with the likeliest label of a leaf.
 
-    With more than two labels the server divides an entry's sum by the probability with which its label was given, which
-    it knows.
+    With more than two labels only those tell theirs who were given it. The server knows with which probability a leaf's
+    users were given a label, and a sum counts for as many users as that says.
 
     Attributes:
         partition: of the cube.
         report: what a device sends.
         tree: turns sums into probabilities.
-        total: sum of the weighted estimates, shape (m, columns).
-        spread: sum of the squared weights, shape (m, columns), of the first ``fitted`` users.
+        total: sum of the estimates, shape (m, columns).
+        given: sum of the probabilities that a label was given, or known, shape (m, columns); first ``fitted`` users.
         leaf_chances: probabilities of the labels in every leaf, shape (m, K).
     """
 
@@ -160,7 +160,7 @@ class LeafVotes(Summing[V]):
         config, sizes = self.config, (self.partition.leaves, self.labels)
         self.report = LeafReport(config.report, config.epsilon, *sizes, noise=config.noise)
         self.total = np.zeros((self.report.leaves, self.report.columns))
-        self.spread, self.fitted = np.zeros_like(self.total), 0
+        self.given, self.fitted = np.zeros_like(self.total), 0
         self.tree = self.weighed()
         self.predict_leaves()
 
@@ -184,31 +184,33 @@ class LeafVotes(Summing[V]):
         return min(super().left, max(ENTRIES_A_BLOCK // self.total.size, 1))
 
     def estimate(self, reports: Array) -> Floats:
-        """Return estimates over the probabilities that the labels were revealed, shape (n, m, columns)."""
-        return self.report.estimate(reports) * self.weights()
+        return self.report.estimate(reports)
 
-    def weights(self) -> Floats:
-        """Return one over the probability that a user of a leaf reveals a label, shape (m, columns)."""
+    def chance(self) -> Floats:
+        """Return the probability that a user of a leaf who has a label tells it, shape (m, columns)."""
         if self.labels == 2:
             return np.ones_like(self.total)
-        chosen = self.answers[:, None] == np.arange(self.labels)
-        return np.asarray(1 / np.maximum(propensities(chosen, self.exploration, self.labels), 1e-6))
+        return propensities(self.answers[:, None] == np.arange(self.labels), self.exploration, self.labels)
 
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
         at_once = aggregate and self.report.randomizer.exact_sum and self.config.noise == "numpy"
         draw = self.report.total if at_once else self.report.summed
         self.total = self.total + draw(self.partition.find(contexts), labels, rng)
-        self.spread = self.spread + len(labels)
+        self.given = self.given + len(labels)
         self.users, self.fitted = self.users + len(labels), self.fitted + len(labels)
 
     def look(self) -> None:
-        self.spread = self.spread + (self.users - self.fitted) * self.weights() ** 2
+        self.given = self.given + (self.users - self.fitted) * self.chance()
         self.fitted = self.users
         self.predict_leaves()
 
     def predict_leaves(self) -> None:
-        self.leaf_chances = self.tree.predict(self.total, self.users, self.spread / self.users if self.users else None)
+        self.leaf_chances = self.predicted()
         self.answers = self.leaf_chances.argmax(axis=1)
+
+    def predicted(self) -> Floats:
+        """Return the probabilities of the labels in every leaf by all reports that were looked at, shape (m, K)."""
+        return self.tree.predict(self.total, self.users, self.given / self.users if self.users else None)
 
     def chances(self, contexts: Array) -> Floats:
         return np.asarray(self.leaf_chances[self.partition.find(contexts)])

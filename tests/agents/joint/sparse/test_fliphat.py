@@ -17,6 +17,7 @@ from privbandit_agents.privacy.mechanisms.selection import (
 from privbandit_agents.testing.runs import same_state
 
 SPARSE = "privbandit/SparseLinear-v0"
+KINDS: tuple[Any, Any] = ("mean", "sum")
 
 
 def sparse(**kwargs: Any) -> Any:
@@ -125,6 +126,33 @@ def test_the_number_of_users_enters_the_noise_once() -> None:
     scales = [calibrate(config, n, 10, 0.1)[0] for n in (100, 1000)]
     for one, ten in zip(*([m.beta, m.sigma] for m in scales if isinstance(m, GumbelTopK)), strict=True):
         assert one / ten == pytest.approx(10)
+
+
+def test_a_step_along_the_sum_has_the_noise_of_n_users_unless_it_is_published() -> None:
+    def scale(gradient: Any, **more: Any) -> float:
+        peel, _ = calibrate(Config(M=3, R=9.0, eta=0.1, gradient=gradient, **more), 100, 10, 0.1)
+        return peel.beta if isinstance(peel, GumbelTopK) else peel.scale
+
+    assert scale("sum") / scale("mean") == pytest.approx(100)
+    published: dict[str, Any] = {"calibration": "published"}
+    assert scale("sum", **published) == pytest.approx(scale("mean", **published))
+    mean, summed = (
+        calibrate(Config(gradient=each, eta=0.1, M=3, R=9.0, **published), 100, 10, 0.1)[1] for each in KINDS
+    )
+    assert summed.rho / mean.rho == pytest.approx(100**2)
+
+
+def test_the_sum_is_stepped_along_as_the_mean_with_n_times_the_step() -> None:
+    """Without noise, with one length of episode after another."""
+
+    def release(gradient: str, eta: float) -> Any:
+        agent: Any = make("fliphat", sparse(), seed=0, epsilon=math.inf, M=3, s=5, gradient=gradient, eta=eta)
+        x, y = records(63, seed=1)
+        agent.update(np.tile(x[:, None], (1, 3, 1)), np.zeros(63, int), y)
+        return agent.release
+
+    np.testing.assert_allclose(release("sum", 0.4 / 32), release("mean", 0.4), rtol=1e-12)
+    assert Config(gradient="sum").step == 1e-4 and Config().step == 0.4
 
 
 def test_the_sensitivity_is_four_x_max_times_the_published_one() -> None:

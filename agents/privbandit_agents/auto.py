@@ -1,0 +1,124 @@
+"""Names for who does not know which agent to take: ``make`` builds the default agent of a notion and a family."""
+
+from abc import abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from privbandit_agents.base.agent import (
+    Agent,
+    PublicData,
+    Space,
+    arms_with_features,
+    assortments,
+    labels_of_contexts,
+    n_arms,
+)
+from privbandit_agents.base.settings import Budget, Count, Open01, Settings
+
+FEW_FEATURES = 100
+"""Up to so many features of bounded norm regression on all of them has less regret than a search for some."""
+
+
+class Auto(Agent[Any]):
+    """A name for other agents: it says by public constants which one ``make`` builds in its place."""
+
+    @classmethod
+    @abstractmethod
+    def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:
+        """Return the name of the agent; spaces, public rows and settings are public, so that choosing costs nothing."""
+
+
+@dataclass(frozen=True)
+class LocalBudget(Settings):
+    """Settings of ``auto-local``, handed on to the agent that it stands for.
+
+    Attributes:
+        epsilon: privacy budget of every report, > 0; infinity adds no noise.
+        horizon: expected number of users; default: the environment's.
+    """
+
+    epsilon: Budget = 1.0
+    horizon: Count | None = None
+
+    def handed_on(self) -> dict[str, Any]:
+        """Return the settings for the agent that is built."""
+        return asdict(self)
+
+
+class AutoLocal(Auto):
+    """The default agent with local privacy: for arms, and for labels.
+
+    ``prec-ts`` for arms; for labels ``kernel-ldp``, or ``lpct`` where a tree predicts held-out public rows better.
+
+    *Formal guarantees.* Those of the agent that it stands for: ``make("auto-local", env).guarantee``. The choice reads
+    what is public: spaces, public rows, the budget, and the expected number of users.
+    """
+
+    Config = LocalBudget
+
+    @staticmethod
+    def plays(observation_space: Space, action_space: Space) -> str:
+        spaces = observation_space, action_space
+        known = not arms_with_features(*spaces) or not labels_of_contexts(*spaces)
+        return "" if known else "arms with features of shape (K, d), and classification"
+
+    @classmethod
+    def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:
+        if not arms_with_features(observation_space, action_space):
+            return "prec-ts"
+        from privbandit_agents.local.choice import default_local  # loads what models need
+
+        return "kernel-ldp" if public is None else default_local(public, n_arms(action_space), settings.epsilon)
+
+
+@dataclass(frozen=True)
+class JointBudget(Settings):
+    """Settings of ``auto-joint``, handed on to the agent that it stands for.
+
+    Attributes:
+        epsilon: privacy budget, > 0; infinity adds no noise. Not used if ``rho`` is given.
+        delta: of (epsilon, delta), in (0, 1).
+        rho: zCDP budget instead of epsilon.
+        horizon: number of users; default: the environment's.
+    """
+
+    epsilon: Budget = 1.0
+    delta: Open01 = 1e-5
+    rho: Budget | None = None
+    horizon: Count | None = None
+
+    def handed_on(self) -> dict[str, Any]:
+        """Return the settings for the agent that is built: one budget."""
+        given = asdict(self)
+        return given if self.rho is None else {"rho": self.rho, "horizon": self.horizon}
+
+
+class AutoJoint(Auto):
+    """The default agent with joint privacy: for arms, whether few or many features count, and for assortments.
+
+    ``jdp-linucb`` where features are few and a part of [-1, 1]; ``private-pursuit`` where they are many, or have no
+    bound or another one; ``newton-mnl`` for assortments.
+
+    *Formal guarantees.* Those of the agent that it stands for: ``make("auto-joint", env).guarantee``. The choice reads
+    the spaces alone.
+    """
+
+    Config = JointBudget
+
+    @staticmethod
+    def plays(observation_space: Space, action_space: Space) -> str:
+        spaces = observation_space, action_space
+        known = not arms_with_features(*spaces) or not assortments(*spaces)
+        return "" if known else "arms with features of shape (K, d), and assortments; auto-local plays labels"
+
+    @classmethod
+    def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:
+        if not assortments(observation_space, action_space):
+            return "newton-mnl"
+        assert isinstance(observation_space, Box)
+        low, high = observation_space.low, observation_space.high
+        bounded = bool(np.all(low >= -1) and np.all(high <= 1))
+        return "jdp-linucb" if bounded and observation_space.shape[1] <= FEW_FEATURES else "private-pursuit"

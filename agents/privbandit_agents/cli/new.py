@@ -1,0 +1,79 @@
+"""What ``privbandit new`` writes: a file to change, its test, which passes, and the commands that come next."""
+
+import keyword
+from collections.abc import Iterator
+from pathlib import Path
+from string import Template
+
+from privbandit_envs.validate import one_of, shown
+
+KINDS = ("env", "agent", "local-agent", "joint-agent")
+SKELETONS = Path(__file__).parent / "skeletons"
+SMALL = "--env privbandit/Linear-v0 --set env.n_arms=3 --set env.dim=2 --horizon 20000 --seeds 5"
+NEXT = {
+    "env": [
+        "python test_$module.py",
+        "privbandit show $module:$module/$Class-v0",
+        "privbandit run --env $module:$module/$Class-v0 --agent linucb --agent uniform --seeds 5 --out runs/$module",
+    ],
+    "agent": [
+        "python test_$module.py",
+        "privbandit show $module:$name",
+        f"privbandit run {SMALL} --agent $module:$name --agent linucb --agent uniform --out runs/$module",
+    ],
+    "local-agent": [
+        "python test_$module.py",
+        "privbandit show $module:$name",
+        "privbandit audit $module:$name --epsilon 1 --no-power --out runs/$module",
+        f"privbandit run {SMALL} --agent $module:$name --agent ldp-greedy --agent uniform --out runs/$module",
+    ],
+    "joint-agent": [
+        "python test_$module.py",
+        "privbandit show $module:$name",
+        "privbandit audit $module:$name --epsilon 1 --no-power --out runs/$module",
+        f"privbandit run {SMALL} --agent $module:$name --agent jdp-linucb --agent uniform --out runs/$module",
+    ],
+}
+"""The commands that lead from a new file to its page, its audit and its line in a figure."""
+
+
+def begin(kind: str, name: str, folder: Path) -> Iterator[str]:
+    """Write a skeleton and its test into a folder; yield what is said about it.
+
+    Args:
+        kind: one of ``KINDS``.
+        name: of what is new, such as ``mine`` or ``my-agent``; the module is called likewise, with ``_`` for ``-``.
+        folder: of the files, which must not be there yet.
+
+    Raises:
+        ValueError: another kind, a name that is none or taken, or a file that is there.
+    """
+    one_of(KINDS, kind=kind)
+    module = checked(name).replace("-", "_")
+    names = {"name": name, "module": module, "Class": "".join(part.capitalize() for part in module.split("_"))}
+    sources = {
+        f"{module}.py": kind.replace("-", "_"),
+        f"test_{module}.py": f"{'env' if kind == 'env' else 'agent'}_test",
+    }
+    for file in sources:
+        if (folder / file).exists():
+            raise ValueError(f"{file} is there; choose another name, or move it.")
+    for file, source in sources.items():
+        text = (SKELETONS / f"{source}.txt").read_text(encoding="utf-8")
+        (folder / file).write_text(Template(text).substitute(names), encoding="utf-8")
+    yield f"written: {', '.join(sources)}; the first has lines to fill in. What comes next:"
+    yield from (f"  {Template(command).substitute(names)}" for command in NEXT[kind])
+
+
+def checked(name: str) -> str:
+    """Return a name that a module of one's own can have, or raise a ValueError."""
+    from importlib.util import find_spec
+
+    from privbandit_agents.zoo import AGENTS
+
+    module = name.replace("-", "_")
+    if not (module.isidentifier() and module.isascii() and module == module.lower() and not keyword.iskeyword(module)):
+        raise ValueError(f"the name must be small letters, digits and - or _, a letter first; got {shown(name)}.")
+    if name in AGENTS or find_spec(module) is not None:
+        raise ValueError(f"there is something called {name!r}; choose another name.")
+    return name

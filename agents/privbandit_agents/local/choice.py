@@ -1,0 +1,53 @@
+"""Which locally private agent plays labels where nobody says: a kernel model or a tree, by the public rows."""
+
+import math
+
+import numpy as np
+
+from privbandit_agents.base.agent import PublicData
+from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.local.kernels.public import FEWEST, FOLDS, TRIED, Features, held_out, mixed
+from privbandit_agents.local.trees.partition import grow
+from privbandit_agents.local.trees.votes import WeightedTree
+
+CLEAR = 2.0
+"""Standard errors by which a tree has to be ahead."""
+LEAST = 1e-3
+
+
+def default_local(public_data: PublicData, n_labels: int, epsilon: float) -> str:
+    """Return the name of the locally private agent for labels: ``"kernel-ldp"``, or ``"lpct"``.
+
+    Both are fitted to four fifths of the public rows, and judged by the likelihood of the labels in the last one; five
+    times. The tree is taken where it is ahead by two standard errors. How kernels compete with each other, and when
+    private reports are heard, ``kernel-ldp`` decides by itself.
+
+    Args:
+        public_data: features (n, d) in [0, 1] and labels (n,).
+        n_labels: K.
+        epsilon: of a report.
+        horizon: expected number of users.
+    """
+    x, y = np.asarray(public_data[0], np.float64), np.asarray(public_data[1])
+    chosen = np.linspace(0, len(y) - 1, min(len(y), TRIED)).astype(int)
+    x, y = x[chosen], y[chosen]
+    if len(y) < FEWEST or len(np.unique(y)) < 2:
+        return "kernel-ldp"
+    mixture, best = mixed(x, y, n_labels)
+    kernels = held_out(Features.of(x, mixture)(x), y, n_labels)[best]
+    ahead = tree_held_out(x, y, n_labels) - kernels
+    return "lpct" if ahead.mean() * math.sqrt(len(y)) > CLEAR * ahead.std() else "kernel-ldp"
+
+
+def tree_held_out(x: Floats, y: Labels, labels: int) -> Floats:
+    """Return the log likelihood of every label, by the tree of the other folds."""
+    fold, likely = np.arange(len(y)) % FOLDS, np.zeros(len(y))
+    for part in range(FOLDS):
+        own = fold == part
+        known = x[~own], y[~own]
+        partition = grow("max-edge", *known, round(1 + math.log2(len(known[1]) + 1) / 2))
+        tree = WeightedTree(partition, *known, labels, (1.0, 1.0))
+        chances = tree.predict(np.zeros((partition.leaves, 1 if labels == 2 else labels)), 0)
+        found = chances[partition.find(x[own]), y[own]]
+        likely[own] = np.log(np.maximum(found, LEAST))
+    return likely

@@ -1,0 +1,1 @@
+"""Locally private classifiers on kernel features of public rows."""

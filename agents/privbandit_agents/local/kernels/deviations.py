@@ -1,0 +1,109 @@
+"""In which directions users may differ from what public rows tell, and what an answer says about them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.local.kernels.public import PublicModel
+
+WEIGHTS = 900
+"""Most weights, over features and contrasts of labels, among whose directions the best are chosen."""
+SURE = 0.9
+"""Directions are chosen as if the public model were right so often, so that none is left out for its certainty."""
+LEAST = 1e-12
+
+
+@dataclass(frozen=True)
+class Deviations:
+    """Scores of the labels are those of the public model, plus m directions times coefficients eta.
+
+    The directions are what public rows leave open and predictions depend on most. With L the precision of the weights
+    after the public rows and F the Fisher information in a context, they are the vectors a with F a = lambda L a of
+    the largest lambda, of length a' L a = 1. So eta is standard normal, but for what private reports say.
+
+    Attributes:
+        model: of the public rows.
+        directions: weights of the first D' features for each label, shape (m, D', K).
+    """
+
+    model: PublicModel
+    directions: Floats
+
+    @classmethod
+    def of(cls, model: PublicModel, most: int) -> "Deviations":
+        """Choose at most so many directions."""
+        labels = model.theta.shape[1]
+        dim = max(min(model.features.dim, WEIGHTS // (labels - 1)), 1)
+        contrasts = scipy.linalg.helmert(labels).T
+        # what the public rows leave open
+        precision = information(model.rows[:, :dim], chances(model.rows @ model.theta), contrasts)
+        precision[np.diag_indices_from(precision)] += 1 / model.variance
+        # what predictions depend on
+        rows = model.features(model.places)
+        likely = SURE * chances(rows @ model.theta) + (1 - SURE) / labels
+        fisher = information(rows[:, :dim], likely, contrasts) / len(rows)
+        size = len(precision)
+        _, vectors = scipy.linalg.eigh(fisher, precision, subset_by_index=(max(size - most, 0), size - 1))
+        return cls(model, vectors.T[::-1].reshape(-1, dim, labels - 1) @ contrasts.T)
+
+    @property
+    def dim(self) -> int:
+        return len(self.directions)
+
+    def scores(self, x: Array, eta: Floats) -> Floats:
+        """Return the scores of the labels, contexts (n, d) to (n, K)."""
+        rows, weights = self.model.features(x), np.tensordot(eta, self.directions, 1)
+        return np.asarray(rows @ self.model.theta + rows[:, : len(weights)] @ weights)
+
+    def moving(self, x: Array) -> tuple[Floats, Floats]:
+        """Return the public scores of contexts (n, d), shape (n, K), and their slopes in eta, shape (n, K, m)."""
+        rows, dim = self.model.features(x), self.directions.shape[1]
+        slopes = rows[:, :dim] @ self.directions.transpose(1, 2, 0).reshape(dim, -1)
+        return rows @ self.model.theta, slopes.reshape(len(rows), -1, self.dim)
+
+
+def information(rows: Floats, likely: Floats, contrasts: Floats) -> Floats:
+    """Return the Fisher information of weights on contrasts of scores, summed over rows.
+
+    Args:
+        rows: features, shape (n, D).
+        likely: probabilities of the labels, shape (n, K).
+        contrasts: shape (K, q).
+
+    Returns:
+        Matrix of shape (D q, D q), the contrasts of one feature beside each other.
+    """
+    spread = np.einsum("nk,ka,kb->nab", likely, contrasts, contrasts)
+    middle = likely @ contrasts
+    spread -= middle[:, :, None] * middle[:, None, :]
+    dim, q = rows.shape[1], contrasts.shape[1]
+    total = np.empty((dim, q, dim, q))
+    for a in range(q):
+        for b in range(q):
+            total[:, a, :, b] = rows.T @ (spread[:, a, b, None] * rows)
+    return total.reshape(dim * q, dim * q)
+
+
+def chances(scores: Floats) -> Floats:
+    return np.asarray(scipy.special.softmax(scores, axis=1))
+
+
+def slopes_of(likely: Floats, moves: Floats, labels: Labels) -> Floats:
+    """Return how the log probability of a label moves with eta, shape (n, m).
+
+    Args:
+        likely: probabilities of the labels, shape (n, K).
+        moves: slopes of the scores, shape (n, K, m).
+        labels: shape (n,).
+    """
+    middle = np.matmul(likely[:, None, :], moves)[:, 0]
+    return np.asarray(moves[np.arange(len(labels)), labels] - middle)
+
+
+def units(vectors: Floats) -> Floats:
+    """Return vectors (n, m) of length 1; those that are shorter than 1e-12 become 0."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > LEAST)

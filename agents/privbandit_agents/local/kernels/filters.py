@@ -1,0 +1,155 @@
+"""The server: Kalman filters on the mean report of every batch, and which of them is believed."""
+
+import math
+from typing import ClassVar
+
+import numpy as np
+import scipy
+
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.rows import blocks
+from privbandit_agents.local.kernels.deviations import Deviations, slopes_of, units
+from privbandit_agents.local.label_agent import added
+
+TEMPERS = (1.0, 0.3, 0.1)
+"""Variances of eta before the first report in the filters that learn; public rows alone say 1."""
+ROWS = 512
+"""Contexts at once."""
+SPREADS, FLOOR = 3.0, 1e-6
+
+
+class Filters:
+    """Estimates of eta from the mean report of every batch.
+
+    Filter 0 stays at the public model. The others start there with different variances and learn. Before each of them
+    learns from a batch, it says what the mean report should be; the scores are log likelihoods of what came, so far.
+    Users are served by the filter with the best score, but by filter 0 until one is ahead of it by ``proof``.
+
+    Attributes:
+        field: scores of the labels as functions of eta.
+        noise: variance of a coordinate of an estimate.
+        batch: users who report while nothing moves.
+        proof: by how much a filter that learns has to be ahead.
+        means: of eta, shape (J, m).
+        spreads: covariances of eta, shape (J, m, m).
+        scores: shape (J,).
+        lead: who serves.
+    """
+
+    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "batch", "proof", "public", "moves"})
+
+    def __init__(self, field: Deviations, noise: float, batch: int, proof: float) -> None:
+        self.field, self.noise, self.batch, self.proof = field, noise, batch, proof
+        self.public, self.moves = field.moving(field.model.places)
+        variances = np.array((1.0, *TEMPERS))
+        self.means, self.scores = np.zeros((len(variances), field.dim)), np.zeros(len(variances))
+        self.spreads = np.multiply.outer(variances, np.eye(field.dim))
+        self.total = np.zeros(field.dim)
+        self.lead, self.waiting = 0, 0
+
+    @property
+    def left(self) -> int:
+        return self.batch - self.waiting
+
+    def add(self, estimates: Floats) -> None:
+        """Take in estimates (n, m) of at most ``left`` users, in order; learn when the batch is full."""
+        self.total = added(self.total, estimates)
+        self.waiting += len(estimates)
+        if not self.left:
+            self.learn()
+
+    def learn(self) -> None:
+        """Let every filter learn from the mean of the estimates that wait, and choose the lead."""
+        mean = self.total / self.waiting
+        # what users were shown, at contexts that stand for theirs
+        shown, _ = self.likely(self.public, self.moves, self.lead)
+        answers = shown.argmax(axis=1)
+        right = np.take_along_axis(shown, answers[:, None], axis=1)[:, 0]
+        most = np.maximum(right, 1 - right)
+        about = units(slopes_of(shown, self.moves, answers)) / most[:, None]
+        noise = about.T @ (about * (right * (1 - right))[:, None]) / len(about)
+        noise[np.diag_indices_from(noise)] += self.noise + FLOOR
+        noise /= self.waiting
+        # every filter by itself
+        learned = [self.learned(j, mean, noise, about, answers, right) for j in range(len(self.scores))]
+        means, spreads, gains = zip(*learned, strict=True)
+        self.means, self.spreads, self.scores = np.stack(means), np.stack(spreads), self.scores + np.array(gains)
+        best = 1 + int(self.scores[1:].argmax())
+        self.lead = best if self.scores[best] > self.scores[0] + self.proof else 0
+        self.total, self.waiting = np.zeros_like(mean), 0
+
+    def learned(
+        self, which: int, mean: Floats, noise: Floats, about: Floats, answers: Labels, right: Floats
+    ) -> tuple[Floats, Floats, float]:
+        """Return a filter's mean and covariance after a batch, and the log likelihood of the batch before.
+
+        Args:
+            which: of the filters.
+            mean: of the reports' estimates, shape (m,).
+            noise: its covariance, shape (m, m).
+            about: a report's mean per unit of surprise, at contexts that stand for the users', shape (N, m).
+            answers: what is played there, shape (N,).
+            right: the probability that devices have for these labels, shape (N,).
+        """
+        eta, spread = self.means[which], self.spreads[which]
+        likely, moderate = self.likely(self.public, self.moves, which)
+        own = np.take_along_axis(likely, answers[:, None], axis=1)[:, 0]
+        off = mean - (own - right) @ about / len(about)
+        score = -float(off @ np.linalg.solve(noise, off)) / 2
+        if which == 0:
+            return eta, spread, score
+        # Kalman: the mean report moves with eta by `slope`
+        slope = about.T @ (slopes_of(likely, self.moves, answers) * (moderate * own)[:, None]) / len(about)
+        shared = slope @ spread
+        solved = np.linalg.solve(shared @ slope.T + noise, np.column_stack([off, shared]))
+        surprise, m = float(off @ solved[:, 0]), len(off)
+        usual = m + SPREADS * math.sqrt(2 * m)  # no report moves the filter by more than chance would
+        step = math.sqrt(min(1.0, usual / max(surprise, usual)))
+        after = spread - shared.T @ solved[:, 1:]
+        return eta + step * (shared.T @ solved[:, 0]), (after + after.T) / 2, score
+
+    def likely(self, public: Floats, moves: Floats, which: int) -> tuple[Floats, Floats]:
+        """Return a filter's probabilities of the labels (n, K), and by how much they are drawn together (n,).
+
+        Scores s of a mean variance v are divided by sqrt(1 + pi v K / (4 (K - 1))): with two labels this is the usual
+        approximation of the mean of the logistic function.
+
+        Args:
+            public: scores of the public model, shape (n, K).
+            moves: slopes of the scores, shape (n, K, m).
+            which: of the filters.
+        """
+        scores = public + moves @ self.means[which]
+        variance = np.vecdot(moves @ self.spreads[which], moves).sum(axis=1) / (scores.shape[1] - 1)
+        moderate = 1 / np.sqrt(1 + math.pi / 4 * np.maximum(variance, 0.0))
+        return np.asarray(scipy.special.softmax(moderate[:, None] * scores, axis=1)), moderate
+
+    def chances(self, contexts: Array) -> Floats:
+        """Return the probabilities of the labels by the filter that serves, contexts (n, d) to (n, K)."""
+        parts = [self.likely(*self.field.moving(x), self.lead)[0] for (x,) in blocks(lambda: ROWS, contexts)]
+        return np.concatenate([np.zeros((0, self.public.shape[1])), *parts])
+
+    def answer(self, contexts: Array) -> Labels:
+        """Return the likeliest label of each context, shape (n,)."""
+        return np.asarray(self.field.scores(contexts, self.means[self.lead]).argmax(axis=1))
+
+    def surprises(self, contexts: Floats, labels: Labels) -> Floats:
+        """Return what users say: a unit vector of their context times a number in [-1, 1], shape (n, m).
+
+        The vector is the direction in which eta makes the label that was given likelier. The number is r - p over
+        max(p, 1 - p), with r whether it was right and p its probability.
+
+        Args:
+            contexts: shape (n, d).
+            labels: the label that was given and right, or -1 minus the one that was given and wrong, shape (n,).
+        """
+        parts = [np.zeros((0, self.field.dim))]
+        for x, told in blocks(lambda: ROWS, contexts, labels):
+            public, moves = self.field.moving(x)
+            likely, _ = self.likely(public, moves, self.lead)
+            given = np.where(told >= 0, told, -1 - told)
+            p = np.take_along_axis(likely, given[:, None], axis=1)[:, 0]
+            surprise = ((told >= 0) - p) / np.maximum(p, 1 - p)
+            parts.append(surprise[:, None] * units(slopes_of(likely, moves, given)))
+        return np.concatenate(parts)

@@ -1,0 +1,154 @@
+"""Classification by kernel features of public rows, moved by locally private reports.
+
+The features are those of Christopher Williams and Matthias Seeger, "Using the Nystroem Method to Speed Up Kernel
+Machines", NeurIPS 2000; moderated probabilities those of David MacKay, "The Evidence Framework Applied to
+Classification Networks", Neural Computation 4, 1992; releases those of John Duchi, Michael Jordan and Martin
+Wainwright, "Minimax Optimal Procedures for Locally Private Estimation", JASA 2018. The combination is this project's
+own.
+"""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.reports import Inputs, inputs_of
+from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.settings import Count, Fraction, NonNegative
+from privbandit_agents.local.gradients.descent import Kind, gradient_device
+from privbandit_agents.local.kernels.deviations import Deviations
+from privbandit_agents.local.kernels.filters import Filters
+from privbandit_agents.local.kernels.public import PublicModel
+from privbandit_agents.local.label_agent import Learner, LocalLabelAgent, LocalLabelSettings
+from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
+
+BATCH, EXACT = 500, 1.25
+
+
+@dataclass(frozen=True)
+class Config(LocalLabelSettings):
+    """Settings of private kernel models, beside those in ``LocalLabelSettings``.
+
+    Attributes:
+        exploration: probability of a random label; nothing needs it.
+        report: ``"hemisphere"``, whose guarantee is exact; ``"bin-cap"``; or ``"auto"``: the first one unless its
+            variance is more than a quarter larger, as it is from epsilon = 1.5 or so on.
+        directions: in which users may differ from the public model, at most.
+        batch: users who report before the model moves; None: 500, but between a 200th and a 40th of the horizon.
+        proof: log likelihood ratio of the reports from which on a model that has learned from them serves users, >= 0.
+        horizon: expected number of users, for the batches; None: 10 000.
+    """
+
+    exploration: Fraction | None = 0.0
+    report: Kind = "auto"
+    directions: Count = 160
+    batch: Count | None = None
+    proof: NonNegative = 2.0
+    horizon: Count | None = None
+
+
+class KernelLearner(Learner[Config]):
+    """The algorithm of ``KernelLDP``.
+
+    Attributes:
+        field: scores of the labels, public but for few coefficients.
+        device: randomizer of what a user says about them.
+        server: learns the coefficients.
+    """
+
+    fixed: ClassVar[frozenset[str]] = Learner.fixed | {"device", "field"}
+
+    def begin(self, rng: Generator) -> None:
+        config, users = self.config, self.config.horizon or 10_000
+        model = PublicModel.of(*self.public_data, self.labels)
+        self.field = Deviations.of(model, config.directions)
+        self.device = exact_or_better(config.report, config.epsilon, self.field.dim)
+        batch = config.batch or max(min(BATCH, users // 40), users // 200, 1)
+        self.server = Filters(self.field, self.device.variance(own=True), batch, config.proof)
+
+    def inputs(self, contexts: Floats, labels: Labels, server: Filters | None = None) -> Inputs:
+        return inputs_of(self.device, (server or self.server).surprises(contexts, labels))
+
+    def estimate(self, reports: Array) -> Floats:
+        return self.device.estimate(reports)[:, 0]
+
+    def reports(self, server: Filters, contexts: Floats, labels: Labels, rng: Generator) -> Iterator[Array]:
+        """Yield the reports of one batch after the other, while that server learns from them."""
+        for x, y in blocks(lambda: server.left, contexts, labels):
+            report = self.inputs(x, y, server).randomize(rng)
+            server.add(self.estimate(report))
+            yield report
+
+    def randomize(self, contexts: Floats, labels: Labels, rng: Generator) -> Array:
+        """Return the reports of n users; a copy of the server shows each what it would see."""
+        reports = list(self.reports(copy.copy(self.server), contexts, labels, rng))
+        return np.concatenate(reports) if reports else np.zeros((0, 1, self.field.dim))
+
+    @property
+    def left(self) -> int:
+        return self.server.left
+
+    def absorb(self, reports: Array) -> None:
+        self.server.add(self.estimate(reports))
+
+    def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
+        """Let users report whether the likeliest label is theirs, as if they had been given it."""
+        for x, y in blocks(lambda: self.server.left, contexts, labels):
+            given = self.answer(x)
+            told = y if self.labels == 2 else np.where(given == y, y, -1 - given)
+            self.server.add(self.estimate(self.inputs(x, told).randomize(rng)))
+
+    def conclude(self) -> None:
+        if self.server.waiting:
+            self.server.learn()
+
+    def chances(self, contexts: Array) -> Floats:
+        return self.server.chances(contexts)
+
+    def answer(self, contexts: Floats) -> Labels:
+        return self.server.answer(contexts)
+
+
+class KernelLDP(LocalLabelAgent[Config, KernelLearner]):
+    """A kernel model of the public rows; one private report a user, of whether it was right, moves it.
+
+        phi = features of a linear and of Gaussian kernels at public rows, weighted by cross-validation
+        scores s(x) = softmax model of the public rows + sum of eta_j f_j(x), with m directions f_j open to doubt
+        for every batch of users:
+            p = probabilities of the labels, moderated by the variance of the scores; play the likeliest label a
+            each user computes on its device u = slope of log p_a in eta, of length 1,
+                and reports z = (r - p_a) / max(p_a, 1 - p_a) u by one private direction, r = 1 if a was right, else 0
+            for every filter: score += log likelihood of the mean report under its eta
+            for every filter but the first: Kalman step of eta on the mean report
+            serve by the filter of the best score; by the first one, eta = 0, until another one is ahead by ``proof``
+
+    The server learns how the mean report should move with eta from public rows and points between them.
+
+    *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by
+    ``Hemisphere`` or ``BinCapSign``, whose likelihood ratio is at most e^epsilon for any two vectors. The randomizer
+    scales z into the unit ball once more, and takes 0 for what is not finite. Features, directions, batches and the
+    randomizer depend on public data and settings alone; eta and the choice of a filter on earlier reports besides.
+    Records are clipped as ``LocalLabelAgent`` says.
+    """
+
+    Config = Config
+    learns_by = KernelLearner
+    proof = "docs/privacy/kernel-classifiers.md"
+
+    def revealed(self, actions: Labels, answers: Array) -> Labels:
+        """Return each user's label; -1 minus the label that was given where, with more than two, it was wrong."""
+        known = super().revealed(actions, answers)
+        return np.where(known < 0, -1 - np.maximum(actions, 0).astype(np.int64, copy=False), known)
+
+
+def exact_or_better(kind: Kind, epsilon: float, dim: int) -> LocalRandomizer:
+    """Return the randomizer of vectors of the unit ball; ``"auto"``: hemispheres where they are not much worse."""
+    if kind != "auto":
+        return gradient_device(kind, epsilon, dim)
+    half, caps = gradient_device("hemisphere", epsilon, dim), gradient_device("bin-cap", epsilon, dim)
+    return half if half.variance(own=True) <= EXACT * caps.variance(own=True) else caps

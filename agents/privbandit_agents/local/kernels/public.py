@@ -1,0 +1,171 @@
+"""A kernel model of public rows: features, their weights by cross-validation, and a softmax fitted to the labels."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.random import default_rng
+
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.kernels import KernelFeatures
+from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.local.gradients.models import PublicFeatures
+
+WIDTHS = (0.0, 0.3, 1.0, 3.0, 8.0)
+"""Kernels that compete, by gamma in units of 1 / (d variance of the features); 0 is the linear one."""
+VARIANCES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+"""Prior variances of a weight that compete; the least one wins that is within half a standard error of the best."""
+PLAIN = ((0.0, 0.5), (1.0, 0.5)), 10.0
+"""Weights of kernels and prior variance where public rows are too few to choose by."""
+FOLDS, FEWEST, TRIED, ROWS = 5, 10, 400, 2000
+"""Of cross-validation; the fewest rows for it, and the most; the most rows that are fitted."""
+PLACES, DIM, STAND_INS = 200, 200, (50, 500)
+"""Most public rows at which a kernel is taken; most features; fewest and most contexts that stand for users'."""
+INTERCEPT, NEGLIGIBLE, STEPS, FEW_STEPS = 0.3, 0.01, 200, 30
+
+Block = Callable[[Floats], Floats]
+Mixture = tuple[tuple[float, float], ...]
+"""Kernels by their widths, and the weight of each."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features of several kernels and a constant, along the principal axes of public rows, the longest first.
+
+    Attributes:
+        blocks: features of each kernel.
+        weights: of each kernel, >= 0.
+        axes: shape (all of them, D).
+    """
+
+    blocks: tuple[Block, ...]
+    weights: tuple[float, ...]
+    axes: Floats
+
+    @classmethod
+    def of(cls, x: Floats, mixture: Mixture) -> "Features":
+        """Return the features of public rows (n, d) for kernels of (width, weight)."""
+        blocks = tuple(block(x, width) for width, _ in mixture)
+        weights = tuple(weight for _, weight in mixture)
+        whole = cls(blocks, weights, np.zeros((0, 0)))
+        rows = whole.raw(x)
+        _, _, axes = scipy.linalg.svd(rows, full_matrices=False)
+        return cls(blocks, weights, axes[:DIM].T)
+
+    @property
+    def dim(self) -> int:
+        return int(self.axes.shape[1])
+
+    def raw(self, x: Floats) -> Floats:
+        parts = [weight**0.5 * features(x) for features, weight in zip(self.blocks, self.weights, strict=True)]
+        return np.concatenate([*parts, np.full((len(x), 1), INTERCEPT)], axis=1)
+
+    def __call__(self, x: Array) -> Floats:
+        """Return the features of rows (n, d), shape (n, D)."""
+        return self.raw(np.asarray(x, np.float64)) @ self.axes
+
+
+def block(x: Floats, width: float) -> Block:
+    """Return the features of one kernel."""
+    if width:
+        return KernelFeatures.of(x, width, PLACES)
+    return PublicFeatures.of(x)
+
+
+@dataclass(frozen=True)
+class PublicModel:
+    """Scores of the labels by public rows alone.
+
+    Attributes:
+        features: of a context.
+        theta: their weights, shape (D, K).
+        variance: of a weight before the rows were seen.
+        rows: features of the public rows that were fitted, shape (n, D).
+        places: contexts that stand for those of users, shape (m, d).
+    """
+
+    features: Features
+    theta: Floats
+    variance: float
+    rows: Floats
+    places: Floats
+
+    @classmethod
+    def of(cls, x: Array, y: Labels, labels: int) -> "PublicModel":
+        """Fit to public rows (n, d) and their labels (n,); of more than 2000, to some at even distances.
+
+        Kernels and variances have the weights that five-fold cross-validation gives them: a kernel's is the likelihood
+        of all held-out labels together, which picks one where it is clear, and averages where it is not. Below ten
+        rows a linear and a Gaussian kernel have the same weight.
+        """
+        chosen = np.linspace(0, len(y) - 1, min(len(y), ROWS)).astype(int)
+        x, y = np.asarray(x, np.float64)[chosen], y[chosen]
+        seen = x if len(x) > 1 else default_rng(0).random((PLACES, x.shape[1]))
+        mixture, variance = PLAIN
+        if len(y) >= FEWEST and len(np.unique(y)) > 1:
+            few = np.linspace(0, len(y) - 1, min(len(y), TRIED)).astype(int)
+            mixture, best = mixed(x[few], y[few], labels)
+            variance = VARIANCES[best]
+        features = Features.of(seen, mixture)
+        rows = features(x)
+        theta = softmax_fit(rows, y, labels, variance)
+        return cls(features, theta, variance, rows, stand_ins(seen, labels))
+
+
+def stand_ins(x: Floats, labels: int) -> Floats:
+    """Return public rows, and points between two of them, 500 with few labels and less with many."""
+    n = int(np.clip(2000 // labels, *STAND_INS))
+    rng = default_rng(0)
+    own = x[np.linspace(0, len(x) - 1, min(len(x), n // 3)).astype(int)]
+    first, second = rng.integers(len(x), size=(2, n - len(own)))
+    share = rng.random((n - len(own), 1))
+    return np.concatenate([own, share * x[first] + (1 - share) * x[second]])
+
+
+def mixed(x: Floats, y: Labels, labels: int) -> tuple[Mixture, int]:
+    """Return kernels (width, weight), and which prior variance, by the likelihood of rows that were left out."""
+    found = [held_out(Features.of(x, ((width, 1.0),))(x), y, labels).sum(axis=1) for width in WIDTHS]
+    best = np.array([likely.max() for likely in found])
+    weights = np.exp(best - best.max())
+    weights = np.where(weights > NEGLIGIBLE * weights.sum(), weights, 0.0)
+    mixture = tuple((width, float(w)) for width, w in zip(WIDTHS, weights / weights.sum(), strict=True) if w)
+    likely = held_out(Features.of(x, mixture)(x), y, labels)
+    total = likely.sum(axis=1)
+    error = likely[total.argmax()].std() * len(y) ** 0.5
+    return mixture, int(np.argmax(total >= total.max() - error / 2))
+
+
+def held_out(rows: Floats, y: Labels, labels: int) -> Floats:
+    """Return the log likelihood of every label by the other folds, for each prior variance, shape (variances, n)."""
+    fold, likely = np.arange(len(y)) % FOLDS, np.zeros((len(VARIANCES), len(y)))
+    for part in range(FOLDS):
+        own = fold == part
+        theta = np.zeros((rows.shape[1], labels))
+        for i, variance in enumerate(VARIANCES):
+            theta = softmax_fit(rows[~own], y[~own], labels, variance, theta, FEW_STEPS)
+            scores = scipy.special.log_softmax(rows[own] @ theta, axis=1)
+            likely[i, own] = np.take_along_axis(scores, y[own][:, None], axis=1)[:, 0]
+    return likely
+
+
+def softmax_fit(
+    rows: Floats, y: Labels, labels: int, variance: float, start: Floats | None = None, steps: int = STEPS
+) -> Floats:
+    """Return the weights (D, K) of the largest posterior density, given features (n, D) and labels (n,)."""
+    shape, own = (rows.shape[1], labels), (np.arange(len(y)), y)
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        theta = flat.reshape(shape)
+        scores = rows @ theta
+        scores -= scores.max(axis=1, keepdims=True)
+        likely = np.exp(scores)
+        total = likely.sum(axis=1, keepdims=True)
+        value = np.log(total).sum() - scores[own].sum() + flat @ flat / (2 * variance)
+        likely /= total
+        likely[own] -= 1
+        return float(value), (rows.T @ likely).ravel() + flat / variance
+
+    first = np.zeros(shape) if start is None else start
+    done = scipy.optimize.minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": steps})
+    return np.asarray(done.x).reshape(shape)

@@ -1,0 +1,221 @@
+"""Private comparison of two arms, beside plain regression: one locally private agent for every design.
+
+This project's own agent. Its release is that of John Duchi, Michael Jordan and Martin Wainwright, "Minimax Optimal
+Procedures for Locally Private Estimation", JASA 2018 (the l2-ball mechanism); arms are drawn as in Thompson sampling.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import PCG64, Generator
+
+from privbandit_agents.base.agent import Action, Array, Feedback
+from privbandit_agents.base.arms import played
+from privbandit_agents.base.settings import Count, Growth, NonNegative
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
+from privbandit_agents.local.linear.pool import Pool
+from privbandit_agents.local.linear.spreads import OCTAVES, Spreads, octaves
+from privbandit_agents.privacy.contributions.moments import NORM, WEIGHT, Lifted, packed_size, sanitise
+from privbandit_agents.privacy.randomizers.sphere import Hemisphere
+
+PLAIN, CENTRED, SPREAD = "plain", "centred", "spread"
+GRAM = 0.5  # weight of X X' in centred records, beside y X
+FILL = NORM / math.hypot(1.0, GRAM)  # centred records are multiplied by this, to fill the ball
+EVERY = 4  # a batch out of so many tells spreads, until they are known
+PATIENCE = 4  # batches that a feature's spread takes at least, while spreads are asked for
+USERS = 1_000_000  # expected if nobody says how many
+CLOSE = 0.4  # differences of arms count as small if their squared length is below this
+
+
+@dataclass(frozen=True)
+class Config(MomentSettings):
+    """Settings of ``prec-ts``, beside those in ``MomentSettings``.
+
+    Attributes:
+        horizon: number of users T; default: the environment's, else a million. It sets how boldly arms are drawn, and
+            how many users are asked for spreads; more users may come.
+        width: where differences are small, the draws are width sqrt(log(1 + T/n)) posterior standard deviations from
+            the estimate after n users, >= 0.
+        narrow: the same elsewhere, where playing the best arm tells enough, >= 0.
+        apart: users report on the difference of the two arms if the draws are further apart than this share of a half
+            turn, > 0.
+    """
+
+    growth: Growth = 1.1
+    horizon: Count | None = None
+    width: NonNegative = 0.3
+    narrow: NonNegative = 0.1
+    apart: NonNegative = 0.2
+
+
+class PRECTS(MomentAgent[Config]):
+    """Each user plays one of two arms by its own coin, and reports plainly on it, or on how the two differ.
+
+    Where all arms share most of their features, what they share drowns what tells them apart. The difference of two
+    arms, of which a coin has played one, is free of it: y times the difference has the mean of the product of
+    differences with theta, whatever the arms share.
+
+        theta, cov = posterior N(0, I); S = I
+        for every batch of users:
+            theta+, theta- = theta +- width sqrt(log(1 + T/n)) cov^(1/2) gaussian
+            each plays a or a', the best arms for theta+ and theta-, by a coin of its own, and reports one of three
+                spread, in a batch out of four until all are known:
+                    the octave of a feature's range over the user's arms
+                centred, if differences are small and theta+ and theta- are far apart:
+                    (y X, w svec(X X')) of X = S (x - the mean of both arms), zeros if the arms are the same
+                plain, else: the same of X = S x
+            if all spreads are known for the first time: S stretches every feature by its spread
+            theta, cov = posterior by the weighted sums of both kinds, and of those before S
+
+    *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
+    randomizer whose likelihood ratio is at most e^epsilon for any two inputs. What is reported, S, and the draws are
+    functions of earlier reports, of public constants, and of the server's own draws. Features of all arms are clipped
+    to the unit ball and rewards to [-1, 1] on the device; arms and rewards that are not finite count as zeros. There is
+    no proof of a rate of regret.
+
+    Attributes:
+        kind: what the users of this batch report.
+        feature: whose spread they report, if so.
+        weight: of this batch's centred reports: the angle of the draws as a share of 2/3 of a half turn, at most 1.
+        spreads: what is known of the spreads.
+        stretch: the diagonal of S, shape (d,).
+        plain, centred: the reports of both kinds with this S.
+        known: [J | h], precision and score of theta by earlier ones, shape (d, d + 1).
+        draws: [theta+, theta-], shape (2, d).
+    """
+
+    Config = Config
+    proof = "docs/privacy/compared-arms.md"
+    least_batch: ClassVar[int] = 16
+
+    def open_channel(self) -> RandomizerChannel:
+        size = packed_size(self.dim) + OCTAVES
+        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, size, radius=NORM))
+
+    def begin(self) -> None:
+        super().begin()
+        self.rng_posterior, choices = self.rng.spawn(2)
+        self.seed_of_choices = int(choices.integers(2**62))
+        self.spreads = Spreads(self.dim, self.sigma / NORM, self.expected)
+        self.known, self.batches, self.learned = np.zeros((self.dim, self.dim + 1)), 0, 0
+        self.reopen(np.ones(self.dim))
+        self.choose()
+
+    def reopen(self, stretch: Array) -> None:
+        """Go on with another S: no reports with it have come."""
+        self.stretch = stretch
+        self.plain, self.centred = Pool(stretch, WEIGHT, self.sigma), Pool(stretch, GRAM, self.sigma / FILL)
+
+    @property
+    def expected(self) -> int:
+        return self.config.horizon or USERS
+
+    @property
+    def small(self) -> bool:
+        """Whether centred reports pay: arms are known to differ, and by little."""
+        varies, size = self.spreads.varies, self.spreads.size
+        return bool(self.spreads.known and varies.any() and size[varies] @ size[varies] < CLOSE)
+
+    # on the devices
+
+    def candidates(self, contexts: Array) -> Array:
+        """Return the best arms for both draws, contexts (n, K, d) to shape (n, 2)."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+            values = np.vecdot(contexts[:, :, None, :].astype(np.float64), self.draws)  # the same whoever else comes
+        return np.asarray(values.argmax(axis=1))
+
+    def select_action(self, context: Array) -> Action:
+        """Return one of both candidates, by the user's own coin, which its index fixes."""
+        contexts = self.contexts_of(context).reshape(-1, *self.context_shape)
+        coins = Generator(PCG64(self.seed_of_choices).advance(self.users)).random(len(contexts)) < 0.5
+        actions = self.candidates(contexts)[np.arange(len(contexts)), coins.astype(int)]
+        return actions if np.ndim(context) > len(self.context_shape) else int(actions[0])
+
+    def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Array, Array]:
+        pairs, heads = self.candidates(contexts), self.rng.binomial(counts, 0.5)
+        shared = np.stack([heads, counts - heads], axis=1)
+        rows, coins = np.nonzero(shared)
+        return rows, pairs[rows, coins], shared[rows, coins]
+
+    def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
+        """Return what the users of this batch report, by its factors."""
+        contexts, arms = np.asarray(context).reshape(-1, *self.context_shape), np.atleast_1d(action)
+        blank, users = np.zeros(OCTAVES), len(contexts)
+        if self.kind == SPREAD:
+            clean = sanitise(contexts, np.zeros(contexts.shape[:2]))[0]
+            nothing = np.zeros((users, self.dim))
+            return Lifted(nothing, nothing, tail=NORM * octaves(clean, self.feature))
+        tail = np.broadcast_to(blank, (users, OCTAVES))
+        x, y = sanitise(played(contexts, arms), np.atleast_1d(feedback))
+        if self.kind == PLAIN:
+            return Lifted.packed(*self.inside(x, y), tail)
+        x, y = self.inside(self.difference(contexts, arms, x), y)
+        return Lifted(FILL * y[:, None] * x, x, FILL * GRAM, tail)
+
+    def difference(self, contexts: Array, arms: Array, x: Array) -> Array:
+        """Return the played arm's features (n, d) less the mean of both candidates; zeros if it is none of two."""
+        pairs = self.candidates(contexts)
+        other = np.where(arms == pairs[:, 0], pairs[:, 1], pairs[:, 0])
+        compared = (arms[:, None] == pairs).any(axis=1)
+        behind = sanitise(played(contexts, other), np.zeros(len(contexts)))[0]
+        return np.where(compared[:, None], (x - behind) / 2, 0.0)
+
+    def inside(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """Return X = S x and y, divided by |X| where it exceeds 1, which leaves the linear model exact."""
+        x = x * self.stretch
+        outside = np.maximum(np.linalg.norm(x, axis=1), 1.0)
+        return sanitise(x / outside[:, None], y / outside)
+
+    @property
+    def at_once(self) -> int:
+        return min(super().at_once, self.frozen_rounds())  # reports are read as what the batch asked for
+
+    # on the server
+
+    def learn(self) -> None:
+        total, users = self.total, self.users - self.learned
+        self.total, self.learned = np.zeros_like(total), self.users
+        if self.kind == SPREAD:
+            self.spreads.add(self.feature, total[-OCTAVES:] / NORM, users)
+            if self.spreads.known:
+                self.known = self.known + self.evidence(self.scorer[:, -1])
+                self.reopen(self.spreads.stretches())
+        elif self.kind == PLAIN:
+            self.plain.add(total[:-OCTAVES], users)
+        else:
+            self.centred.add(total[:-OCTAVES] / FILL, users, self.weight)
+        self.choose()
+
+    def evidence(self, theta: Array) -> Array:
+        return self.plain.evidence(theta) + self.centred.evidence(theta)
+
+    def choose(self) -> None:
+        """Fix until the next change by all reports: the estimate, both draws, and what is reported."""
+        theta = self.scorer[:, -1].copy()
+        for _ in range(2):  # the noise depends on theta a little
+            whole = self.known + self.evidence(theta)
+            precision = np.eye(self.dim) + whole[:, :-1]
+            theta = np.linalg.solve(precision, whole[:, -1])
+            theta /= max(1.0, float(np.linalg.norm(theta)))
+        self.scorer[:, -1] = theta
+        # two draws on opposite sides of the estimate
+        width = self.config.width if self.small else self.config.narrow
+        bold = width * math.sqrt(math.log1p(self.expected / max(1, self.users)))
+        gaussian = self.rng_posterior.standard_normal(self.dim)
+        step = bold * np.linalg.solve(np.linalg.cholesky(precision).T, gaussian)
+        self.draws = np.stack([theta + step, theta - step])
+        # what is reported
+        self.batches += 1
+        turn = self.spreads.angle(*self.draws) / math.pi
+        self.weight, self.feature = min(1.0, 1.5 * turn), 0
+        self.kind = CENTRED if self.small and turn > self.config.apart else PLAIN
+        if not self.spreads.known and self.batches % EVERY == 0:
+            self.kind, self.feature = SPREAD, self.spreads.next
+
+    def next_refit(self) -> int:
+        if self.spreads.known:
+            return super().next_refit()
+        most = self.users + max(self.least_batch, math.ceil(self.spreads.most / PATIENCE))
+        return min(super().next_refit(), most)

@@ -1,0 +1,72 @@
+"""Agents, environments and audit targets of installed packages, imported when something of theirs may be asked for.
+
+A package names a module of its own in the entry points of its ``pyproject.toml``, and importing the module registers:
+
+    [project.entry-points."privbandit.agents"]
+    acme = "acme_bandits.agents"
+"""
+
+import importlib
+import sys
+import warnings
+from typing import TYPE_CHECKING
+
+from privbandit_agents.zoo import AGENTS
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUPS = ("privbandit.envs", "privbandit.agents", "privbandit.audits")
+"""The groups of entry points: modules that register environments, agents, and targets of audits."""
+LOADED: set[str] = set()
+"""The groups that were looked at in this process."""
+
+
+class BrokenPlugin(UserWarning):
+    """An installed package offers something that cannot be used; nothing else is concerned."""
+
+
+def load_plugins(*groups: str) -> None:
+    """Import the modules that installed packages name in these groups, all by default, once a process.
+
+    Warns with ``BrokenPlugin``: one sentence for each package that fails, or that takes a name which is not its own.
+    """
+    from importlib.metadata import entry_points  # which takes long to import, and is seldom needed
+
+    for group in groups or GROUPS:
+        if group not in LOADED:
+            LOADED.add(group)  # now, as a plug-in may ask for agents, too
+            for entry in entry_points(group=group):
+                if problem := wrong_with(entry):
+                    warnings.warn(f"{said_by(entry)} is left out: {problem}.", BrokenPlugin, stacklevel=3)
+
+
+def wrong_with(entry: "EntryPoint") -> str:
+    """Import what an entry point names, and its agents; return what is wrong, and undo all of it then."""
+    before = dict(AGENTS)
+    try:
+        wake()
+        entry.load()
+        for name in AGENTS.keys() - before.keys():
+            AGENTS[name].load()
+        if taken := [name for name, agent in before.items() if AGENTS.get(name) is not agent]:
+            names = ", ".join(map(repr, taken))
+            raise ValueError(f"{names} is the name of another agent, choose one of its own")
+    except (Exception, SystemExit) as error:  # whatever the code of others raises
+        AGENTS.clear()
+        AGENTS.update(before)
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}".rstrip(".: ")
+    return ""
+
+
+def said_by(entry: "EntryPoint") -> str:
+    package = f" of the package {entry.dist.name}" if entry.dist is not None else ""
+    return f"the plug-in {entry.name!r}{package} ({entry.value})"
+
+
+def wake() -> None:
+    """Give the package its names if the command has left them out since it only tells something."""
+    command = sys.modules.get("privbandit")
+    if getattr(command, "only_tells", False):
+        command.only_tells = False  # type: ignore[union-attr]
+        importlib.reload(sys.modules["privbandit_agents"])

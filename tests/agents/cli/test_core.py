@@ -1,0 +1,105 @@
+"""The command where numpy, scipy and gymnasium are all that is installed: no traceback anywhere."""
+
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from privbandit_agents import AGENTS
+
+from privbandit_envs import ENV_IDS
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+ROOT = Path(__file__).parents[3]
+ALONE = """
+import sys
+from importlib.abc import MetaPathFinder
+
+CORE = {"numpy", "scipy", "gymnasium", "cloudpickle", "farama_notifications", "typing_extensions"}
+OURS = {"privbandit", "privbandit_agents", "privbandit_envs"}
+
+
+class Alone(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        package = name.partition(".")[0]
+        if package in sys.stdlib_module_names | CORE | OURS or package.startswith("_"):
+            return None
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+sys.meta_path.insert(0, Alone())
+import privbandit
+
+for command in COMMANDS:
+    sys.argv = ["privbandit", *command]
+    try:
+        privbandit.main()
+    except SystemExit as end:
+        print("code", end.code or 0, flush=True)
+        print("code", end.code or 0, file=sys.stderr, flush=True)
+"""
+WORK = [
+    [],
+    ["--help"],
+    ["list"],
+    ["list", "envs"],
+    ["list", "agents", "--notion", "local", "--plays", "labels"],
+    *(["show", name] for name in ("linucb", "lplr", "Linear-v0", "rice", "tree")),
+]
+REFUSED = {
+    "run demo": "privbandit run needs more than is installed: run pip install 'privbandit[bench]'.",
+    "audit laplace": "privbandit audit needs more than is installed: run pip install 'privbandit[bench]'.",
+    "data": "privbandit data needs more than is installed: run pip install 'privbandit[bench]'.",
+    "list evns": "list: what must be one of envs, agents, experiments, datasets, all; got 'evns' (did you",
+    "show linucp": "show: nothing is called 'linucp' (did you mean 'linucb'?); `privbandit list` shows all names.",
+    "lsit": "argument command: invalid choice: 'lsit'",
+    "show lpct-fig4": "show: no module named 'pydantic' is installed; pip install 'privbandit[bench]' brings it.",
+}
+
+
+def alone(python: Run, folder: Path, commands: list[list[str]]) -> subprocess.CompletedProcess[str]:
+    """Run commands one after the other where nothing but the core can be imported."""
+    return python(folder, "-c", f"COMMANDS = {commands!r}\n{ALONE}")
+
+
+def test_the_core_lists_and_shows(python: Run, tmp_path: Path) -> None:
+    done = alone(python, tmp_path, WORK)
+    said = done.stdout.split("code 0\n")
+    assert len(said) == len(WORK) + 1 and set(done.stderr.split("\n")) == {"code 0", ""}, done.stderr
+    assert all("usage: privbandit" in text and "show" in text for text in said[:2])
+    assert all(name in said[2] for name in (*AGENTS, *ENV_IDS)) and "lpct" in said[4] and "linucb" not in said[4]
+    assert "optimism" in said[5] and "lplr" in said[6] and "n_arms" in said[7]
+
+
+def test_what_the_core_cannot_do_is_one_sentence(python: Run, tmp_path: Path) -> None:
+    done = alone(python, tmp_path, [command.split() for command in REFUSED])
+    said = done.stderr.split("code 2\n")
+    assert len(said) == len(REFUSED) + 1, done.stderr
+    for text, expected in zip(said, REFUSED.values(), strict=False):
+        assert text.startswith(expected) and text.count("\n") == 1
+
+
+def test_the_list_is_the_same_with_and_without_the_extra(python: Run, privbandit: Run, tmp_path: Path) -> None:
+    here = alone(python, tmp_path, [["list", "agents"]]).stdout
+    assert here == privbandit(tmp_path, "list", "agents").stdout + "code 0\n"
+
+
+@pytest.mark.slow
+def test_a_real_environment_with_three_dependencies(tmp_path: Path) -> None:
+    """Install the package as a newcomer does; the three dependencies and their own come from this environment."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    command = tmp_path / "venv" / "bin" / "python"
+    (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    mine = Path(sysconfig.get_paths()["purelib"])
+    core = ("numpy", "scipy", "gymnasium", "cloudpickle", "farama_notifications", "typing_extensions", "Farama")
+    for path in mine.iterdir():
+        if path.name.lower().startswith(tuple(name.lower() for name in core)):
+            (site / path.name).symlink_to(path)
+    (site / "privbandit.pth").write_text(f"{ROOT}\n{ROOT / 'agents'}\n")
+    for arguments, code in ((["--help"], 0), (["list"], 0), (["show", "linucb"], 0), (["run", "demo"], 2)):
+        done = subprocess.run([command, "-m", "privbandit", *arguments], capture_output=True, text=True, env={})
+        assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
+    played = subprocess.run([command, ROOT / ".ci" / "core.py"], capture_output=True, text=True, env={})
+    assert played.returncode == 0, played.stderr

@@ -1,0 +1,80 @@
+"""The names that choose: which agent they stand for, and that it is that agent in every respect."""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents import load, make, play, save
+from privbandit_agents.audits.registry import games
+from privbandit_agents.registry import can_play
+from privbandit_agents.testing import check_agent
+from privbandit_agents.zoo import FAMILIES
+
+LINEAR, SPARSE, ASSORTMENT, LABELS = (FAMILIES[name] for name in ("linear", "sparse", "assortments", "labels"))
+
+
+@pytest.mark.parametrize(
+    ("env", "settings", "stands_for"),
+    [
+        (LINEAR, {}, "jdp-linucb"),
+        (LINEAR, {"dim": 400}, "private-pursuit"),
+        (SPARSE, {}, "private-pursuit"),
+        (SPARSE, {"dim": 5, "sparsity": 2}, "private-pursuit"),
+        (ASSORTMENT, {}, "newton-mnl"),
+    ],
+)
+def test_joint_privacy_is_played_by_the_default_agent_of_the_family(
+    env: str, settings: dict[str, Any], stands_for: str
+) -> None:
+    agent = make("auto-joint", gym.make(env, horizon=100, **settings), epsilon=2.0, delta=1e-6)
+    promise = agent.guarantee
+    assert agent.name == stands_for and (promise.notion, promise.epsilon, promise.delta) == ("joint", 2.0, 1e-6)
+    assert stands_for in repr(agent) and promise.words in repr(agent)
+
+
+@pytest.mark.parametrize("env", [LINEAR, SPARSE, LABELS])
+def test_local_privacy_is_played_by_the_default_agent_of_the_family(env: str) -> None:
+    agent = make("auto-local", gym.make(env, horizon=100), epsilon=0.5)
+    promise, named = agent.guarantee, "kernel-ldp" if env == LABELS else "prec-ts"
+    assert (agent.name, promise.notion, promise.epsilon, promise.arithmetic) == (named, "local", 0.5, "exact")
+
+
+def test_a_budget_in_rho_is_handed_on() -> None:
+    assert make("auto-joint", gym.make(ASSORTMENT, horizon=100), rho=0.3).guarantee.rho == 0.3
+
+
+def test_a_family_without_an_agent_of_the_notion_is_refused_in_one_sentence() -> None:
+    env = gym.make(LABELS)
+    assert not can_play("auto-joint", env)
+    with pytest.raises(ValueError, match=r"^auto-joint plays arms .*; auto-local plays labels; got[^\n]*$"):
+        make("auto-joint", env)
+
+
+def test_a_setting_that_is_no_budget_is_refused() -> None:
+    with pytest.raises(TypeError, match="auto-joint has no setting 'growth'"):
+        make("auto-joint", gym.make(LINEAR), growth=2.0)
+
+
+def test_it_is_the_agent_bit_for_bit_in_runs_and_files(tmp_path: Path) -> None:
+    def regret(name: str) -> Any:
+        env = gym.make(LINEAR, horizon=200)
+        return play(env, make(name, env, seed=3), 200, seed=3).regret
+
+    np.testing.assert_array_equal(regret("auto-joint"), regret("jdp-linucb"))
+    env = gym.make(LINEAR, horizon=200)
+    save(make("auto-joint", env), tmp_path / "agent.npz")
+    assert load(tmp_path / "agent.npz", env).name == "jdp-linucb"
+
+
+def test_conformance_looks_at_the_agent_behind_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = []
+    monkeypatch.setattr("privbandit_agents.testing.CHECKS", [lambda name, *_: looked_at.append(name)])
+    check_agent("auto-joint", LINEAR, epsilon=1.0)
+    assert looked_at == ["jdp-linucb"]
+
+
+def test_an_audit_names_the_way_to_the_agent_behind_the_name() -> None:
+    with pytest.raises(ValueError, match="stands for other agents: audit these; `privbandit show auto-joint`"):
+        games("auto-joint", 1.0)

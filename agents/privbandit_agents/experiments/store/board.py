@@ -19,6 +19,7 @@ from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 from tensorboard.plugins.hparams import metadata as hparams
 
 from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.learning import LearningAgent
 from privbandit_envs.wrappers import RegretCurve
 
 FINAL_REGRET = "final/regret"
@@ -80,12 +81,15 @@ class Board:
         ``reward/mean``: reward per user so far.
         ``privacy/epsilon_spent``: by the agent's ledger; 0 for agents without one.
         ``speed/rounds_per_s``: users per second so far.
+        ``rollout/ep_rew_mean``, ``time/fps``: of agents that own their loop, as stable-baselines3 names them: reward
+            per user since the last checkpoint (a user is an episode of one step), and users per second so far.
         ``final/regret``: once, at the end; the metric of the hparams tab.
     """
 
     def __init__(self, folder: Path, agent: AnyAgent) -> None:
         self._file = EventFile(folder)
         self._ledger = getattr(agent, "ledger", None)
+        self._learns = isinstance(agent, LearningAgent)
         self._rows: list[tuple[float, int, float, float, float, float]] = []
         self._written = 0
         self._started = self._flushed = time.perf_counter()
@@ -109,7 +113,7 @@ class Board:
     def flush(self) -> None:
         for place in range(self._written, len(self._rows)):
             at, users, regret, reward, spent, seconds = self._rows[place]
-            _, users_before, regret_before, *_ = self._rows[place - 1] if place else (0.0, 0, 0.0)
+            _, users_before, regret_before, reward_before, *_ = self._rows[place - 1] if place else (0.0, 0, 0.0, 0.0)
             values = {
                 "regret/cumulative": regret,
                 "regret/per_round": (regret - regret_before) / (users - users_before),
@@ -117,6 +121,9 @@ class Board:
                 "privacy/epsilon_spent": spent,
                 "speed/rounds_per_s": users / seconds,
             }
+            if self._learns:
+                recent = (reward - reward_before) / (users - users_before)
+                values |= {"rollout/ep_rew_mean": recent, "time/fps": users / seconds}
             self._file.scalars(values, users, at)
         self._written, self._flushed = len(self._rows), time.perf_counter()
         self._file.flush()

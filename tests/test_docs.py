@@ -42,7 +42,9 @@ def test_an_outsider_s_agent_is_audited_by_its_own_game(folder: Path, privbandit
 def test_the_experiment_runs(folder: Path, privbandit: Run) -> None:
     done = privbandit(folder, "reproduce", "moments.yaml", "--scale", "smoke", "--jobs", "1", "--out", "runs")
     assert done.returncode == 0, done.stderr
-    assert "With a curator" in done.stdout
+    assert (
+        "1 statements, 1 figures" in done.stdout and "With a curator" in (folder / "runs" / "verdicts.md").read_text()
+    )
 
 
 def test_links_between_pages_lead_somewhere() -> None:

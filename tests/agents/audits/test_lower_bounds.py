@@ -118,7 +118,7 @@ def test_published_calibrations_that_hold_are_not_refuted(name: str) -> None:
     assert not any(audit(game(name, 1.0, calibration="published"), runs, rng(seed)).refuted for seed in range(3))
 
 
-PURE = ("ldp-greedy", "ldp-sgd", "input-perturbation", "prec")
+PURE = ("ldp-greedy", "ldp-sgd", "input-perturbation", "prec", "prec-ts")
 
 
 @pytest.mark.parametrize("name", ["ldp-linucb", *PURE, "jdp-linucb"])

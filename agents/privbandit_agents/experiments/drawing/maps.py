@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from privbandit_agents.experiments.analysis.trust import FAILED, TrustMap, share
-from privbandit_agents.experiments.drawing.style import STYLE
-from privbandit_envs.files import atomic
+from privbandit_agents.experiments.drawing.style import STAMP, STYLE, save
 
 COLOURS = "viridis"
 SCALE = LogNorm(0.003, 1.0, clip=True)
@@ -21,8 +20,8 @@ SCALE = LogNorm(0.003, 1.0, clip=True)
 NOTE = "share of uniform play's regret; framed: the best of its notion of privacy; %: seeds that learned nothing"
 
 
-def draw_maps(maps: Sequence[TrustMap], title: str, path: Path) -> None:
-    """Draw maps beside each other, and write a PNG."""
+def draw_maps(maps: Sequence[TrustMap], title: str, path: Path, formats: Sequence[str] = (), stamp: str = "") -> None:
+    """Draw maps beside each other, and write a PNG, and other ``formats``; ``stamp`` as for ``draw_figure``."""
     columns, rows = len(maps[0].agents), len(maps[0].worlds)
     with matplotlib.rc_context(STYLE):
         size = 2.6 + len(maps) * (0.3 + 0.92 * columns), 1.9 + 0.42 * rows  # inches
@@ -32,8 +31,9 @@ def draw_maps(maps: Sequence[TrustMap], title: str, path: Path) -> None:
             draw_map(axis, each)
         figure.suptitle(title, fontsize=12, x=0.01, ha="left")
         figure.supxlabel(NOTE, fontsize=9, color="#555555", x=0.99, ha="right")
-        with atomic(path, "wb") as file:
-            figure.savefig(file, format="png")
+        if stamp:
+            figure.text(0.99, 0.995, stamp, **STAMP)
+        save(figure, path, formats)
 
 
 def draw_map(axis: Axes, each: TrustMap) -> None:

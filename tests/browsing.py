@@ -16,7 +16,8 @@ DESKTOP, PHONE = {"width": 1200, "height": 900}, {"width": 390, "height": 844}
 OVERLAPS = """() => {
   const texts = [...document.querySelectorAll('svg text')].filter(
     (text) => text.textContent.trim() && Number(getComputedStyle(text).opacity) > 0);
-  const boxes = texts.map((text) => [text.textContent, text.getBoundingClientRect()]).filter(([, box]) => box.width > 0);
+  const boxes = texts.map((text) => [text.textContent, text.getBoundingClientRect()])
+    .filter(([, box]) => box.width > 0);
   const found = [];
   boxes.forEach(([one, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
     const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);

@@ -1,6 +1,6 @@
 """Results that nobody ran: curves by a formula, under the real settings of real agents."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +70,9 @@ def sweep(seeds: int = 10, horizon: int = 2000, checkpoints: int = 20) -> Iterat
                     )
 
 
-def written(folder: Path, seeds: int = 3) -> Path:
-    """Write such a sweep to a folder."""
+def written(folder: Path, seeds: int = 3, agents: Collection[str] = ()) -> Path:
+    """Write such a sweep to a folder, of some agents or of all."""
     for one in sweep(seeds):
-        write_result(folder, one)
+        if not agents or one.job["agent"] in agents:
+            write_result(folder, one)
     return folder

@@ -14,6 +14,10 @@ from privbandit_agents.experiments.analysis.frame import as_frame
 from privbandit_agents.experiments.report.page import library, write_report
 
 pytestmark = pytest.mark.slow
+FOCUSED = """(() => {
+  const at = document.activeElement;
+  return at.id || at.getAttribute("aria-label") || at.name || at.textContent;
+})()"""
 DRAWN = "document.body.dataset.drawn"
 AUDIT = {"target": "jdp-linucb, far", "claim": {"epsilon": 1.0, "delta": 1e-5}, "epsilon": 0.4, "refuted": False}
 
@@ -96,11 +100,7 @@ def test_everything_is_reached_by_keys(browser: Any, address: str) -> None:
         reached = []
         for _ in range(9):
             page.keyboard.press("Tab")
-            reached.append(
-                page.evaluate(
-                    "document.activeElement.id || document.activeElement.getAttribute('aria-label') || document.activeElement.textContent || document.activeElement.name"
-                )
-            )
+            reached.append(page.evaluate(FOCUSED))
         assert reached[1:5] == ["env", "agent", "epsilon", "group"]
         assert {"Ranks, table", "Speed, table", "Audits, table"} <= set(reached)
         page.focus("#env")
@@ -112,7 +112,8 @@ def test_ten_thousand_trials_open_nearly_as_fast_as_an_empty_page(browser: Any, 
     frame = as_frame(list(sweep(160)))
     trials = frame.select("env", "label", "seed").unique().height
     write_report(frame, tmp_path / "large.html", "Large")
-    empty = f"<script type=module>{library()}</script><script type=module>vegaEmbed(document.body,{{mark:'point',data:{{values:[]}}}}).then(()=>{{document.body.dataset.drawn='x'}})</script>"
+    draw = "vegaEmbed(document.body, {mark: 'point', data: {values: []}}).then(() => document.body.dataset.drawn = 1)"
+    empty = f"<script type=module>{library()}</script><script type=module>{draw}</script>"
     (tmp_path / "empty.html").write_text(f"<!DOCTYPE html><meta charset=utf-8><body>{empty}")
     took = {name: opening(browser, (tmp_path / f"{name}.html").as_uri()) for name in ("empty", "large")}
     size = (tmp_path / "large.html").stat().st_size

@@ -4,7 +4,7 @@ TensorBoard shows nothing of more than 40 runs until some are chosen, so there a
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,18 +163,20 @@ def margin_charts(charts: Sequence[str]) -> list[layout_pb2.Chart]:
 
 def move_trials(folder: Path) -> None:
     """Move the runs of trials that earlier versions wrote into the board of means."""
-    for run in (folder / MEAN_EVENTS).glob("*/*/seed-*"):
+    for run in sorted((folder / MEAN_EVENTS).glob("*/*/seed-*")):
         place = folder / TRIAL_EVENTS / run.relative_to(folder / MEAN_EVENTS)
         if run.is_dir() and not place.exists():
             place.parent.mkdir(parents=True, exist_ok=True)
             run.rename(place)
+            for left in (run.parent, run.parent.parent):
+                with suppress(OSError):  # others are in it
+                    left.rmdir()
 
 
 def forget(board: Path, kept: set[str]) -> None:
     """Delete the event files of means that are no more, and folders that are empty then."""
-    for run in board.glob("*"):
-        if run.is_dir() and run.name not in kept:
-            for file in run.glob(EVENTS):
-                file.unlink(missing_ok=True)
-            if not any(run.iterdir()):
-                run.rmdir()
+    for run in (path for path in board.glob("*") if path.is_dir() and path.name not in kept):
+        for file in run.glob(EVENTS):
+            file.unlink(missing_ok=True)
+        with suppress(OSError):  # others are in it
+            run.rmdir()

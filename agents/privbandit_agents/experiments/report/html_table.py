@@ -41,7 +41,8 @@ def table(
         + "</tr>\n"
         for row, own in zip(rows, attributes, strict=True)
     )
-    inner = f"<table><caption><span>{html.escape(caption)}</span></caption><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
+    titled = f"<caption><span>{html.escape(caption)}</span></caption><thead><tr>{head}</tr></thead>"
+    inner = f"<table>{titled}<tbody>\n{body}</tbody></table>"
     return f'<div class="wide" tabindex="0" role="region" aria-label="{html.escape(name)}, table">{inner}</div>'
 
 

@@ -4,6 +4,7 @@ import html
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -104,17 +105,7 @@ def frontier(frame: pl.DataFrame) -> list[dict[str, Any]]:
 def thinned(line: Line, most: int) -> Line:
     kept = np.unique(np.linspace(0, len(line.x) - 1, min(most, len(line.x))).round().astype(np.int64))
     each = [one[kept] for one in line.each]
-    return Line(
-        line.label,
-        line.agent,
-        line.x[kept],
-        line.mean[kept],
-        line.half_width[kept],
-        line.replications,
-        False,
-        each,
-        line.notion,
-    )
+    return replace(line, x=line.x[kept], mean=line.mean[kept], half_width=line.half_width[kept], each=each)
 
 
 def drawn(line: Line, looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -186,9 +177,9 @@ def rank_table(placed: pl.DataFrame, envs: Sequence[str]) -> str:
         lines.append({"line": json.dumps({**line, "env": None if name is None else envs.index(name)})})
         rows.append({**row, "env": name or f"{row['env']} environments, over uniform"})
     told = (
-        "Agents by the interquartile mean of their final regret, with 95 % intervals by a bootstrap over seeds within each "
-        "environment. Better than another: the probability of less regret than another agent of the group on a common "
-        f"seed. {PRIVATE.capitalize()} agents and the others are ranked apart."
+        "Agents by the interquartile mean of their final regret, with 95 % intervals by a bootstrap over seeds within "
+        "each environment. Better than another: the probability of less regret than another agent of the group on a "
+        f"common seed. {PRIVATE.capitalize()} agents and the others are ranked apart."
     )
     return table("Ranks", told, columns, rows, lines)
 

@@ -25,6 +25,7 @@ BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
 def module(name: str) -> str:
+    block: str
     (block,) = (b for b in re.findall(r"```python\n(.*?)```", ADDED, flags=re.DOTALL) if b.startswith(f"# {name}.py\n"))
     return block
 

@@ -220,11 +220,11 @@ def note(left_out: dict[tuple[int, int], str], block: Block) -> None:
     Raises:
         UsageError: an agent plays none of the environments, or an environment is played by no agent.
     """
-    for axis, entries in enumerate((block.envs, block.agents)):
-        partners = len((block.agents, block.envs)[axis])
-        for k in range(len(entries)):
+    sizes = len(block.envs), len(block.agents)
+    for axis, size in enumerate(sizes):
+        for k in range(size):
             lost = [needs for pair, needs in left_out.items() if pair[axis] == k]
-            if len(lost) == partners:
+            if len(lost) == sizes[1 - axis]:
                 raise UsageError(lost[0])
     if left_out:
         pairs = ", ".join(f"{block.agents[j].name} in {short(block.envs[i].id)}" for i, j in left_out)

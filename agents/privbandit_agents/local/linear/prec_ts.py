@@ -27,7 +27,7 @@ FILL = NORM / math.hypot(1.0, GRAM)  # centred records are multiplied by this, t
 EVERY = 4  # a batch out of so many tells spreads, until they are known
 PATIENCE = 4  # batches that a feature's spread takes at least, while spreads are asked for
 USERS = 1_000_000  # expected if nobody says how many
-CLOSE = 0.4  # differences of arms count as small if their squared length is below this
+CLOSE = 0.2  # differences of arms count as small if their squared length is below this
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Config(MomentSettings):
 
     growth: Growth = 1.1
     horizon: Count | None = None
-    width: NonNegative = 0.45
+    width: NonNegative = 0.4
     narrow: NonNegative = 0.1
     apart: NonNegative = 0.2
 

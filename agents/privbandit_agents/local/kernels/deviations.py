@@ -9,7 +9,7 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.local.kernels.public import PublicModel
 
-WEIGHTS = 600
+WEIGHTS = 900
 """Most weights, over features and contrasts of labels, among whose directions the best are chosen."""
 SURE = 0.9
 """Directions are chosen as if the public model were right so often, so that none is left out for its certainty."""

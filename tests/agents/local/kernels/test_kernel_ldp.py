@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from given import classification
+from gymnasium.spaces import Box, Discrete
 from privbandit_agents import load, make, play, save
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
-from privbandit_agents.classifiers import AgentClassifier
 from privbandit_agents.local.kernels.kernel_ldp import KernelLDP
 
 USERS = 2000
@@ -25,9 +25,8 @@ def crossed(rows: int, seed: int, dim: int = 2, noise: float = 0.0) -> tuple[Any
 
 def built(public: tuple[Any, Any], labels: int = 2, **config: Any) -> Any:
     """Return an agent with these public rows."""
-    dim = np.shape(public[0])[1]
-    model = AgentClassifier("kernel-ldp", config, classes=list(range(labels)), scale_by="range", random_state=0)
-    return model.fit(np.full((1, dim), 0.5), np.zeros(1, int), *public).agent_
+    spaces = Box(0, 1, (np.shape(public[0])[1],), np.float64), Discrete(labels)
+    return KernelLDP(*spaces, KernelLDP.Config(**config), np.random.default_rng(0), public)
 
 
 def score(agent: Any, test: tuple[Any, Any]) -> float:
@@ -35,12 +34,12 @@ def score(agent: Any, test: tuple[Any, Any]) -> float:
 
 
 def test_users_correct_what_public_rows_tell() -> None:
-    """Half of the public labels are turned; with two labels, and with more of which only right answers are told."""
-    test, public, people = crossed(2000, 1), crossed(60, 2, noise=0.35), crossed(20_000, 3)
-    agent = built(public, epsilon=4.0, horizon=20_000)
+    """A third of the public labels are turned."""
+    test, public, people = crossed(2000, 1), crossed(60, 2, noise=0.35), crossed(8000, 3)
+    agent = built(public, epsilon=6.0, horizon=8000, directions=30)
     before = score(agent, test)
-    for start in range(0, 20_000, 5000):
-        x, y = (part[start : start + 5000] for part in people)
+    for start in range(0, 8000, 400):
+        x, y = (part[start : start + 400] for part in people)
         given = agent.select_action(x)
         agent.update(x, given, (given == y).astype(float))
     assert score(agent, test) > max(0.9, before + 0.05)
@@ -49,12 +48,12 @@ def test_users_correct_what_public_rows_tell() -> None:
 def test_wrong_answers_teach_with_more_than_two_labels() -> None:
     """The public rows know three of four labels."""
     rng = np.random.default_rng(0)
-    x = rng.random((20_000, 2))
+    x = rng.random((8000, 2))
     y = 2 * (x[:, 0] > 0.5) + (x[:, 1] > 0.5)
-    agent = built((x[:40], np.where(y[:40] == 3, 2, y[:40])), labels=4, epsilon=8.0, horizon=20_000)
+    agent = built((x[:40], np.where(y[:40] == 3, 2, y[:40])), labels=4, epsilon=8.0, horizon=8000, directions=30)
     before = score(agent, (x, y))
-    for start in range(40, 20_000, 500):
-        part = slice(start, start + 500)
+    for start in range(40, 8000, 200):
+        part = slice(start, start + 200)
         given = agent.select_action(x[part])
         agent.update(x[part], given, (given == y[part]).astype(float))
     assert score(agent, (x, y)) > before + 0.1
@@ -64,7 +63,7 @@ def test_noise_alone_does_not_move_who_serves() -> None:
     """At a tiny epsilon the answers stay those of the public rows."""
     test = crossed(500, 1)
     for seed in range(3):
-        agent = built(crossed(80, 10 + seed), epsilon=1e-2, horizon=4000)
+        agent = built(crossed(80, 10 + seed), epsilon=1e-2, horizon=4000, directions=20)
         before = agent.chances(test[0])
         agent.learn_labels(*crossed(4000, 20 + seed))
         agent.conclude()
@@ -72,8 +71,8 @@ def test_noise_alone_does_not_move_who_serves() -> None:
 
 
 def test_without_public_rows_it_learns() -> None:
-    agent = built((np.zeros((0, 2)), np.zeros(0, int)), epsilon=4.0, horizon=20_000)
-    agent.learn_labels(*crossed(20_000, 1))
+    agent = built((np.zeros((0, 2)), np.zeros(0, int)), epsilon=6.0, horizon=8000, directions=30)
+    agent.learn_labels(*crossed(8000, 1))
     agent.conclude()
     assert score(agent, crossed(2000, 2)) > 0.8
 

@@ -9,7 +9,7 @@ export MKL_NUM_THREADS := 1
 unexport PYTHONDONTWRITEBYTECODE  # tests start many processes, which had to compile every module anew
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow notebooks test-faults check format docs bench bench-sweeps clean
+.PHONY: help demo test test-slow test-browser notebooks test-faults check format docs bench bench-sweeps clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -23,14 +23,14 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
-	$(PIP) -e ".[bench,rl,data,cluster,accounting,secure,notebooks,dev]"
+	$(PIP) -e ".[bench,rl,data,cluster,accounting,secure,pandas,report,notebooks,browser,dev]"
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e ".[docs]"
 	@touch $@
 
-demo: $(VENV)/.run  ## play sixteen agents on four bandit families (about two minutes)
+demo: $(VENV)/.run  ## play seventeen agents on four bandit families (about three minutes)
 	$(BIN)/privbandit run demo
 
 test: $(VENV)/.dev  ## run the tests
@@ -38,6 +38,9 @@ test: $(VENV)/.dev  ## run the tests
 
 test-slow: $(VENV)/.dev  ## run the long statistical studies
 	$(BIN)/python -m pytest -n auto -m slow
+
+test-browser: $(VENV)/.dev  ## look at the report page, TensorBoard and the built documentation in Chromium, where there is one
+	$(BIN)/python -m pytest -rs -m "slow or not slow" tests/browser
 
 notebooks: $(VENV)/.dev  ## run every notebook
 	$(BIN)/python -m pytest -n auto -m "slow or not slow" tests/test_notebooks.py

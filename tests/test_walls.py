@@ -104,7 +104,7 @@ WALLS = (
         GYM,
         lazily=frozenset({"torch", "stable_baselines3", "yaml"}),
     ),
-    Wall((f"{A}.joint.rl",), (f"{A}.base", PRIVACY, *PUBLIC_MATHS, E), GYM, lazily=frozenset({"torch"})),
+    Wall((f"{A}.joint.rl",), (f"{A}.base", f"{A}.joint.settings", PRIVACY, *PUBLIC_MATHS)),
     # the zoo knows agents by name only
     Wall((A,), (*ZOO, f"{A}.base", f"{A}.privacy", E), GYM),
     Wall(
@@ -148,6 +148,12 @@ WALLS = (
             E,
         ),
         BENCH | NUMBERS,
+    ),
+    Wall(
+        (f"{X}.report",),
+        (f"{X}.drawing", f"{X}.analysis", f"{X}.spec", f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
+        BENCH | NUMBERS,
+        lazily=frozenset({"vl_convert"}),
     ),
     Wall((f"{A}.cli",), (X, f"{A}.audits", *ZOO, f"{A}.base", PRIVACY, E), BENCH | NUMBERS),
 )
@@ -209,6 +215,8 @@ CROSSINGS = {
     "privbandit_agents.experiments.running.deep": "from privbandit_agents.experiments.spec.sweep import Sweep",
     "privbandit_agents.experiments.spec.deep": "from privbandit_agents.experiments.analysis.cells import Cells",
     "privbandit_agents.experiments.analysis.deep": "from privbandit_agents.experiments.drawing import figures",
+    "privbandit_agents.experiments.report.deep": "from privbandit_agents.experiments.study import Study",
+    "privbandit_agents.experiments.drawing.report": "from privbandit_agents.experiments.report import page",
     "privbandit_agents.experiments.drawing.deep": "from privbandit_agents.experiments.study import Study",
     "privbandit_agents.experiments.drawing.other": "from privbandit_agents.cli.commands import app",
     "privbandit_agents.experiments.jobs.audit": "from privbandit_agents.audits.registry import game",

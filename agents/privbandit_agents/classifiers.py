@@ -78,6 +78,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ValueError: public rows that are not finite, or with a label outside the classes; fewer than two classes;
                 labels that are text where the classes are numbers or the other way round; a setting out of range.
         """
+        find(self.chosen()[0])  # a name that is none is said before anything else
         # the rows
         private, labels = self.private_rows(X, y)
         if (X_public is None) != (y_public is None):
@@ -150,7 +151,10 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def public_classes(self, answers: Array) -> Array:
         """Return the classes: the setting's, or those of the public rows."""
         if self.classes is None and not len(answers):
-            raise ValueError("classes must be given where there are no public rows; got None.")
+            raise ValueError(
+                "classes must be given where there are no public rows, as in classes=[0, 1]: labels are private, "
+                "so that which of them occur must not show; got None."
+            )
         check_classification_targets(answers if self.classes is None else np.asarray(self.classes))
         classes = np.unique(answers if self.classes is None else np.asarray(self.classes))
         if len(classes) < 2:

@@ -42,19 +42,21 @@ def load_plugins(*groups: str) -> None:
 
 
 def wrong_with(entry: "EntryPoint") -> str:
-    """Import what an entry point names; return what is wrong with it, and undo what it did to the zoo then."""
+    """Import what an entry point names, and its agents; return what is wrong, and undo all of it then."""
     before = dict(AGENTS)
     try:
         wake()
         entry.load()
+        for name in AGENTS.keys() - before.keys():
+            AGENTS[name].load()
+        if taken := [name for name, agent in before.items() if AGENTS.get(name) is not agent]:
+            names = ", ".join(map(repr, taken))
+            raise ValueError(f"{names} is the name of another agent, choose one of its own")
     except (Exception, SystemExit) as error:  # whatever the code of others raises
         AGENTS.clear()
         AGENTS.update(before)
         return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}".rstrip(".: ")
-    taken = [name for name, agent in before.items() if AGENTS.get(name) is not agent]
-    AGENTS.update(before)
-    names = ", ".join(map(repr, taken))
-    return f"its agent {names} has the name of another one; register it by a name of its own" if taken else ""
+    return ""
 
 
 def said_by(entry: "EntryPoint") -> str:

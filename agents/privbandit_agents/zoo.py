@@ -212,6 +212,12 @@ AGENTS: dict[str, Entry] = {
         "linear sparse: joint, real",
         "linear:CounterGame",
     ),
+    "dp-dqn": ours(
+        "joint.rl.dp_dqn:DPDQN",
+        "deep Q-network at discount 0 by private gradients, jointly private",
+        "linear sparse: joint, real",
+        "linear:BatchGame",
+    ),
     "fliphat": ours(
         "joint.sparse.fliphat:FLIPHAT",
         "sparse bandits under joint privacy (Chakraborty, Roy and Basu 2024)",

@@ -1,4 +1,4 @@
-"""Linear contextual bandits: benign, rare-direction and ill-conditioned designs."""
+"""Linear contextual bandits: benign, rare-direction and ill-conditioned designs; and one that is not linear."""
 
 from itertools import product
 
@@ -12,6 +12,7 @@ from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
 from privbandit_envs.validate import count, fraction, numbers, one_of, positive, shown
 
 DESIGNS = ("sphere", "case1", "case2", "ill", "mixed")
+LINKS = ("identity", "band")
 MOST_CONTEXTS = 4096
 
 
@@ -43,6 +44,10 @@ class LinearProblem(ArmProblem):
             Rademacher rewards users can be served by counts, a billion of them in seconds.
         theta: the parameter itself, shape (d,); by default drawn: uniform on the sphere for ``"sphere"``, random
             signs (of the directions in use) for the other designs.
+        link: what the features say of the mean reward. ``"identity"``: phi . theta. ``"band"``: 0.9 tanh(1.5 - 1.5
+            (|z_1| + |z_2|)), where z_i is sqrt(d) times phi along two hidden orthogonal directions, the first of them
+            theta's, so that it has variance 1 on the sphere. Best arms are near two hyperplanes through 0, and no
+            linear function of the features tells them.
         horizon: rounds an episode; sets the default of delta.
         dtype: of the contexts.
 
@@ -69,6 +74,7 @@ class LinearProblem(ArmProblem):
         noise: str = "rademacher",
         support: int | str | None = None,
         theta: ArrayLike | None = None,
+        link: str = "identity",
         horizon: int = 10_000,
         dtype: str = "float32",
     ) -> None:
@@ -82,6 +88,7 @@ class LinearProblem(ArmProblem):
         self.observation_space = Box(-1, 1, shape, self.dtype)
         self.action_space = Discrete(n_arms)
         self.theta = self._theta(fraction(theta_norm=theta_norm), theta, rng)
+        self._hidden = self._band(rng) if one_of(LINKS, link=link) == "band" else None
         self._support = None if support is None else self._supported(support, rng)
 
     def contexts(self, n: int, rng: Generator) -> Array:
@@ -94,6 +101,9 @@ class LinearProblem(ArmProblem):
 
     def means(self, contexts: Array) -> Floats:
         n_arms, dim = contexts.shape[1:]
+        if self._hidden is not None:
+            heights: Floats = np.abs(contexts.astype(np.float64) @ self._hidden).sum(axis=-1)
+            return np.asarray(0.9 * np.tanh(1.5 - 1.5 * heights))
         flat: Floats = contexts.reshape(-1, dim).astype(np.float64) @ self.theta
         return flat.reshape(-1, n_arms)
 
@@ -126,6 +136,16 @@ class LinearProblem(ArmProblem):
         if self.design in ("case1", "case2"):
             direction[2:] = 0
         return norm * direction / np.linalg.norm(direction)
+
+    def _band(self, rng: Generator) -> Floats:
+        """Return two hidden directions as columns (d, 2), sqrt(d) long: theta's, and one that is orthogonal to it."""
+        dim, norm = len(self.theta), np.linalg.norm(self.theta)
+        if dim < 2 or norm == 0:
+            raise ValueError(f"link 'band' needs dim >= 2 and a theta that is not 0; got {dim} and norm {norm:.3g}.")
+        first = self.theta / norm
+        across = rng.standard_normal(dim)
+        across -= (across @ first) * first
+        return np.asarray(np.sqrt(dim) * np.stack([first, across / np.linalg.norm(across)], axis=1))
 
     def _supported(self, support: int | str, rng: Generator) -> Support:
         if support != "all":

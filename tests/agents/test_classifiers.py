@@ -153,8 +153,12 @@ def test_without_public_rows() -> None:
     x, y = draw(20_000, 8)
     model = LPCTClassifier(4.0, classes=[0, 1], random_state=0).fit(x, y)
     assert model.score(*TEST) > 0.65
-    with pytest.raises(ValueError, match="classes must be given where there are no public rows"):
+    with pytest.raises(
+        ValueError, match=r"classes must be given .* as in classes=\[0, 1\]: labels are private, so that"
+    ):
         LPCTClassifier().fit(x, y)
+    with pytest.raises(ValueError, match="did you mean 'lpct'"):
+        AgentClassifier("lpctt").fit(x, y)
 
 
 def test_malformed_input_is_refused_in_a_sentence() -> None:

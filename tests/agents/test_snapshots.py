@@ -166,7 +166,7 @@ def test_the_events_of_a_resumed_run_are_whole(tmp_path: Path) -> None:
     trial = TRIALS[2]
     interrupted(trial, tmp_path, 120)
     result = run_trial(trial, tmp_path).result
-    events = EventAccumulator(str(tmp_path / "tensorboard" / trial.run_name), size_guidance={"scalars": 0})
+    events = EventAccumulator(str(tmp_path / "tensorboard-trials" / trial.run_name), size_guidance={"scalars": 0})
     events.Reload()
     assert [event.step for event in events.Scalars("regret/cumulative")] == result.checkpoints.tolist()
     np.testing.assert_allclose([e.value for e in events.Scalars("regret/cumulative")], result.regret, rtol=1e-6)

@@ -61,7 +61,7 @@ class CounterGame(CanaryGame):
     unseen = "the Gram matrix, and other pairs of records"
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
     settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": 2 * CANARIES}
-    besides = (ProbeGame,)
+    besides: tuple[type[AgentGame], ...] = (ProbeGame,)
     runs = 1200
 
     def prepare(self) -> None:
@@ -82,3 +82,24 @@ class CounterGame(CanaryGame):
 
     def scores(self, readings: Floats) -> Floats:
         return self.decoder(readings)
+
+
+class BatchGame(CounterGame):
+    """CounterGame for gradients: a batch is one user, and steps are so short that scores stay 0.
+
+    So a canary's gradient is its reward times its unit vector, and the steps of the parameters tell the noisy sums.
+    """
+
+    seen = f"the parameters after each of {2 * CANARIES} users"
+    unseen = "larger batches, random features, and other pairs of records"
+    settings: ClassVar = {"batch": 1, "rate": 1e-9, "scorer": "linear", "horizon": 2 * CANARIES}
+    besides = ()
+
+    def served(self, agent: AnyAgent, coins: Floats) -> Floats:
+        """Serve the canaries and then the others; return the noisy sums of gradients, shape (users, d)."""
+        thetas = np.zeros((2 * CANARIES + 1, DIM))
+        for t, reward in enumerate([*coins, *np.zeros(CANARIES)]):
+            agent.update(self.contexts[t % DIM], 0, reward)
+            thetas[t + 1] = agent.release  # type: ignore[attr-defined]
+        stiff = np.array([agent.stiffness(t) for t in range(1, 2 * CANARIES + 1)])  # type: ignore[attr-defined]
+        return np.cumsum(np.diff(thetas, axis=0) * stiff[:, None] / self.settings["rate"], axis=0)

@@ -102,6 +102,10 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def kind_of(warning: type[Warning]) -> str:
+    return "note" if warning.__name__ == "LeftOut" else "warning"
+
+
 @app.callback()
 def command(
     version_wanted: Annotated[
@@ -110,7 +114,7 @@ def command(
 ) -> None:
     """Benchmark contextual bandits, private and not."""
     warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # loky renews a worker that has grown
-    warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+    warnings.showwarning = lambda message, kind, *_: print(f"{kind_of(kind)}: {message}", file=sys.stderr)
 
 
 @app.command("list", short_help="List environments, agents, experiments and data sets.")
@@ -152,12 +156,27 @@ def new(
     print(*lines, sep="\n")
 
 
+def whole(text: str) -> int:
+    """Return the whole number that a text spells, 1e4 too."""
+    from privbandit_agents.experiments.spec.yaml_text import from_yaml
+
+    with suppress(ValueError):
+        if isinstance(value := from_yaml(text), int) and not isinstance(value, bool):
+            return value
+    raise typer.BadParameter(f"{text!r} is not a valid integer.")
+
+
+def whole_option(help: str, *names: str) -> Any:
+    return typer.Option(*names, parser=whole, metavar="INTEGER", help=help)
+
+
 Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", help="env.KEY=VALUE, agent.KEY=VALUE (all that have it) or AGENT.KEY=VALUE; may repeat."),
 ]
+Formats = Annotated[list[str] | None, typer.Option("--format", help="Figures also as pdf or svg; may repeat.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder of the results.  [default: runs/...]")]
-Jobs = Annotated[int | None, typer.Option(help="Processes.  [default: one per core]")]
+Jobs = Annotated[int | None, whole_option(help="Processes.  [default: one per core]")]
 Kind = Annotated[str, typer.Option("--engine", help="loky (this machine) or dask (a cluster).")]
 Address = Annotated[str | None, typer.Option(help="Of a Dask scheduler.  [default: a cluster on this machine]")]
 SaveEvery = Annotated[float, typer.Option(help="Seconds between two snapshots of a running trial.")]
@@ -168,12 +187,13 @@ def run(
     experiment: Annotated[str | None, typer.Argument(help="A bundled sweep: demo.")] = None,
     env: Annotated[list[str] | None, typer.Option(help="Environment id; may repeat.")] = None,
     agent: Annotated[list[str] | None, typer.Option(help="Agent; may repeat.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Users per trial.  [default: the environment's]")] = None,
+    horizon: Annotated[int | None, whole_option(help="Users per trial.  [default: the environment's]")] = None,
     seeds: Annotated[str | None, typer.Option(help="How many seeds, or a list: 10, [3, 5].  [default: 1]")] = None,
     assignments: Assignments = None,
     folder: Out = None,
     jobs: Jobs = None,
-    checkpoints: Annotated[int | None, typer.Option(help="How many points a regret curve has.  [default: 200]")] = None,
+    checkpoints: Annotated[int | None, whole_option(help="How many points a regret curve has.  [default: 200]")] = None,
+    formats: Formats = None,
 ) -> None:
     """Run agents in environments, or a bundled sweep; finished trials are not run again."""
     from privbandit_agents.experiments.names import short
@@ -190,7 +210,9 @@ def run(
         given = {"horizon": horizon, "seeds": None if seeds is None else from_yaml(seeds), "checkpoints": checkpoints}
     engine = engine_of("loky", jobs, None, 60.0)
     trials = override(chosen, assignments or [], **given).trials()
-    raise typer.Exit(execute(trials, folder or Path("runs") / (experiment or short(trials[0].env)), engine))
+    raise typer.Exit(
+        execute(trials, folder or Path("runs") / (experiment or short(trials[0].env)), engine, formats=formats)
+    )
 
 
 @app.command(short_help="Run all trials of a file.")
@@ -203,6 +225,7 @@ def sweep(
     shard: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts of the trials.")] = None,
     assignments: Assignments = None,
     save_every: SaveEvery = 60.0,
+    formats: Formats = None,
 ) -> None:
     """Run all trials of a file; killed and started again, it goes on where it was."""
     from privbandit_agents.experiments.spec.sweep import override, read_sweep
@@ -215,7 +238,7 @@ def sweep(
     if not (slash and short_enough and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n)):
         raise UsageError(f"--shard must be i/n with 1 <= i <= n < 10^9, such as 2/8; got {shard!r}.")
     mine = trials[int(i) - 1 :: int(n)]
-    raise typer.Exit(execute(mine, folder or Path("runs") / file.stem, engine, trials))
+    raise typer.Exit(execute(mine, folder or Path("runs") / file.stem, engine, trials, formats))
 
 
 @app.command(short_help="Run an experiment and check its statements.")
@@ -233,6 +256,7 @@ def reproduce(
     jobs: Jobs = None,
     assignments: Assignments = None,
     save_every: SaveEvery = 60.0,
+    formats: Formats = None,
 ) -> None:
     """Run an experiment, check its statements, draw its figures; exit 1 if one comes out against expectation."""
     from privbandit_agents.experiments.study import carry_out, prepare
@@ -243,18 +267,58 @@ def reproduce(
     study = prepare(name, scale, assignments or ())
     folder = folder or study.folder
     check_results(folder)
-    raise typer.Exit(carry_out(study, folder, engine, out(), err()))
+    raise typer.Exit(carry_out(study, folder, engine, out(), err(), checked_formats(formats)))
+
+
+Results = Annotated[Path, typer.Argument(help="Folder of a run, a sweep or an experiment.")]
 
 
 @app.command()
-def report(folder: Annotated[Path, typer.Argument(help="Folder of a run or a sweep.")]) -> None:
-    """Draw the figure and the table of all results in a folder."""
+def report(
+    folder: Results,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="An HTML page with all of it, to open.")] = None,
+    audits: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folder of audits for the page.  [default: FOLDER, FOLDER/audit, runs/audit]"),
+    ] = None,
+    formats: Formats = None,
+) -> None:
+    """Draw the figure and the table of all results in a folder; with -o, write a page that a browser opens."""
+    from privbandit_agents.cli.pages import write_page
     from privbandit_agents.experiments.analysis.load import load_trials
     from privbandit_agents.experiments.study import show
 
+    chosen = checked_formats(formats)
     with usage_errors("report"):
         trials = load_trials(folder)
-    raise typer.Exit(show(trials, folder, out(), err()))
+    if output is not None:
+        raise typer.Exit(write_page(trials, folder, output, audits))
+    raise typer.Exit(show(trials, folder, out(), err(), chosen))
+
+
+@app.command(short_help="Draw regret against epsilon.")
+def frontier(
+    folder: Results,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A PNG.  [default: FOLDER/frontier.png]")
+    ] = None,
+    formats: Formats = None,
+) -> None:
+    """Draw regret against epsilon, with uniform choice and the best agent without privacy, of all in a folder."""
+    from privbandit_agents.cli.pages import draw_frontier
+    from privbandit_agents.experiments.analysis.load import load_results
+
+    chosen = checked_formats(formats)
+    with usage_errors("frontier"):
+        code = draw_frontier(load_results(folder, final=True), output or folder / "frontier.png", chosen)
+    raise typer.Exit(code)
+
+
+def checked_formats(formats: list[str] | None) -> list[str]:
+    from privbandit_envs.validate import one_of
+
+    with usage_errors("--format"):
+        return [one_of(("pdf", "png", "svg"), format=one) for one in formats or []]
 
 
 def engine_of(kind: str, jobs: int | None, address: str | None, save_every: float) -> "Engine":
@@ -277,7 +341,7 @@ def audit_target(
     delta: Annotated[
         float | None, typer.Option(help="Claimed delta, where there is one.  [default: by target]")
     ] = None,
-    runs: Annotated[int | None, typer.Option(help="Fresh runs of each world.  [default: by game]")] = None,
+    runs: Annotated[int | None, whole_option(help="Fresh runs of each world.  [default: by game]")] = None,
     calibration: Annotated[str, typer.Option(help="correct or published.")] = "correct",
     env: Annotated[str | None, typer.Option(help="Environment of an agent.  [default: the first it plays]")] = None,
     assignments: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of an agent; may repeat.")] = None,
@@ -314,12 +378,18 @@ def check_results(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
             pass
-        for inner in (folder / name for name in ("trials", "unfinished", "tensorboard")):
+        for inner in (folder / name for name in ("trials", "unfinished", "tensorboard", "tensorboard-trials")):
             if os.path.lexists(inner) and not inner.is_dir():
                 raise UsageError(f"--out: {inner} must be a folder; move what is there.")
 
 
-def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", whole: Sequence["Trial"] | None = None) -> int:
+def execute(
+    trials: Sequence["Trial"],
+    folder: Path,
+    engine: "Engine",
+    whole: Sequence["Trial"] | None = None,
+    formats: list[str] | None = None,
+) -> int:
     """Run trials, show what they gave, and return the exit code.
 
     Args:
@@ -327,11 +397,13 @@ def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", whole: Se
         folder: of the results.
         engine: where to run.
         whole: all trials, if ``trials`` are a shard of them.
+        formats: of figures, beside PNG.
     """
     from privbandit_agents.experiments.running.attempt import told
     from privbandit_agents.experiments.running.engine import found_before, run_jobs
     from privbandit_agents.experiments.study import show, write_board
 
+    chosen = checked_formats(formats)
     check_results(folder)
     whole = whole or trials
     with suppress(OSError):  # it is written again at the end
@@ -341,7 +413,7 @@ def execute(trials: Sequence["Trial"], folder: Path, engine: "Engine", whole: Se
     if len(whole) > len(trials):
         known = (found_before(trial, folder) for trial in whole)
         shown = [found for found in known if found is not None]
-    code = show(shown, folder, out(), err()) if shown else 0
+    code = show(shown, folder, out(), err(), chosen) if shown else 0
     if (missing := len(whole) - len(failures) - len(shown)) > 0:
         way_out = f"privbandit report {shlex.quote(str(folder))} draws all that is there."
         print(f"{missing} trials of other shards are missing: {way_out}", file=sys.stderr)

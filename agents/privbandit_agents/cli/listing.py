@@ -4,7 +4,6 @@ Nothing is imported for it but the names: a list is there at once. ``privbandit 
 """
 
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -41,20 +40,11 @@ def agent_lines(notion: str | None = None, plays: str | None = None) -> Lines:
     load_plugins("privbandit.agents")
     rows: list[tuple[str, ...]] = []
     for name, entry in AGENTS.items():
-        families, promise = (entry.kind or told(name)).split(": ")
+        families, promise = (entry.kind or asked(name)).split(": ")
         if notion in (None, promise.partition(",")[0]) and (plays is None or plays in families.split()):
             rows.append((name, promise.replace(", real", ", real *"), families, entry.summary))
     yield from titled("Agents", rows, "agent", "privacy", "plays", "what it is")
     yield from paragraph(f"exact: {HOLDS['exact']}; * real: {HOLDS['real']}. {MORE}")
-
-
-def told(name: str) -> str:
-    """Return what ``asked`` does, or that the agent of somebody else cannot be made."""
-    try:
-        return asked(name)
-    except Exception as error:
-        warnings.warn(f"{name} cannot be made: {type(error).__name__}: {error}", stacklevel=2)
-        return "?: ?"
 
 
 def asked(name: str) -> str:

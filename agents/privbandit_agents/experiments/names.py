@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+MEAN_EVENTS, TRIAL_EVENTS = "tensorboard", "tensorboard-trials"
+"""Folders of events: of means over seeds, and of single trials."""
 LONGEST = 100
 """Characters of a folder's name; a longer one is cut and ends in a hash."""
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))

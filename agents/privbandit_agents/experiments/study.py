@@ -20,8 +20,10 @@ from privbandit_agents.experiments.analysis.contests import (
     contests,
     write_contests,
 )
-from privbandit_agents.experiments.analysis.data import write_fits, write_trials
+from privbandit_agents.experiments.analysis.data import write_data, write_fits, write_trials
+from privbandit_agents.experiments.analysis.frame import as_frame
 from privbandit_agents.experiments.analysis.load import with_those_there
+from privbandit_agents.experiments.analysis.means import write_means
 from privbandit_agents.experiments.analysis.measures import Resolved, estimate, resolve
 from privbandit_agents.experiments.analysis.readings import Results
 from privbandit_agents.experiments.analysis.tables import rich_tables, summarise, summarise_trials, write_table
@@ -32,6 +34,7 @@ from privbandit_agents.experiments.drawing.layout import Panel, completed, layou
 from privbandit_agents.experiments.drawing.maps import draw_maps
 from privbandit_agents.experiments.drawing.style import span
 from privbandit_agents.experiments.jobs.job import Job
+from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.spec.experiment import (
@@ -124,8 +127,11 @@ def carry_out(
     engine: Engine | None = None,
     out: Console | None = None,
     err: Console | None = None,
+    formats: Sequence[str] = (),
 ) -> int:
     """Run a study, print tables and verdicts, then write them and draw figures; finished jobs are not run again.
+
+    At a scale that decides nothing one line says that all of it ran; what is written is the same.
 
     Args:
         study: from ``prepare``.
@@ -133,12 +139,14 @@ def carry_out(
         engine: where jobs run; default: the cores of this machine.
         out: gets tables and verdicts.
         err: shows progress.
+        formats: of figures, beside PNG.
 
     Returns:
         The exit code: ``AGAINST`` if a statement came out against what is expected, at a scale that decides; else
         ``UNFINISHED`` if a job failed, no method could run, or something could not be written; else 0.
     """
-    folder, out = folder or study.folder, out or Console()
+    folder, told_to = folder or study.folder, out or Console()
+    out = told_to if study.decides else Console(quiet=True)
     for line in study.missing:
         out.print(line, soft_wrap=True, highlight=False)
     with suppress(OSError):  # it is written again at the end
@@ -150,13 +158,13 @@ def carry_out(
     verdicts = verdicts_of(study, results)
     if verdicts:
         out.print(verdict_table(verdicts, study.heading, study.decides))
-    if not study.decides:
-        out.print(UNDECIDING)
     pictures: list[Path] = []
-    lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures))
+    lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures, formats))
     tables = [] if lost else [f"tables: {folder / 'verdicts.md'}, {folder / 'table.md'} (and .csv)"]
     for line in (*(f"figure: {picture}" for picture in pictures), *tables):
         out.print(line, soft_wrap=True, highlight=False)
+    if not study.decides:
+        told_to.print(in_one_line(study, folder, len(results), len(pictures)), soft_wrap=True, highlight=False)
     reasons = [reason for found in results.values() for reason in found.reasons]
     idle = [f"no method could run: {reasons[0]}"] if reasons and None not in reasons else []
     problems = [*told(failures), *idle, *lost]
@@ -166,6 +174,13 @@ def carry_out(
     return AGAINST if against else UNFINISHED if problems else 0
 
 
+def in_one_line(study: Study, folder: Path, ran: int, drawn: int) -> str:
+    """Return what a scale that decides nothing has to say."""
+    parts = f"{ran} of {len(study.jobs)} {study.jobs[0].kind}s, {len(study.measures)} statements, {drawn} figures"
+    missing = f", without {len(study.missing)} data sets that are not here" if study.missing else ""
+    return f"{study.name}: {parts}{missing}: {folder}. {UNDECIDING}"
+
+
 def writers(
     study: Study,
     results: Results,
@@ -173,22 +188,24 @@ def writers(
     verdicts: Sequence[Verdict],
     folder: Path,
     pictures: list[Path],
+    formats: Sequence[str],
 ) -> dict[str, Callable[[], object]]:
     """Return what writes the tables, the verdicts, the figures and the board, by what it writes.
 
     ``pictures`` gets the figures that could be drawn.
     """
+    stamp = "" if study.decides else f"{study.scale}: decides nothing"
 
     def draw(spec: FigureSpec, panels: Sequence[Panel]) -> None:
         path = folder / f"{spec.name}.png"
-        if figures.draw_figure(spec, panels, results, path):
+        if figures.draw_figure(spec, panels, results, path, formats, stamp):
             pictures.append(path)
 
     def chart(spec: MapSpec, places: Squares) -> None:
         path = folder / f"{spec.name}.png"
         if maps := trust_maps(spec, places, study.cells, results):
             write_trust(maps, folder, spec.name)
-            draw_maps(maps, spec.title, path)
+            draw_maps(maps, spec.title, path, formats, stamp)
             pictures.append(path)
 
     tasks: dict[str, Callable[[], object]] = {}
@@ -197,7 +214,9 @@ def writers(
         tasks["the results"] = partial(write_results, study.jobs, results, folder)
         tasks["the table"] = lambda: write_table(summarise(study.cells, results), folder)
         if trials and "regret" not in {spec.name for spec, _ in study.figures}:
-            tasks["the figure regret"] = lambda: figures.draw_regret(list(results.values()), folder / "regret.png")
+            tasks["the figure regret"] = lambda: figures.draw_regret(
+                list(results.values()), folder / "regret.png", formats
+            )
     for name, tables in contested.items():
         tasks[f"the table {name}"] = partial(write_contests, tables, folder, name, study.missing)
     if verdicts:
@@ -207,7 +226,7 @@ def writers(
         tasks[f"the figure {spec.name}"] = partial(draw, spec, panels)
     for asked, places in study.maps:
         tasks[f"the map {asked.name}"] = partial(chart, asked, places)
-    tasks["the board"] = lambda: write_board(study.jobs, folder, pictures)
+    tasks["the board"] = lambda: write_mean_board(study.jobs, results, folder, pictures)
     return tasks
 
 
@@ -219,11 +238,17 @@ def write_results(jobs: Sequence[Job], results: Results, folder: Path) -> None:
         write_fits(jobs, results, folder)
 
 
-def write_board(jobs: Sequence[Job], folder: Path, pictures: Sequence[Path] = ()) -> None:
+def write_board(jobs: Sequence[Job], folder: Path) -> None:
     """Write the overview of the board of trials; fits have no events."""
     specs = [job.spec for job in jobs if job.kind == "trial"]
     if specs:
-        write_overview(folder / "tensorboard", specs, pictures)
+        write_overview(folder / TRIAL_EVENTS, specs)
+
+
+def write_mean_board(jobs: Sequence[Job], results: Results, folder: Path, pictures: Sequence[Path]) -> None:
+    """Write the board of means of all that the folder has; fits have none."""
+    if results and jobs[0].kind == "trial":
+        write_means(as_frame(with_those_there(list(results.values()), folder)), folder, pictures)
 
 
 def verdicts_of(study: Study, results: Results) -> list[Verdict]:
@@ -234,17 +259,18 @@ def verdicts_of(study: Study, results: Results) -> list[Verdict]:
     ]
 
 
-def show(trials: Sequence[Finished], folder: Path, out: Console, err: Console) -> int:
+def show(trials: Sequence[Finished], folder: Path, out: Console, err: Console, formats: Sequence[str] = ()) -> int:
     """Print the table of trials; write data, table, figure and board of all in the folder; return the exit code."""
     out.print(*rich_tables(summarise_trials(trials)))
     trials = with_those_there(trials, folder)
-    figure, board = folder / "regret.png", folder / "tensorboard"
-    specs = [finished.job for finished in trials]
+    figure, board = folder / "regret.png", folder / MEAN_EVENTS
+    frame, specs = as_frame(trials), [finished.job for finished in trials]
     tasks: dict[str, Callable[[], object]] = {
-        "the results": lambda: write_trials(trials, folder),
+        "the results": lambda: write_data(frame, folder),
         "the table": lambda: write_table(summarise_trials(trials), folder),
-        "the figure": lambda: figures.draw_regret(trials, figure),
-        "the board": lambda: write_overview(board, specs, [figure] if figure.is_file() else []),
+        "the figure": lambda: figures.draw_regret(trials, figure, formats),
+        "the board": lambda: write_means(frame, folder, [figure] if figure.is_file() else []),
+        "the board of trials": lambda: write_overview(folder / TRIAL_EVENTS, specs),
     }
     lost = unwritten(folder, tasks)
     versions = sorted({str(run.provenance["commit"] or run.provenance["privbandit"]) for run in trials})

@@ -118,7 +118,7 @@ def test_published_calibrations_that_hold_are_not_refuted(name: str) -> None:
     assert not any(audit(game(name, 1.0, calibration="published"), runs, rng(seed)).refuted for seed in range(3))
 
 
-PURE = ("ldp-greedy", "ldp-sgd", "input-perturbation", "prec")
+PURE = ("ldp-greedy", "ldp-sgd", "input-perturbation", "prec", "prec-ts")
 
 
 @pytest.mark.parametrize("name", ["ldp-linucb", *PURE, "jdp-linucb"])
@@ -166,7 +166,7 @@ def test_selection_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
 def test_zcdp_alone_is_not_audited_as_gaussian() -> None:
     """Randomised response with log-ratios +-r/2 is r^2/8-zCDP and would fail a Gaussian claim of that rho."""
     gaussian = {name for name in private_agents() if find(name).load().gaussian}
-    assert gaussian == {"ldp-linucb", "ldp-oful", "pglm", "jdp-linucb", "newton-mnl"}
+    assert gaussian == {"ldp-linucb", "ldp-oful", "pglm", "jdp-linucb", "dp-dqn", "newton-mnl"}
     assert game("gumbel-topk", 1.0).claim.rho is None and game("objective-perturbation", 1.0).claim.rho is None
 
 

@@ -13,11 +13,13 @@ from privbandit_agents.joint.assortments.newton_mnl import NewtonMNL
 from privbandit_agents.joint.assortments.private_cov import PrivateCov
 from privbandit_agents.joint.linear import jdp_linucb
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
+from privbandit_agents.joint.rl import dp_dqn
 from privbandit_agents.joint.sparse import clipped_iht, fliphat, squared_loss
 from privbandit_agents.joint.sparse.estimate import clipped
 from privbandit_agents.joint.sparse.fliphat import FLIPHAT
 from privbandit_agents.privacy.contributions import moments
 from privbandit_agents.privacy.contributions.choices import sanitise
+from privbandit_agents.privacy.contributions.gradients import clipped_gradients
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz, Counter
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation
@@ -181,6 +183,19 @@ def two_terms_for_a_user(patch: Patch) -> None:
     patch.setattr(jdp_linucb, "packed_sum", lambda products: 1.5 * moments.packed_sum(products))
 
 
+def no_clipping_of_gradients(patch: Patch) -> None:
+    patch.setattr(dp_dqn, "clipped_gradients", lambda s, y, z, bound: clipped_gradients(s, 9 * y, z, 9 * bound))
+
+
+def exact_gradients_in_the_step(patch: Patch) -> None:
+    stepped = dp_dqn.DPDQN._stepped
+
+    def peeking(self: Any, rows: Any) -> Any:
+        return stepped(self, rows) + 1e-9 * self.counter.total
+
+    patch.setattr(dp_dqn.DPDQN, "_stepped", peeking)
+
+
 MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     (less_noise_in_the_counter, "jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
     (less_noise_in_the_counter, "dpmnl", ASSORTMENT, check_replay, "SquareRootToeplitz costs"),
@@ -203,6 +218,10 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     (no_clipping_of_rewards, "fliphat", LINEAR, check_replay, "GumbelTopK costs"),
     (no_clipping_of_residuals, "clipped-iht", LINEAR, check_replay, "Gaussian costs"),
     (one_more_call_than_is_paid_for, "fliphat", LINEAR, check_replay, "in the ledger"),
+    (less_noise_in_the_counter, "dp-dqn", LINEAR, check_replay, "BufferedToeplitz costs"),
+    (no_clipping_of_gradients, "dp-dqn", LINEAR, check_replay, "BufferedToeplitz costs"),
+    (exact_gradients_in_the_step, "dp-dqn", LINEAR, check_replay, "release differs"),
+    (less_noise_than_the_scale, "dp-dqn", LINEAR, check_noise, r"0.70\d* times what is declared"),
     (nothing_in_the_ledger, "newton-mnl", ASSORTMENT, check_replay, "in the ledger"),
     (two_terms_for_a_user, "jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
 ]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privbandit_envs.families.assortment import AssortmentProblem
-from privbandit_envs.families.linear import DESIGNS, LinearProblem
+from privbandit_envs.families.linear import DESIGNS, LINKS, LinearProblem
 from privbandit_envs.families.sparse import SparseLinearProblem, correlate, draw_beta
 
 
@@ -206,3 +206,43 @@ def test_shapes_follow_the_arguments(n_arms: int, dim: int, seed: int) -> None:
     assert context.shape == (n_arms, dim) and context in env.observation_space
     again, _ = env.reset(seed=seed)
     assert np.array_equal(context, again)
+
+
+def test_a_band_is_best_near_two_orthogonal_hyperplanes() -> None:
+    env: Any = gym.make("privbandit/Linear-v0", dim=5, link="band").unwrapped
+    env.reset(seed=0)
+    problem = env.problem
+    along, across = problem._hidden.T / np.sqrt(5)
+    assert along @ problem.theta == pytest.approx(0.8) and abs(along @ across) < 1e-12
+    x = problem.contexts(4000, np.random.default_rng(0)).astype(np.float64)
+    z = np.sqrt(5) * np.stack([x @ along, x @ across])
+    means = problem.means(x)
+    np.testing.assert_allclose(means, 0.9 * np.tanh(1.5 - 1.5 * np.abs(z).sum(axis=0)), atol=1e-12)
+    assert z.reshape(2, -1).std(axis=1) == pytest.approx(1, abs=0.02)
+    assert -0.9 <= means.min() < -0.5 and 0.7 < means.max() <= 0.9 * np.tanh(1.5)
+    # nothing linear: no correlation beyond 5 standard errors of 40 000 rows with any feature
+    assert np.abs(np.corrcoef(x.reshape(-1, 5).T, means.ravel())[-1, :-1]).max() < 5 / 200
+
+
+@pytest.mark.parametrize("design", ["sphere", "ill", "mixed"])
+def test_a_link_changes_means_and_nothing_that_is_drawn_before(design: str) -> None:
+    """The hidden theta, and with a pinned theta the features, are those of the linear world of the seed."""
+    worlds: list[Any] = [gym.make("privbandit/Linear-v0", dim=4, design=design, link=link).unwrapped for link in LINKS]
+    shown = [world.reset(seed=3)[0] for world in worlds]
+    assert np.array_equal(*shown) and np.array_equal(*(world.problem.theta for world in worlds))
+    assert worlds[0].problem._hidden is None
+    assert not np.allclose(*(world.problem.means(shown[0][None]) for world in worlds))
+
+
+def test_a_band_has_a_law_of_outcomes_by_counts() -> None:
+    env: Any = gym.make("privbandit/Linear-v0", dim=3, n_arms=2, design="ill", support="all", link="band").unwrapped
+    env.reset(seed=0)
+    contexts = env.support.contexts
+    outcomes, chances = env.problem.outcome_law(contexts, np.zeros(len(contexts), int))
+    np.testing.assert_allclose((outcomes * chances).sum(axis=1), env.problem.means(contexts)[:, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("kwargs", [{"dim": 1}, {"theta_norm": 0.0}, {"theta": [0.0] * 5}])
+def test_a_band_needs_two_directions(kwargs: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="link 'band' needs dim >= 2 and a theta that is not 0"):
+        gym.make("privbandit/Linear-v0", **{"dim": 5, "link": "band", **kwargs}).reset(seed=0)

@@ -23,6 +23,7 @@ from privbandit_agents.experiments.analysis.tables import CHOSEN, rounded, visit
 from privbandit_agents.experiments.drawing.layout import Panel, Series, completed, layout
 from privbandit_agents.experiments.drawing.style import (
     FEW_SEEDS,
+    STAMP,
     STYLE,
     UNIFORM,
     Label,
@@ -128,7 +129,7 @@ def composed(
         words = [caption(every, "band" if spec.x == "users" else "interval", unit), *told]
         write_caption(figure, "; ".join(words), every)
         if stamp:
-            figure.text(0.99, 0.995, stamp, fontsize=12, color="#B00020", weight="bold", ha="right", va="top")
+            figure.text(0.99, 0.995, stamp, **STAMP)
     return figure
 
 

@@ -11,18 +11,19 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from privbandit_agents.experiments.analysis.trust import FAILED, TrustMap, share
-from privbandit_agents.experiments.drawing.style import STYLE
-from privbandit_envs.files import atomic
+from privbandit_agents.experiments.analysis.trust import FAILED, Place, TrustMap, share
+from privbandit_agents.experiments.drawing.style import STAMP, STYLE, save
 
 COLOURS = "viridis"
 SCALE = LogNorm(0.003, 1.0, clip=True)
 """From a share of uniform play's regret that is next to nothing, to all of it."""
+TAIL = 0.7
+"""A median below this share of the mean is told: few bad seeds make the mean."""
 NOTE = "share of uniform play's regret; framed: the best of its notion of privacy; %: seeds that learned nothing"
 
 
-def draw_maps(maps: Sequence[TrustMap], title: str, path: Path) -> None:
-    """Draw maps beside each other, and write a PNG."""
+def draw_maps(maps: Sequence[TrustMap], title: str, path: Path, formats: Sequence[str] = (), stamp: str = "") -> None:
+    """Draw maps beside each other, and write a PNG, and other ``formats``; ``stamp`` as for ``draw_figure``."""
     columns, rows = len(maps[0].agents), len(maps[0].worlds)
     with matplotlib.rc_context(STYLE):
         size = 2.6 + len(maps) * (0.3 + 0.92 * columns), 1.9 + 0.42 * rows  # inches
@@ -32,8 +33,9 @@ def draw_maps(maps: Sequence[TrustMap], title: str, path: Path) -> None:
             draw_map(axis, each)
         figure.suptitle(title, fontsize=12, x=0.01, ha="left")
         figure.supxlabel(NOTE, fontsize=9, color="#555555", x=0.99, ha="right")
-        with atomic(path, "wb") as file:
-            figure.savefig(file, format="png")
+        if stamp:
+            figure.text(0.99, 0.995, stamp, **STAMP)
+        save(figure, path, formats)
 
 
 def draw_map(axis: Axes, each: TrustMap) -> None:
@@ -50,9 +52,16 @@ def draw_map(axis: Axes, each: TrustMap) -> None:
             dark = place is not None and float(SCALE(place.mean)) < 0.6
             colour = "white" if dark else "black"
             text: dict[str, Any] = {"ha": "center", "color": colour, "fontsize": 9}
-            failed = place.failed if place else 0.0
-            axis.text(j, i - 0.16 * (failed > 0), told, va="center", **text)
-            if failed:
-                axis.text(j, i + 0.26, f"{failed:.0%}", va="center", **{**text, "fontsize": 6.5})
+            below = besides(place)
+            axis.text(j, i - 0.16 * bool(below), told, va="center", **text)
+            axis.text(j, i + 0.26, below, va="center", **{**text, "fontsize": 6.5})
             if place and place.notion != "none" and place.mean < FAILED and each.over_best(i, j) == 1:
                 axis.add_patch(Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False, ec="#D55E00", lw=1.8))
+
+
+def besides(place: Place | None) -> str:
+    """Return what the mean does not tell: a median that is far below it, and how many seeds learned nothing."""
+    if place is None or place.notion == "none":
+        return ""
+    median = f"median {share(place.median)}" if place.median < TAIL * place.mean else ""
+    return ", ".join(part for part in (median, f"{place.failed:.0%}" if place.failed else "") if part)

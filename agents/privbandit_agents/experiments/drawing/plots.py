@@ -53,12 +53,17 @@ def plot_frontier(frame: pl.DataFrame, log: Log = "xy", title: str = "") -> Figu
     Raises:
         ValueError: no private agent is in the table.
     """
-    panels = {name: frontier_of(rows) for name, rows in panels_of(with_budgets(finals(frame))).items()}
+    panels = frontiers_of(frame)
     kept = [(Panel(name, []), lines) for name, lines in panels.items() if lines]
     if not kept:
         raise ValueError("a frontier needs an agent that promises privacy; these results have none.")
     spec = FigureSpec(name="frontier", x="epsilon", y="regret", log=log, title=title)
     return composed(spec, kept)
+
+
+def frontiers_of(frame: pl.DataFrame) -> dict[str, list[Line]]:
+    """Return the lines of each panel of a frontier; none where nothing is private."""
+    return {name: frontier_of(rows) for name, rows in panels_of(with_budgets(finals(frame))).items()}
 
 
 def panels_of(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:

@@ -38,6 +38,8 @@ LONGEST = 60
 """Characters of a label."""
 HEIGHT, LABEL = 3.7, 0.19
 """Inches of a panel, and of a label beside it."""
+STAMP: dict[str, Any] = {"fontsize": 12, "color": "#B00020", "weight": "bold", "ha": "right", "va": "top"}
+"""How a figure says in its corner that it decides nothing."""
 UNIFORM: dict[str, Any] = {"color": "#777777", "linestyle": "-"}
 BEST = "best without privacy"
 FIXED = {"uniform": UNIFORM, BEST: {"color": "#111111", "linestyle": "-"}}
@@ -133,13 +135,10 @@ def styles_of(panels: Sequence[Sequence[Line]]) -> dict[str, dict[str, Any]]:
     agents = {line.label: line.agent for lines in panels for line in lines}
     notions = {line.label: line.notion for lines in panels for line in lines}
     ramps = ramps_of([label for label in agents if agents[label] not in FIXED])
+    by_head = {ramp[0]: ramp for ramp in ramps}
     heads = {label: ramp[0] for ramp in ramps for label in ramp}
-    neighbours = {
-        head: {
-            heads.get(one.label, "") for lines in panels for one in lines if head in {heads.get(x.label) for x in lines}
-        }
-        for head in heads.values()
-    }
+    together = [{heads[line.label] for line in lines if line.label in heads} for lines in panels]
+    neighbours = {head: set().union(*(one for one in together if head in one)) for head in heads.values()}
     zoo = {name: place for place, name in enumerate(AGENTS)}
     order = sorted(neighbours, key=lambda head: (-len(neighbours[head]), zoo.get(agents[head], len(zoo))))
     chosen: dict[str, int] = {}
@@ -150,7 +149,7 @@ def styles_of(panels: Sequence[Sequence[Line]]) -> dict[str, dict[str, Any]]:
         chosen[head] = min(range(len(PALETTE)), key=lambda i: (beside.count(i), uses.count(i)))
         marker = MARKERS[beside.count(chosen[head]) % len(MARKERS)]
         marks: dict[str, Any] = {"marker": marker, "markersize": 4, "markevery": 0.17} if marker else {}
-        (ramp,) = [one for one in ramps if one[0] == head]
+        ramp = by_head[head]
         for label, color in zip(ramp, shades(PALETTE[chosen[head]], len(ramp)), strict=True):
             styles[label] = {"color": color, "linestyle": DASHES.get(notions[label], "-"), **marks}
     return styles
@@ -237,10 +236,10 @@ def label_points(axis: Axes, labels: Sequence[Label]) -> None:
         axis.annotate(text, points[i], (1.04, height), color=readable(color), annotation_clip=False, **how)
 
 
-def readable(color: str) -> str:
-    """Return a colour dark enough for text on white: a contrast of 4.5 to 1, and a little (WCAG 2.1, 1.4.3)."""
+def readable(color: str, contrast: float = 4.6) -> str:
+    """Return a colour dark enough on white: for text a contrast of 4.5 to 1, and a little (WCAG 2.1, 1.4.3)."""
     channels = np.array(to_rgb(color))
-    while 1.05 / (luminance(channels) + 0.05) < 4.6:
+    while 1.05 / (luminance(channels) + 0.05) < contrast:
         channels = channels * 0.96
     return to_hex(channels)
 

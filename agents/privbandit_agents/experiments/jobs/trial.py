@@ -16,6 +16,7 @@ from privbandit_agents.base.agent import AnyAgent, UnprovenCalibration
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults
 from privbandit_agents.experiments.jobs.job import JSON, Desk, Ran, one_thread
 from privbandit_agents.experiments.names import (
+    TRIAL_EVENTS,
     as_text,
     canonical,
     described,
@@ -180,7 +181,7 @@ class Trial:
 
         env = self.make_env()
         agent = self.make_agent(env)
-        with one_thread(), Board(desk.folder / "tensorboard" / self.run_name, agent) as board:
+        with one_thread(), Board(desk.folder / TRIAL_EVENTS / self.run_name, agent) as board:
 
             def watch(curve: RegretCurve) -> None:
                 check_sums(curve)
@@ -192,7 +193,7 @@ class Trial:
             snapshots = Snapshots(snapshot, self.snapshot_label, desk.save_every, board)
             at = even_checkpoints(self.horizon, self.checkpoints)
             result = play(env, agent, self.horizon, self.seed, checkpoints=at, on_checkpoint=watch, snapshots=snapshots)
-            board.finish(self.spec, self.settings, float(result.regret[-1]))
+            board.finish(self.spec, self.settings)
         env.close()
         names = ("checkpoints", "regret", "reward", *ERRORS)
         found = {name: getattr(result, name) for name in names if getattr(result, name) is not None}

@@ -1,11 +1,13 @@
 """From a YAML file or a command line to trials, with every mistake named in one sentence."""
 
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeGuard
 
 import gymnasium as gym
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -14,11 +16,12 @@ from privbandit_agents import registry
 from privbandit_agents.experiments.fields import MOST, Grid, Model, Points, Positive, Seeds, combinations, given_once
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults
 from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.names import short
 from privbandit_agents.experiments.spec.validation import place_of, validated
 from privbandit_agents.experiments.spec.yaml_text import content_of, filled, from_yaml
-from privbandit_agents.experiments.usage import UsageError, usage_errors
-from privbandit_envs import BanditEnv
-from privbandit_envs.validate import count, did_you_mean, one_of
+from privbandit_agents.experiments.usage import UsageError, on_one_line, usage_errors
+from privbandit_envs import ENV_IDS, BanditEnv
+from privbandit_envs.validate import count, did_you_mean, one_of, shown
 
 
 class Entry(BaseModel):
@@ -46,11 +49,29 @@ class EnvEntry(Entry):
 
     id: str
 
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: object) -> object:
+        """Take an id alone for an environment without settings, and the id of one of ours without its namespace."""
+        entry = {"id": given} if isinstance(given, str) else given
+        whole = {short(id): id for id in ENV_IDS}
+        return {**entry, "id": whole.get(entry["id"], entry["id"])} if named(entry, "id") else entry
+
 
 class AgentEntry(Entry):
     """An agent: its name, and settings beside it; ``$horizon`` for a value stands for the trial's horizon."""
 
     name: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: object) -> object:
+        """Take a name alone for an agent without settings."""
+        return {"name": given} if isinstance(given, str) else given
+
+
+def named(entry: object, key: str) -> TypeGuard[dict[str, Any]]:
+    return isinstance(entry, dict) and isinstance(entry.get(key), str)
 
 
 class Block(Model):
@@ -160,24 +181,67 @@ def parse_sweep(content: object, source: str = "") -> Sweep:
 
 
 def block_trials(block: Block, part: int, source: str) -> Iterator[Trial]:
-    """Yield the trials of a block, checked: environments x agents x seeds."""
+    """Yield the trials of a block, checked: environments x agents x seeds, but pairs that cannot be played.
+
+    An agent that plays none of the environments, and an environment that none of the agents plays, are mistakes.
+    """
     envs = [(i, entry.id, entry.grid, given) for i, entry in enumerate(block.envs) for given in entry.points]
     agents = [(j, entry.name, given) for j, entry in enumerate(block.agents) for given in entry.points]
+    left_out: dict[tuple[int, int], str] = {}
     for i, env_id, grid, given in envs:
-        with usage_errors(f"{source}: parts[{part}].envs[{i}]" if source else env_id):
+        with usage_errors(f"{source}: parts[{part}].envs[{i}]" if source else env_id), one_value_each(given):
             asked = count(horizon=given.pop("horizon")) if "horizon" in grid else block.horizon
             kwargs = changed(given, env_defaults(env_id))
             horizon = horizon_of(env_id, kwargs, asked)
             env = Trial(env_id, "uniform", horizon, env_kwargs=kwargs).make_env()
             check_bandit(env)
         for j, name, settings in agents:
-            with usage_errors(f"{source}: parts[{part}].agents[{j}]" if source else name):
-                config = checked_config(name, filled(settings, {"horizon": horizon}), env_id, env)
+            place = f"{source}: parts[{part}].agents[{j}]" if source else name
+            with usage_errors(place), one_value_each(settings):
+                config = checked_config(name, filled(settings, {"horizon": horizon}))
+                if needs := cannot_play(name, env_id, env):
+                    left_out[i, j] = f"{place}: {needs}"
+                    continue
                 trial = Trial(env_id, name, horizon, 0, kwargs, config, block.checkpoints)
                 trial.make_agent(env)
                 assert trial.name  # the settings are JSON
             yield from (replace(trial, seed=seed) for seed in block.seeds)
         env.close()
+    note(left_out, block)
+
+
+class LeftOut(UserWarning):
+    """Pairs of a sweep that cannot be played."""
+
+
+def note(left_out: dict[tuple[int, int], str], block: Block) -> None:
+    """Say in one line which pairs of (environment, agent) are left out.
+
+    Raises:
+        UsageError: an agent plays none of the environments, or an environment is played by no agent.
+    """
+    for axis, entries in enumerate((block.envs, block.agents)):
+        partners = len((block.agents, block.envs)[axis])
+        for k in range(len(entries)):
+            lost = [needs for pair, needs in left_out.items() if pair[axis] == k]
+            if len(lost) == partners:
+                raise UsageError(lost[0])
+    if left_out:
+        pairs = ", ".join(f"{block.agents[j].name} in {short(block.envs[i].id)}" for i, j in left_out)
+        warnings.warn(f"pairs that cannot be played are left out: {on_one_line(pairs)}.", LeftOut, stacklevel=3)
+
+
+@contextmanager
+def one_value_each(given: dict[str, Any]) -> Iterator[None]:
+    """Say where a list of values belongs, if a setting that is a list is refused."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        for key, value in given.items():
+            if isinstance(value, list):
+                way_out = f"values to try stand under the grid: grid: {{{key}: {shown(value)}}}"
+                raise ValueError(f"{key} must be one value; got {shown(value)}; {way_out}.") from error
+        raise
 
 
 def check_bandit(env: gym.Env[Any, Any]) -> None:
@@ -201,15 +265,20 @@ def horizon_of(id: str, kwargs: dict[str, Any], asked: int | None) -> int:
     return int(horizon)
 
 
-def checked_config(name: str, given: dict[str, Any], env_id: str, env: gym.Env[Any, Any]) -> dict[str, Any]:
-    """Return the settings that are not defaults, or raise if they are wrong or the agent cannot play."""
+def cannot_play(name: str, env_id: str, env: gym.Env[Any, Any]) -> str:
+    """Return "" if an agent can play an environment, else why not."""
+    if registry.can_play(name, env):
+        return ""
+    needs = registry.find(name).load().plays(*registry.spaces_of(env)) or "environments with public data"
+    return f"cannot play {env_id}; it plays {needs}."
+
+
+def checked_config(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that are not defaults, or raise if they are wrong."""
     if "seed" in given:
         raise ValueError("an agent's seed is derived from the trial's; give seeds instead.")
     defaults = agent_defaults(name)
     registry.settings_of(name, given)
-    if not registry.can_play(name, env):
-        needs = registry.find(name).load().plays(*registry.spaces_of(env)) or "environments with public data"
-        raise ValueError(f"cannot play {env_id}; it plays {needs}.")
     return changed(given, defaults)
 
 

@@ -31,6 +31,14 @@ class Constructor(SafeConstructor):
             raise ConstructorError(None, None, "a key must be a plain value", key_node.start_mark) from None
 
 
+def number(reader: SafeConstructor, node: Any) -> float:
+    """Return a number with a point or an exponent; one such as 1e4 is whole, wherever a whole number is needed."""
+    value = float(SafeConstructor.construct_yaml_float(reader, node))
+    whole = "e" in str(node.value).lower() and value.is_integer() and abs(value) < 2**53
+    return int(value) if whole else value
+
+
+Constructor.add_constructor("tag:yaml.org,2002:float", number)
 Constructor.add_constructor("tag:yaml.org,2002:timestamp", SafeConstructor.construct_yaml_str)
 
 

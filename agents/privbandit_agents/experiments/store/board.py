@@ -19,15 +19,16 @@ from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 from tensorboard.plugins.hparams import metadata as hparams
 
 from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.learning import LearningAgent
 from privbandit_envs.wrappers import RegretCurve
 
-FINAL_REGRET = "final/regret"
+REGRET = "regret/cumulative"
 EVENTS = "events.out.tfevents.*"
 CHARTS = {
-    "regret": "regret/cumulative",
+    "regret": REGRET,
     "regret per round": "regret/per_round",
     "mean reward": "reward/mean",
-    "epsilon spent": "privacy/epsilon_spent",
+    "epsilon spent": "spent/epsilon",
     "rounds per second": "speed/rounds_per_s",
 }
 
@@ -78,14 +79,18 @@ class Board:
         ``regret/cumulative``: pseudo-regret so far.
         ``regret/per_round``: pseudo-regret per user since the last checkpoint.
         ``reward/mean``: reward per user so far.
-        ``privacy/epsilon_spent``: by the agent's ledger; 0 for agents without one.
         ``speed/rounds_per_s``: users per second so far.
-        ``final/regret``: once, at the end; the metric of the hparams tab.
+        ``spent/epsilon``: by the agent's ledger; 0 for agents without one.
+        ``rollout/ep_rew_mean``, ``time/fps``: of agents that own their loop, as stable-baselines3 names them: reward
+            per user since the last checkpoint (a user is an episode of one step), and users per second so far.
+
+    The last ``regret/cumulative`` is the metric of the hparams tab.
     """
 
     def __init__(self, folder: Path, agent: AnyAgent) -> None:
         self._file = EventFile(folder)
         self._ledger = getattr(agent, "ledger", None)
+        self._learns = isinstance(agent, LearningAgent)
         self._rows: list[tuple[float, int, float, float, float, float]] = []
         self._written = 0
         self._started = self._flushed = time.perf_counter()
@@ -109,14 +114,17 @@ class Board:
     def flush(self) -> None:
         for place in range(self._written, len(self._rows)):
             at, users, regret, reward, spent, seconds = self._rows[place]
-            _, users_before, regret_before, *_ = self._rows[place - 1] if place else (0.0, 0, 0.0)
+            _, users_before, regret_before, reward_before, *_ = self._rows[place - 1] if place else (0.0, 0, 0.0, 0.0)
             values = {
-                "regret/cumulative": regret,
+                REGRET: regret,
                 "regret/per_round": (regret - regret_before) / (users - users_before),
                 "reward/mean": reward / users,
-                "privacy/epsilon_spent": spent,
+                "spent/epsilon": spent,
                 "speed/rounds_per_s": users / seconds,
             }
+            if self._learns:
+                recent = (reward - reward_before) / (users - users_before)
+                values |= {"rollout/ep_rew_mean": recent, "time/fps": users / seconds}
             self._file.scalars(values, users, at)
         self._written, self._flushed = len(self._rows), time.perf_counter()
         self._file.flush()
@@ -130,7 +138,7 @@ class Board:
         self._rows = [tuple(row) for row in rows]
         self._started -= self._rows[-1][-1] if self._rows else 0.0
 
-    def finish(self, spec: Mapping[str, Any], settings: Mapping[str, Any], regret: float) -> None:
+    def finish(self, spec: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         """Write the hparams entry of the finished trial, with the settings that are defaults."""
         self.flush()
         start = plugin_data_pb2.SessionStartInfo()
@@ -139,7 +147,6 @@ class Board:
         end = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS)
         self._file.add(hparams_summary(hparams.SESSION_START_INFO_TAG, session_start_info=start))
         self._file.add(hparams_summary(hparams.SESSION_END_INFO_TAG, session_end_info=end))
-        self._file.scalars({FINAL_REGRET: regret}, spec["horizon"])
 
 
 def flat(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,8 +163,8 @@ def kind_of(value: object) -> str:
     return "bool" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
 
 
-def columns(settings: list[dict[str, Any]]) -> Summary:
-    """Return the hparams entry that names the columns, what any trial sets, and the metric."""
+def columns(settings: Sequence[Mapping[str, Any]], metrics: Mapping[str, str]) -> Summary:
+    """Return the hparams entry that names the columns, what any run sets, and the metrics: tags and their names."""
     kinds: dict[str, set[str]] = {}
     for one in settings:
         for key, value in one.items():
@@ -165,8 +172,8 @@ def columns(settings: list[dict[str, Any]]) -> Summary:
     types = {"bool": api_pb2.DATA_TYPE_BOOL, "number": api_pb2.DATA_TYPE_FLOAT64, "string": api_pb2.DATA_TYPE_STRING}
     known = {key: types[min(kind)] if len(kind) == 1 else api_pb2.DATA_TYPE_UNSET for key, kind in kinds.items()}
     infos = [api_pb2.HParamInfo(name=key, type=kind) for key, kind in known.items()]
-    metric = api_pb2.MetricInfo(name=api_pb2.MetricName(tag=FINAL_REGRET), display_name="final regret")
-    experiment = api_pb2.Experiment(hparam_infos=infos, metric_infos=[metric])
+    told = [api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag), display_name=name) for tag, name in metrics.items()]
+    experiment = api_pb2.Experiment(hparam_infos=infos, metric_infos=told)
     return hparams_summary(hparams.EXPERIMENT_TAG, experiment=experiment)
 
 
@@ -175,21 +182,30 @@ def hparams_summary(tag: str, **content: Any) -> Summary:
     return Summary(value=[Summary.Value(tag=tag, metadata=metadata, tensor=hparams.NULL_TENSOR)])
 
 
-def layout() -> Summary:
-    """Return the layout of the custom scalars tab: a chart for each tag, with all trials in it."""
+def trial_charts() -> list[layout_pb2.Chart]:
+    """Return a chart for each tag, with all trials in it."""
     lines = {title: layout_pb2.MultilineChartContent(tag=[f"^{tag}$"]) for title, tag in CHARTS.items()}
-    charts = [layout_pb2.Chart(title=title, multiline=line) for title, line in lines.items()]
-    content = layout_pb2.Layout(category=[layout_pb2.Category(title="trials", chart=charts)]).SerializeToString()
+    return [layout_pb2.Chart(title=title, multiline=line) for title, line in lines.items()]
+
+
+def layout_of(charts: Sequence[layout_pb2.Chart], title: str) -> Summary:
+    """Return the layout of the custom scalars tab: charts in a category."""
+    content = layout_pb2.Layout(category=[layout_pb2.Category(title=title, chart=charts)]).SerializeToString()
     tensor = TensorProto(dtype="DT_STRING", string_val=[content])
     metadata = custom_scalars.create_summary_metadata()
     return Summary(value=[Summary.Value(tag=custom_scalars.CONFIG_SUMMARY_TAG, metadata=metadata, tensor=tensor)])
 
 
-def write_overview(folder: Path, specs: Sequence[Mapping[str, Any]], pictures: Sequence[Path]) -> None:
+def write_overview(folder: Path, specs: Sequence[Mapping[str, Any]], pictures: Sequence[Path] = ()) -> None:
     """Write the run ``overview`` of a board of trials: its charts, the columns of hparams, and PNG figures by name."""
     with closing(EventFile(folder / "overview")) as file:
-        file.add(layout())
-        file.add(columns([flat(spec) for spec in specs]))
-        for path in pictures:
-            image = Summary.Image(encoded_image_string=path.read_bytes())
-            file.add(Summary(value=[Summary.Value(tag=f"figures/{path.stem}", image=image)]))
+        file.add(layout_of(trial_charts(), "trials"))
+        file.add(columns([flat(spec) for spec in specs], {REGRET: "final regret"}))
+        add_pictures(file, pictures)
+
+
+def add_pictures(file: EventFile, pictures: Sequence[Path]) -> None:
+    """Add PNG figures; TensorBoard orders groups by the alphabet, and regret comes before these."""
+    for path in pictures:
+        image = Summary.Image(encoded_image_string=path.read_bytes())
+        file.add(Summary(value=[Summary.Value(tag=f"the figures/{path.stem}", image=image)]))

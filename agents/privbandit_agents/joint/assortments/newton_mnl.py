@@ -7,7 +7,6 @@ NeurIPS 2023. The proof is in docs/privacy/newton-steps.md.
 """
 
 import math
-import os
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
@@ -18,7 +17,7 @@ from privbandit_agents.base.agent import Array, CentralAgent, assortments, next_
 from privbandit_agents.base.choices import Choices, best_sets, random_sets, sizes
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Count, Growth, NonNegative, Open01, Range, Within
-from privbandit_agents.joint.assortments.quadratic import improved
+from privbandit_agents.joint.assortments.quadratic import doubts, improved
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_sums, sensitivities
@@ -58,6 +57,10 @@ class Config(GaussianSettings):
         gradient_share: share of the budget that goes to gradients, in (0, 1); the rest goes to Hessians.
         ridge: precision of the prior on theta, which is 0 in the mean, or the middle of the box.
         bonus_scale: multiplier of |x| in the norm of the inverse precision, added to utilities, >= 0.
+        draw_scale: every user is served by a draw of theta from N(theta, (draw_scale^2) P^-1), >= 0; 1 where few
+            kinds of items leave no other way to learn of all of them.
+        far_scale: the same, of directions that the precision P knows far less of than of others (``doubts``); no less
+            than ``draw_scale`` counts.
         box: (low, high) between which all entries of theta are known to lie.
         noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
@@ -73,6 +76,8 @@ class Config(GaussianSettings):
     gradient_share: Open01 = 0.88
     ridge: Bounded = 3.0
     bonus_scale: NonNegative = 0.0
+    draw_scale: NonNegative = 0.2
+    far_scale: NonNegative = 0.5
     box: Box | None = None
     noise: Literal["numpy", "secure"] = "numpy"
 
@@ -92,11 +97,11 @@ class NewtonMNL(CentralAgent[Config, Array]):
 
     Algorithm:
         1. P <- ridge I, theta <- the prior's mean; n <- length of the first batch.
-        2. Offer n users sets: random ones in the first batch, later the best ones for x . theta (+ bonus). Keep what
-           they buy.
+        2. Offer n users sets: random ones in the first batch, later the best ones for x . t (+ bonus), with t drawn
+           around theta for every user, the wider the less P knows. Keep what they buy.
         3. In each step (one, or ``steps`` in the first batch), at the current theta':
-           g <- sum of gradients clipped to G, plus Gaussian noise;
-           H <- sum of Hessians clipped to trace h, plus Gaussian noise.
+           g <- sum of gradients, each user's weighted so that none can exceed G, plus Gaussian noise;
+           H <- sum of the Hessians, weighted the same and clipped to trace h, plus Gaussian noise.
         4. Develop the models (g, H) at theta; average them over the steps.
         5. Weigh the average by its noise, M = H (H + v I)^-1 H; P <- P + M, and theta moves to the minimum of the
            sum of the old model and the new one (``improved``), clipped to the box.
@@ -112,6 +117,10 @@ class NewtonMNL(CentralAgent[Config, Array]):
     constants. A user is in one batch, so batches compose in parallel (adaptively), and actions read releases only. It
     holds for the numbers that leave: noise is discrete, on a grid (``GridGaussian``), and sensitivities cover the
     rounding of the sums.
+
+    A user's weight does not depend on the purchase. So at the true theta gradients are 0 in the mean, however long
+    features are; weights that did would pull theta away from it. Draws are of the kind of Thompson's sampling: where
+    items are few or alike, the best sets so far tell nothing of the rest. They cost no privacy.
 
     The release is [precision | theta], shape (d, d + 1). The curator keeps the users of the running batch, 8 K (d + 2)
     bytes each at most, and nothing else that grows.
@@ -135,32 +144,32 @@ class NewtonMNL(CentralAgent[Config, Array]):
         self.rng_noise = self.rng.spawn(1)[0]
         middle = 0.0 if config.box is None else sum(config.box) / 2
         self.release = np.column_stack([config.ridge * np.eye(self.dim), np.full(self.dim, middle)])
+        self.doubts = np.zeros((self.dim, self.dim))
         self.choices = Choices(self.capacity, self.dim)
         self.batch, self.length = 0, config.exploration(self.dim)
-        self.G, self.h = config.gradient_norm, config.trace
         self.mechanisms()  # refuses budgets that are too small, before anybody comes
 
     def select_action(self, context: Array) -> Array:
-        """Return the best assortment for x . theta plus the bonus; a random one in the first batch."""
+        """Return the best assortment for a drawn theta, plus the bonus; a random one in the first batch."""
         context = self.contexts_of(context)
         if self.batch == 0:
             return random_sets(self.rng, context, self.capacity)
         theta, x = self.release[:, -1].astype(context.dtype), context[..., :-1]
         with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
-            ds = float(os.environ.get("TS", "0"))
-            if ds:
-                root = np.linalg.inv(np.linalg.cholesky(self.release[:, :-1])).T
-                single = x.ndim == 2
-                z = self.rng.standard_normal((1 if single else len(x), self.dim))
-                drawn = (theta + ds * z @ root.T).astype(x.dtype)
-                u = np.matmul(x[None] if single else x, drawn[:, :, None])[..., 0]
-                return best_sets(context, u[0] if single else u, self.capacity)
-            utilities: Array = x @ theta
+            utilities = self._utilities(x, theta)
             if self.config.bonus_scale:
                 root = np.linalg.inv(np.linalg.cholesky(self.release[:, :-1])).T.astype(context.dtype)
                 width = x @ root
                 utilities = utilities + context.dtype.type(self.config.bonus_scale) * np.sqrt(np.vecdot(width, width))
         return best_sets(context, utilities, self.capacity)
+
+    def _utilities(self, x: Array, theta: Array) -> Array:
+        """Return x . t, shape (..., N), with a t for every user, which is the same however users are grouped."""
+        if not (self.config.draw_scale or self.config.far_scale):
+            return np.asarray(x @ theta)
+        normal = self.rng.standard_normal((*x.shape[:-2], self.dim))
+        drawn = theta + (normal @ self.doubts).astype(x.dtype)
+        return np.asarray(np.matmul(x, drawn[..., None])[..., 0])
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Keep what was offered and bought; release a new theta when the batch is full."""
@@ -169,6 +178,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
             self.choices.append(*block)
             if len(self.choices) == self.length:
                 released = self.release = self._estimate()
+                self.doubts = doubts(released[:, :-1], self.config.draw_scale, self.config.far_scale)
                 self.choices.clear()
                 self.batch, self.length = self.batch + 1, next_change(self.length, self.config.growth)
         return released
@@ -180,7 +190,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
         """Return what releases gradients and Hessians in this batch, and how often."""
         config, steps = self.config, self.config.steps if self.batch == 0 else 1
         size, noise = self.dim * (self.dim + 1) // 2, config.noise
-        bounds = self.G, self.h, self.length, self.capacity + 1
+        bounds = config.gradient_norm, config.trace, self.length, self.capacity + 1
         of_gradient, of_hessian = sensitivities(*bounds)
         share = config.gradient_share
         gradients = GridGaussian.from_rho(self.rho * share / steps, of_gradient, noise, self.dim)
@@ -197,26 +207,13 @@ class NewtonMNL(CentralAgent[Config, Array]):
             slope += gradient - hessian @ (theta - anchor)
             curvature += hessian
             noise = gradients.sigma / math.sqrt(step), hessians.sigma / math.sqrt(step)
-            n = self.length
-            tn = math.sqrt(self.dim) * hessians.sigma / n
-            t = max(np.trace(curvature) / step / n, tn)
-            ratio = min(1.0, 0.5 * self.G**2 / t) if float(os.environ.get("SB", "1")) else 1.0
-            reached, move = improved(precision, slope / step, curvature / step, *noise, ratio)
+            reached, move = improved(precision, slope / step, curvature / step, *noise)
             theta = anchor + move if self.config.box is None else np.clip(anchor + move, *self.config.box)
-        if float(os.environ.get("AD", "1")) and tn <= 0.1 * self.h:
-            t = max(t, 2 * tn)
-            c = math.sqrt(2 * t) if t <= 0.5 * self.G**2 else 2 * t / self.G
-            h = 4 * self.h if t > 0.9 * self.h else float(os.environ.get("HF", "1.25")) * t
-            G = min(self.config.gradient_norm, 0.6 * c)
-            h *= G / self.G
-            if os.environ.get("DBG"):
-                print(self.batch, self.length, "t", t, "tn", tn, "c", c, "h", self.h, "->", h, "G", G)
-            self.G, self.h = G, h
         return np.column_stack([reached, theta])
 
     def _released(self, theta: Array, gradients: GridGaussian, hessians: GridGaussian) -> tuple[Array, Array]:
         """Return noisy sums of clipped gradients (d,) and Hessians (d, d) of the batch at a public theta."""
-        clips = dict(radius=self.config.radius, gradient_norm=self.G, trace=self.h)
+        clips = {name: getattr(self.config, name) for name in ("radius", "gradient_norm", "trace")}
         x, there, bought = (rows.view() for rows in (self.choices.features, self.choices.offered, self.choices.bought))
         gradient, hessian = clipped_sums(x, bought, theta, there, **clips)
         return self._noisy(gradients, gradient), smat(self._noisy(hessians, svec(hessian)))

@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 ROUNDEST, LEAST = 0.1, 1e-12
 """Least eigenvalue of a Hessian, relative to the mean of its eigenvalues, and least mean."""
+FAR = 10.0
+"""Directions of less than the largest precision over this number are known far less than others."""
 
 
 def improved(
-    precision: Floats, slope: Floats, curvature: Floats, slope_noise: float, curvature_noise: float, ratio: float = 1.0
+    precision: Floats, slope: Floats, curvature: Floats, slope_noise: float, curvature_noise: float
 ) -> tuple[Floats, Floats]:
     """Return the precision with a batch's model added, shape (d, d), and the move from its anchor, shape (d,).
 
@@ -28,7 +30,7 @@ def improved(
         curvature_noise: standard deviation of the noise on every coordinate of svec(curvature).
     """
     values, vectors = rounded(curvature, curvature_noise)
-    trust = values / (ratio * values + slope_noise * slope_noise)
+    trust = values / (values + slope_noise * slope_noise)
     total = precision + (vectors * (values * trust)) @ vectors.T
     move = np.linalg.solve(total, vectors @ (trust * (vectors.T @ -slope)))
     return total, move.astype(np.float64, copy=False)
@@ -48,3 +50,21 @@ def rounded(curvature: Floats, noise: float) -> tuple[Floats, Floats]:
     level = max(mean, noise / math.sqrt(dim), LEAST)
     values, vectors = np.linalg.eigh(level * np.eye(dim) + kept * rest)
     return np.maximum(values, ROUNDEST * level), vectors
+
+
+def doubts(precision: Floats, near: float, far: float) -> Floats:
+    """Return a symmetric matrix R, shape (d, d): the rows of normal @ R are draws by what a precision leaves open.
+
+    Their covariance has the eigenvectors of the precision P. An eigenvalue p of P, the largest being m, gives the
+    variance near^2 / p, and (far^2 - near^2) (1/p - FAR/m) more where that is positive.
+
+    Args:
+        precision: P, symmetric positive definite.
+        near: multiplier of the standard deviations P^(-1/2), >= 0.
+        far: the same where P is small.
+    """
+    values, vectors = np.linalg.eigh(precision)
+    variances = 1 / np.maximum(values, LEAST)
+    rest = np.maximum(variances - FAR * variances.min(), 0.0)
+    total = near * near * variances + max(far * far - near * near, 0.0) * rest
+    return np.asarray((vectors * np.sqrt(total)) @ vectors.T)

@@ -25,7 +25,8 @@ GRAM = 0.5  # weight of X X' in centred records, beside y X
 FILL = NORM / math.hypot(1.0, GRAM)  # centred records are multiplied by this, to fill the ball
 EVERY = 4  # a batch out of so many tells spreads, until they are known
 PATIENCE = 4  # batches that a feature's spread takes at least, while spreads are asked for
-CLOSE = 0.6  # differences of arms count as small if their squared length is below this
+USERS = 1_000_000  # expected if nobody says how many
+CLOSE = 0.4  # differences of arms count as small if their squared length is below this
 
 
 @dataclass(frozen=True)
@@ -33,17 +34,19 @@ class Config(MomentSettings):
     """Settings of ``prec-ts``, beside those in ``MomentSettings``.
 
     Attributes:
-        horizon: number of users T; default: the environment's. It sets how boldly arms are drawn, and how many users
-            are asked for spreads; more users may come.
-        width: the draws are width sqrt(log(1 + T/n)) posterior standard deviations from the estimate after n users,
-            >= 0.
+        horizon: number of users T; default: the environment's, else a million. It sets how boldly arms are drawn, and
+            how many users are asked for spreads; more users may come.
+        width: where differences are small, the draws are width sqrt(log(1 + T/n)) posterior standard deviations from
+            the estimate after n users, >= 0.
+        narrow: the same elsewhere, where playing the best arm tells enough, >= 0.
         apart: users report on the difference of the two arms if the draws are further apart than this share of a half
             turn, > 0.
     """
 
     growth: Growth = 1.1
-    horizon: Count = 1_000_000
-    width: NonNegative = 0.25
+    horizon: Count | None = None
+    width: NonNegative = 0.3
+    narrow: NonNegative = 0.1
     apart: NonNegative = 0.2
 
 
@@ -95,7 +98,7 @@ class PRECTS(MomentAgent[Config]):
         super().begin()
         self.rng_posterior, choices = self.rng.spawn(2)
         self.seed_of_choices = int(choices.integers(2**62))
-        self.spreads = Spreads(self.dim, self.sigma / NORM, self.config.horizon)
+        self.spreads = Spreads(self.dim, self.sigma / NORM, self.expected)
         self.known, self.batches, self.learned = np.zeros((self.dim, self.dim + 1)), 0, 0
         self.reopen(np.ones(self.dim))
         self.choose()
@@ -104,6 +107,10 @@ class PRECTS(MomentAgent[Config]):
         """Go on with another S: no reports with it have come."""
         self.stretch = stretch
         self.plain, self.centred = Pool(stretch, WEIGHT, self.sigma), Pool(stretch, GRAM, self.sigma / FILL)
+
+    @property
+    def expected(self) -> int:
+        return self.config.horizon or USERS
 
     @property
     def small(self) -> bool:
@@ -161,6 +168,10 @@ class PRECTS(MomentAgent[Config]):
         outside = np.maximum(np.linalg.norm(x, axis=1), 1.0)
         return sanitise(x / outside[:, None], y / outside)
 
+    @property
+    def at_once(self) -> int:
+        return min(super().at_once, self.frozen_rounds())  # reports are read as what the batch asked for
+
     # on the server
 
     def learn(self) -> None:
@@ -190,7 +201,8 @@ class PRECTS(MomentAgent[Config]):
             theta /= max(1.0, float(np.linalg.norm(theta)))
         self.scorer[:, -1] = theta
         # two draws on opposite sides of the estimate
-        bold = self.config.width * math.sqrt(math.log1p(self.config.horizon / max(1, self.users)))
+        width = self.config.width if self.small else self.config.narrow
+        bold = width * math.sqrt(math.log1p(self.expected / max(1, self.users)))
         gaussian = self.rng_posterior.standard_normal(self.dim)
         step = bold * np.linalg.solve(np.linalg.cholesky(precision).T, gaussian)
         self.draws = np.stack([theta + step, theta - step])

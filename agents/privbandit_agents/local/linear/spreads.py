@@ -8,10 +8,11 @@ from privbandit_agents.base.agent import Array
 
 OCTAVES = 16
 """Half the range of a feature over a user's arms lies in (2^-(q+1), 2^-q], q = 0, 1, ...; the last is 2^-15 or less."""
-SURE = 4.0  # a feature is decided when an octave's share exceeds its noise by this factor
-AT_LAST = 2.5  # or by this one when no more users are asked
-ENOUGH = 64  # so many users times the variance of a report's coordinate are asked about a feature at most
-LARGEST_SHARE = 0.02  # of all users are asked at most
+SURE = 4.5  # a feature is decided when an octave's share exceeds its noise by this factor
+AT_LAST = 3.5  # or by this one when no more users are asked
+AGREED = 0.5  # or when more users than this share have the same arms
+ENOUGH = 128  # so many users times the variance of a report's coordinate are asked about a feature at most
+LARGEST_SHARE = 0.04  # of all users are asked at most
 FEWEST = 30  # users a feature, else nobody is asked
 
 
@@ -32,7 +33,7 @@ class Spreads:
         sums: noisy numbers of users in every octave, by feature, shape (d, OCTAVES).
         asked: how many users were asked about each feature, shape (d,).
         decided: whether the spread is known, or will not be, shape (d,).
-        size: the upper end of the octave that most users are in; 1 where it is not known, shape (d,).
+        size: the upper end of the octave that most users are in whose arms differ; 1 where it is not known, shape (d,).
         varies: False where most users' arms agree in the feature, shape (d,).
         noise: standard deviation of a share in one report.
         most: how many users are asked about a feature at most; 0: nobody is asked.
@@ -59,17 +60,15 @@ class Spreads:
         self.sums[feature] += total
         self.asked[feature] += users
         shares, error = self.sums[feature] / self.asked[feature], self.noise / math.sqrt(self.asked[feature])
-        place, last = int(shares.argmax()), self.asked[feature] >= self.most
-        if shares[place] <= SURE * error and not last:
-            return
-        self.decided[feature] = True
-        if shares[place] <= AT_LAST * error:
-            return
-        self.varies[feature] = place < OCTAVES - 1
-        if not self.varies[feature]:
-            return
-        above = shares[place - 1] if place else 0.0
-        self.size[feature] = 2.0 ** -(place - (above > max(AT_LAST * error, shares[place] / 4)))
+        place, last = int(shares[:-1].argmax()), self.asked[feature] >= self.most
+        clear = shares[place] > (AT_LAST if last else SURE) * error
+        agreed = shares[-1] > (0.0 if last else AGREED) + AT_LAST * error
+        self.decided[feature] = clear or agreed or last
+        if clear:
+            above = shares[place - 1] if place else 0.0
+            self.size[feature] = 2.0 ** -(place - (above > max(AT_LAST * error, shares[place] / 4)))
+        elif agreed:
+            self.varies[feature] = False
 
     def stretches(self) -> Array:
         """Return by how much every feature is stretched so that differences fill the unit ball, shape (d,)."""

@@ -38,9 +38,9 @@ def clipped_sums(
 
     *Formal guarantees.* For any input whatever, a gradient has l2 norm at most ``gradient_norm``, and a Hessian is
     positive semidefinite with trace, and hence Frobenius norm, at most ``trace``. Inside the bounds they are the
-    derivatives; where the gradient is clipped, the Hessian is that of the clipped gradient. Replacing one user's whole
-    record moves the two sums by at most ``sensitivities``, up to rounding of sums in float64. theta must be public: a
-    release. Users are added up in blocks of a fixed size.
+    derivatives; beyond, both have a weight that depends on what was offered and not on what was bought. Replacing one
+    user's whole record moves the two sums by at most ``sensitivities``, up to rounding of sums in float64. theta must
+    be public: a release. Users are added up in blocks of a fixed size.
 
     | record | counts as |
     |---|---|
@@ -79,10 +79,10 @@ def clipped_factors(
 ) -> tuple[Floats, Floats]:
     """Return clipped gradients (n, d), and numbers R (d, n, K + 1) such that sum_k R_ik R_jk are the clipped Hessians.
 
-    The Hessian is the sum over k of p_k w_k (x_k - m)(x_k - m)', with the outside option x_0 = 0 among the k and m the
-    mean: centred, so that it is positive semidefinite by construction. The gradient would be clipped by the factor w_k
-    <= 1 had item k been bought, so this is the derivative of the expected *clipped* gradient, and a Newton step has the
-    right length.
+    The Hessian is w times the sum over k of p_k (x_k - m)(x_k - m)', with the outside option x_0 = 0 among the k and m
+    the mean: centred, so that it is positive semidefinite by construction. The weight w = min(1, G / max |x_k - m|)
+    keeps the gradient w (m - x_b) within G whatever was bought. As w does not depend on that, the gradient is 0 in the
+    mean at the true theta, and the Hessian is the derivative of its mean: a Newton step has the right length.
     """
     positive(radius=radius), positive(gradient_norm=gradient_norm), positive(trace=trace)
     shown = np.asarray(features, dtype=np.float64)
@@ -99,18 +99,13 @@ def clipped_factors(
     utilities[:, 1:][~there] = -np.inf
     p = np.exp(utilities - utilities.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    # features about their mean, and the gradient of the purchased one, clipped
+    # features about their mean, and the gradient of the purchased one, weighted by the longest on offer
     x -= np.vecdot(x, p)[..., None]
     squared = (x * x).sum(axis=0)
-    import os
-
-    size = np.sqrt(squared)
-    if os.environ.get("CW", "1") == "1":
-        size = np.where(p > 0, size, 0.0).max(axis=1, keepdims=True) + 0 * size
-    kept = 1 / np.maximum(size / gradient_norm, 1.0)
-    users = np.arange(n)
-    gradient = -x[:, users, item + 1] * kept[users, item + 1]
-    # factors of the Hessian of the clipped gradient, with its trace clipped
+    longest = np.where(np.isneginf(utilities), 0.0, squared).max(axis=1, keepdims=True)
+    kept = 1 / np.maximum(np.sqrt(longest) / gradient_norm, 1.0)
+    gradient = -x[:, np.arange(n), item + 1] * kept[:, 0]
+    # factors of the Hessian with the same weight, and with its trace clipped
     p *= kept
     p /= np.maximum((p * squared).sum(axis=1, keepdims=True) / trace, 1.0)
     x *= np.sqrt(p)

@@ -72,7 +72,7 @@ def test_the_world_is_that_of_the_seed(n_envs: int) -> None:
     seen = [adapter.reset()]
     while len(seen) * n_envs < 60:
         seen.append(adapter.step(np.zeros(n_envs, int))[0])
-    assert np.array_equal(np.concatenate(seen), users.reshape(60, -1))
+    assert np.array_equal(np.concatenate(seen), users)
 
 
 def test_a_second_reset_brings_new_users_of_the_same_world() -> None:
@@ -104,10 +104,10 @@ def test_an_episode_ends_in_the_vector_face_as_the_library_expects(wrapped: bool
     last = 4 // slots - 1
     for number, (contexts, rewards, done, infos) in enumerate(steps):
         over = number % (last + 1) == last
-        assert contexts.shape == (slots, 200) and rewards.shape == (slots,) and done.tolist() == [over] * slots
+        assert contexts.shape == (slots, 10, 20) and rewards.shape == (slots,) and done.tolist() == [over] * slots
         assert [info.get("TimeLimit.truncated") for info in infos] == [True if over else None] * slots
     terminal = np.stack([info["terminal_observation"] for info in steps[last][3]])
-    assert terminal.shape == (slots, 200) and not np.array_equal(terminal, steps[last][0])
+    assert terminal.shape == (slots, 10, 20) and not np.array_equal(terminal, steps[last][0])
     assert users.curve.users == 8 and users.curve.regret[0] > 0
 
 
@@ -193,15 +193,31 @@ def test_wrapped_environments_pass_the_librarys_check(env_id: str) -> None:
 
 def test_settings_override_the_file(name: str) -> None:
     env = gym.make(CLASSIFICATION)
-    defaults = hyperparameters(name.upper(), {})
+    defaults = hyperparameters(name.upper(), "mlp", {"policy": None})
     assert defaults["net_arch"] == [64, 64] and None not in defaults.values()
     known = {field.name for field in dataclasses.fields(small(name, env).config)}
-    assert set(defaults) == known
+    for kind in ("mlp", "arms", "wide", "items"):
+        if (name, kind) != ("dqn", "items"):
+            assert set(hyperparameters(name.upper(), kind, {"policy": None})) == known
+    assert hyperparameters(name.upper(), "arms", {"policy": "mlp"}) == defaults
     agent = small(name, env, learning_rate=0.5, n_envs=2, net_arch=(5, 6))
     agent.learn(env, 64, seed=0)
     assert agent.hyperparameters == {**defaults, **SMALL[name], "learning_rate": 0.5, "n_envs": 2, "net_arch": (5, 6)}
     assert agent.model.learning_rate == 0.5 and agent.model.n_envs == 2 and agent.model.gamma == 0
     assert agent.model.policy_kwargs["net_arch"] == [5, 6] and str(agent.model.device) == "cpu"
+
+
+def test_infos_say_what_the_environment_says_and_episodes_sum_rewards_as_they_were() -> None:
+    users = RecordVectorRegret(vector_face(gym.make(LINEAR, horizon=8), 2), [8])
+    adapter = to_sb3(users, 0, reward_scale=0.5)
+    adapter.reset()
+    steps = [adapter.step(np.zeros(2, int)) for _ in range(4)]
+    infos = [info for step in steps for info in step[3]]
+    assert sum(info["regret"] for info in infos) == pytest.approx(users.curve.regret[0])
+    assert [info["feedback"] for info in infos] == (2 * np.concatenate([step[1] for step in steps])).tolist()
+    episodes = [info["episode"] for info in infos if "episode" in info]
+    assert sum(episode["r"] for episode in episodes) == users.curve.reward[0]
+    assert [episode["l"] for episode in episodes] == [4, 4]
 
 
 def test_the_number_of_torch_threads_is_given_back() -> None:

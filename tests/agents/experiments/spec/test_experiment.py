@@ -12,7 +12,6 @@ from privbandit_agents.experiments.spec.experiment import Experiment, find_exper
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.study import prepare, prepared
 from privbandit_agents.experiments.usage import UsageError
-from rich.table import Table
 
 GOOD = """
 title: A small one
@@ -351,9 +350,9 @@ def test_the_experiments_of_the_papers_are_listed() -> None:
 
 @pytest.mark.filterwarnings("ignore:fliphat")
 @pytest.mark.parametrize("name", library())
-def test_a_shipped_experiment_is_listed_and_has_statements(name: str, shelf: list[str]) -> None:
+def test_a_shipped_experiment_is_listed_and_has_statements(name: str, shelf: str) -> None:
     experiment = read_experiment(library()[name])
-    assert shelf[shelf.index(name) + 1] == experiment.title
+    assert f"{name} {' '.join(experiment.title.split())}" in shelf
     for scale in ("smoke", "paper"):
         study = prepared(experiment, name, scale)
         assert study.experiment.statements and (study.figures or study.experiment.tables)
@@ -361,7 +360,6 @@ def test_a_shipped_experiment_is_listed_and_has_statements(name: str, shelf: lis
 
 
 @pytest.fixture(scope="module")
-def shelf() -> list[str]:
-    """What the list of experiments shows: name, title, name, title, ..."""
-    table = next(line for line in experiment_lines() if isinstance(line, Table))
-    return [str(cell) for row in zip(*(column.cells for column in table.columns), strict=True) for cell in row]
+def shelf() -> str:
+    """What the list of experiments shows, on one line: name, title, name, title, ..."""
+    return " ".join(" ".join(experiment_lines()).split())

@@ -210,7 +210,16 @@ def test_a_bad_assignment_is_named(assignment: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1e-3", 1e-3), ("-2E5", -2e5), ("3", 3), ("ill", "ill"), (".inf", float("inf")), ("[1, 2]", [1, 2])],
+    [
+        ("1e-3", 1e-3),
+        ("-2E5", -200_000),
+        ("2.5E3", 2500),
+        ("1.0", 1.0),
+        ("3", 3),
+        ("ill", "ill"),
+        (".inf", float("inf")),
+        ("[1, 2]", [1, 2]),
+    ],
 )
 def test_numbers_as_people_write_them(text: str, value: object) -> None:
     parsed = from_yaml(text)
@@ -227,3 +236,39 @@ def test_the_demo_has_ten_agents_and_all_four_families() -> None:
         f"privbandit/{family}-v0" for family in ("Linear", "SparseLinear", "Assortment", "Classification")
     }
     assert any("source" in trial.env_kwargs for trial in trials)
+
+
+def test_names_alone_and_short_ids_are_agents_and_environments(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text("envs: [Linear-v0]\nagents: [uniform, linucb]\nhorizon: 1e4\nseeds: 1e1\n")
+    trials = read_sweep(tmp_path / "plan.yaml").trials("plan.yaml")
+    assert {trial.env for trial in trials} == {"privbandit/Linear-v0"} and {trial.horizon for trial in trials} == {
+        10_000
+    }
+    assert [trial.agent for trial in trials] == ["uniform"] * 10 + ["linucb"] * 10
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "{name: ldp-greedy, epsilon: [1, 2]}",
+            "agents[0]: epsilon must be one value; got [1, 2]; values to try stand",
+        ),
+        ("{name: linucb, alpha: []}", "agents[0]: alpha must be one value; got []; values to try stand under the grid"),
+        ("[linucb]", "agents[0]: input should be a valid dictionary"),
+        ("3", "agents[0]: input should be a valid dictionary"),
+        ("linucp", "did you mean 'linucb'"),
+    ],
+)
+def test_a_list_of_values_outside_the_grid_is_told_where_it_belongs(line: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(f"envs: [Linear-v0]\nagents: [{line}]\nhorizon: 100\n")
+    with pytest.raises(UsageError) as error:
+        read_sweep(tmp_path / "plan.yaml").trials("plan.yaml")
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_an_agent_that_plays_nowhere_and_a_world_that_nobody_plays_are_mistakes(tmp_path: Path) -> None:
+    for envs, agents in (("Linear-v0, Assortment-v0", "uniform, lpct"), ("Linear-v0, Assortment-v0", "linucb, lints")):
+        (tmp_path / "plan.yaml").write_text(f"envs: [{envs}]\nagents: [{agents}]\nhorizon: 100\n")
+        with pytest.raises(UsageError, match="cannot play"):
+            read_sweep(tmp_path / "plan.yaml").trials("plan.yaml")

@@ -12,7 +12,7 @@ from privbandit_agents.experiments.store.board import Board, write_overview
 
 from privbandit_envs.wrappers import RegretCurve
 
-TAGS = {"regret/cumulative", "regret/per_round", "reward/mean", "privacy/epsilon_spent", "speed/rounds_per_s"}
+TAGS = {"regret/cumulative", "regret/per_round", "reward/mean", "spent/epsilon", "speed/rounds_per_s"}
 
 
 def read_events(folder: Path) -> Any:
@@ -26,8 +26,8 @@ def read_events(folder: Path) -> Any:
 def test_the_documented_tags_at_the_checkpoints(tmp_path: Path) -> None:
     trial = Trial("privbandit/Linear-v0", "linucb", 3000, 1, {"dim": 4})
     result = run_trial(trial, tmp_path).result
-    events = read_events(tmp_path / "tensorboard" / trial.run_name)
-    assert set(events.Tags()["scalars"]) == TAGS | {"final/regret"}
+    events = read_events(tmp_path / "tensorboard-trials" / trial.run_name)
+    assert set(events.Tags()["scalars"]) == TAGS
     for tag in TAGS:
         assert [event.step for event in events.Scalars(tag)] == result.checkpoints.tolist()
         assert len(events.Scalars(tag)) == 200
@@ -37,8 +37,19 @@ def test_the_documented_tags_at_the_checkpoints(tmp_path: Path) -> None:
     np.testing.assert_allclose(per_round, np.diff(result.regret, prepend=0) / 15, rtol=1e-5, atol=1e-9)
     reward = [event.value for event in events.Scalars("reward/mean")]
     np.testing.assert_allclose(reward, result.reward / result.checkpoints, rtol=1e-5)
-    assert {event.value for event in events.Scalars("privacy/epsilon_spent")} == {0.0}
+    assert {event.value for event in events.Scalars("spent/epsilon")} == {0.0}
     assert all(event.value > 0 for event in events.Scalars("speed/rounds_per_s"))
+
+
+def test_agents_of_a_library_have_its_tags_beside_ours(tmp_path: Path) -> None:
+    trial = Trial("privbandit/Linear-v0", "a2c", 256, 1, {"dim": 4}, checkpoints=4)
+    result = run_trial(trial, tmp_path).result
+    events = read_events(tmp_path / "tensorboard" / trial.run_name)
+    assert set(events.Tags()["scalars"]) == TAGS | {"rollout/ep_rew_mean", "time/fps"}
+    recent = [event.value for event in events.Scalars("rollout/ep_rew_mean")]
+    np.testing.assert_allclose(recent, np.diff(result.reward, prepend=0) / 64, rtol=1e-5)
+    speeds = [[event.value for event in events.Scalars(tag)] for tag in ("time/fps", "speed/rounds_per_s")]
+    assert speeds[0] == speeds[1]
 
 
 def test_hparams_has_the_settings_and_the_final_regret(tmp_path: Path) -> None:
@@ -46,8 +57,8 @@ def test_hparams_has_the_settings_and_the_final_regret(tmp_path: Path) -> None:
 
     trial = Trial("privbandit/Linear-v0", "linucb", 100, 1, {"dim": 4, "design": "ill"}, {"alpha": 0.5})
     result = run_trial(trial, tmp_path).result
-    events = read_events(tmp_path / "tensorboard" / trial.run_name)
-    (final,) = events.Scalars("final/regret")
+    events = read_events(tmp_path / "tensorboard-trials" / trial.run_name)
+    final = events.Scalars("regret/cumulative")[-1]
     assert final.step == 100 and final.value == pytest.approx(result.regret[-1])
     content = events.SummaryMetadata(SESSION_START_INFO_TAG).plugin_data.content
     hparams = parse_session_start_info_plugin_data(content).hparams
@@ -61,7 +72,7 @@ def test_a_rerun_replaces_the_events(tmp_path: Path) -> None:
         run_trial(trial, tmp_path)
         for file in (tmp_path / "trials").iterdir():
             file.unlink()
-    folder = tmp_path / "tensorboard" / trial.run_name
+    folder = tmp_path / "tensorboard-trials" / trial.run_name
     assert len(list(folder.iterdir())) == 1
     assert len(read_events(folder).Scalars("regret/cumulative")) == 10
 
@@ -70,7 +81,9 @@ def test_trials_that_look_alike_have_events_of_their_own(tmp_path: Path) -> None
     twins = [Trial("privbandit/Linear-v0", "uniform", 50, checkpoints=points) for points in (5, 10)]
     for trial in twins:
         run_trial(trial, tmp_path)
-    points = [len(read_events(tmp_path / "tensorboard" / trial.run_name).Scalars("reward/mean")) for trial in twins]
+    points = [
+        len(read_events(tmp_path / "tensorboard-trials" / trial.run_name).Scalars("reward/mean")) for trial in twins
+    ]
     assert points == [5, 10]
 
 
@@ -79,7 +92,7 @@ def test_the_ledger_says_what_was_spent(tmp_path: Path) -> None:
     agent: Any = SimpleNamespace(ledger=SimpleNamespace(spent_epsilon=lambda: next(spent)))
     with Board(tmp_path, agent) as board:
         RegretCurve([1, 2], board.write).extend(np.ones(2), np.ones(2))
-    assert [event.value for event in read_events(tmp_path).Scalars("privacy/epsilon_spent")] == [0.25, 0.5]
+    assert [event.value for event in read_events(tmp_path).Scalars("spent/epsilon")] == [0.25, 0.5]
 
 
 def test_the_overview_lays_the_board_out(tmp_path: Path) -> None:
@@ -94,17 +107,17 @@ def test_the_overview_lays_the_board_out(tmp_path: Path) -> None:
         write_overview(tmp_path, [trial.spec for trial in trials], [picture])
     assert len(list((tmp_path / "overview").iterdir())) == 1
     events = read_events(tmp_path / "overview")
-    assert events.Images("figures/regret")[0].encoded_image_string == picture.read_bytes()
+    assert events.Images("the figures/regret")[0].encoded_image_string == picture.read_bytes()
     (config,) = events.Tensors("custom_scalars__config__")
     layout = layout_pb2.Layout.FromString(config.tensor_proto.string_val[0])
     charts = {chart.title: list(chart.multiline.tag) for chart in layout.category[0].chart}
-    assert charts["epsilon spent"] == ["^privacy/epsilon_spent$"]
+    assert charts["epsilon spent"] == ["^spent/epsilon$"]
     assert {tag[1:-1] for (tag,) in charts.values()} == TAGS
     content = events.SummaryMetadata("_hparams_/experiment").plugin_data.content
     experiment = plugin_data_pb2.HParamsPluginData.FromString(content).experiment
     types = {info.name: info.type for info in experiment.hparam_infos}
     assert types["env.dim"] == types["agent.alpha"] == 3 and types["agent.counter"] == types["env.theta"] == 1
-    assert [metric.name.tag for metric in experiment.metric_infos] == ["final/regret"]
+    assert [metric.name.tag for metric in experiment.metric_infos] == ["regret/cumulative"]
 
 
 def test_a_clock_that_jumps_changes_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,4 +129,4 @@ def test_a_clock_that_jumps_changes_no_result(tmp_path: Path, monkeypatch: pytes
     jumped = run_trial(trial, tmp_path / "jumped").result
     assert np.array_equal(steady.regret, jumped.regret)
     assert 0 < jumped.seconds < 600
-    assert read_events(tmp_path / "jumped" / "tensorboard" / trial.run_name).Tags()["scalars"]
+    assert read_events(tmp_path / "jumped" / "tensorboard-trials" / trial.run_name).Tags()["scalars"]

@@ -11,7 +11,7 @@ from privbandit_agents.privacy.contributions.moments import Lifted, sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 from scipy import stats
 
-SUMMED = ["ldp-linucb", "ldp-oful", "ldp-greedy", "prec", "ldp-sgd", "lplr"]
+SUMMED = ["ldp-linucb", "ldp-oful", "ldp-greedy", "prec", "prec-ts", "ldp-sgd", "lplr"]
 
 
 def agent_and_users(name: str, users: int, dim: int = 2, **config: Any) -> tuple[Any, list[Any]]:

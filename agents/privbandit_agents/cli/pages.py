@@ -1,0 +1,43 @@
+"""``privbandit report -o`` and ``privbandit frontier``: what is written where, and what is said of it."""
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from privbandit_agents.experiments.analysis.frame import as_frame
+from privbandit_agents.experiments.drawing.plots import plot_frontier
+from privbandit_agents.experiments.drawing.style import save
+from privbandit_agents.experiments.report.audits import audit_files
+from privbandit_agents.experiments.report.page import write_report
+from privbandit_agents.experiments.store.results import Finished
+from privbandit_agents.experiments.usage import UNFINISHED, unwritten
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def write_page(trials: Sequence[Finished], folder: Path, page: Path, audits: Sequence[Path] | None) -> int:
+    """Write the page of trials; return the exit code.
+
+    Args:
+        trials: what the folder has.
+        folder: of the results; its name is the title.
+        page: to be written.
+        audits: folders of audits; None: those that are likely.
+    """
+    places = [folder, folder / "audit", Path("runs/audit")] if audits is None else audits
+    found = list(dict.fromkeys(path.resolve() for place in places for path in audit_files(place)))
+    title = f"Results of {folder.resolve().name}"
+    lost = unwritten(page.parent, {"the page": partial(write_report, as_frame(trials), page, title, found)})
+    print(*(lost or [f"page: {page}"]), sep="\n", file=sys.stderr if lost else sys.stdout)
+    return UNFINISHED if lost else 0
+
+
+def draw_frontier(results: "pl.DataFrame", picture: Path, formats: Sequence[str]) -> int:
+    """Draw the frontier of results and write it; return the exit code."""
+    figure = plot_frontier(results)
+    lost = unwritten(picture.parent, {"the figure": partial(save, figure, picture, formats)})
+    print(*(lost or [f"figure: {picture.with_suffix('.png')}"]), sep="\n", file=sys.stderr if lost else sys.stdout)
+    return UNFINISHED if lost else 0

@@ -1,0 +1,182 @@
+"""TensorBoard of means: a run for each agent, a chart for each environment, with margins; regret comes first.
+
+TensorBoard shows nothing of more than 40 runs until some are chosen, so there are never more than ``MOST_RUNS``.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from tensorboard.plugins.custom_scalar import layout_pb2
+from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
+
+from privbandit_agents.experiments.analysis.frame import world_of
+from privbandit_agents.experiments.analysis.ranks import ranks
+from privbandit_agents.experiments.analysis.statistics import Floats, student_half_width
+from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS, folder_name
+from privbandit_agents.experiments.store.board import (
+    EVENTS,
+    EventFile,
+    add_pictures,
+    columns,
+    hparams_summary,
+    kind_of,
+    layout_of,
+)
+
+MOST_RUNS = 38
+MARGINS = "the margins"
+"""TensorBoard orders groups by the alphabet; regret and reward come before these."""
+PROMISES = ("notion", "epsilon", "delta", "rho")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Means of an agent in an environment.
+
+    Attributes:
+        run: of TensorBoard, in which they are.
+        charts: in which they are shown.
+        rows: of the table of results.
+    """
+
+    run: str
+    charts: tuple[str, ...]
+    rows: pl.DataFrame
+
+
+def write_means(frame: pl.DataFrame, folder: Path, pictures: Sequence[Path] = ()) -> None:
+    """Write the board of means of a table of results: the folder ``tensorboard`` is the default one to look at.
+
+    Args:
+        frame: of all results of the folder.
+        folder: of the results.
+        pictures: PNG figures, shown by their names.
+    """
+    board = folder / MEAN_EVENTS
+    move_trials(folder)
+    runs: dict[str, list[Curve]] = {}
+    for curve in curves_of(frame):
+        runs.setdefault(curve.run, []).append(curve)
+    forget(board, {folder_name(run) for run in runs} | {"overview"})
+    hparams = {run: settings_of(curves[0].rows) for run, curves in runs.items()}
+    charts = list(dict.fromkeys(chart for curves in runs.values() for curve in curves for chart in curve.charts))
+    with closing(EventFile(board / "overview")) as file:
+        file.add(layout_of(margin_charts(charts), "mean and 95 % interval over seeds"))
+        file.add(columns(list(hparams.values()), {f"regret/{chart}": f"regret, {chart}" for chart in charts}))
+        add_pictures(file, pictures)
+    for run, curves in runs.items():
+        with closing(EventFile(board / folder_name(run))) as file:
+            start = plugin_data_pb2.SessionStartInfo()
+            for key, value in hparams[run].items():
+                setattr(start.hparams[key], f"{kind_of(value)}_value", value)
+            file.add(hparams_summary(metadata.SESSION_START_INFO_TAG, session_start_info=start))
+            for curve in curves:
+                for users, values in points_of(curve):
+                    file.scalars(values, users)
+            end = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS)
+            file.add(hparams_summary(metadata.SESSION_END_INFO_TAG, session_end_info=end))
+
+
+def curves_of(frame: pl.DataFrame) -> list[Curve]:
+    """Return the means with their runs: one for each agent with its settings, or for each agent if these are too many.
+
+    There the settings are in the names of charts, and agents without any are in all of them. Of still more agents the
+    best are kept.
+    """
+    several = frame.group_by("env").agg(pl.col("horizon").n_unique())["horizon"].max() != 1
+    cells = [
+        (world_of(env) + (f", {horizon} users" if several else ""), str(label), rows)
+        for (env, horizon, label), rows in frame.group_by("env", "horizon", "label", maintain_order=True)
+    ]
+    labels = list(dict.fromkeys(label for _, label, _ in cells))
+    if len(labels) <= MOST_RUNS:
+        return [Curve(label, (world,), rows) for world, label, rows in cells]
+    settings: dict[str, dict[str, None]] = {}
+    for world, label, _ in cells:
+        if setting := label.partition(" ")[2]:
+            settings.setdefault(world, {})[setting] = None
+    agents = set(best_agents(frame))
+    return [
+        Curve(agent, charts_of(world, setting, list(settings.get(world, ()))), rows)
+        for world, label, rows in cells
+        for agent, _, setting in [label.partition(" ")]
+        if agent in agents
+    ]
+
+
+def charts_of(world: str, setting: str, settings: Sequence[str]) -> tuple[str, ...]:
+    """Return the charts of a curve where settings are in their names."""
+    if setting or not settings:
+        return (f"{world}, {setting}" if setting else world,)
+    return tuple(f"{world}, {one}" for one in settings)
+
+
+def best_agents(frame: pl.DataFrame) -> list[str]:
+    """Return the agents of a table, at most ``MOST_RUNS``, by their best rank anywhere."""
+    placed = ranks(frame).with_columns(agent=pl.col("label").str.split(" ").list.first())
+    return (
+        placed.group_by("agent", maintain_order=True)
+        .agg(pl.col("rank").min())
+        .sort("rank")["agent"]
+        .to_list()[:MOST_RUNS]
+    )
+
+
+def points_of(curve: Curve) -> Iterator[tuple[int, dict[str, float]]]:
+    """Yield the values at each checkpoint that all seeds have, by tag."""
+    users, regret = wide(curve.rows, "regret")
+    _, reward = wide(curve.rows, "reward")
+    mean, width = regret.mean(axis=0), student_half_width(regret)
+    for i, n in enumerate(users):
+        values = {"regret": mean[i], "reward": reward[:, i].mean() / n}
+        if len(regret) > 1:
+            values |= {f"{MARGINS}/lower": max(mean[i] - width[i], 0.0), f"{MARGINS}/upper": mean[i] + width[i]}
+        yield n, {f"{tag}/{chart}": float(value) for tag, value in values.items() for chart in curve.charts}
+
+
+def wide(rows: pl.DataFrame, value: str) -> tuple[list[int], Floats]:
+    """Return the checkpoints that all seeds have, and a value there, shape (seeds, c)."""
+    table = rows.pivot("seed", index="checkpoint", values=value).sort("checkpoint").drop_nulls()
+    return table["checkpoint"].to_list(), table.drop("checkpoint").to_numpy().T
+
+
+def settings_of(rows: pl.DataFrame) -> dict[str, Any]:
+    """Return what the columns of hparams say of an agent: its name, its promise and its settings."""
+    row: Mapping[str, Any] = rows.row(0, named=True)
+    keys = ["agent", *PROMISES, *(key for key in row if key.startswith("agent."))]
+    return {key: row[key] for key in keys if row.get(key) is not None and row[key] == row[key]}
+
+
+def margin_charts(charts: Sequence[str]) -> list[layout_pb2.Chart]:
+    """Return a chart with margins for each environment."""
+    found = []
+    for chart in charts:
+        tags = {"value": f"regret/{chart}", "lower": f"{MARGINS}/lower/{chart}", "upper": f"{MARGINS}/upper/{chart}"}
+        series = layout_pb2.MarginChartContent.Series(**tags)
+        found.append(layout_pb2.Chart(title=f"regret, {chart}", margin=layout_pb2.MarginChartContent(series=[series])))
+    return found
+
+
+def move_trials(folder: Path) -> None:
+    """Move the runs of trials that earlier versions wrote into the board of means."""
+    for run in sorted((folder / MEAN_EVENTS).glob("*/*/seed-*")):
+        place = folder / TRIAL_EVENTS / run.relative_to(folder / MEAN_EVENTS)
+        if run.is_dir() and not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            run.rename(place)
+            for left in (run.parent, run.parent.parent):
+                with suppress(OSError):  # others are in it
+                    left.rmdir()
+
+
+def forget(board: Path, kept: set[str]) -> None:
+    """Delete the event files of means that are no more, and folders that are empty then."""
+    for run in (path for path in board.glob("*") if path.is_dir() and path.name not in kept):
+        for file in run.glob(EVENTS):
+            file.unlink(missing_ok=True)
+        with suppress(OSError):  # others are in it
+            run.rmdir()

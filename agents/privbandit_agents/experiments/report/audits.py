@@ -1,0 +1,59 @@
+"""What audits found, read from the numbers that ``privbandit audit`` wrote."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from privbandit_agents.zoo import AGENTS
+
+
+def audit_files(folder: Path) -> list[Path]:
+    """Return the JSON files of audits in a folder, which may not be there."""
+    return [path for path in sorted(folder.glob("*.json")) if told(path) is not None]
+
+
+def audit_rows(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return one row per audit: target, claim, bound, power, verdict and arithmetic."""
+    found = []
+    for audit in filter(None, map(told, paths)):
+        found.append(
+            {
+                "target": audit["target"],
+                "claim": claim_text(audit["claim"]),
+                "bound": audit["epsilon"],
+                "power": power_text(audit.get("power")),
+                "verdict": "REFUTED" if audit["refuted"] else "not refuted",
+                "arithmetic": arithmetic(audit["target"]),
+            }
+        )
+    return found
+
+
+def told(path: Path) -> dict[str, Any] | None:
+    """Return what an audit wrote; None if the file is no audit's."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    wanted = {"target", "claim", "epsilon", "refuted"}
+    return content if isinstance(content, dict) and wanted <= content.keys() else None
+
+
+def claim_text(claim: Mapping[str, Any]) -> str:
+    parts = [f"{key} = {claim[key]:.4g}" for key in ("epsilon", "delta", "rho") if claim.get(key)]
+    return ", ".join(parts)
+
+
+def power_text(power: Mapping[str, float] | None) -> str:
+    """Return which share of such audits refute the claim if the true epsilon is so many times as large."""
+    if power is None:
+        return "-"
+    return ", ".join(f"{100 * share:.0f} % at {float(factor):g} times" for factor, share in power.items()) or "unknown"
+
+
+def arithmetic(target: str) -> str:
+    """Return whether an agent's guarantee holds for floats (``exact``) or for real numbers (``real``)."""
+    name = target.partition(" ")[0].partition(",")[0]
+    promise = AGENTS[name].kind.rpartition(": ")[2] if name in AGENTS else ""
+    return promise.rpartition(", ")[2] if ", " in promise else "-"

@@ -1,0 +1,222 @@
+"""``privbandit report -o``: all results of a folder as one page, with its figures, tables and the code that draws."""
+
+import html
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from privbandit_agents.experiments.analysis.frame import world_of
+from privbandit_agents.experiments.analysis.ranks import PRIVATE, ranks
+from privbandit_agents.experiments.drawing.plots import curves_of, frontiers_of, panels_of
+from privbandit_agents.experiments.drawing.style import Line, readable, styles_of
+from privbandit_agents.experiments.report.audits import audit_rows
+from privbandit_agents.experiments.report.html_table import Column, table
+from privbandit_agents.experiments.usage import UsageError
+from privbandit_envs.files import atomic
+
+MOST_POINTS, MANY = 60, 300
+"""Of a curve; half as many where there are more than so many curves."""
+
+
+def write_report(frame: pl.DataFrame, path: Path, title: str, audits: Sequence[Path] = ()) -> None:
+    """Write a page of results that needs nothing else: no network, no other file.
+
+    Args:
+        frame: from ``load_results``.
+        path: of the page.
+        title: its heading.
+        audits: JSON files of ``privbandit audit``.
+
+    Raises:
+        UsageError: the extra ``report``, which has the code that draws in a browser, is not installed.
+    """
+    text = page(frame, title, audits, library())
+    with atomic(path) as file:
+        file.write(text)
+
+
+def library() -> str:
+    """Return Vega-Lite as JavaScript."""
+    try:
+        from vl_convert import javascript_bundle
+    except ModuleNotFoundError:
+        raise UsageError("a report page needs vl-convert-python: pip install 'privbandit[report]' brings it.") from None
+    return str(javascript_bundle())
+
+
+def page(frame: pl.DataFrame, title: str, audits: Sequence[Path], script: str) -> str:
+    """Return the page as text; ``script`` is the library that draws."""
+    placed = ranks(frame)
+    here = files("privbandit_agents.experiments.report")
+    data = {"envs": list(panels_of(frame)), "curves": curves(frame, placed), "frontier": frontier(frame)}
+    parts = {
+        "title": html.escape(title),
+        "summary": summary(frame),
+        "css": here.joinpath("page.css").read_text(encoding="utf-8"),
+        "controls": controls(data),
+        "ranks": rank_table(placed, data["envs"]),
+        "sections": speed_section(frame) + audit_section(audits),
+        "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        "library": script.replace("</script", "<\\/script"),
+        "script": here.joinpath("page.js").read_text(encoding="utf-8"),
+    }
+    return Template(here.joinpath("page.html").read_text(encoding="utf-8")).substitute(parts)
+
+
+def summary(frame: pl.DataFrame) -> str:
+    trials = frame.select("env", "label", "horizon", "seed").unique().height
+    many = f"{frame['env'].n_unique()} environments, {frame['label'].n_unique()} agents with their settings"
+    return f"{trials:,} trials: {many}, {frame['seed'].n_unique()} seeds."
+
+
+def curves(frame: pl.DataFrame, placed: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return the regret of each agent in each environment, the least first."""
+    panels = {name: (rows, curves_of(rows)) for name, rows in panels_of(frame).items()}
+    looks = styles_of([lines for _, lines in panels.values()])
+    many = sum(len(lines) for _, lines in panels.values())
+    found = []
+    for env, (rows, lines) in enumerate(panels.values()):
+        promised = {row["label"]: row["epsilon"] for row in rows.unique("label").to_dicts()}
+        for line in sorted(lines, key=lambda line: float(line.mean[-1])):
+            few = thinned(line, MOST_POINTS if many <= MANY else MOST_POINTS // 2)
+            found.append({"env": env, **drawn(few, looks), "agent": line.agent, "epsilon": promised[line.label]})
+    return found
+
+
+def frontier(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return the final regret of each private agent along epsilon, and the levels beside them."""
+    panels = frontiers_of(frame)
+    looks = styles_of(list(panels.values()))
+    return [
+        {"env": env, **drawn(line, looks), "agent": line.agent, "epsilon": None, "level": line.level}
+        for env, lines in enumerate(panels.values())
+        for line in sorted(lines, key=lambda line: (not line.level, float(line.mean.min())))
+    ]
+
+
+def thinned(line: Line, most: int) -> Line:
+    kept = np.unique(np.linspace(0, len(line.x) - 1, min(most, len(line.x))).round().astype(np.int64))
+    each = [one[kept] for one in line.each]
+    return replace(line, x=line.x[kept], mean=line.mean[kept], half_width=line.half_width[kept], each=each)
+
+
+def drawn(line: Line, looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the page knows of a line."""
+    few = len(line.each) > 0
+    return {
+        "name": line.label,
+        "notion": line.notion,
+        "color": readable(looks[line.label]["color"], 3.0),
+        "seeds": line.replications,
+        "x": numbers(line.x),
+        "mean": numbers(line.mean),
+        "half": [None] * len(line.x) if few else numbers(line.half_width),
+        "each": [numbers(one) for one in line.each],
+    }
+
+
+def numbers(values: Iterable[float]) -> list[float | None]:
+    """Return numbers with five digits; None for what is none."""
+    return [float(f"{value:.5g}") if math.isfinite(value) else None for value in values]
+
+
+def controls(data: Mapping[str, Any]) -> str:
+    """Return the choices: environment, agent, epsilon, privacy, and the scale of regret."""
+    agents = sorted({line["agent"] for line in data["curves"]})
+    budgets = sorted({line["epsilon"] for line in data["curves"] if line["epsilon"] is not None})
+    every = [("", "all")]
+    chosen = [
+        select("env", "Environment", [(str(i), name) for i, name in enumerate(data["envs"])]),
+        select("agent", "Agent", every + [(name, name) for name in agents]),
+        select("epsilon", "Epsilon", every + [(json.dumps(int(e) if e == int(e) else e), f"{e:g}") for e in budgets]),
+        select("group", "Privacy", [*every, ("private", "private"), ("open", "not private")]),
+    ]
+    radios = "".join(
+        f'<label><input type="radio" name="scale" value="{value}"{checked}> {value}</label>'
+        for value, checked in (("linear", " checked"), ("log", ""))
+    )
+    return "\n".join([*chosen, f"<fieldset><legend>Regret along the users</legend><div>{radios}</div></fieldset>"])
+
+
+def select(name: str, label: str, options: Sequence[tuple[str, str]]) -> str:
+    inner = "".join(f'<option value="{html.escape(value)}">{html.escape(text)}</option>' for value, text in options)
+    return f'<div><label for="{name}">{label}</label><select id="{name}">{inner}</select></div>'
+
+
+def rank_table(placed: pl.DataFrame, envs: Sequence[str]) -> str:
+    columns = [
+        Column("environment", "env", True),
+        Column("group", "group", True),
+        Column("rank", "rank"),
+        Column("agent", "label", True),
+        Column("privacy", "notion", True),
+        Column("epsilon", "epsilon"),
+        Column("seeds", "seeds"),
+        Column("regret (interquartile mean)", "iqm"),
+        Column("95 % from", "low"),
+        Column("to", "high"),
+        Column("better than another", "better"),
+        Column("from", "better_low"),
+        Column("to", "better_high"),
+    ]
+    rows, lines = [], []
+    for row in placed.to_dicts():
+        env = world_of(row["env"])
+        titled = f"{env}, {row['horizon']:,} users" if row["horizon"] else ""
+        name = next((one for one in (env, titled) if one in envs), None)
+        notion = row["notion"] or "none"
+        line = {"agent": row["label"].partition(" ")[0], "epsilon": row["epsilon"], "notion": notion}
+        lines.append({"line": json.dumps({**line, "env": None if name is None else envs.index(name)})})
+        rows.append({**row, "env": name or f"{row['env']} environments, over uniform"})
+    told = (
+        "Agents by the interquartile mean of their final regret, with 95 % intervals by a bootstrap over seeds within "
+        "each environment. Better than another: the probability of less regret than another agent of the group on a "
+        f"common seed. {PRIVATE.capitalize()} agents and the others are ranked apart."
+    )
+    return table("Ranks", told, columns, rows, lines)
+
+
+def speed_section(frame: pl.DataFrame) -> str:
+    """Return the section on speed: users a second, the median over trials."""
+    last = frame.filter(pl.col("checkpoint") == pl.col("horizon"))
+    speed = last.with_columns(speed=pl.col("horizon") / pl.col("seconds").clip(1e-9))
+    rows = speed.group_by("env", "label", maintain_order=True).agg(pl.col("speed").median(), pl.col("seconds").median())
+    named = [
+        {**row, "env": world_of(row["env"])} for row in rows.sort("env", "speed", descending=[False, True]).to_dicts()
+    ]
+    columns = [
+        Column("environment", "env", True),
+        Column("agent", "label", True),
+        Column("users a second", "speed"),
+        Column("seconds of a trial", "seconds"),
+    ]
+    inner = table("Speed", "Medians over trials, on the machine that ran them.", columns, named)
+    return f'<section aria-labelledby="speed-title"><h2 id="speed-title">Speed</h2>{inner}</section>\n'
+
+
+def audit_section(paths: Sequence[Path]) -> str:
+    """Return the section on audits, if there are any."""
+    rows = audit_rows(paths)
+    if not rows:
+        return ""
+    columns = [
+        Column("target", "target", True),
+        Column("claim", "claim", True),
+        Column("epsilon is at least", "bound"),
+        Column("power", "power", True),
+        Column("verdict", "verdict", True),
+        Column("arithmetic", "arithmetic", True),
+    ]
+    told = (
+        "A bound above the claim refutes it. One below proves nothing: the power says what an audit would have found."
+    )
+    inner = table("Audits", told, columns, rows)
+    return f'<section aria-labelledby="audits-title"><h2 id="audits-title">Audits</h2>{inner}</section>\n'

@@ -1,0 +1,1 @@
+"""Jointly private agents from reinforcement learning."""

@@ -1,0 +1,176 @@
+"""A private deep Q-network at discount 0: one shared scorer, clipped gradients, correlated noise.
+
+After Mnih et al., "Human-level control through deep reinforcement learning", Nature 2015 (fitted Q); Abadi et al.,
+"Deep Learning with Differential Privacy", CCS 2016 (clipped gradients); Kairouz et al., "Practical and Private (Deep)
+Learning without Sampling or Shuffling", ICML 2021 (noise correlated over steps); Rahimi and Recht, "Random Features for
+Large-Scale Kernel Machines", NeurIPS 2007. Proof: docs/privacy/dp-dqn.md.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Literal
+
+import numpy as np
+
+from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features
+from privbandit_agents.base.arms import played
+from privbandit_agents.base.rows import Rows, blocks, uniforms_per_user
+from privbandit_agents.base.settings import Budget, Count, CountUpTo, Fraction, NonNegative, Open01, Positive
+from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
+from privbandit_agents.privacy.accounting.costs import gaussian_dp
+from privbandit_agents.privacy.contributions.gradients import clipped_gradients, sensitivity
+from privbandit_agents.privacy.contributions.moments import sanitise
+
+BATCHES, LARGEST_BATCH = 200, 200
+"""A run has about so many batches, of at most so many users."""
+CURVATURE, DAMPING = 0.2, 25.0
+"""Steps of a linear scorer: of the curvature of users so far, and of the scale of the noise, in its denominator."""
+FARTHEST = 1e6
+"""Parameters are clipped here, so that no step overflows whatever the noise."""
+
+
+@dataclass(frozen=True)
+class Config(GaussianSettings):
+    """Settings of the private DQN, besides the budget.
+
+    Attributes:
+        horizon: number of users T, fixed in advance; default: the environment's.
+        scorer: ``"linear"`` in an arm's features, or ``"features"``: linear in fixed random features of them, for means
+            that are not monotone in any direction.
+        features: number of random features m.
+        bandwidth: over so many standard deviations of features, drawn from the unit sphere, values are alike, > 0.
+        batch: users a step; default: T / 200, from 1 to 200.
+        clip: largest norm C of one user's gradient; default: 1 for the linear scorer, 0.5 for random features.
+        rate: multiplies every step, > 0.
+        momentum: of steps on random features, in [0, 1].
+        decay: how steps on random features fall while a share p of the users comes: by 1 / (1 + decay p), >= 0.
+        counter: of the noise: ``"tree"``, ``"toeplitz"`` or ``"buffered"``.
+    """
+
+    epsilon: Budget = 1.0
+    delta: Open01 = 1e-5
+    horizon: Count | None = None
+    scorer: Literal["linear", "features"] = "linear"
+    features: Annotated[int, CountUpTo(4096)] = 128
+    bandwidth: Positive = 1.0
+    batch: Annotated[int, CountUpTo(10**6)] | None = None
+    clip: Positive | None = None
+    rate: Positive = 1.0
+    momentum: Fraction = 0.9
+    decay: NonNegative = 3.0
+    counter: CounterName = "buffered"
+
+
+class DPDQN(CentralAgent[Config, Array]):
+    """A curator learns one scorer for all arms by gradient steps, each on the noisy gradients of a batch of new users.
+
+    Algorithm:
+        1. Serve the first batch random arms, and every later one the arms of the largest scores.
+        2. g <- sum over the users of the batch of the gradient of (score - reward)^2 / 2 at the played arm, each
+           clipped to norm C; forget the users.
+        3. Give g to a continual counter of one term a batch. The difference of its last two releases is the noisy g.
+        4. Take a step along it; release the parameters; go to 1.
+
+    *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of a
+    user's whole record: one continual counter runs over the batches, the ends of which are public, and every action
+    reads its releases only. A user is in one batch, so replacing the record moves one term, by at most
+    ``sensitivity``. The curator scales features into the unit ball and clips rewards to [-1, 1]; a record that is not
+    finite counts as (0, 0); gradients are clipped by their own norms whatever the record.
+
+    Deviations:
+        There is no replay buffer, no target network and no subsampling: the discount is 0, and every user is in one
+        batch. Random features stand for a network; they are drawn before anybody comes.
+    """
+
+    Config = Config
+    gaussian = True
+    plays = staticmethod(arms_with_features)
+
+    def begin(self) -> None:
+        """Spend the whole budget at once: all releases of a counter are one mechanism."""
+        config, rho = self.config, self.config.concentrated()
+        linear = config.scorer == "linear"
+        self.dim = self.context_shape[1]
+        self.ledger = config.ledger()
+        self.guarantee = config.guarantee("docs/privacy/dp-dqn.md and docs/privacy/continual-counting.md")
+        self.horizon = config.horizon or 100_000
+        self.batch = config.batch or min(max(self.horizon // BATCHES, 1), LARGEST_BATCH)
+        self.clip = config.clip or (1.0 if linear else 0.5)
+        rng_noise, rng_features, self.rng_choices = self.rng.spawn(3)
+        size = self.dim if linear else config.features
+        self.waves = np.zeros((self.dim, 0 if linear else size))
+        self.phases = np.zeros(0 if linear else size)
+        if not linear:
+            self.waves = rng_features.standard_normal((self.dim, size)) * (math.sqrt(self.dim) / config.bandwidth)
+            self.phases = rng_features.uniform(0, 2 * math.pi, size)
+        batches = -(-self.horizon // self.batch)
+        moved = sensitivity(self.clip, self.batch, size)
+        self.counter = COUNTERS[config.counter](batches, size, moved, rho, rng_noise)
+        self.ledger.spend(gaussian_dp(rho))
+        self.open = Rows((self.dim + 1,), np.float64, min(self.batch, 4096))  # features and rewards of the batch
+        self.summed, self.velocity = np.zeros(size), np.zeros(size)  # the counter's last release; steps with momentum
+        self.release = np.zeros(size)
+        self.users = 0
+
+    def select_action(self, context: Array) -> Action:
+        """Return the arm of the largest score; a random one before the first release."""
+        contexts = self.contexts_of(context)
+        if self.users < self.batch:
+            uniform = uniforms_per_user(self.rng_choices, contexts, self.context_shape)
+            return np.asarray(uniform * contexts.shape[-2], np.int64)[()]
+        best: Array = self.predict(contexts).argmax(axis=-1)
+        return best
+
+    def predict(self, contexts: Array) -> Array:
+        """Return the score of every arm."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+            return np.asarray(self.lifted(contexts) @ self.release)
+
+    def lifted(self, x: Array) -> Array:
+        """Return what scores are linear in, for features (..., d): themselves, or random features of norm at most 1."""
+        if self.config.scorer == "linear":
+            return x
+        inside, _ = sanitise(x, np.zeros(x.shape[:-1]))
+        return np.asarray(np.cos(inside @ self.waves + self.phases) / math.sqrt(len(self.phases)))
+
+    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
+        """Keep the batch's records; take a step when it ends.
+
+        Raises:
+            RuntimeError: more users than the horizon, none of whom is taken in.
+        """
+        refuse_beyond(self.horizon, self.users + len(feedback), self.name)
+        parameters = None
+        for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback):
+            self.open.append(np.column_stack(sanitise(played(x, arms), rewards)))
+            self.users += len(rewards)
+            if len(self.open) == self.batch:
+                self.release = parameters = self._stepped(self.open.view())
+                self.open.clear()
+        return parameters
+
+    def stiffness(self, users: int) -> float:
+        """Return by what the noisy sum of a batch's gradients is divided in a linear scorer's step after so many users.
+
+        It has a share of the curvature of all users so far, if they are on the unit sphere, and enough besides for the
+        first steps to be stable and for their noise to be small.
+        """
+        return CURVATURE * users / self.dim + max(self.batch, DAMPING * self.counter.scale)
+
+    def frozen_rounds(self) -> int:
+        return self.batch - len(self.open)
+
+    def _stepped(self, rows: Array) -> Array:
+        """Return the parameters after a step on a batch's records (B, d + 1)."""
+        lifted, config = self.lifted(rows[:, :-1]), self.config
+        gradients = clipped_gradients(lifted @ self.release, rows[:, -1], lifted, self.clip)
+        terms = gradients.sum(axis=0, keepdims=True)
+        summed = self.publish(self.counter, terms, partial(self.counter.extend, terms))[-1]
+        noisy, self.summed = summed - self.summed, summed
+        if config.scorer == "linear":
+            step = config.rate * noisy / self.stiffness(self.users)
+        else:
+            self.velocity = np.clip(config.momentum * self.velocity + noisy / self.batch, -FARTHEST, FARTHEST)
+            step = config.rate * self.velocity / (1 + config.decay * self.users / self.horizon)
+        return np.asarray(np.clip(self.release - step, -FARTHEST, FARTHEST))

@@ -1,0 +1,97 @@
+"""The report page as text: its data are the results, and nothing in a name or an audit is markup."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from made_up import sweep, written
+from privbandit_agents.cli.commands import app
+from privbandit_agents.experiments.analysis.frame import as_frame
+from privbandit_agents.experiments.report.audits import audit_rows
+from privbandit_agents.experiments.report.page import numbers, page, write_report
+from privbandit_agents.experiments.usage import UsageError
+from typer.testing import CliRunner
+
+FRAME = as_frame(list(sweep(5)))
+SMALL = FRAME.filter(pl.col("agent").is_in(["uniform", "jdp-linucb"]))
+AUDIT = {"target": "jdp-linucb, far", "claim": {"epsilon": 1.0, "delta": 1e-5}, "epsilon": 0.4, "refuted": False}
+
+
+def data_of(text: str) -> dict[str, Any]:
+    (inner,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    return dict(json.loads(inner))
+
+
+def test_the_page_has_every_curve_and_frontier() -> None:
+    data = data_of(page(FRAME, "A title", [], "library()"))
+    assert data["envs"] == ["Linear-v0", "SparseLinear-v0", "Assortment-v0", "Classification-v0"]
+    assert len(data["curves"]) == FRAME.select("env", "label").unique().height
+    curve = next(one for one in data["curves"] if one["name"] == "fliphat epsilon=4")
+    own = FRAME.filter(label="fliphat epsilon=4").group_by("checkpoint").agg(pl.col("regret").mean()).sort("checkpoint")
+    assert curve["x"] == own["checkpoint"].to_list() and curve["mean"] == pytest.approx(
+        own["regret"].to_list(), rel=1e-4
+    )
+    assert (curve["epsilon"], curve["notion"], curve["seeds"], curve["each"]) == (4, "joint", 5, [])
+    lines = {(one["env"], one["name"]): one for one in data["frontier"]}
+    assert lines[1, "fliphat"]["x"] == [0.5, 1, 4] and lines[0, "uniform"]["level"]
+    assert {name for env, name in lines if name.startswith("best")} and not lines[1, "fliphat"]["level"]
+
+
+def test_curves_come_with_the_least_regret_first() -> None:
+    ends = [(one["env"], one["mean"][-1]) for one in data_of(page(SMALL, "A title", [], ""))["curves"]]
+    assert ends == sorted(ends)
+
+
+def test_of_few_seeds_each_is_in_the_page_and_no_interval() -> None:
+    curve = data_of(page(SMALL.filter(pl.col("seed") < 2), "A title", [], ""))["curves"][0]
+    assert len(curve["each"]) == 2 and set(curve["half"]) == {None}
+
+
+def test_names_are_no_markup(tmp_path: Path) -> None:
+    evil = "</script><script>alert(1)</script>"
+    frame = FRAME.filter(agent="greedy", env="privbandit/Linear-v0").with_columns(agent=pl.lit(evil), label=pl.lit(evil), env=pl.lit(evil))
+    audit = tmp_path / "a.json"
+    audit.write_text(json.dumps({**AUDIT, "target": evil}))
+    text = page(frame, evil, [audit], "")
+    assert "<script>alert" not in text and text.count("</script>") == 3
+    assert data_of(text)["curves"][0]["name"] == evil
+
+
+def test_audits_are_told_with_their_power(tmp_path: Path) -> None:
+    one, other, foreign = (tmp_path / name for name in ("one.json", "other.json", "foreign.json"))
+    one.write_text(json.dumps({**AUDIT, "power": {"1.25": 0.4, "2.0": 1.0}}))
+    other.write_text(json.dumps({**AUDIT, "refuted": True, "power": None, "target": "laplace"}))
+    foreign.write_text("[1, 2")
+    found, refuted = audit_rows([one, other, foreign, tmp_path / "none.json"])
+    assert found["claim"] == "epsilon = 1, delta = 1e-05" and found["bound"] == 0.4 and found["arithmetic"] == "real"
+    assert found["power"] == "40 % at 1.25 times, 100 % at 2 times" and found["verdict"] == "not refuted"
+    assert (refuted["verdict"], refuted["power"], refuted["arithmetic"]) == ("REFUTED", "-", "-")
+    text = page(SMALL, "A title", [one, other], "")
+    assert "<td class=refuted>REFUTED</td>" in text and "Audits" not in page(SMALL, "A title", [foreign], "")
+
+
+def test_without_the_library_one_sentence_says_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(UsageError, match=r"pip install 'privbandit\[report\]' brings it"):
+        write_report(SMALL, tmp_path / "report.html", "A title")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_the_commands_write_a_page_and_a_frontier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privbandit_agents.experiments.report.page.library", lambda: "library()")
+    out = written(tmp_path / "out", 1, ("uniform", "ldp-greedy"))
+    shown = CliRunner().invoke(app, ["report", str(out), "-o", str(tmp_path / "page.html")])
+    assert shown.exit_code == 0 and shown.stdout == f"page: {tmp_path / 'page.html'}\n", shown.output
+    assert "Results of out" in (tmp_path / "page.html").read_text()
+    shown = CliRunner().invoke(app, ["frontier", str(out), "--format", "svg"])
+    assert shown.exit_code == 0 and (out / "frontier.svg").exists() and (out / "frontier.png").exists()
+    refused = CliRunner().invoke(app, ["frontier", str(out), "--format", "gif"])
+    assert refused.exit_code == 2 and "'gif'" in refused.stderr
+
+
+def test_numbers_that_are_none_are_null() -> None:
+    assert numbers([1.234567, float("nan"), float("inf"), 0.0]) == [1.2346, None, None, 0.0]

@@ -1,0 +1,67 @@
+"""TensorBoard of means in a real browser: fewer than 40 runs, all of them shown, and regret first."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import DESKTOP, chromium, opened
+from made_up import sweep
+from privbandit_agents.experiments.analysis.frame import as_frame
+from privbandit_agents.experiments.analysis.means import write_means
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("board")
+    write_means(as_frame(list(sweep())), folder)
+    command = [
+        sys.executable,
+        "-m",
+        "tensorboard.main",
+        "--logdir",
+        str(folder / "tensorboard"),
+        "--port",
+        "0",
+        "--load_fast",
+        "false",
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "http://" in line:
+                yield "http://" + line.partition("http://")[2].partition(" ")[0]
+                break
+        process.terminate()
+
+
+def test_it_opens_on_regret_with_all_agents(browser: Any, address: str, tmp_path: Path) -> None:
+    with opened(browser, address, DESKTOP) as page:
+        page.wait_for_selector("card-view", timeout=60_000)
+        page.wait_for_timeout(4000)
+        groups = [text.strip() for text in page.locator(".group-title, .group-text").all_inner_texts()]
+        assert [group for group in groups if group != "Pinned"][:2] == ["regret", "reward"]
+        assert page.locator("card-view").first.inner_text().startswith("regret/Linear-v0")
+        assert (
+            page.locator("runs-table input:checked, runs-data-table input:checked, tb-data-table input:checked").count()
+            >= 20
+        )
+        assert [one for one in page.told if one.startswith("error")] == []
+        page.screenshot(path=tmp_path / "tensorboard.png")
+
+
+def test_margins_are_drawn_on_their_tab(browser: Any, address: str) -> None:
+    with opened(browser, f"{address}#custom_scalars", DESKTOP) as page:
+        page.wait_for_timeout(6000)
+        assert page.locator("tf-custom-scalar-margin-chart-card").count() >= 4
+        assert [one for one in page.told if one.startswith("error")] == []

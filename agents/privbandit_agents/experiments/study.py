@@ -194,7 +194,6 @@ def writers(
 
     ``pictures`` gets the figures that could be drawn.
     """
-
     stamp = "" if study.decides else f"{study.scale}: decides nothing"
 
     def draw(spec: FigureSpec, panels: Sequence[Panel]) -> None:

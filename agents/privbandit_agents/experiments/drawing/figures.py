@@ -22,8 +22,8 @@ from privbandit_agents.experiments.analysis.statistics import Floats, common_see
 from privbandit_agents.experiments.analysis.tables import CHOSEN, rounded, visits_of
 from privbandit_agents.experiments.drawing.layout import Panel, Series, completed, layout
 from privbandit_agents.experiments.drawing.style import (
-    STAMP,
     FEW_SEEDS,
+    STAMP,
     STYLE,
     UNIFORM,
     Label,

@@ -30,8 +30,9 @@ $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e ".[docs]"
 	@touch $@
 
-demo: $(VENV)/.run  ## play seventeen agents on four bandit families (about three minutes)
+demo: $(VENV)/.run  ## play private agents beside others on four bandit families (about two minutes)
 	$(BIN)/privbandit run demo
+	$(BIN)/privbandit frontier runs/demo
 
 test: $(VENV)/.dev  ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"

@@ -30,7 +30,7 @@ $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e ".[docs]"
 	@touch $@
 
-demo: $(VENV)/.run  ## play sixteen agents on four bandit families (about two minutes)
+demo: $(VENV)/.run  ## play seventeen agents on four bandit families (about three minutes)
 	$(BIN)/privbandit run demo
 
 test: $(VENV)/.dev  ## run the tests

@@ -1,4 +1,4 @@
-"""What MkDocs is taught for this documentation: an API page for each public module, and mathematics as MathML."""
+"""What MkDocs is taught for this documentation: an API page for each public module, cards, and maths as MathML."""
 
 import re
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+from cards import KINDS, addresses, cards
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -28,6 +29,8 @@ def filled(entry: Any, docs: Path) -> Any:
         return [filled(inner, docs) for inner in entry]
     if entry == "api/":
         return [rooms(package, package.parent) for package in PACKAGES]
+    if entry.removeprefix("cards/").removesuffix("/") in KINDS:
+        return addresses(entry.split("/")[1])
     if entry.endswith("/"):
         pages = sorted((docs / entry).glob("*.md"), key=lambda page: (page.name != "index.md", page.name))
         return [f"{entry}{page.name}" for page in pages]
@@ -59,7 +62,9 @@ def page_of(module: Path, top: Path) -> str:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for every public module; mkdocstrings fills it from the docstrings."""
+    """Add a page for every public module, which mkdocstrings fills from the docstrings, and the cards."""
+    for place, text in cards():
+        files.append(File.generated(config, place, content=text))
     for package in PACKAGES:
         for folder in (package, *(path.parent for path in package.rglob("*/__init__.py"))):
             for module in public_modules(folder):

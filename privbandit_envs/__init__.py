@@ -11,7 +11,14 @@ __all__ += ["__version__", "register"]
 
 __version__ = "0.2.0"
 
-register("privbandit/Linear-v0", "privbandit_envs.families.linear:LinearProblem")
-register("privbandit/SparseLinear-v0", "privbandit_envs.families.sparse:SparseLinearProblem")
-register("privbandit/Assortment-v0", "privbandit_envs.families.assortment:AssortmentProblem")
-register("privbandit/Classification-v0", "privbandit_envs.families.classification:ClassificationProblem")
+_FAMILIES = {
+    "Linear": "privbandit_envs.families.linear:LinearProblem",
+    "SparseLinear": "privbandit_envs.families.sparse:SparseLinearProblem",
+    "Assortment": "privbandit_envs.families.assortment:AssortmentProblem",
+    "Classification": "privbandit_envs.families.classification:ClassificationProblem",
+}
+for _name, _problem in _FAMILIES.items():
+    register(f"privbandit/{_name}-v0", _problem)
+    # one world for all seeds, as clients expect that seed every slot of a vector of environments anew
+    _cut = {"oversized": "cut"} if _name == "Assortment" else {}
+    register(f"privbandit/{_name}-fixed-v0", _problem, listed=False, instance_seed=0, **_cut)

@@ -6,7 +6,7 @@ ENV_IDS: list[str] = []
 """Ids that ``register`` registered, in order; the conformance suites run on each."""
 
 
-def register(id: str, problem: str, **kwargs: object) -> None:
+def register(id: str, problem: str, *, listed: bool = True, **kwargs: object) -> None:
     """Register a bandit family with ``gym.make`` and ``gym.make_vec``.
 
     Gymnasium's two checking wrappers cost a tenth of a step and are left off: the environment itself refuses a step
@@ -15,6 +15,7 @@ def register(id: str, problem: str, **kwargs: object) -> None:
     Args:
         id: ``"namespace/Name-v0"``.
         problem: ``"module:Class"`` of a Problem; its keyword arguments become those of the environment.
+        listed: whether it stands in ``ENV_IDS``; False for an id that is another one with other defaults.
         **kwargs: defaults that differ from the class's own.
 
     Raises:
@@ -37,4 +38,5 @@ def register(id: str, problem: str, **kwargs: object) -> None:
         disable_env_checker=True,
         kwargs={"problem": problem, **kwargs},
     )
-    ENV_IDS.append(id)
+    if listed:
+        ENV_IDS.append(id)

@@ -34,7 +34,10 @@ class Assortments(MultiBinary):
     def __init__(
         self, n_items: int, capacity: int, seed: int | Generator | None = None, *, batch: Sequence[int] = ()
     ) -> None:
-        super().__init__([*batch, count(n_items=n_items)], seed=seed)
+        items = count(n_items=n_items)
+        super().__init__(
+            [*batch, items] if batch else items, seed=seed
+        )  # one integer, as clients of MultiBinary expect
         if count(capacity=capacity) > n_items:
             raise ValueError(f"capacity must be at most n_items = {n_items}; got {capacity}.")
         self.n_items, self.capacity = n_items, capacity

@@ -1,11 +1,25 @@
-"""The examples of docs/extending.md run as they stand, each a file in one folder."""
+"""The examples of the documentation run as they stand; those of docs/extending.md are files in one folder."""
 
 import re
+import shlex
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
+from privbandit_agents.audits.registry import TARGETS
+from privbandit_agents.cli.commands import app
+from privbandit_agents.experiments.names import short
+from privbandit_agents.experiments.shelf import library
+from privbandit_agents.zoo import AGENTS
+from typer.main import get_group
+
+from privbandit_envs import ENV_IDS
+
+COMMANDS = get_group(app).commands
+OWN = {"first_moment:first-moment", "first_moment_game:watched-moment", "follow_leader:follow-leader"}
 
 DOCS = Path(__file__).parents[1] / "docs"
 TEXT = (DOCS / "extending.md").read_text()
@@ -47,10 +61,71 @@ def test_the_experiment_runs(folder: Path, privbandit: Run) -> None:
     )
 
 
+PAGES = sorted(page for room in ("tutorials", "howto", "explanation") for page in (DOCS / room).glob("*.md"))
+PAGES += [DOCS / name for name in ("index.md", "which-agent.md")]
+INCLUDED = re.compile(r'^--8<-- "(.*)"$', re.MULTILINE)
+
+
+def blocks(page: Path, kind: str) -> list[str]:
+    """Return the code blocks of a page, files that it includes in place."""
+    found = re.findall(rf"^```(?:{kind}|{{\.{kind}}})\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return [INCLUDED.sub(lambda match: (DOCS.parent / match[1]).read_text(), block) for block in found]
+
+
+@pytest.fixture
+def third_party(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The example package can be imported, and nothing of it stays behind."""
+    monkeypatch.syspath_prepend(str(DOCS.parent / "examples" / "third_party"))
+    agents, targets, envs = dict(AGENTS), dict(TARGETS), list(ENV_IDS)
+    yield
+    for table, before in ((AGENTS, agents), (TARGETS, targets)):
+        table.clear()  # type: ignore[attr-defined]
+        table.update(before)  # type: ignore[attr-defined]
+    ENV_IDS[:] = envs
+    gym.registry.pop("acme/Reminders-v0", None)
+    for name in [name for name in sys.modules if name.startswith("acme_bandits")]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
+def test_the_blocks_of_a_page_run_one_after_the_other(page: Path, third_party: None) -> None:
+    here: dict[str, object] = {"__name__": "page"}
+    for block in blocks(page, "python"):
+        exec(compile(block, str(page), "exec"), here)
+
+
+def commands() -> list[tuple[str, str]]:
+    """Return (page, command) of every command of ours in README and docs."""
+    pages = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
+    fenced = [
+        (page, block) for page in pages for block in re.findall(r"^```\n(.*?)^```", page.read_text(), re.S | re.M)
+    ]
+    lines = [(page, line) for page, block in fenced for line in block.replace("\\\n", " ").splitlines()]
+    return [(page.name, line.partition("#")[0].strip()) for page, line in lines if line.startswith("privbandit ")]
+
+
+@pytest.mark.parametrize(("page", "command"), commands())
+def test_every_command_of_the_documentation_is_understood(page: str, command: str) -> None:
+    """Its options exist and take such values, and what it names is there; that it works is tested with smaller ones."""
+    _, verb, *arguments = shlex.split(command.replace("$SLURM_ARRAY_TASK_ID", "1"))
+    assert verb in COMMANDS
+    if verb == "data":
+        return
+    given = COMMANDS[verb].make_context(verb, arguments).params
+    here = {*AGENTS, *TARGETS, "mine:mine", "acme-local", "acme-counts", "acme-joint", *OWN}
+    assert {*(given.get("agent") or ())} <= here
+    if verb in ("audit", "show"):
+        assert given["name"] in here | {"NAME"} | {short(id) for id in ENV_IDS}
+    if verb in ("sweep", "reproduce"):
+        name = str(given.get("file") or given.get("name"))
+        ours = (DOCS.parent / name).is_file() if "/" in name else name in library()
+        assert ours or name in {"linear.yaml", "mine.yaml", "moments.yaml", "NAME"}
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     for page in DOCS.rglob("*.md"):
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
-            if not target.startswith("api/"):  # made by the documentation generator
+            if not target.startswith(("api/", "cards/")):  # made by the documentation generator
                 assert (page.parent / target).exists(), f"{page.relative_to(DOCS)}: {target}"
 
 

@@ -157,7 +157,13 @@ AGENTS: dict[str, Entry] = {
     "lpct-prune": ours(
         "local.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear", "labels: local, exact"
     ),
-    "lpct-p": ours("local.trees.lpct:LPCT", "lpct in which public rows do not vote", "labels: local, exact", trust=0.0),
+    "lpct-p": ours(
+        "local.trees.lpct:LPCT",
+        "lpct in which public rows do not vote",
+        "labels: local, exact",
+        trust=0.0,
+        exploration=None,
+    ),
     "lpct-q": ours("local.trees.lpct_public:LPCTPublic", "lpct on public data only", "labels: none"),
     "lpct-r": ours("local.trees.lpct:LPCT", "lpct on random cuts", "labels: local, exact", partition="random"),
     "phist": ours("local.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)", "labels: local, real"),
@@ -168,6 +174,7 @@ AGENTS: dict[str, Entry] = {
         report="laplace",
         trust=0.0,
         tau=math.inf,
+        exploration=None,
     ),
     "warm-ldp-sgd": ours(
         "local.gradients.warm_ldp_sgd:WarmLDPSGD",

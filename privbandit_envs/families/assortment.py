@@ -67,6 +67,8 @@ class AssortmentProblem(Problem):
         join: of hotel and user features: ``"outer"``, ``"concatenated"`` or ``"full"``.
         population: of hotels' users: ``"with-replacement"``, or ``"without-replacement"``, so that nobody comes twice
             in an episode.
+        oversized: what a set of more than K items is: ``"refuse"``: an error; ``"cut"``: its first K items, in the
+            order of their numbers. For clients that sample any 0/1 vector of a ``MultiBinary`` space.
         horizon: rounds an episode; at most the number of searches without replacement.
         dtype: of the contexts.
 
@@ -98,12 +100,14 @@ class AssortmentProblem(Problem):
         source: str = SYNTHETIC,
         join: str = "outer",
         population: str = WITH,
+        oversized: str = "refuse",
         horizon: int = 10_000,
         dtype: str = "float32",
     ) -> None:
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
         self.features = one_of(("gaussian", "unit", "one-hot"), features=features)
         self.population = one_of(POPULATIONS, population=population)
+        self.cuts = one_of(("refuse", "cut"), oversized=oversized) == "cut"
         self.hotels: HotelUsers | None = None
         bounds: Any = BOUND if features == "gaussian" else 1.0
         if source == SYNTHETIC:
@@ -184,7 +188,7 @@ class AssortmentRounds(Rounds):
 
     def __init__(self, problem: AssortmentProblem, users: Array, rng: Generator) -> None:
         self.contexts = users
-        self.space = problem.action_space
+        self.space, self.cuts = problem.action_space, problem.cuts
         self.weights = problem.weights(users)
         self.revenues = users[..., -1].astype(np.float64)
         self.unit_revenues = bool((self.revenues == 1.0).all())
@@ -206,9 +210,11 @@ class AssortmentRounds(Rounds):
         if sets.shape != (len(sets), self.space.n_items) or not ((sets == 0) | (sets == 1)).all():
             raise ValueError(f"actions must be 0/1 vectors of length {self.space.n_items}; got shape {sets.shape}.")
         largest = int(np.count_nonzero(sets, axis=1).max(initial=0))
-        if largest > self.space.capacity:
-            raise ValueError(f"an assortment has at most {self.space.capacity} items; got {largest}.")
-        return sets
+        if largest <= self.space.capacity:
+            return sets
+        if not self.cuts:
+            raise ValueError(too_large(self.space.capacity, largest))
+        return np.where(np.cumsum(sets != 0, axis=1) <= self.space.capacity, sets, 0)
 
     def serve_one(self, row: int, action: object) -> tuple[float, dict[str, Any]]:
         """Realise one user's assortment; the sums are those of ``serve``, in the same order, over the offered items."""
@@ -240,9 +246,14 @@ class AssortmentRounds(Rounds):
         n = len(items)
         if action.shape != (self.space.n_items,) or action.tobytes().count(1) != n:
             raise ValueError(f"action must be a 0/1 vector of length {self.space.n_items}; got {shown(action)}.")
-        if n > self.space.capacity:
-            raise ValueError(f"an assortment has at most {self.space.capacity} items; got {n}.")
-        return items
+        if n > self.space.capacity and not self.cuts:
+            raise ValueError(too_large(self.space.capacity, n))
+        return items[: self.space.capacity]
+
+
+def too_large(capacity: int, items: int) -> str:
+    """Return what is said of a set that is refused."""
+    return f"an assortment has at most {capacity} items; got {items}. With oversized='cut' its first {capacity} count."
 
 
 def parameters(dim: int, features: str, rng: Generator) -> Floats:

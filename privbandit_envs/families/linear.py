@@ -145,7 +145,7 @@ class LinearProblem(ArmProblem):
         first = self.theta / norm
         across = rng.standard_normal(dim)
         across -= (across @ first) * first
-        return np.sqrt(dim) * np.stack([first, across / np.linalg.norm(across)], axis=1)
+        return np.asarray(np.sqrt(dim) * np.stack([first, across / np.linalg.norm(across)], axis=1))
 
     def _supported(self, support: int | str, rng: Generator) -> Support:
         if support != "all":

@@ -26,7 +26,6 @@ def default_local(public_data: PublicData, n_labels: int, epsilon: float) -> str
         public_data: features (n, d) in [0, 1] and labels (n,).
         n_labels: K.
         epsilon: of a report.
-        horizon: expected number of users.
     """
     x, y = np.asarray(public_data[0], np.float64), np.asarray(public_data[1])
     chosen = np.linspace(0, len(y) - 1, min(len(y), TRIED)).astype(int)

@@ -1,1 +1,7 @@
-"""Reinforcement-learning baselines: agents of stable-baselines3."""
+"""Reinforcement-learning baselines: agents of stable-baselines3, and what it needs to play these worlds by itself."""
+
+from privbandit_agents.baselines.rl.adapter import to_sb3
+from privbandit_agents.baselines.rl.callbacks import log_regret
+from privbandit_agents.baselines.rl.policies import actor_critic_policy, q_policy
+
+__all__ = ["actor_critic_policy", "log_regret", "q_policy", "to_sb3"]

@@ -36,6 +36,9 @@ def standardised() -> "type[BaseFeaturesExtractor]":
     from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
     class Standardised(BaseFeaturesExtractor):
+        running_count: "Tensor"
+        running_sums: "Tensor"
+
         def __init__(self, observation_space: Any, moments: bool = True) -> None:
             super().__init__(observation_space, features_dim=observation_space.shape[-1])
             self.moments = moments
@@ -53,7 +56,8 @@ def standardised() -> "type[BaseFeaturesExtractor]":
             mean, square = self.running_sums / self.running_count.clamp(min=1)
             variance = square - mean**2
             scale = torch.where(variance > TINY, variance, torch.ones_like(variance)).sqrt()
-            return (observations - mean.float()) / scale.float()
+            shown: Tensor = (observations - mean.float()) / scale.float()
+            return shown
 
     return Standardised
 
@@ -136,14 +140,16 @@ def actor_critic_policy() -> "type[ActorCriticPolicy]":
 
         def _build_mlp_extractor(self) -> None:
             rows: int = self.observation_space.shape[0]  # type: ignore[index]
-            self.mlp_extractor = heads()(rows, self.features_dim, self.net_arch, self.critic == "pooled")
+            made: Any = heads()
+            self.mlp_extractor = made(rows, self.features_dim, self.net_arch, self.critic == "pooled")
 
         def _build(self, lr_schedule: Any) -> None:
             super()._build(lr_schedule)
             self.action_net = torch.nn.Identity()
             if self.capacity:
                 del self.log_std  # of the Gaussian law that the library has for a Box
-                self.action_dist = plackett_luce()(self.capacity)
+                law: Any = plackett_luce()
+                self.action_dist = law(self.capacity)
             torch.nn.init.zeros_(self.value_net.weight)
             torch.nn.init.zeros_(self.value_net.bias)
             self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
@@ -166,7 +172,7 @@ def plackett_luce() -> "type[Distribution]":
 
     class PlackettLuce(Distribution):
         def __init__(self, capacity: int) -> None:
-            super().__init__()
+            super().__init__()  # type: ignore[no-untyped-call]
             self.capacity = capacity
 
         def proba_distribution_net(self, *args: Any, **kwargs: Any) -> Any:

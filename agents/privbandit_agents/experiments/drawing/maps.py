@@ -11,12 +11,14 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from privbandit_agents.experiments.analysis.trust import FAILED, TrustMap, share
+from privbandit_agents.experiments.analysis.trust import FAILED, Place, TrustMap, share
 from privbandit_agents.experiments.drawing.style import STAMP, STYLE, save
 
 COLOURS = "viridis"
 SCALE = LogNorm(0.003, 1.0, clip=True)
 """From a share of uniform play's regret that is next to nothing, to all of it."""
+TAIL = 0.7
+"""A median below this share of the mean is told: few bad seeds make the mean."""
 NOTE = "share of uniform play's regret; framed: the best of its notion of privacy; %: seeds that learned nothing"
 
 
@@ -50,9 +52,16 @@ def draw_map(axis: Axes, each: TrustMap) -> None:
             dark = place is not None and float(SCALE(place.mean)) < 0.6
             colour = "white" if dark else "black"
             text: dict[str, Any] = {"ha": "center", "color": colour, "fontsize": 9}
-            failed = place.failed if place else 0.0
-            axis.text(j, i - 0.16 * (failed > 0), told, va="center", **text)
-            if failed:
-                axis.text(j, i + 0.26, f"{failed:.0%}", va="center", **{**text, "fontsize": 6.5})
+            below = besides(place)
+            axis.text(j, i - 0.16 * bool(below), told, va="center", **text)
+            axis.text(j, i + 0.26, below, va="center", **{**text, "fontsize": 6.5})
             if place and place.notion != "none" and place.mean < FAILED and each.over_best(i, j) == 1:
                 axis.add_patch(Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False, ec="#D55E00", lw=1.8))
+
+
+def besides(place: Place | None) -> str:
+    """Return what the mean does not tell: a median that is far below it, and how many seeds learned nothing."""
+    if place is None or place.notion == "none":
+        return ""
+    median = f"median {share(place.median)}" if place.median < TAIL * place.mean else ""
+    return ", ".join(part for part in (median, f"{place.failed:.0%}" if place.failed else "") if part)

@@ -19,6 +19,7 @@ from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 from tensorboard.plugins.hparams import metadata as hparams
 
 from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.learning import LearningAgent
 from privbandit_envs.wrappers import RegretCurve
 
 REGRET = "regret/cumulative"
@@ -80,6 +81,8 @@ class Board:
         ``reward/mean``: reward per user so far.
         ``speed/rounds_per_s``: users per second so far.
         ``spent/epsilon``: by the agent's ledger; 0 for agents without one.
+        ``rollout/ep_rew_mean``, ``time/fps``: of agents that own their loop, as stable-baselines3 names them: reward
+            per user since the last checkpoint (a user is an episode of one step), and users per second so far.
 
     The last ``regret/cumulative`` is the metric of the hparams tab.
     """
@@ -87,6 +90,7 @@ class Board:
     def __init__(self, folder: Path, agent: AnyAgent) -> None:
         self._file = EventFile(folder)
         self._ledger = getattr(agent, "ledger", None)
+        self._learns = isinstance(agent, LearningAgent)
         self._rows: list[tuple[float, int, float, float, float, float]] = []
         self._written = 0
         self._started = self._flushed = time.perf_counter()
@@ -110,7 +114,7 @@ class Board:
     def flush(self) -> None:
         for place in range(self._written, len(self._rows)):
             at, users, regret, reward, spent, seconds = self._rows[place]
-            _, users_before, regret_before, *_ = self._rows[place - 1] if place else (0.0, 0, 0.0)
+            _, users_before, regret_before, reward_before, *_ = self._rows[place - 1] if place else (0.0, 0, 0.0, 0.0)
             values = {
                 REGRET: regret,
                 "regret/per_round": (regret - regret_before) / (users - users_before),
@@ -118,6 +122,9 @@ class Board:
                 "spent/epsilon": spent,
                 "speed/rounds_per_s": users / seconds,
             }
+            if self._learns:
+                recent = (reward - reward_before) / (users - users_before)
+                values |= {"rollout/ep_rew_mean": recent, "time/fps": users / seconds}
             self._file.scalars(values, users, at)
         self._written, self._flushed = len(self._rows), time.perf_counter()
         self._file.flush()

@@ -7,7 +7,6 @@ NeurIPS 2023. The proof is in docs/privacy/newton-steps.md.
 """
 
 import math
-import os
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
@@ -148,25 +147,16 @@ class NewtonMNL(CentralAgent[Config, Array]):
         self.doubts = np.zeros((self.dim, self.dim))
         self.choices = Choices(self.capacity, self.dim)
         self.batch, self.length = 0, config.exploration(self.dim)
-        self.G, self.h = config.gradient_norm, config.trace
         self.mechanisms()  # refuses budgets that are too small, before anybody comes
 
     def select_action(self, context: Array) -> Array:
-        """Return the best assortment for x . t plus the bonus, t drawn around theta; a random one in the first batch."""
+        """Return the best assortment for a drawn theta, plus the bonus; a random one in the first batch."""
         context = self.contexts_of(context)
         if self.batch == 0:
             return random_sets(self.rng, context, self.capacity)
         theta, x = self.release[:, -1].astype(context.dtype), context[..., :-1]
         with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
-            ds = float(os.environ.get("TS", "0"))
-            if ds:
-                root = np.linalg.inv(np.linalg.cholesky(self.release[:, :-1])).T
-                single = x.ndim == 2
-                z = self.rng.standard_normal((1 if single else len(x), self.dim))
-                drawn = (theta + ds * z @ root.T).astype(x.dtype)
-                u = np.matmul(x[None] if single else x, drawn[:, :, None])[..., 0]
-                return best_sets(context, u[0] if single else u, self.capacity)
-            utilities: Array = self._utilities(x, theta)
+            utilities = self._utilities(x, theta)
             if self.config.bonus_scale:
                 root = np.linalg.inv(np.linalg.cholesky(self.release[:, :-1])).T.astype(context.dtype)
                 width = x @ root
@@ -174,7 +164,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
         return best_sets(context, utilities, self.capacity)
 
     def _utilities(self, x: Array, theta: Array) -> Array:
-        """Return x . t for a t of every user's own, shape (..., N); a user's t is the same however users are grouped."""
+        """Return x . t, shape (..., N), with a t for every user, which is the same however users are grouped."""
         if not (self.config.draw_scale or self.config.far_scale):
             return np.asarray(x @ theta)
         normal = self.rng.standard_normal((*x.shape[:-2], self.dim))
@@ -200,7 +190,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
         """Return what releases gradients and Hessians in this batch, and how often."""
         config, steps = self.config, self.config.steps if self.batch == 0 else 1
         size, noise = self.dim * (self.dim + 1) // 2, config.noise
-        bounds = self.G, self.h, self.length, self.capacity + 1
+        bounds = config.gradient_norm, config.trace, self.length, self.capacity + 1
         of_gradient, of_hessian = sensitivities(*bounds)
         share = config.gradient_share
         gradients = GridGaussian.from_rho(self.rho * share / steps, of_gradient, noise, self.dim)
@@ -217,26 +207,13 @@ class NewtonMNL(CentralAgent[Config, Array]):
             slope += gradient - hessian @ (theta - anchor)
             curvature += hessian
             noise = gradients.sigma / math.sqrt(step), hessians.sigma / math.sqrt(step)
-            n = self.length
-            tn = math.sqrt(self.dim) * hessians.sigma / n
-            t = max(np.trace(curvature) / step / n, tn)
-            ratio = min(1.0, 0.5 * self.G**2 / t) if float(os.environ.get("SB", "1")) else 1.0
-            reached, move = improved(precision, slope / step, curvature / step, *noise, ratio)
+            reached, move = improved(precision, slope / step, curvature / step, *noise)
             theta = anchor + move if self.config.box is None else np.clip(anchor + move, *self.config.box)
-        if float(os.environ.get("AD", "1")) and tn <= 0.1 * self.h:
-            t = max(t, 2 * tn)
-            c = math.sqrt(2 * t) if t <= 0.5 * self.G**2 else 2 * t / self.G
-            h = 4 * self.h if t > 0.9 * self.h else float(os.environ.get("HF", "1.25")) * t
-            G = min(self.config.gradient_norm, 0.6 * c)
-            h *= G / self.G
-            if os.environ.get("DBG"):
-                print(self.batch, self.length, "t", t, "tn", tn, "c", c, "h", self.h, "->", h, "G", G)
-            self.G, self.h = G, h
         return np.column_stack([reached, theta])
 
     def _released(self, theta: Array, gradients: GridGaussian, hessians: GridGaussian) -> tuple[Array, Array]:
         """Return noisy sums of clipped gradients (d,) and Hessians (d, d) of the batch at a public theta."""
-        clips = dict(radius=self.config.radius, gradient_norm=self.G, trace=self.h)
+        clips = {name: getattr(self.config, name) for name in ("radius", "gradient_norm", "trace")}
         x, there, bought = (rows.view() for rows in (self.choices.features, self.choices.offered, self.choices.bought))
         gradient, hessian = clipped_sums(x, bought, theta, there, **clips)
         return self._noisy(gradients, gradient), smat(self._noisy(hessians, svec(hessian)))

@@ -13,7 +13,7 @@ FAR = 10.0
 
 
 def improved(
-    precision: Floats, slope: Floats, curvature: Floats, slope_noise: float, curvature_noise: float, ratio: float = 1.0
+    precision: Floats, slope: Floats, curvature: Floats, slope_noise: float, curvature_noise: float
 ) -> tuple[Floats, Floats]:
     """Return the precision with a batch's model added, shape (d, d), and the move from its anchor, shape (d,).
 
@@ -30,7 +30,7 @@ def improved(
         curvature_noise: standard deviation of the noise on every coordinate of svec(curvature).
     """
     values, vectors = rounded(curvature, curvature_noise)
-    trust = values / (ratio * values + slope_noise * slope_noise)
+    trust = values / (values + slope_noise * slope_noise)
     total = precision + (vectors * (values * trust)) @ vectors.T
     move = np.linalg.solve(total, vectors @ (trust * (vectors.T @ -slope)))
     return total, move.astype(np.float64, copy=False)

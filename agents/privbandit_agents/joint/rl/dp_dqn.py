@@ -24,7 +24,7 @@ from privbandit_agents.privacy.contributions.moments import sanitise
 
 BATCHES, LARGEST_BATCH = 200, 200
 """A run has about so many batches, of at most so many users."""
-CURVATURE, DAMPING = 0.4, 33.0
+CURVATURE, DAMPING = 0.2, 25.0
 """Steps of a linear scorer: of the curvature of users so far, and of the scale of the noise, in its denominator."""
 FARTHEST = 1e6
 """Parameters are clipped here, so that no step overflows whatever the noise."""
@@ -173,4 +173,4 @@ class DPDQN(CentralAgent[Config, Array]):
         else:
             self.velocity = np.clip(config.momentum * self.velocity + noisy / self.batch, -FARTHEST, FARTHEST)
             step = config.rate * self.velocity / (1 + config.decay * self.users / self.horizon)
-        return np.clip(self.release - step, -FARTHEST, FARTHEST)
+        return np.asarray(np.clip(self.release - step, -FARTHEST, FARTHEST))

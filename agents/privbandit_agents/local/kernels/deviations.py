@@ -106,4 +106,4 @@ def slopes_of(likely: Floats, moves: Floats, labels: Labels) -> Floats:
 def units(vectors: Floats) -> Floats:
     """Return vectors (n, m) of length 1; those that are shorter than 1e-12 become 0."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > LEAST)
+    return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > LEAST))

@@ -12,21 +12,21 @@ from privbandit_agents.base.kernels import KernelFeatures
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.local.gradients.models import PublicFeatures
 
+Block = Callable[[Floats], Floats]
+Mixture = tuple[tuple[float, float], ...]
+"""Kernels by their widths, and the weight of each."""
+
 WIDTHS = (0.0, 0.3, 1.0, 3.0, 8.0)
 """Kernels that compete, by gamma in units of 1 / (d variance of the features); 0 is the linear one."""
 VARIANCES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 """Prior variances of a weight that compete; the least one wins that is within half a standard error of the best."""
-PLAIN = ((0.0, 0.5), (1.0, 0.5)), 10.0
+PLAIN: tuple[Mixture, float] = ((0.0, 0.5), (1.0, 0.5)), 10.0
 """Weights of kernels and prior variance where public rows are too few to choose by."""
 FOLDS, FEWEST, TRIED, ROWS = 5, 10, 400, 2000
 """Of cross-validation; the fewest rows for it, and the most; the most rows that are fitted."""
 PLACES, DIM, STAND_INS = 200, 200, (50, 500)
 """Most public rows at which a kernel is taken; most features; fewest and most contexts that stand for users'."""
 INTERCEPT, NEGLIGIBLE, STEPS, FEW_STEPS = 0.3, 0.01, 200, 30
-
-Block = Callable[[Floats], Floats]
-Mixture = tuple[tuple[float, float], ...]
-"""Kernels by their widths, and the weight of each."""
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,9 @@ def clipped_sums(
 
     *Formal guarantees.* For any input whatever, a gradient has l2 norm at most ``gradient_norm``, and a Hessian is
     positive semidefinite with trace, and hence Frobenius norm, at most ``trace``. Inside the bounds they are the
-    derivatives; beyond, both have a weight that depends on what was offered, not on what was bought. Replacing one user's whole
-    record moves the two sums by at most ``sensitivities``, up to rounding of sums in float64. theta must be public: a
-    release. Users are added up in blocks of a fixed size.
+    derivatives; beyond, both have a weight that depends on what was offered and not on what was bought. Replacing one
+    user's whole record moves the two sums by at most ``sensitivities``, up to rounding of sums in float64. theta must
+    be public: a release. Users are added up in blocks of a fixed size.
 
     | record | counts as |
     |---|---|
@@ -102,15 +102,10 @@ def clipped_factors(
     # features about their mean, and the gradient of the purchased one, weighted by the longest on offer
     x -= np.vecdot(x, p)[..., None]
     squared = (x * x).sum(axis=0)
-    import os
-
-    size = np.sqrt(squared)
-    if os.environ.get("CW", "1") == "1":
-        size = np.where(p > 0, size, 0.0).max(axis=1, keepdims=True) + 0 * size
-    kept = 1 / np.maximum(size / gradient_norm, 1.0)
-    users = np.arange(n)
-    gradient = -x[:, users, item + 1] * kept[users, item + 1]
-    # factors of the Hessian of the clipped gradient, with its trace clipped
+    longest = np.where(np.isneginf(utilities), 0.0, squared).max(axis=1, keepdims=True)
+    kept = 1 / np.maximum(np.sqrt(longest) / gradient_norm, 1.0)
+    gradient = -x[:, np.arange(n), item + 1] * kept[:, 0]
+    # factors of the Hessian with the same weight, and with its trace clipped
     p *= kept
     p /= np.maximum((p * squared).sum(axis=1, keepdims=True) / trace, 1.0)
     x *= np.sqrt(p)

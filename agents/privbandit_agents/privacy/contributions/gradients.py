@@ -25,7 +25,7 @@ def clipped_gradients(scores: Floats, answers: Floats, features: Floats, bound: 
     """
     gradients: Floats = (scores - answers)[:, None] * features
     norms = np.sqrt(np.vecdot(gradients, gradients))
-    return gradients * (positive(bound=bound) / np.maximum(norms, bound))[:, None]
+    return np.asarray(gradients * (positive(bound=bound) / np.maximum(norms, bound))[:, None])
 
 
 def sensitivity(bound: float, users: int, dim: int) -> float:

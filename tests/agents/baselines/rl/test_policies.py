@@ -68,8 +68,9 @@ def test_samples_have_the_law_of_the_log_probabilities() -> None:
 @pytest.mark.parametrize("size", [1.0, 500.0])
 def test_gradients_are_finite_however_sure_the_scores_are(size: float) -> None:
     scores = (size * torch.linspace(-1, 1, 30)).repeat(5, 1).requires_grad_()
-    made = plackett_luce()(4).proba_distribution(scores)
-    (made.log_prob(made.sample()).sum() + made.entropy().sum()).backward()  # type: ignore[no-untyped-call, union-attr]
+    family: Any = plackett_luce()
+    made = family(4).proba_distribution(scores)
+    (made.log_prob(made.sample()).sum() + made.entropy().sum()).backward()
     assert scores.grad is not None and bool(torch.isfinite(scores.grad).all())
     assert bool((law(scores.detach(), 4).entropy() >= 0).all())
 
@@ -119,9 +120,10 @@ def test_a_constant_critic_reads_nothing_and_a_pooled_one_the_mean_of_the_rows()
 def test_hyperparameters_go_by_the_spaces(env_id: str, kwargs: dict[str, Any], kind: str) -> None:
     env = gym.make(env_id, **kwargs)
     assert kind_of(env.observation_space, env.action_space) == kind
-    shared = make("ppo", env, seed=0)
-    assert (shared.hyperparameters["policy"] == "mlp") == (kind == "mlp")
-    assert make("ppo", env, seed=0, policy="mlp").hyperparameters == hyperparameters("PPO", "mlp", {"policy": None})
+    own: Any = make("ppo", env, seed=0)
+    mlp: Any = make("ppo", env, seed=0, policy="mlp")
+    assert (own.hyperparameters["policy"] == "mlp") == (kind == "mlp")
+    assert mlp.hyperparameters == hyperparameters("PPO", "mlp", {"policy": None})
 
 
 def test_a_shared_policy_needs_something_to_share() -> None:

@@ -41,6 +41,17 @@ def test_the_documented_tags_at_the_checkpoints(tmp_path: Path) -> None:
     assert all(event.value > 0 for event in events.Scalars("speed/rounds_per_s"))
 
 
+def test_agents_of_a_library_have_its_tags_beside_ours(tmp_path: Path) -> None:
+    trial = Trial("privbandit/Linear-v0", "a2c", 256, 1, {"dim": 4}, checkpoints=4)
+    result = run_trial(trial, tmp_path).result
+    events = read_events(tmp_path / "tensorboard" / trial.run_name)
+    assert set(events.Tags()["scalars"]) == TAGS | {"rollout/ep_rew_mean", "time/fps"}
+    recent = [event.value for event in events.Scalars("rollout/ep_rew_mean")]
+    np.testing.assert_allclose(recent, np.diff(result.reward, prepend=0) / 64, rtol=1e-5)
+    speeds = [[event.value for event in events.Scalars(tag)] for tag in ("time/fps", "speed/rounds_per_s")]
+    assert speeds[0] == speeds[1]
+
+
 def test_hparams_has_the_settings_and_the_final_regret(tmp_path: Path) -> None:
     from tensorboard.plugins.hparams.metadata import SESSION_START_INFO_TAG, parse_session_start_info_plugin_data
 

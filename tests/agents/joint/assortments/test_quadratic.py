@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from privbandit_agents.joint.assortments.quadratic import LEAST, ROUNDEST, improved, rounded
+from privbandit_agents.joint.assortments.quadratic import LEAST, ROUNDEST, doubts, improved, rounded
 
 HESSIAN = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 0.5], [0.0, 0.5, 2.0]])
 
@@ -47,3 +47,13 @@ def test_eigenvalues_are_positive_whatever_was_released(noise: float) -> None:
         level = max(np.trace(noisy + noisy.T) / 4, noise / 2, LEAST)
         assert values.min() >= ROUNDEST * level * (1 - 1e-12) > 0
     assert rounded(np.zeros((1, 1)), noise)[0] == pytest.approx(max(noise, LEAST))
+
+
+def test_doubts_are_wider_where_the_precision_is_far_less_than_elsewhere() -> None:
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
+    precision = (turn * [1.0, 20.0, 100.0]) @ turn.T
+    root = turn.T @ doubts(precision, 0.2, 0.5) @ turn
+    expected = [0.04 + 0.21 * 0.9, 0.04 / 20, 0.04 / 100]  # beyond a tenth of 100 there is nothing more
+    assert np.allclose(root @ root, np.diag(expected))
+    assert np.allclose(doubts(precision, 0.2, 0.1) @ doubts(precision, 0.2, 0.1), 0.04 * np.linalg.inv(precision))
+    assert not doubts(precision, 0.0, 0.0).any()

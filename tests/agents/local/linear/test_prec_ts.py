@@ -19,7 +19,7 @@ def agent_on(kind: str = PLAIN, horizon: int = 10**6, seed: int = 0, **config: A
     """Return an agent whose users report on a difference of two arms in stretched features, or what ``kind`` says."""
     agent: Any = make("prec-ts", gym.make("privbandit/Linear-v0", horizon=horizon, **ILL), seed=seed, **config)
     agent.reopen(np.array([1.0, 40.0]))
-    agent.kind, agent.feature, agent.draws = kind, 1, np.array([[0.3, 0.4], [0.3, -0.5]])
+    agent.kind, agent.feature, agent.draws = kind, 1, np.array([[0.01, 1.0], [0.01, -1.0]])
     return agent
 
 
@@ -110,14 +110,14 @@ def told(shares: dict[int, float], noise: float, users_at_once: int = 200, seed:
 def test_spreads_are_found_soon_where_they_are_clear() -> None:
     for seed in range(20):
         clear, few = told({6: 0.9, 15: 0.1}, 2.7, seed=seed)
-        assert clear.size[0] == 2.0**-6 and clear.varies[0] and few < 600
+        assert clear.size[0] == 2.0**-6.5 and clear.varies[0] and few < 600
         half, _ = told({6: 0.5, 15: 0.5}, 2.7, seed=seed)
-        assert half.size[0] in (2.0**-6, 1.0) and half.varies[0], "two arms agree as often as not"
-        assert told({5: 0.4, 6: 0.6}, 0.3, seed=seed)[0].size[0] == 2.0**-5, "the wider of two that are frequent"
+        assert half.size[0] in (2.0**-6.5, 1.0) and half.varies[0], "two arms agree as often as not"
+        assert told({5: 0.4, 6: 0.6}, 0.3, seed=seed)[0].size[0] == 2.0**-5.5, "the wider of two that are frequent"
         same, _ = told({15: 1.0}, 2.7, seed=seed)
         assert not same.varies[0] and same.stretches().tolist() == [1.0]
         lost, many = told({0: 0.05, 3: 0.05}, 2.7, seed=seed)
-        assert lost.size[0] >= 2.0**-14 and many <= 1000 and lost.varies[0], "noise ends it too"
+        assert lost.size[0] >= 2.0**-15 and many <= 1000 and lost.varies[0], "noise ends it too"
 
 
 def test_spreads_are_not_asked_where_users_are_few() -> None:
@@ -186,8 +186,8 @@ def test_the_server_needs_reports_alone() -> None:
 
 @pytest.mark.parametrize("kind", [PLAIN, CENTRED, SPREAD])
 def test_sums_by_counts_and_by_blocks_have_the_mean_of_the_vectors(kind: str) -> None:
-    agent, (contexts, _, rewards) = agent_on(kind, epsilon=8.0), users(1000)
-    rows = agent.candidates(contexts)[:, 0]
+    agent, (contexts, _, _) = agent_on(kind, epsilon=8.0), users(1000)
+    rows, rewards = agent.candidates(contexts)[:, 0], np.ones(1000)
     exact = agent.encode(contexts, rows, rewards).sum(axis=0)
     error = 5 * agent.sigma * math.sqrt(1000)
     assert np.abs(agent.randomize_sum(contexts, rows, rewards, np.ones(1000, int)) - exact).max() < error
@@ -203,23 +203,24 @@ def test_coins_are_fair_and_belong_to_users() -> None:
     assert np.array_equal(agent.select_action(np.tile(context, (50, 1, 1))), actions[7:57])
 
 
-def mean_regret(name: str, horizon: int, runs: int, epsilon: float = 1.0, **world: Any) -> float:
+def mean_regret(horizon: int, runs: int, epsilon: float = 1.0) -> float:
     regret = []
     for seed in range(runs):
-        env = gym.make("privbandit/Linear-v0", horizon=horizon, instance_seed=seed, **{**ILL, **world})
-        agent = make(name, env, seed=seed, epsilon=epsilon)
+        env = gym.make("privbandit/Linear-v0", horizon=horizon, instance_seed=seed, **ILL)
+        agent = make("prec-ts", env, seed=seed, epsilon=epsilon)
         regret.append(play(env, agent, seed=seed, checkpoints=[horizon]).regret[-1])
     return float(np.mean(regret))
 
 
 def test_it_learns_the_weak_direction() -> None:
-    """Means of 6 runs at T = 10^7; uniform play has 76 000."""
-    assert 500 < mean_regret("prec-ts", 10**7, 6) < 30_000
+    """Means of 3 runs at T = 10^7; uniform play has 76 000."""
+    assert 500 < mean_regret(10**7, 3) < 30_000
 
 
 def test_more_noise_costs_regret() -> None:
-    quiet, loud = (mean_regret("prec-ts", 10**6, 3, epsilon) for epsilon in (4.0, 0.1))
-    assert quiet < 0.7 * loud and loud > 9_000
+    """Means of 3 runs at T = 10^6; uniform play has 13 500."""
+    quiet, loud = (mean_regret(10**6, 3, epsilon) for epsilon in (4.0, 0.1))
+    assert quiet < 0.5 * loud
 
 
 def test_without_noise_it_finds_theta() -> None:
@@ -230,7 +231,7 @@ def test_without_noise_it_finds_theta() -> None:
 
 
 @pytest.mark.parametrize("world", [{"n_arms": 1}, {"dim": 1, "design": "sphere"}, {"design": "case1"}])
-@pytest.mark.parametrize("horizon", [1, 2000])
+@pytest.mark.parametrize("horizon", [1, 700])
 def test_it_plays_at_the_edges(world: dict[str, Any], horizon: int) -> None:
     for support in (200, None):
         env = gym.make("privbandit/Linear-v0", horizon=horizon, **{**ILL, "support": support, **world})

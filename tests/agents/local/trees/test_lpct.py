@@ -212,8 +212,7 @@ def test_records_are_sanitised_first(wild: float, source: str) -> None:
     for context, feedback in ((np.full(shape, wild), 1.0), (np.full(shape, 0.5), wild)):
         before = agent.learner.total
         agent.update(context, 0, feedback)
-        largest = agent.learner.weights().max()
-        assert np.isfinite(agent.learner.total).all() and np.abs(agent.learner.total - before).sum() <= largest
+        assert np.isfinite(agent.learner.total).all() and np.abs(agent.learner.total - before).sum() <= 1
 
 
 def test_accuracy_grows_with_epsilon() -> None:
@@ -243,6 +242,40 @@ def test_many_labels_are_learned_where_the_public_ones_are_wrong(report: Kind) -
     play(env, agent, seed=0)
     agent.exploration = 0.0
     assert (agent.select_action(x) == y).mean() > 0.85
+
+
+def test_without_exploration_a_label_gives_way_where_reports_are_against_it() -> None:
+    """The public rows name the wrong label of three; noise alone changes nothing."""
+    env = classification(8000, source="wine", n_public=40)
+    x, y = env.unwrapped.public_data
+    for epsilon, turned in ((8.0, True), (1e-2, False)):
+        agent = LPCT(env.observation_space, env.action_space, Config(epsilon=epsilon), rng(), (x, (y + turned) % 3))
+        before = agent.select_action(x)
+        play(env, agent, seed=0)
+        assert ((agent.select_action(x) == before).mean() < 0.5) == turned
+
+
+def test_a_label_that_nobody_could_tell_has_its_public_share() -> None:
+    x, y = rng().random((60, 2)), rng(1).integers(0, 3, 60)
+    tree = WeightedTree(max_edge(x, y, 2), x, y, 3, (4.0, 4.0))
+    total, told = 500 * rng(2).random((4, 3)), np.array([1.0, 0.0, 0.0]) * np.ones((4, 1))
+    means = [tree.shrink(*tree.evidence(sums, users, told)) for sums, users in ((total, 5000), (0 * total, 0))]
+    assert np.array_equal(means[0][:, 1:], means[1][:, 1:]) and not np.allclose(means[0][:, 0], means[1][:, 0])
+
+
+def test_public_rows_alone_answer_where_reports_say_that_they_are_right_more_often() -> None:
+    """Sums in leaves that both would label differently are counted with the sign of the label of all rows together."""
+    learner: Any = make("lpct", classification(USERS), seed=0, epsilon=1.0).learner
+    learner.combined, learner.alone = np.tile([0.2, 0.8], (16, 1)), np.tile([0.2, 0.8], (16, 1))
+    learner.alone[:2], learner.combined[1] = [0.7, 0.3], [0.6, 0.4]
+    learner.users, learner.total, learner.given = 100, -30.0 + np.arange(16.0)[:, None], np.full((16, 1), 100.0)
+    learner.judge()
+    assert learner.gain == -30 and learner.noise == pytest.approx(100 * learner.report.variance[0])
+    for gain, alone in ((-1e9, True), (0.0, False)):
+        learner.gain = gain
+        learner.predict_leaves()
+        assert np.array_equal(learner.leaf_chances, learner.alone if alone else learner.combined)
+    assert not np.array_equal(learner.alone, learner.combined)
 
 
 @pytest.mark.usefixtures("brief")

@@ -1,0 +1,105 @@
+"""A card for each agent and each environment, made from registry and docstrings while the documentation is built."""
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+from privbandit_agents.cli.manual import SECTION, agent_facts, meanings
+from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_class, env_defaults, env_summary
+from privbandit_agents.experiments.names import bare, short
+from privbandit_agents.experiments.shelf import library
+from privbandit_agents.registry import can_play
+from privbandit_agents.zoo import AGENTS
+
+from privbandit_envs import ENV_IDS
+
+DOCS = Path(__file__).parent
+KINDS = ("agents", "environments")
+
+
+def cards() -> Iterator[tuple[str, str]]:
+    """Yield (address, Markdown) of every card, and of both lists of cards."""
+    yield "cards/agents/index.md", listed("Agents", {name: entry.summary for name, entry in AGENTS.items()})
+    yield "cards/environments/index.md", listed("Environments", {short(id): env_summary(id) for id in ENV_IDS})
+    yield from ((f"cards/agents/{name}.md", agent_card(name)) for name in AGENTS)
+    yield from ((f"cards/environments/{short(id)}.md", env_card(id)) for id in ENV_IDS)
+
+
+def addresses(kind: str) -> list[str]:
+    """Return the addresses of the cards of a kind, their list first."""
+    names = list(AGENTS) if kind == "agents" else [short(id) for id in ENV_IDS]
+    return [f"cards/{kind}/index.md", *(f"cards/{kind}/{name}.md" for name in names)]
+
+
+def listed(title: str, summaries: Mapping[str, str]) -> str:
+    rows = [f"| [`{name}`]({name}.md) | {cell(summary)} |" for name, summary in summaries.items()]
+    return "\n".join([f"# {title}", "", "| name | what it is |", "|---|---|", *rows, ""])
+
+
+def agent_card(name: str) -> str:
+    entry = AGENTS[name]
+    agent = entry.load()
+    try:
+        known = agent_facts(name)
+    except ImportError:  # it needs an extra that is not installed
+        families, promise = entry.kind.split(": ")
+        known = {"plays": families, "privacy": promise}
+    found = [*facts(known), *mentions(name), *settings(agent_defaults(name), meanings(agent.Config))]
+    about = [*prose(agent), *prose(inspect.getmodule(agent))]
+    source = f"Reference: [`{agent.__qualname__}`](../../api/{agent.__module__.replace('.', '/')}.md)."
+    use = f'```\nmake("{name}", env, epsilon=1.0)\n```' if agent.guarantee.notion != "none" else ""
+    return "\n".join([f"# {name}", "", f"{entry.summary}.", "", *found, *about, use, source, ""])
+
+
+def env_card(id: str) -> str:
+    problem, env = env_class(id), gym.make(id)
+    players = ", ".join(f"[`{name}`](../agents/{name}.md)" for name in AGENTS if can_play(name, env))
+    known = {"context": f"`{env.observation_space}`", "action": f"`{env.action_space}`"}
+    found = [*facts(known), *mentions(id), *settings(env_defaults(id), meanings(problem))]
+    source = f"Reference: [`{problem.__qualname__}`](../../api/{problem.__module__.replace('.', '/')}.md)."
+    parts = [
+        f"# {short(id)}",
+        "",
+        env_summary(id),
+        "",
+        *found,
+        *prose(problem),
+        f"Played by {players}.",
+        "",
+        source,
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def facts(known: Mapping[str, str]) -> list[str]:
+    return ["| | |", "|---|---|", *(f"| {label} | {cell(text)} |" for label, text in known.items()), ""]
+
+
+def settings(defaults: Mapping[str, Any], about: Mapping[str, str]) -> list[str]:
+    rows = [f"| `{key}` | `{cell(bare(value))}` | {cell(about.get(key, ''))} |" for key, value in defaults.items()]
+    return ["## Settings", "", "| setting | default | meaning |", "|---|---|---|", *rows, ""] if rows else []
+
+
+def mentions(name: str) -> list[str]:
+    """Return where a name is written about, and the experiments that play it."""
+    told = re.compile(rf"`{re.escape(name)}`")
+    pages = [page for room in ("papers", "privacy") for page in sorted((DOCS / room).glob("*.md"))]
+    links = [f"[{page.stem}](../../{page.parent.name}/{page.name})" for page in pages if told.search(page.read_text())]
+    played = re.compile(rf"(?:name|id): {re.escape(name)}\b(?!-)")
+    runs = [f"`{one}`" for one, path in library().items() if played.search(path.read_text())]
+    lines = [f"Pages: {', '.join(links)}.", ""] if links else []
+    return [*lines, *([f"Figures and tables, by `privbandit reproduce NAME`: {', '.join(runs)}.", ""] if runs else [])]
+
+
+def prose(documented: Any) -> list[str]:
+    text = SECTION.sub("", (inspect.getdoc(documented) or "") + "\n").strip().replace("``", "")
+    return ["```text", text, "```", ""] if text else []
+
+
+def cell(text: str) -> str:
+    """Return a text as one cell of a table."""
+    return text.replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")

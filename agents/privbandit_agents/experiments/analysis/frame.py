@@ -22,9 +22,11 @@ ARRAYS = ("regret", "reward")
 NUMBER = r"(\d[\d.e+-]*|inf)"
 WORDS = re.compile(rf"(local|joint) (?:rho {NUMBER}|{NUMBER}(?:, {NUMBER})?)(?: \(rho {NUMBER}\))?")
 Kinds = Mapping[str, Any]
-KINDS: Kinds = dict.fromkeys(("epsilon", "delta", "rho", "seconds", "regret", "reward"), pl.Float64) | dict.fromkeys(
-    ("horizon", "seed", "checkpoint"), pl.Int64
-)
+KINDS: Kinds = {
+    "notion": pl.String,
+    **dict.fromkeys(("epsilon", "delta", "rho", "seconds", "regret", "reward"), pl.Float64),
+    **dict.fromkeys(("horizon", "seed", "checkpoint"), pl.Int64),
+}
 
 
 def as_frame(trials: Sequence[Finished], final: bool = False) -> pl.DataFrame:

@@ -194,7 +194,7 @@ class PRECTS(MomentAgent[Config]):
 
     def choose(self) -> None:
         """Fix until the next change by all reports: the estimate, both draws, and what is reported."""
-        theta = self.scorer[:, -1].copy()
+        theta: Array = self.scorer[:, -1].copy()
         for _ in range(2):  # the noise depends on theta a little
             whole = self.known + self.evidence(theta)
             precision = np.eye(self.dim) + whole[:, :-1]

@@ -44,7 +44,7 @@ def test_the_documented_tags_at_the_checkpoints(tmp_path: Path) -> None:
 def test_agents_of_a_library_have_its_tags_beside_ours(tmp_path: Path) -> None:
     trial = Trial("privbandit/Linear-v0", "a2c", 256, 1, {"dim": 4}, checkpoints=4)
     result = run_trial(trial, tmp_path).result
-    events = read_events(tmp_path / "tensorboard" / trial.run_name)
+    events = read_events(tmp_path / "tensorboard-trials" / trial.run_name)
     assert set(events.Tags()["scalars"]) == TAGS | {"rollout/ep_rew_mean", "time/fps"}
     recent = [event.value for event in events.Scalars("rollout/ep_rew_mean")]
     np.testing.assert_allclose(recent, np.diff(result.reward, prepend=0) / 64, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Every Python block of the README runs as it stands, and its modules pass the conformance suites."""
+"""Every Python block of the README runs as it stands, and the modules of docs/howto/add.md pass the suites."""
 
 import re
 import subprocess
@@ -13,17 +13,20 @@ from privbandit_agents.experiments.spec.sweep import read_sweep
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.study import prepare, prepared
 from privbandit_agents.testing import check_agent
+from privbandit_agents.zoo import AGENTS
 
 from privbandit_envs.testing import check_bandit_env
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 SWEEPS = (Path(__file__).parents[1] / "docs" / "sweeps.md").read_text()
 TEXT = (Path(__file__).parents[1] / "README.md").read_text()
+ADDED = (Path(__file__).parents[1] / "docs" / "howto" / "add.md").read_text()
 BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
 def module(name: str) -> str:
-    (block,) = (b for b in BLOCKS if b.startswith(f"# {name}.py\n"))
+    block: str
+    (block,) = (b for b in re.findall(r"```python\n(.*?)```", ADDED, flags=re.DOTALL) if b.startswith(f"# {name}.py\n"))
     return block
 
 
@@ -35,10 +38,24 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_loop_runs_and_beats_uniform_play() -> None:
-    loop = next(block for block in BLOCKS if "sa-lasso" in block)
-    printed = subprocess.run([sys.executable, "-W", "error", "-c", loop], capture_output=True, text=True, check=True)
-    assert float(printed.stdout.split()[-1]) < 100
+def test_the_blocks_run_one_after_the_other() -> None:
+    code = "\n".join(BLOCKS)
+    printed = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    played, guarantee, spent, classified = printed.stdout.splitlines()
+    assert float(played.split()[1]) < 500 and guarantee.startswith("joint 1, 1e-05")
+    assert 0 < float(spent.split()[1]) <= 1 and float(classified.split()[-1]) > 0.8
+
+
+def test_the_readme_is_one_screen_and_a_half() -> None:
+    assert len(TEXT.splitlines()) <= 150
+
+
+def test_the_pages_name_every_agent_and_none_that_is_not_there() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "agents.md").read_text()
+    rows = "\n".join(line.partition("|")[2].partition("|")[0] for line in page.splitlines() if line.startswith("| `"))
+    assert set(re.findall(r"`([\w-]+)`", rows)) == set(AGENTS)
+    table = TEXT.partition("## Who plays what")[2].partition("`auto-joint`")[0]
+    assert set(re.findall(r"`([\w-]+)`", table)) <= set(AGENTS)
 
 
 @pytest.mark.parametrize(("name", "lines"), [("dosage", 40), ("follow_leader", 30)])
@@ -67,7 +84,7 @@ def test_the_examples_play_from_the_command_line(modules: Path, privbandit: Run)
 
 
 def test_the_examples_of_sweeps_can_be_run(tmp_path: Path) -> None:
-    plan, including, experiment, _, _, offline = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)
+    plan, including, experiment, *_, offline = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)
     for name, text in {"linear": plan, "more": including, "mine": experiment, "offline": offline}.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     assert len(read_sweep(tmp_path / "linear.yaml").trials("linear.yaml")) == 7 * 20
@@ -86,7 +103,8 @@ CASES = (
 
 @pytest.mark.filterwarnings("ignore:fliphat")
 def test_the_example_of_variants_can_be_drawn() -> None:
-    variants, statements = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)[-3:-1]
+    found = {text.partition(":")[0]: text for text in re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)}
+    variants, statements = found["variants"], found["statements"]
     content = from_yaml(variants) | from_yaml(statements)
     fliphat = {"name": "fliphat", "grid": {"calibration": ["published", "correct"], "epsilon": [1, 2]}}
     sweep = {"envs": [{"id": "privbandit/SparseLinear-v0"}], "agents": [{"name": "uniform"}, fliphat]}

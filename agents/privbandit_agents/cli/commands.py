@@ -217,7 +217,7 @@ def run(
 
 @app.command(short_help="Run all trials of a file.")
 def sweep(
-    file: Annotated[Path, typer.Argument(help="YAML: envs, agents, seeds; see the README.")],
+    file: Annotated[Path, typer.Argument(help="YAML: envs, agents, seeds; see docs/sweeps.md.")],
     folder: Out = None,
     kind: Kind = "loky",
     address: Address = None,

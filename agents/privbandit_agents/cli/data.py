@@ -90,7 +90,7 @@ def command_for(name: str) -> Callable[..., None]:
     def prepare_rows(
         path: Annotated[Path | None, typer.Argument(help=f"{files} of {source.page}{several}.{default}")] = None,
         out: Annotated[
-            Path | None, typer.Option(help=f"The folder to write {name}.npz in.  [default: see README]")
+            Path | None, typer.Option(help=f"The folder to write {name}.npz in.  [default: see docs/data.md]")
         ] = None,
     ) -> None:
         target = out / f"{name}.npz" if out else lpct.place(name)

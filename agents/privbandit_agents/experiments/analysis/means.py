@@ -89,7 +89,7 @@ def curves_of(frame: pl.DataFrame) -> list[Curve]:
     """
     several = frame.group_by("env").agg(pl.col("horizon").n_unique())["horizon"].max() != 1
     cells = [
-        (world_of(env) + (f", {horizon} users" if several else ""), str(label), rows)
+        (plain_name(env) + (f", {horizon} users" if several else ""), str(label), rows)
         for (env, horizon, label), rows in frame.group_by("env", "horizon", "label", maintain_order=True)
     ]
     labels = list(dict.fromkeys(label for _, label, _ in cells))
@@ -106,6 +106,11 @@ def curves_of(frame: pl.DataFrame) -> list[Curve]:
         for agent, _, setting in [label.partition(" ")]
         if agent in agents
     ]
+
+
+def plain_name(env: str) -> str:
+    """Return an environment's label without brackets, which charts with margins take for those around a run."""
+    return world_of(env).replace("(", "").replace(")", "")
 
 
 def charts_of(world: str, setting: str, settings: Sequence[str]) -> tuple[str, ...]:

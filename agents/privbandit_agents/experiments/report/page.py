@@ -15,7 +15,7 @@ import polars as pl
 
 from privbandit_agents.experiments.analysis.frame import world_of
 from privbandit_agents.experiments.analysis.ranks import PRIVATE, ranks
-from privbandit_agents.experiments.drawing.plots import curves_of, frontiers_of, panels_of
+from privbandit_agents.experiments.drawing.lines import curves_of, frontiers_of, panels_of
 from privbandit_agents.experiments.drawing.style import Line, readable, styles_of
 from privbandit_agents.experiments.report.audits import audit_rows
 from privbandit_agents.experiments.report.html_table import Column, table
@@ -56,13 +56,14 @@ def page(frame: pl.DataFrame, title: str, audits: Sequence[Path], script: str) -
     """Return the page as text; ``script`` is the library that draws."""
     placed = ranks(frame)
     here = files("privbandit_agents.experiments.report")
-    data = {"envs": list(panels_of(frame)), "curves": curves(frame, placed), "frontier": frontier(frame)}
+    envs = list(panels_of(frame))
+    data = {"envs": envs, "curves": curves(frame, placed), "frontier": frontier(frame)}
     parts = {
         "title": html.escape(title),
         "summary": summary(frame),
         "css": here.joinpath("page.css").read_text(encoding="utf-8"),
         "controls": controls(data),
-        "ranks": rank_table(placed, data["envs"]),
+        "ranks": rank_table(placed, envs),
         "sections": speed_section(frame) + audit_section(audits),
         "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         "library": script.replace("</script", "<\\/script"),
@@ -73,8 +74,14 @@ def page(frame: pl.DataFrame, title: str, audits: Sequence[Path], script: str) -
 
 def summary(frame: pl.DataFrame) -> str:
     trials = frame.select("env", "label", "horizon", "seed").unique().height
-    many = f"{frame['env'].n_unique()} environments, {frame['label'].n_unique()} agents with their settings"
-    return f"{trials:,} trials: {many}, {frame['seed'].n_unique()} seeds."
+    counts = {
+        "environment": frame["env"].n_unique(),
+        "agent with its settings": frame["label"].n_unique(),
+        "seed": frame["seed"].n_unique(),
+    }
+    words = {"agent with its settings": "agents with their settings"}
+    told = [f"{n:,} {what if n == 1 else words.get(what, what + 's')}" for what, n in counts.items()]
+    return f"{trials:,} trial{'s' * (trials != 1)}: {', '.join(told)}."
 
 
 def curves(frame: pl.DataFrame, placed: pl.DataFrame) -> list[dict[str, Any]]:

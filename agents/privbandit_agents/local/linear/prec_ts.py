@@ -1,7 +1,8 @@
 """Private comparison of two arms, beside plain regression: one locally private agent for every design.
 
 This project's own agent. Its release is that of John Duchi, Michael Jordan and Martin Wainwright, "Minimax Optimal
-Procedures for Locally Private Estimation", JASA 2018 (the l2-ball mechanism); arms are drawn as in Thompson sampling.
+Procedures for Locally Private Estimation", JASA 2018 (the l2-ball mechanism); arms are best for parameters drawn around
+an estimate, as in Thompson sampling.
 """
 
 import math
@@ -26,7 +27,7 @@ FILL = NORM / math.hypot(1.0, GRAM)  # centred records are multiplied by this, t
 EVERY = 4  # a batch out of so many tells spreads, until they are known
 PATIENCE = 4  # batches that a feature's spread takes at least, while spreads are asked for
 USERS = 1_000_000  # expected if nobody says how many
-CLOSE = 0.4  # differences of arms count as small if their squared length is below this
+CLOSE = 0.2  # differences of arms count as small if their squared length is below this
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Config(MomentSettings):
 
     growth: Growth = 1.1
     horizon: Count | None = None
-    width: NonNegative = 0.3
+    width: NonNegative = 0.4
     narrow: NonNegative = 0.1
     apart: NonNegative = 0.2
 
@@ -59,7 +60,7 @@ class PRECTS(MomentAgent[Config]):
 
         theta, cov = posterior N(0, I); S = I
         for every batch of users:
-            theta+, theta- = theta +- width sqrt(log(1 + T/n)) cov^(1/2) gaussian
+            theta+, theta- = theta +- width sqrt(log(1 + T/n)) cov^(1/2) random signs
             each plays a or a', the best arms for theta+ and theta-, by a coin of its own, and reports one of three
                 spread, in a batch out of four until all are known:
                     the octave of a feature's range over the user's arms
@@ -193,7 +194,7 @@ class PRECTS(MomentAgent[Config]):
 
     def choose(self) -> None:
         """Fix until the next change by all reports: the estimate, both draws, and what is reported."""
-        theta = self.scorer[:, -1].copy()
+        theta: Array = self.scorer[:, -1].copy()
         for _ in range(2):  # the noise depends on theta a little
             whole = self.known + self.evidence(theta)
             precision = np.eye(self.dim) + whole[:, :-1]
@@ -203,8 +204,8 @@ class PRECTS(MomentAgent[Config]):
         # two draws on opposite sides of the estimate
         width = self.config.width if self.small else self.config.narrow
         bold = width * math.sqrt(math.log1p(self.expected / max(1, self.users)))
-        gaussian = self.rng_posterior.standard_normal(self.dim)
-        step = bold * np.linalg.solve(np.linalg.cholesky(precision).T, gaussian)
+        signs = self.rng_posterior.choice([-1.0, 1.0], self.dim)
+        step = bold * np.linalg.solve(np.linalg.cholesky(precision).T, signs)
         self.draws = np.stack([theta + step, theta - step])
         # what is reported
         self.batches += 1

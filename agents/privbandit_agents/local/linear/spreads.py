@@ -8,6 +8,7 @@ from privbandit_agents.base.agent import Array
 
 OCTAVES = 16
 """Half the range of a feature over a user's arms lies in (2^-(q+1), 2^-q], q = 0, 1, ...; the last is 2^-15 or less."""
+MIDDLE = 0.5  # an octave's middle in powers of two, below its upper end
 SURE = 4.5  # a feature is decided when an octave's share exceeds its noise by this factor
 AT_LAST = 3.5  # or by this one when no more users are asked
 AGREED = 0.5  # or when more users than this share have the same arms
@@ -33,7 +34,7 @@ class Spreads:
         sums: noisy numbers of users in every octave, by feature, shape (d, OCTAVES).
         asked: how many users were asked about each feature, shape (d,).
         decided: whether the spread is known, or will not be, shape (d,).
-        size: the upper end of the octave that most users are in whose arms differ; 1 where it is not known, shape (d,).
+        size: the middle of the octave that most users are in whose arms differ; 1 where it is not known, shape (d,).
         varies: False where most users' arms agree in the feature, shape (d,).
         noise: standard deviation of a share in one report.
         most: how many users are asked about a feature at most; 0: nobody is asked.
@@ -66,7 +67,7 @@ class Spreads:
         self.decided[feature] = clear or agreed or last
         if clear:
             above = shares[place - 1] if place else 0.0
-            self.size[feature] = 2.0 ** -(place - (above > max(AT_LAST * error, shares[place] / 4)))
+            self.size[feature] = 2.0 ** -(place + MIDDLE - (above > max(AT_LAST * error, shares[place] / 4)))
         elif agreed:
             self.varies[feature] = False
 

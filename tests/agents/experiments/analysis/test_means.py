@@ -51,6 +51,12 @@ def test_a_small_sweep_has_a_run_for_each_agent_with_its_settings(tmp_path: Path
     )
 
 
+def test_no_name_has_brackets() -> None:
+    """Charts with margins find the run of a curve by the brackets around it."""
+    frame = as_frame(list(sweep(1))).filter(agent="uniform").with_columns(env=pl.lit("a/World-v0(dim=5, design=ill)"))
+    assert {chart for curve in curves_of(frame) for chart in curve.charts} == {"World-v0 dim=5, design=ill"}
+
+
 def test_what_is_no_more_is_forgotten_and_runs_of_trials_move(tmp_path: Path) -> None:
     old = tmp_path / MEAN_EVENTS / "Linear-v0" / "linucb" / "seed-0-12345678"
     old.mkdir(parents=True)

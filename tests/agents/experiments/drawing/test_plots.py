@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from privbandit_agents.experiments.drawing.figures import composed, label_numbers
 from privbandit_agents.experiments.drawing.layout import Panel
-from privbandit_agents.experiments.drawing.plots import frontier_of, panels_of, plot_frontier, plot_regret, with_budgets
+from privbandit_agents.experiments.drawing.lines import frontier_of, panels_of, with_budgets
+from privbandit_agents.experiments.drawing.plots import plot_frontier, plot_regret
 from privbandit_agents.experiments.drawing.style import (
     DASHES,
     PALETTE,

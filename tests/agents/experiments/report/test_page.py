@@ -53,7 +53,9 @@ def test_of_few_seeds_each_is_in_the_page_and_no_interval() -> None:
 
 def test_names_are_no_markup(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script>"
-    frame = FRAME.filter(agent="greedy", env="privbandit/Linear-v0").with_columns(agent=pl.lit(evil), label=pl.lit(evil), env=pl.lit(evil))
+    frame = FRAME.filter(agent="greedy", env="privbandit/Linear-v0").with_columns(
+        agent=pl.lit(evil), label=pl.lit(evil), env=pl.lit(evil)
+    )
     audit = tmp_path / "a.json"
     audit.write_text(json.dumps({**AUDIT, "target": evil}))
     text = page(frame, evil, [audit], "")

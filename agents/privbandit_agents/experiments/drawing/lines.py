@@ -1,0 +1,117 @@
+"""Lines of a table of results: regret along the users, and final regret along epsilon."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from privbandit_agents.experiments.analysis.frame import world_of
+from privbandit_agents.experiments.analysis.ranks import finals, interquartile_mean
+from privbandit_agents.experiments.analysis.statistics import Floats, student_half_width
+from privbandit_agents.experiments.drawing.style import BEST, FEW_SEEDS, Line
+from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
+
+DELTA = 1e-5
+"""At which a promise of zCDP is drawn by the epsilon that it implies."""
+
+
+def frontiers_of(frame: pl.DataFrame) -> dict[str, list[Line]]:
+    """Return the lines of each panel of a frontier; none where nothing is private."""
+    return {name: frontier_of(rows) for name, rows in panels_of(with_budgets(finals(frame))).items()}
+
+
+def panels_of(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Return the rows of each environment and horizon by their title."""
+    several = frame.group_by("env").agg(pl.col("horizon").n_unique())["horizon"].max() != 1
+    found = {}
+    for (env, horizon), rows in frame.group_by("env", "horizon", maintain_order=True):
+        found[world_of(str(env)) + (f", {horizon:,} users" if several else "")] = rows
+    return found
+
+
+def curves_of(rows: pl.DataFrame) -> list[Line]:
+    """Return the mean regret of each agent, at the checkpoints that all its seeds have."""
+    found = []
+    for (label,), own in rows.group_by("label", maintain_order=True):
+        wide = own.pivot("seed", index="checkpoint", values="regret").sort("checkpoint").drop_nulls()
+        x = wide["checkpoint"].to_numpy().astype(np.float64)
+        found.append(line(own, str(label), x, wide.drop("checkpoint").to_numpy().T))
+    return found
+
+
+def line(rows: pl.DataFrame, label: str, x: Floats, values: Floats) -> Line:
+    """Return the line of values, shape (seeds, c), of an agent."""
+    agent, notion = rows.row(0, named=True)["agent"], rows.row(0, named=True)["notion"]
+    each = list(values) if 1 < len(values) < FEW_SEEDS else []
+    width = student_half_width(values)
+    return Line(label, agent, x, values.mean(axis=0), width, len(values), each=each, notion=notion or "none")
+
+
+def with_budgets(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add ``budget``, the epsilon at which an agent is drawn, and ``line``, its label without epsilon and rho."""
+    budgets = [
+        rho_to_epsilon(rho, DELTA) if epsilon is None and rho is not None and rho > 0 else epsilon
+        for epsilon, rho in rows.select("epsilon", "rho").iter_rows()
+    ]
+    names = [without_budget(label) for label in rows["label"]]
+    unproven = published(rows)
+    texts = [
+        name if proven else f"{name}, as published, no proof" for name, proven in zip(names, unproven, strict=True)
+    ]
+    return rows.with_columns(pl.Series("budget", budgets, pl.Float64), pl.Series("line", texts))
+
+
+def published(rows: pl.DataFrame) -> list[bool]:
+    """Return whether the calibration of each row's agent is one with a proof."""
+    if "agent.calibration" not in rows.columns:
+        return [True] * rows.height
+    return [value != "published" for value in rows["agent.calibration"]]
+
+
+def without_budget(label: str) -> str:
+    """Return a label without its epsilon and rho, and without its calibration, which a frontier says in words."""
+    name, _, settings = label.partition(" ")
+    kept = [one for one in settings.split(", ") if one.partition("=")[0] not in ("epsilon", "rho", "calibration")]
+    return f"{name} {', '.join(kept)}".strip()
+
+
+def frontier_of(rows: pl.DataFrame) -> list[Line]:
+    """Return the lines of private agents along epsilon, and two levels; none if nothing is private."""
+    private = rows.filter(pl.col("budget").is_not_null() & pl.col("budget").is_finite())
+    if private.is_empty():
+        return []
+    found = [along(own, str(name)) for (name,), own in private.group_by("line", maintain_order=True)]
+    x = np.concatenate([one.x for one in found])
+    ends = np.array([x.min(), x.max()])
+    if ends[0] == ends[1]:
+        ends = ends * [0.5, 2.0]
+    levels = {name: own for name, own in levels_of(rows).items() if own is not None}
+    for name, own in levels.items():
+        one = line(own, name, ends, np.repeat(own["regret"].to_numpy()[:, None], 2, axis=1))
+        found.append(replace(one, agent=name.partition(":")[0], level=True))
+    return found
+
+
+def along(rows: pl.DataFrame, name: str) -> Line:
+    """Return the line of an agent along epsilon; seeds that some epsilon lacks are left out of the thin ones."""
+    by_budget = {float(x): own for (x,), own in rows.sort("budget").group_by("budget", maintain_order=True)}
+    values = [own["regret"].to_numpy() for own in by_budget.values()]
+    fewest = min(map(len, values))
+    first = line(rows, name, np.array(list(by_budget)), np.stack([one[:fewest] for one in values], axis=1))
+    mean, width = np.array([one.mean() for one in values]), np.array([student_half_width(one) for one in values])
+    return replace(first, mean=mean, half_width=width.reshape(-1))
+
+
+def levels_of(rows: pl.DataFrame) -> Mapping[str, pl.DataFrame | None]:
+    """Return the rows of the best agent without privacy and those of uniform, by what a frontier calls them."""
+    plain = rows.filter((pl.col("notion") == "none") & (pl.col("agent") != "uniform"))
+    best: tuple[float, str] = (math.inf, "")
+    for (label,), own in plain.group_by("label", maintain_order=True):
+        best = min(best, (float(interquartile_mean(own["regret"].to_numpy())), str(label)))
+    uniform = rows.filter(agent="uniform")
+    return {
+        f"{BEST}: {best[1]}": plain.filter(label=best[1]) if best[1] else None,
+        "uniform": None if uniform.is_empty() else uniform,
+    }

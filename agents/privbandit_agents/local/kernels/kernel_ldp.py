@@ -48,7 +48,7 @@ class Config(LocalLabelSettings):
     report: Kind = "auto"
     directions: Count = 160
     batch: Count | None = None
-    proof: NonNegative = 2.0
+    proof: NonNegative = 0.0
     horizon: Count | None = None
 
 

@@ -194,12 +194,12 @@ class PRECTS(MomentAgent[Config]):
 
     def choose(self) -> None:
         """Fix until the next change by all reports: the estimate, both draws, and what is reported."""
-        theta = self.scorer[:, -1].copy()
+        theta: Array = self.scorer[:, -1].copy()
         for _ in range(2):  # the noise depends on theta a little
             whole = self.known + self.evidence(theta)
             precision = np.eye(self.dim) + whole[:, :-1]
             theta = np.linalg.solve(precision, whole[:, -1])
-            theta /= max(1.0, float(np.linalg.norm(theta)))
+            theta = theta / max(1.0, float(np.linalg.norm(theta)))
         self.scorer[:, -1] = theta
         # two draws on opposite sides of the estimate
         width = self.config.width if self.small else self.config.narrow

@@ -78,9 +78,10 @@ def third_party(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(DOCS.parent / "examples" / "third_party"))
     agents, targets, envs = dict(AGENTS), dict(TARGETS), list(ENV_IDS)
     yield
-    for table, before in ((AGENTS, agents), (TARGETS, targets)):
-        table.clear()  # type: ignore[attr-defined]
-        table.update(before)  # type: ignore[attr-defined]
+    for name in AGENTS.keys() - agents.keys():
+        del AGENTS[name]
+    for name in TARGETS.keys() - targets.keys():
+        del TARGETS[name]
     ENV_IDS[:] = envs
     gym.registry.pop("acme/Reminders-v0", None)
     for name in [name for name in sys.modules if name.startswith("acme_bandits")]:

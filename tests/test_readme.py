@@ -25,6 +25,7 @@ BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
 def module(name: str) -> str:
+    block: str
     (block,) = (b for b in re.findall(r"```python\n(.*?)```", ADDED, flags=re.DOTALL) if b.startswith(f"# {name}.py\n"))
     return block
 
@@ -83,7 +84,7 @@ def test_the_examples_play_from_the_command_line(modules: Path, privbandit: Run)
 
 
 def test_the_examples_of_sweeps_can_be_run(tmp_path: Path) -> None:
-    plan, including, experiment, _, _, offline = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)
+    plan, including, experiment, *_, offline = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)
     for name, text in {"linear": plan, "more": including, "mine": experiment, "offline": offline}.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     assert len(read_sweep(tmp_path / "linear.yaml").trials("linear.yaml")) == 7 * 20
@@ -102,7 +103,8 @@ CASES = (
 
 @pytest.mark.filterwarnings("ignore:fliphat")
 def test_the_example_of_variants_can_be_drawn() -> None:
-    variants, statements = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)[-3:-1]
+    found = {text.partition(":")[0]: text for text in re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)}
+    variants, statements = found["variants"], found["statements"]
     content = from_yaml(variants) | from_yaml(statements)
     fliphat = {"name": "fliphat", "grid": {"calibration": ["published", "correct"], "epsilon": [1, 2]}}
     sweep = {"envs": [{"id": "privbandit/SparseLinear-v0"}], "agents": [{"name": "uniform"}, fliphat]}

@@ -61,7 +61,7 @@ class CounterGame(CanaryGame):
     unseen = "the Gram matrix, and other pairs of records"
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
     settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": 2 * CANARIES}
-    besides: tuple[type[AgentGame], ...] = (ProbeGame,)
+    besides: ClassVar[tuple[type[AgentGame], ...]] = (ProbeGame,)
     runs = 1200
 
     def prepare(self) -> None:

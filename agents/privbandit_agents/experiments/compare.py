@@ -59,8 +59,8 @@ def compare(
     if failures:
         raise ValueError(" ".join(told(failures)))
     frame = as_frame(list(results.values()))
-    place = ranks(frame).filter(pl.col("horizon").is_not_null()).select("env", "horizon", "label", "rank")
-    ranked = frame.join(place, on=["env", "horizon", "label"], how="left", maintain_order="left")
+    ranking = ranks(frame).filter(pl.col("horizon").is_not_null()).select("env", "horizon", "label", "rank")
+    ranked = frame.join(ranking, on=["env", "horizon", "label"], how="left", maintain_order="left")
     order = ["env", "horizon", pl.col("notion") == "none", "rank", "seed", "checkpoint"]
     return ranked.sort(order, maintain_order=True).select("rank", pl.exclude("rank"))
 

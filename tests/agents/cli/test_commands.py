@@ -66,10 +66,10 @@ def test_a_run_leaves_results_table_figure_and_events(tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.stderr
     assert "linucb alpha=0.5" in shown.stdout and "regret.png" in shown.stdout
     assert f"tensorboard --logdir {out / 'tensorboard'}" in shown.stdout
-    assert (out / "regret.png").stat().st_size > 10_000 and "linucb(alpha=0.5)" in (out / "table.md").read_text()
+    assert (out / "regret.png").stat().st_size > 10_000 and "linucb alpha=0.5" in (out / "table.md").read_text()
     frame = load_results(out)
     assert frame.height == 2 * 2 * 10 and frame["env"].unique().to_list() == ["privbandit/Linear-v0(dim=5)"]
-    assert len(list((out / "tensorboard").glob("*/*/seed-*/events.*"))) == 4
+    assert len(list((out / "tensorboard-trials").glob("*/*/seed-*/events.*"))) == 4
 
 
 def test_more_seeds_later_run_only_the_new_ones(tmp_path: Path) -> None:

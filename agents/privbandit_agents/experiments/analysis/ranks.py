@@ -122,7 +122,7 @@ def ranks(frame: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
     rng, last = default_rng(seed), finals(frame)
     rows = []
     for (env, horizon, group), inside in last.group_by("env", "horizon", "group", maintain_order=True):
-        scores = {label: [by_seed] for label, by_seed in scores_of(inside).items()}
+        scores: dict[str, list[Scores]] = {label: [by_seed] for label, by_seed in scores_of(inside).items()}
         rows += rows_of(str(env), horizon, str(group), scores, inside, rng)
     for name, group, scores, inside in over_environments(last):
         rows += rows_of(name, None, group, scores, inside, rng)

@@ -96,7 +96,7 @@ def frontier_of(rows: pl.DataFrame) -> list[Line]:
 
 def along(rows: pl.DataFrame, name: str) -> Line:
     """Return the line of an agent along epsilon; seeds that some epsilon lacks are left out of the thin ones."""
-    by_budget = {float(x): own for (x,), own in rows.sort("budget").group_by("budget", maintain_order=True)}  # type: ignore[arg-type]
+    by_budget = {float(x): own for (x,), own in rows.sort("budget").group_by("budget", maintain_order=True)}
     values = [own["regret"].to_numpy() for own in by_budget.values()]
     fewest = min(map(len, values))
     first = line(rows, name, np.array(list(by_budget)), np.stack([one[:fewest] for one in values], axis=1))

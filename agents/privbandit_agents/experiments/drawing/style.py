@@ -241,7 +241,8 @@ def readable(color: str, contrast: float = 4.6) -> str:
     channels = np.array(to_rgb(color))
     while 1.05 / (luminance(channels) + 0.05) < contrast:
         channels = channels * 0.96
-    return to_hex(channels)
+    red, green, blue = map(float, channels)
+    return to_hex((red, green, blue))
 
 
 def luminance(channels: Floats) -> float:

@@ -85,7 +85,7 @@ class Fit:
         budget = "" if self.epsilon is None else f" at epsilon {self.epsilon:g}"
         return f"{self.method.name}{budget} on {as_text(self.world.settings)}"
 
-    def called(self, key: str, told: Collection[str], swept: Collection[str]) -> str | None:
+    def called(self, key: str, told: Collection[str], swept: Collection[str] = ()) -> str | None:
         return self.method.name if key == "agent" else None
 
     def run(self, desk: Desk) -> Ran:

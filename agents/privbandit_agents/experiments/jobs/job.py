@@ -91,7 +91,7 @@ class Job(Protocol):
     def label(self) -> str:
         """What the job runs, without its replication."""
 
-    def called(self, key: str, told: Collection[str], swept: Collection[str]) -> str | None:
+    def called(self, key: str, told: Collection[str], swept: Collection[str] = ()) -> str | None:
         """Return what a figure calls the job by a key; None: by its traits alone.
 
         Settings of an agent that are ``swept`` are in it also where they are defaults, those ``told`` elsewhere never.

@@ -146,7 +146,7 @@ class Trial:
         """What a snapshot must have been written by: the same trial, settings and code."""
         return canonical({"trial": self.name, "settings": self.settings, "code": code()})
 
-    def called(self, key: str, told: Collection[str], swept: Collection[str]) -> str | None:
+    def called(self, key: str, told: Collection[str], swept: Collection[str] = ()) -> str | None:
         """Return the environment or the agent, with the given or swept settings that are not told elsewhere."""
         if key == "env":
             kept = {name: value for name, value in self.env_kwargs.items() if f"env.{name}" not in told}

@@ -56,13 +56,14 @@ def page(frame: pl.DataFrame, title: str, audits: Sequence[Path], script: str) -
     """Return the page as text; ``script`` is the library that draws."""
     placed = ranks(frame)
     here = files("privbandit_agents.experiments.report")
-    data = {"envs": list(panels_of(frame)), "curves": curves(frame, placed), "frontier": frontier(frame)}
+    envs = list(panels_of(frame))
+    data = {"envs": envs, "curves": curves(frame, placed), "frontier": frontier(frame)}
     parts = {
         "title": html.escape(title),
         "summary": summary(frame),
         "css": here.joinpath("page.css").read_text(encoding="utf-8"),
         "controls": controls(data),
-        "ranks": rank_table(placed, data["envs"]),
+        "ranks": rank_table(placed, envs),
         "sections": speed_section(frame) + audit_section(audits),
         "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         "library": script.replace("</script", "<\\/script"),

@@ -188,6 +188,7 @@ def block_trials(block: Block, part: int, source: str) -> Iterator[Trial]:
     envs = [(i, entry.id, entry.grid, given) for i, entry in enumerate(block.envs) for given in entry.points]
     agents = [(j, entry.name, given) for j, entry in enumerate(block.agents) for given in entry.points]
     left_out: dict[tuple[int, int], str] = {}
+    played = set()
     for i, env_id, grid, given in envs:
         with usage_errors(f"{source}: parts[{part}].envs[{i}]" if source else env_id), one_value_each(given):
             asked = count(horizon=given.pop("horizon")) if "horizon" in grid else block.horizon
@@ -205,9 +206,10 @@ def block_trials(block: Block, part: int, source: str) -> Iterator[Trial]:
                 trial = Trial(env_id, name, horizon, 0, kwargs, config, block.checkpoints)
                 trial.make_agent(env)
                 assert trial.name  # the settings are JSON
+                played.add((i, j))
             yield from (replace(trial, seed=seed) for seed in block.seeds)
         env.close()
-    note(left_out, block)
+    note({pair: needs for pair, needs in left_out.items() if pair not in played}, block)
 
 
 class LeftOut(UserWarning):
@@ -220,11 +222,11 @@ def note(left_out: dict[tuple[int, int], str], block: Block) -> None:
     Raises:
         UsageError: an agent plays none of the environments, or an environment is played by no agent.
     """
-    for axis, entries in enumerate((block.envs, block.agents)):
-        partners = len((block.agents, block.envs)[axis])
-        for k in range(len(entries)):
+    sizes = len(block.envs), len(block.agents)
+    for axis, size in enumerate(sizes):
+        for k in range(size):
             lost = [needs for pair, needs in left_out.items() if pair[axis] == k]
-            if len(lost) == partners:
+            if len(lost) == sizes[1 - axis]:
                 raise UsageError(lost[0])
     if left_out:
         pairs = ", ".join(f"{block.agents[j].name} in {short(block.envs[i].id)}" for i, j in left_out)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import scipy
@@ -100,17 +101,23 @@ class PublicModel:
         rows a linear and a Gaussian kernel have the same weight.
         """
         chosen = np.linspace(0, len(y) - 1, min(len(y), ROWS)).astype(int)
-        x, y = np.asarray(x, np.float64)[chosen], y[chosen]
-        seen = x if len(x) > 1 else default_rng(0).random((PLACES, x.shape[1]))
-        mixture, variance = PLAIN
-        if len(y) >= FEWEST and len(np.unique(y)) > 1:
-            few = np.linspace(0, len(y) - 1, min(len(y), TRIED)).astype(int)
-            mixture, best = mixed(x[few], y[few], labels)
-            variance = VARIANCES[best]
-        features = Features.of(seen, mixture)
-        rows = features(x)
-        theta = softmax_fit(rows, y, labels, variance)
-        return cls(features, theta, variance, rows, stand_ins(seen, labels))
+        x, y = np.asarray(x, np.float64)[chosen], np.asarray(y, np.int64)[chosen]
+        return fitted(x.tobytes(), y.tobytes(), x.shape, labels)
+
+
+@lru_cache(maxsize=8)
+def fitted(features: bytes, known: bytes, shape: tuple[int, int], labels: int) -> PublicModel:
+    """Return the model of public rows; it is remembered, since agents of other seeds and budgets have the same."""
+    x, y = np.frombuffer(features).reshape(shape), np.frombuffer(known, np.int64)
+    seen = x if len(x) > 1 else default_rng(0).random((PLACES, x.shape[1]))
+    mixture, variance = PLAIN
+    if len(y) >= FEWEST and len(np.unique(y)) > 1:
+        few = np.linspace(0, len(y) - 1, min(len(y), TRIED)).astype(int)
+        mixture, best = mixed(x[few], y[few], labels)
+        variance = VARIANCES[best]
+    found = Features.of(seen, mixture)
+    rows = found(x)
+    return PublicModel(found, softmax_fit(rows, y, labels, variance), variance, rows, stand_ins(seen, labels))
 
 
 def stand_ins(x: Floats, labels: int) -> Floats:

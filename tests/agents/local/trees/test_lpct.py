@@ -250,9 +250,9 @@ def test_without_exploration_a_label_gives_way_where_reports_are_against_it() ->
     x, y = env.unwrapped.public_data
     for epsilon, turned in ((8.0, True), (1e-2, False)):
         agent = LPCT(env.observation_space, env.action_space, Config(epsilon=epsilon), rng(), (x, (y + turned) % 3))
-        before = agent.select_action(x)
+        before = np.asarray(agent.select_action(x))
         play(env, agent, seed=0)
-        assert ((agent.select_action(x) == before).mean() < 0.5) == turned
+        assert (np.mean(agent.select_action(x) == before) < 0.5) == turned
 
 
 def test_a_label_that_nobody_could_tell_has_its_public_share() -> None:
@@ -265,7 +265,8 @@ def test_a_label_that_nobody_could_tell_has_its_public_share() -> None:
 
 def test_public_rows_alone_answer_where_reports_say_that_they_are_right_more_often() -> None:
     """Sums in leaves that both would label differently are counted with the sign of the label of all rows together."""
-    learner: Any = make("lpct", classification(USERS), seed=0, epsilon=1.0).learner
+    agent: Any = make("lpct", classification(USERS), seed=0, epsilon=1.0)
+    learner = agent.learner
     learner.combined, learner.alone = np.tile([0.2, 0.8], (16, 1)), np.tile([0.2, 0.8], (16, 1))
     learner.alone[:2], learner.combined[1] = [0.7, 0.3], [0.6, 0.4]
     learner.users, learner.total, learner.given = 100, -30.0 + np.arange(16.0)[:, None], np.full((16, 1), 100.0)

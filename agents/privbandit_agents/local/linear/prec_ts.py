@@ -199,7 +199,7 @@ class PRECTS(MomentAgent[Config]):
             whole = self.known + self.evidence(theta)
             precision = np.eye(self.dim) + whole[:, :-1]
             theta = np.linalg.solve(precision, whole[:, -1])
-            theta /= max(1.0, float(np.linalg.norm(theta)))
+            theta = theta / max(1.0, float(np.linalg.norm(theta)))
         self.scorer[:, -1] = theta
         # two draws on opposite sides of the estimate
         width = self.config.width if self.small else self.config.narrow

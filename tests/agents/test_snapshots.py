@@ -170,7 +170,7 @@ def test_the_events_of_a_resumed_run_are_whole(tmp_path: Path) -> None:
     events.Reload()
     assert [event.step for event in events.Scalars("regret/cumulative")] == result.checkpoints.tolist()
     np.testing.assert_allclose([e.value for e in events.Scalars("regret/cumulative")], result.regret, rtol=1e-6)
-    spent = [event.value for event in events.Scalars("privacy/epsilon_spent")]
+    spent = [event.value for event in events.Scalars("spent/epsilon")]
     assert spent[-1] > 0 and spent == sorted(spent)
     assert all(event.value > 0 for event in events.Scalars("speed/rounds_per_s"))
 

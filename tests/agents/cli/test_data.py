@@ -149,7 +149,7 @@ def test_without_a_command_it_shows_the_data_sets(tmp_path: Path, cache: Path) -
     assert "to get it: privbandit data jobs PATH, with stackoverflow_full.csv of https://www.kaggle.com" in text
     assert "is there: from a.csv, a generated sample" in text
     listed = CliRunner().invoke(app, ["list", "datasets"], env={"COLUMNS": "120"})
-    assert listed.stdout == shown.stdout
+    assert listed.stdout.strip() == shown.stdout.strip()
 
 
 @pytest.mark.parametrize(

@@ -383,6 +383,7 @@ def test_settings_of_a_sweep_are_refused() -> None:
         prepare("lpct-fig9", "smoke", ["agent.epsilon=1"])
 
 
+@pytest.mark.slow
 def test_the_command_runs_a_file_and_goes_on(tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(
         "{title: tiny, about: runs, scales: {smoke: {replications: 1}}, figures: [{name: f}], offline: {worlds: "

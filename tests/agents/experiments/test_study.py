@@ -368,9 +368,7 @@ def sketched(figure: Figure, file: BinaryIO, format: str) -> None:
     file.write(b"a sketch")
 
 
-QUICK = (
-    "baselines-linear baselines-assortment dpmnl-fig7 fliphat-fig1-left fliphat-fig2 lpct-bandit lplr-theorem2".split()
-)
+QUICK = "baselines-linear dpmnl-fig7 fliphat-fig1-left lpct-bandit fliphat-margin".split()
 QUICK += ["targets-sparse", "targets-baselines", "lpct-fig9"]
 """Among them are figures, tables and statements of every kind; the others are slow tests."""
 

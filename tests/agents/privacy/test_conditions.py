@@ -64,9 +64,9 @@ def test_1_records_are_sanitised_first(name: str, world: str, wild: float) -> No
 
 
 def bound_of(agent: Any) -> float:
-    """Return what one user may add: 2, but with three labels over the probability that its answer revealed a label."""
+    """Return what one user may add: 2, but where labels are explored over the chance that an answer revealed one."""
     labels = getattr(agent, "n_labels", 2)
-    return 2.0 if labels == 2 else labels / agent.exploration
+    return 2.0 if labels == 2 or not agent.exploration else labels / agent.exploration
 
 
 @pytest.mark.parametrize(

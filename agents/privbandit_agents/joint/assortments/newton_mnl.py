@@ -76,8 +76,8 @@ class Config(GaussianSettings):
     gradient_share: Open01 = 0.88
     ridge: Bounded = 3.0
     bonus_scale: NonNegative = 0.0
-    draw_scale: NonNegative = 0.2
-    far_scale: NonNegative = 0.5
+    draw_scale: NonNegative = 0.1
+    far_scale: NonNegative = 0.7
     box: Box | None = None
     noise: Literal["numpy", "secure"] = "numpy"
 
@@ -100,7 +100,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
         2. Offer n users sets: random ones in the first batch, later the best ones for x . t (+ bonus), with t drawn
            around theta for every user, the wider the less P knows. Keep what they buy.
         3. In each step (one, or ``steps`` in the first batch), at the current theta':
-           g <- sum of gradients, each user's weighted so that none can exceed G, plus Gaussian noise;
+           g <- sum of gradients, weighted and clipped so that none can exceed G, plus Gaussian noise;
            H <- sum of the Hessians, weighted the same and clipped to trace h, plus Gaussian noise.
         4. Develop the models (g, H) at theta; average them over the steps.
         5. Weigh the average by its noise, M = H (H + v I)^-1 H; P <- P + M, and theta moves to the minimum of the
@@ -118,9 +118,10 @@ class NewtonMNL(CentralAgent[Config, Array]):
     holds for the numbers that leave: noise is discrete, on a grid (``GridGaussian``), and sensitivities cover the
     rounding of the sums.
 
-    A user's weight does not depend on the purchase. So at the true theta gradients are 0 in the mean, however long
-    features are; weights that did would pull theta away from it. Draws are of the kind of Thompson's sampling: where
-    items are few or alike, the best sets so far tell nothing of the rest. They cost no privacy.
+    Weights do not depend on the purchase, but for the longest items. So at the true theta gradients are near 0 in the
+    mean, however long features are; weights that did depend on it would pull theta away. Draws are of the kind of
+    Thompson's sampling: where items are few or alike, the best sets so far tell nothing of the rest. They cost no
+    privacy.
 
     The release is [precision | theta], shape (d, d + 1). The curator keeps the users of the running batch, 8 K (d + 2)
     bytes each at most, and nothing else that grows.
@@ -144,7 +145,6 @@ class NewtonMNL(CentralAgent[Config, Array]):
         self.rng_noise = self.rng.spawn(1)[0]
         middle = 0.0 if config.box is None else sum(config.box) / 2
         self.release = np.column_stack([config.ridge * np.eye(self.dim), np.full(self.dim, middle)])
-        self.doubts = np.zeros((self.dim, self.dim))
         self.choices = Choices(self.capacity, self.dim)
         self.batch, self.length = 0, config.exploration(self.dim)
         self.mechanisms()  # refuses budgets that are too small, before anybody comes
@@ -165,10 +165,11 @@ class NewtonMNL(CentralAgent[Config, Array]):
 
     def _utilities(self, x: Array, theta: Array) -> Array:
         """Return x . t, shape (..., N), with a t for every user, which is the same however users are grouped."""
-        if not (self.config.draw_scale or self.config.far_scale):
+        near, far = self.config.draw_scale, self.config.far_scale
+        if not (near or far):
             return np.asarray(x @ theta)
         normal = self.rng.standard_normal((*x.shape[:-2], self.dim))
-        drawn = theta + (normal @ self.doubts).astype(x.dtype)
+        drawn = theta + (normal @ doubts(self.release[:, :-1], near, far)).astype(x.dtype)
         return np.asarray(np.matmul(x, drawn[..., None])[..., 0])
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
@@ -178,7 +179,6 @@ class NewtonMNL(CentralAgent[Config, Array]):
             self.choices.append(*block)
             if len(self.choices) == self.length:
                 released = self.release = self._estimate()
-                self.doubts = doubts(released[:, :-1], self.config.draw_scale, self.config.far_scale)
                 self.choices.clear()
                 self.batch, self.length = self.batch + 1, next_change(self.length, self.config.growth)
         return released

@@ -15,6 +15,8 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 LIMIT = 1e6
 """Entries of raw features and of theta are clipped here before any product, so that nothing can overflow."""
+LONGER = 1.25
+"""By so much the longest item of a user may exceed the clip before all items of the user are weighted down."""
 ROUNDING = 2.0**-53
 """Largest relative error of one sum or product of floats."""
 USERS_A_BLOCK = 512
@@ -38,9 +40,9 @@ def clipped_sums(
 
     *Formal guarantees.* For any input whatever, a gradient has l2 norm at most ``gradient_norm``, and a Hessian is
     positive semidefinite with trace, and hence Frobenius norm, at most ``trace``. Inside the bounds they are the
-    derivatives; beyond, both have a weight that depends on what was offered and not on what was bought. Replacing one
-    user's whole record moves the two sums by at most ``sensitivities``, up to rounding of sums in float64. theta must
-    be public: a release. Users are added up in blocks of a fixed size.
+    derivatives; beyond, both have weights that depend on what was offered, and for the longest items on what was
+    bought. Replacing one user's whole record moves the two sums by at most ``sensitivities``, up to rounding of sums in
+    float64. theta must be public: a release. Users are added up in blocks of a fixed size.
 
     | record | counts as |
     |---|---|
@@ -79,10 +81,11 @@ def clipped_factors(
 ) -> tuple[Floats, Floats]:
     """Return clipped gradients (n, d), and numbers R (d, n, K + 1) such that sum_k R_ik R_jk are the clipped Hessians.
 
-    The Hessian is w times the sum over k of p_k (x_k - m)(x_k - m)', with the outside option x_0 = 0 among the k and m
-    the mean: centred, so that it is positive semidefinite by construction. The weight w = min(1, G / max |x_k - m|)
-    keeps the gradient w (m - x_b) within G whatever was bought. As w does not depend on that, the gradient is 0 in the
-    mean at the true theta, and the Hessian is the derivative of its mean: a Newton step has the right length.
+    The Hessian is the sum over k of p_k w_k (x_k - m)(x_k - m)', with the outside option x_0 = 0 among the k and m the
+    mean: centred, so that it is positive semidefinite by construction. The weights are w_k = min(w, G / |x_k - m|) with
+    w = min(1, LONGER G / max |x_k - m|): the gradient w_b (m - x_b) is within G whatever was bought. They do not depend
+    on that, but for the longest items, so that the gradient is near 0 in the mean at the true theta. The Hessian is the
+    derivative of its mean: a Newton step has the right length.
     """
     positive(radius=radius), positive(gradient_norm=gradient_norm), positive(trace=trace)
     shown = np.asarray(features, dtype=np.float64)
@@ -99,13 +102,16 @@ def clipped_factors(
     utilities[:, 1:][~there] = -np.inf
     p = np.exp(utilities - utilities.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    # features about their mean, and the gradient of the purchased one, weighted by the longest on offer
+    # features about their mean, weighted by the longest on offer and then clipped
     x -= np.vecdot(x, p)[..., None]
     squared = (x * x).sum(axis=0)
-    longest = np.where(np.isneginf(utilities), 0.0, squared).max(axis=1, keepdims=True)
-    kept = 1 / np.maximum(np.sqrt(longest) / gradient_norm, 1.0)
-    gradient = -x[:, np.arange(n), item + 1] * kept[:, 0]
-    # factors of the Hessian with the same weight, and with its trace clipped
+    sizes = np.sqrt(squared) / gradient_norm
+    longest = np.where(np.isneginf(utilities), 0.0, sizes).max(axis=1, keepdims=True)
+    kept = 1 / np.maximum(np.maximum(longest / LONGER, sizes), 1.0)
+    # the gradient of the purchased one
+    users = np.arange(n)
+    gradient = -x[:, users, item + 1] * kept[users, item + 1]
+    # factors of the Hessian with the same weights, and with its trace clipped
     p *= kept
     p /= np.maximum((p * squared).sum(axis=1, keepdims=True) / trace, 1.0)
     x *= np.sqrt(p)

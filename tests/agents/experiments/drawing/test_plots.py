@@ -97,7 +97,7 @@ def ticks_beyond(figure: Figure) -> set[Any]:
 
 
 @pytest.mark.parametrize("envs", [("a/World-v0",), ("a/World-v0", "a/Other-v0(dim=5)", "a/Third-v0")])
-@pytest.mark.parametrize("seeds", [1, 3, 8])
+@pytest.mark.parametrize("seeds", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("agents", [SWEEP, MANY, LONG], ids=["sweep", "many", "long"])
 def test_no_text_lies_over_another(agents: dict[str, Any], seeds: int, envs: tuple[str, ...]) -> None:
     frame = made_up(agents, seeds, 5 * 10**8 if seeds == 3 else 1000, envs)

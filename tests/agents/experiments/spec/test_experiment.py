@@ -76,7 +76,12 @@ def test_cells_are_found_before_anything_runs() -> None:
     assert users(slope)[0] == pytest.approx(20) and users(slope)[-1] == pytest.approx(100) and len(users(slope)) == 50
     (curves,), (points,) = (panels for _, panels in study.figures)
     assert curves.title == "Linear-v0 (dim=5)" and points.title == "Linear-v0"
-    assert [line.label for line in curves.series] == ["uniform", "linucb", "linucb alpha=0.5", "ldp-linucb epsilon=2"]
+    assert [line.label for line in curves.series] == [
+        "uniform",
+        "linucb alpha=1",
+        "linucb alpha=0.5",
+        "ldp-linucb epsilon=2",
+    ]
     assert [line.x for line in points.series] == [[3, 5], [3, 5]]
 
 
@@ -177,7 +182,7 @@ def test_a_mistake_in_the_file_is_named(old: str, new: str, expected: str) -> No
         (
             "x: env.dim",
             "x: env.design",
-            "figures[1]: line 'linucb': env.design: value must be a finite number; got 'sphere'.",
+            "figures[1]: line 'linucb alpha=1': env.design: value must be a finite number; got 'sphere'.",
         ),
         ("x: env.dim", "x: env.dim, lines: env", "figures[1]: line 'Linear-v0': env.dim=3 matches 2 agents or environ"),
         (
@@ -200,7 +205,7 @@ def test_a_mistake_in_the_file_is_named(old: str, new: str, expected: str) -> No
         (
             "label: root",
             "label: root, through: {agent: linucb}",
-            "figures[0]: through must select one line; agent=linucb is on 'linucb' and 'linucb alpha=0.5'.",
+            "figures[0]: through must select one line; agent=linucb is on 'linucb alpha=1' and 'linucb alpha=0.5'.",
         ),
         (
             "scales:",
@@ -255,7 +260,7 @@ def test_a_ratio_needs_uniform_and_a_comparison_common_seeds() -> None:
     content["sweep"]["agents"][0] = {"name": "greedy"}
     content["statements"] = []
     assert message(str(content)).startswith(
-        "x.yaml: figures[1]: line 'linucb': a ratio needs the agent 'uniform' in priv"
+        "x.yaml: figures[1]: line 'linucb alpha=1': a ratio needs the agent 'uniform' in priv"
     )
     content = from_yaml(GOOD)
     block = content["sweep"] | {"agents": [{"name": "uniform"}], "seeds": [7]}
@@ -349,7 +354,9 @@ def test_the_experiments_of_the_papers_are_listed() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:fliphat")
-@pytest.mark.parametrize("name", library())
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "envelope-labels" else n for n in library()]
+)  # it makes many tables and models of their public rows
 def test_a_shipped_experiment_is_listed_and_has_statements(name: str, shelf: str) -> None:
     experiment = read_experiment(library()[name])
     assert f"{name} {' '.join(experiment.title.split())}" in shelf

@@ -209,6 +209,7 @@ def test_a_saved_agent_goes_on(tmp_path: Any) -> None:
     assert isinstance(again, KernelLDP) and np.array_equal(again.chances(x), agent.chances(x))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_it_keeps_its_claim_and_half_the_noise_is_caught() -> None:
     verdict = audit(game("kernel-ldp", 1.0), 20_000, np.random.default_rng(0), confidence=0.999)

@@ -215,6 +215,7 @@ def test_records_are_sanitised_first(wild: float, source: str) -> None:
         assert np.isfinite(agent.learner.total).all() and np.abs(agent.learner.total - before).sum() <= 1
 
 
+@pytest.mark.slow
 def test_accuracy_grows_with_epsilon() -> None:
     """Means over eight worlds of 50 public rows; standard errors are about 0.006."""
     means = {}

@@ -16,6 +16,7 @@ from privbandit_agents.base.agent import (
     labels_of_contexts,
     n_arms,
 )
+from privbandit_agents.base.labels import in_unit_cube
 from privbandit_agents.base.settings import Budget, Count, Open01, Settings
 
 FEW_FEATURES = 100
@@ -54,7 +55,7 @@ class AutoLocal(Auto):
     ``prec-ts`` for arms; for labels ``kernel-ldp``, or ``lpct`` where a tree predicts held-out public rows better.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-local", env).guarantee``. The choice reads
-    what is public: spaces, public rows, the budget, and the expected number of users.
+    what is public: the spaces, and public rows.
     """
 
     Config = LocalBudget
@@ -62,8 +63,9 @@ class AutoLocal(Auto):
     @staticmethod
     def plays(observation_space: Space, action_space: Space) -> str:
         spaces = observation_space, action_space
-        known = not arms_with_features(*spaces) or not labels_of_contexts(*spaces)
-        return "" if known else "arms with features of shape (K, d), and classification"
+        if not labels_of_contexts(*spaces):
+            return in_unit_cube(observation_space)
+        return arms_with_features(*spaces) and "arms with features of shape (K, d), and classification"
 
     @classmethod
     def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:
@@ -71,7 +73,7 @@ class AutoLocal(Auto):
             return "prec-ts"
         from privbandit_agents.local.choice import default_local  # loads what models need
 
-        return "kernel-ldp" if public is None else default_local(public, n_arms(action_space), settings.epsilon)
+        return "kernel-ldp" if public is None else default_local(public, n_arms(action_space))
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,8 @@ def can_play(name: str, env: AnyEnv) -> bool:
     if agent_class.plays(*spaces_of(env)):
         return False
     if issubclass(agent_class, Auto):
-        agent_class = find(resolved(name, env, {})[0]).load()
+        chosen = agent_class.chosen(*spaces_of(env), public_data(env), agent_class.Config())
+        return can_play(chosen, env)
     return not (agent_class.uses_public_data and public_data(env) is None)
 
 

@@ -52,6 +52,20 @@ def test_a_family_without_an_agent_of_the_notion_is_refused_in_one_sentence() ->
         make("auto-joint", env)
 
 
+def test_labels_outside_the_unit_cube_and_without_public_rows_are_not_played() -> None:
+    class Labels(gym.Env[Any, Any]):
+        def __init__(self, high: float, public: Any) -> None:
+            self.observation_space, self.action_space = gym.spaces.Box(0, high, (3,)), gym.spaces.Discrete(2)
+            self.public_data = public
+
+    rows = np.zeros((5, 3)), np.zeros(5, int)
+    assert can_play("auto-local", Labels(1, rows))
+    for env, reason in ((Labels(8, rows), r"^auto-local plays .*\[0, 1\]"), (Labels(1, None), "learns from public")):
+        assert not can_play("auto-local", env)
+        with pytest.raises(ValueError, match=reason):
+            make("auto-local", env)
+
+
 def test_a_setting_that_is_no_budget_is_refused() -> None:
     with pytest.raises(TypeError, match="auto-joint has no setting 'growth'"):
         make("auto-joint", gym.make(LINEAR), growth=2.0)

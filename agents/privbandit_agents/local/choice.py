@@ -15,7 +15,7 @@ CLEAR = 2.0
 LEAST = 1e-3
 
 
-def default_local(public_data: PublicData, n_labels: int, epsilon: float) -> str:
+def default_local(public_data: PublicData, n_labels: int) -> str:
     """Return the name of the locally private agent for labels: ``"kernel-ldp"``, or ``"lpct"``.
 
     Both are fitted to four fifths of the public rows, and judged by the likelihood of the labels in the last one; five
@@ -25,7 +25,6 @@ def default_local(public_data: PublicData, n_labels: int, epsilon: float) -> str
     Args:
         public_data: features (n, d) in [0, 1] and labels (n,).
         n_labels: K.
-        epsilon: of a report.
     """
     x, y = np.asarray(public_data[0], np.float64), np.asarray(public_data[1])
     chosen = np.linspace(0, len(y) - 1, min(len(y), TRIED)).astype(int)

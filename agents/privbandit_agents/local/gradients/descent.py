@@ -1,9 +1,7 @@
 """Locally private gradient descent for classifiers with two labels: the server, and the learner around it."""
 
-import copy
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -14,7 +12,7 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.reports import Inputs, inputs_of
-from privbandit_agents.base.rows import blocks
+from privbandit_agents.local.batches import BatchLearner
 from privbandit_agents.local.gradients.models import Model
 from privbandit_agents.local.label_agent import Learner, S, added
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
@@ -73,11 +71,10 @@ class Descent:
         self.total, self.waiting = np.zeros_like(self.theta), 0
 
 
-class GradientLearner(Learner[S]):
+class GradientLearner(BatchLearner[S, Descent]):
     """Every user reports the gradient of its own loss at the public theta by one private direction.
 
-    A group of users that is larger than a batch sees the steps in between, as it would if they came one by one. A
-    subclass says in ``start`` what the model is, where theta starts, and how the server steps.
+    A subclass says in ``start`` what the model is, where theta starts, and how the server steps.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by
     ``BinCapSign`` or ``Hemisphere``, whose likelihood ratio is at most e^epsilon for any two vectors. Gradients are
@@ -107,34 +104,15 @@ class GradientLearner(Learner[S]):
     def schedule(self) -> Schedule:
         """Return how to step; the device is there already."""
 
-    def encode(self, contexts: Floats, labels: Labels, theta: Floats | None = None) -> Floats:
+    def encode(self, contexts: Floats, labels: Labels, theta: Floats) -> Floats:
         """Return what devices scale into the unit ball and randomize, shape (n, D)."""
-        return self.model.gradients(contexts, labels, self.server.theta if theta is None else theta) / self.clip
+        return self.model.gradients(contexts, labels, theta) / self.clip
 
-    def inputs(self, contexts: Floats, labels: Labels, theta: Floats | None = None) -> Inputs:
-        return inputs_of(self.device, self.encode(contexts, labels, theta))
+    def inputs(self, contexts: Floats, labels: Labels, server: Descent | None = None) -> Inputs:
+        return inputs_of(self.device, self.encode(contexts, labels, (server or self.server).theta))
 
     def estimate(self, reports: Array) -> Floats:
         return self.clip * self.device.estimate(reports)[:, 0]
-
-    def reports(self, server: Descent, contexts: Floats, labels: Labels, rng: Generator) -> Iterator[Array]:
-        """Yield the reports of one batch after the other, while that server learns from them."""
-        for x, y in blocks(lambda: server.left, contexts, labels):
-            report = self.inputs(x, y, server.theta).randomize(rng)
-            server.add(self.estimate(report))
-            yield report
-
-    def randomize(self, contexts: Floats, labels: Labels, rng: Generator) -> Array:
-        """Return the reports of n users; a copy of the server shows each what it would see."""
-        reports = list(self.reports(copy.copy(self.server), contexts, labels, rng))
-        return np.concatenate(reports) if reports else np.zeros((0, 1, len(self.server.theta)))
-
-    @property
-    def left(self) -> int:
-        return self.server.left
-
-    def absorb(self, reports: Array) -> None:
-        self.server.add(self.estimate(reports))
 
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
         for _ in self.reports(self.server, contexts, labels, rng):

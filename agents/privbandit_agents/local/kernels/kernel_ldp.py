@@ -7,8 +7,6 @@ Wainwright, "Minimax Optimal Procedures for Locally Private Estimation", JASA 20
 own.
 """
 
-import copy
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,6 +18,7 @@ from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.reports import Inputs, inputs_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Count, Fraction, NonNegative
+from privbandit_agents.local.batches import BatchLearner
 from privbandit_agents.local.gradients.descent import Kind, gradient_device
 from privbandit_agents.local.kernels.deviations import Deviations
 from privbandit_agents.local.kernels.filters import Filters
@@ -52,7 +51,7 @@ class Config(LocalLabelSettings):
     horizon: Count | None = None
 
 
-class KernelLearner(Learner[Config]):
+class KernelLearner(BatchLearner[Config, Filters]):
     """The algorithm of ``KernelLDP``.
 
     Attributes:
@@ -76,25 +75,6 @@ class KernelLearner(Learner[Config]):
 
     def estimate(self, reports: Array) -> Floats:
         return self.device.estimate(reports)[:, 0]
-
-    def reports(self, server: Filters, contexts: Floats, labels: Labels, rng: Generator) -> Iterator[Array]:
-        """Yield the reports of one batch after the other, while that server learns from them."""
-        for x, y in blocks(lambda: server.left, contexts, labels):
-            report = self.inputs(x, y, server).randomize(rng)
-            server.add(self.estimate(report))
-            yield report
-
-    def randomize(self, contexts: Floats, labels: Labels, rng: Generator) -> Array:
-        """Return the reports of n users; a copy of the server shows each what it would see."""
-        reports = list(self.reports(copy.copy(self.server), contexts, labels, rng))
-        return np.concatenate(reports) if reports else np.zeros((0, 1, self.field.dim))
-
-    @property
-    def left(self) -> int:
-        return self.server.left
-
-    def absorb(self, reports: Array) -> None:
-        self.server.add(self.estimate(reports))
 
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
         """Let users report whether the likeliest label is theirs, as if they had been given it."""

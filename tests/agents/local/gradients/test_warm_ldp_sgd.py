@@ -94,7 +94,9 @@ def test_reports_estimate_the_clipped_gradients() -> None:
     x = np.tile([[0.9, 0.1]], (40_000, 1))
     z = (
         agent.learner.clip
-        * agent.learner.device.sanitise(np.zeros(1, int), agent.learner.encode(x[:1], np.ones(1)))[1][0]
+        * agent.learner.device.sanitise(
+            np.zeros(1, int), agent.learner.encode(x[:1], np.ones(1), agent.learner.server.theta)
+        )[1][0]
     )
     mean = agent.learner.estimate(agent.learner.randomize(x, np.ones(40_000, int), agent.rng)).mean(axis=0)
     error = agent.learner.clip * (agent.learner.device.variance(own=False) / 40_000) ** 0.5

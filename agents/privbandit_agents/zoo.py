@@ -81,6 +81,14 @@ AGENTS: dict[str, Entry] = {
     "lints": ours(
         "baselines.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)", "linear sparse labels: none"
     ),
+    "squarecb": ours(
+        "baselines.oracles.squarecb:SquareCB",
+        "inverse gap weighting on ridge regression (Foster and Rakhlin 2020)",
+        "linear sparse labels: none",
+    ),
+    "regcb": ours(
+        "baselines.oracles.regcb:RegCB", "bounds of good regressions (Foster et al. 2018)", "linear sparse labels: none"
+    ),
     "sa-lasso": ours(
         "baselines.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)", "linear sparse: none"
     ),

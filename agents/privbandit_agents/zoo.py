@@ -220,6 +220,12 @@ AGENTS: dict[str, Entry] = {
         "linear sparse: joint, real",
         "linear:CounterGame",
     ),
+    "reward-dp-linucb": ours(
+        "joint.linear.reward_dp_linucb:RewardDPLinUCB",
+        "LinUCB with private rewards, contexts public (Hanna et al. 2024)",
+        "linear sparse: reward, real",
+        "linear:CounterGame",
+    ),
     "dp-dqn": ours(
         "joint.rl.dp_dqn:DPDQN",
         "deep Q-network at discount 0 by private gradients, jointly private",

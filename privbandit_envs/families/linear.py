@@ -44,8 +44,8 @@ class LinearProblem(ArmProblem):
         support: a number: only that many contexts exist, drawn once and equally likely. ``"all"``: the contexts of a
             discrete design are listed with their probabilities; the law stays the design's. With a finite support and
             Rademacher rewards users can be served by counts, a billion of them in seconds.
-        theta: the parameter itself, shape (d,), of a norm as ``theta_norm`` may be; by default drawn: uniform on the sphere for ``"sphere"``, random
-            signs (of the directions in use) for the other designs.
+        theta: the parameter itself, shape (d,), of a norm as ``theta_norm`` may be; by default drawn: uniform on the
+            sphere for ``"sphere"``, random signs (of the directions in use) for the other designs.
         link: what the features say of the mean reward. ``"identity"``: phi . theta. ``"logistic"``: the sigmoid
             1 / (1 + exp(-phi . theta)), the chance of a reward of 1. ``"band"``: 0.9 tanh(1.5 - 1.5
             (|z_1| + |z_2|)), where z_i is sqrt(d) times phi along two hidden orthogonal directions, the first of them

@@ -35,6 +35,8 @@ Report = TypeVar("Report")
 Release = TypeVar("Release")
 NEVER = 2**62  # ``frozen_rounds`` of a policy that never changes again
 RECORD, SAME = "context, action and reward of every user", "replace-one-user"
+REWARD, ONE_REWARD = "reward of every user", "replace-one-reward"
+Notion: TypeAlias = Literal["local", "shuffle", "joint", "reward", "none"]
 
 
 class UnprovenCalibration(UserWarning):
@@ -46,12 +48,13 @@ class Guarantee:
     """What an agent promises about the privacy of its users.
 
     Attributes:
-        notion: ``"local"`` (the server never sees raw data), ``"joint"`` (trusted curator; the others' actions do not
-            reveal a user's record), or ``"none"``.
+        notion: ``"local"`` (the server never sees raw data), ``"shuffle"`` (it sees what a batch of devices sent, and
+            not who sent what), ``"joint"`` (trusted curator; the others' actions do not reveal a user's record),
+            ``"reward"`` (trusted curator; rewards alone are private, contexts and actions are public), or ``"none"``.
         epsilon: of (epsilon, delta)-differential privacy, or None.
         delta: of (epsilon, delta)-differential privacy, or None.
         rho: of zero-concentrated differential privacy, or None.
-        neighbours: the relation; one user's whole record (context, action, feedback) is replaced.
+        neighbours: the relation; one user's whole record (context, action, feedback) is replaced, or the reward alone.
         protects: what is protected, in words.
         proven: False where the calibration is a published one without a valid proof.
         reference: where the proof is.
@@ -59,7 +62,7 @@ class Guarantee:
             which floats only approximate: to simulate.
     """
 
-    notion: Literal["local", "joint", "none"] = "none"
+    notion: Notion = "none"
     epsilon: float | None = None
     delta: float | None = None
     rho: float | None = None

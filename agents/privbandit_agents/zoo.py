@@ -214,6 +214,11 @@ AGENTS: dict[str, Entry] = {
         "labels: local, real",
         "games.gradients:GradientGame",
     ),
+    "shuffle-linucb": ours(
+        "shuffle.shuffle_linucb:ShuffleLinUCB",
+        "LinUCB by shuffled bits (Chowdhury and Zhou 2022)",
+        "linear sparse: shuffle, real",
+    ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",

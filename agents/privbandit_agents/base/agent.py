@@ -235,7 +235,29 @@ class Agent(ABC, Generic[C]):
 AnyAgent: TypeAlias = Agent[Any]
 
 
-class LocalAgent(Agent[C], Generic[C, Report]):
+class Devices:
+    """Users have devices, and ``rng`` is theirs: reports are drawn from it, and it is no part of the server's state.
+
+    A simulation that goes on bit for bit keeps ``devices_state()`` beside the server's state.
+    """
+
+    rng: Generator
+
+    def devices_state(self) -> dict[str, Any]:
+        """Return the state of the devices' generator, JSON values: for simulations, never for a server."""
+        return {"rng": self.rng.bit_generator.state}
+
+    def restore_devices(self, values: dict[str, Any]) -> None:
+        """Let simulated devices go on with what ``devices_state`` returned."""
+        self.rng.bit_generator.state = values["rng"]
+
+    def rekey(self) -> None:
+        """Take fresh keys from the operating system, the server's and the devices'."""
+        rekey(self)
+        self.rng = default_rng()
+
+
+class LocalAgent(Devices, Agent[C], Generic[C, Report]):
     """An agent whose server never sees raw data: a user's device randomizes its record, the server absorbs the report.
 
     ``ledger`` holds the declared budget; every report is entered in it, under its user. ``update`` hands ``randomize``
@@ -259,18 +281,6 @@ class LocalAgent(Agent[C], Generic[C, Report]):
     def fewest_summed(self) -> int:
         """From how many users on a simulation may draw a block's sum of reports at once; ``NEVER``: not at all."""
         return NEVER
-
-    def devices_state(self) -> dict[str, Any]:
-        """Return the state of the devices' generator, JSON values: for simulations, never for a server."""
-        return {"rng": self.rng.bit_generator.state}
-
-    def restore_devices(self, values: dict[str, Any]) -> None:
-        """Let simulated devices go on with what ``devices_state`` returned."""
-        self.rng.bit_generator.state = values["rng"]
-
-    def rekey(self) -> None:
-        super().rekey()
-        self.rng = default_rng()
 
     @final
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:

@@ -73,10 +73,11 @@ def test_without_noise_it_finds_theta_and_predicts_probabilities() -> None:
     assert np.abs(agent.predict(contexts) - env.unwrapped.problem.means(contexts)).max() < 0.03
 
 
+@pytest.mark.slow
 def test_a_logistic_model_beats_a_linear_gradient_on_logistic_rewards() -> None:
-    """Means of four worlds, 200 000 users by counts at epsilon = 2; uniform play has some 60 000."""
+    """Means of two worlds of five features at epsilon = 2; uniform play has some 40 000."""
     means = {}
     for name in ("ldp-glm", "ldp-sgd"):
-        envs = [world(200_000, theta_norm=4.0, support=100, instance_seed=seed) for seed in range(4)]
+        envs = [world(100_000, n_arms=10, dim=5, theta_norm=4.0, instance_seed=seed) for seed in range(2)]
         means[name] = np.mean([play(env, make(name, env, seed=0, epsilon=2.0), seed=0).regret[-1] for env in envs])
-    assert means["ldp-glm"] < 0.7 * means["ldp-sgd"]
+    assert means["ldp-glm"] < 0.5 * means["ldp-sgd"]

@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     from privbandit_agents.experiments.analysis.ranks import ranks
     from privbandit_agents.experiments.compare import compare
     from privbandit_agents.experiments.drawing.plots import plot_frontier, plot_regret
+    from privbandit_agents.foreign import ForeignAgent
     from privbandit_agents.privacy import *  # noqa: F403
 
 __all__ = [
     "AGENTS",
     "Agent",
     "CentralAgent",
+    "ForeignAgent",
     "Guarantee",
     "LearningAgent",
     "LocalAgent",
@@ -64,6 +66,7 @@ __all__ += ["arms_or_context", "arms_with_features", "assortments", "labels_of_c
 _homes = {
     ".base.agent": "arms_or_context arms_with_features assortments labels_of_contexts n_arms next_change",
     ".base.settings": "Budget Count Fraction Growth NonNegative Positive Settings",
+    ".foreign": "ForeignAgent",
     # what needs the extra ``bench``
     ".experiments.analysis.load": "load_results",
     ".experiments.analysis.ranks": "ranks",

@@ -172,7 +172,7 @@ class RecordVectorRegret(VectorWrapper):  # type: ignore[type-arg]  # it takes n
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         self._resting[:] = False
-        return super().reset(**kwargs)  # type: ignore[no-any-return]
+        return super().reset(**kwargs)
 
     def step(self, actions: Array) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         step = self.env.step(actions)

@@ -146,7 +146,7 @@ def test_every_agent_plays_arms_that_are_present(name: str, place: int) -> None:
     results = []
     for wrapped in (False, True):
         env: Any = gym.make(**WORLDS[place], horizon=60, available=0.4)
-        agent = make(name, env, seed=0, **SLOW.get(name, {}))
+        agent: Any = make(name, env, seed=0, **SLOW.get(name, {}))
         env = gym.wrappers.TimeLimit(env, 1000) if wrapped else env
         results.append(play(env, agent, 60, seed=4, by_counts=False))
         if agent.guarantee.notion != "none":

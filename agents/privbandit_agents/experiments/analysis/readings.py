@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from privbandit_agents.experiments.analysis.cells import Cell, Cells, called, in_order, world
 from privbandit_agents.experiments.analysis.statistics import Floats, common_seeds, student_half_width
 from privbandit_agents.experiments.fields import users_or_fraction
+from privbandit_agents.experiments.jobs.trial import TALLIES
 from privbandit_agents.experiments.names import plain
 from privbandit_agents.experiments.spec.measures import Pick, Selection
 from privbandit_agents.experiments.store.results import Finished
@@ -91,7 +92,7 @@ class TrialReading:
         """Return the numbers of every seed that was measured.
 
         Raises:
-            ValueError: the agents of the cell predict nothing, or the world has not finitely many contexts.
+            ValueError: the agents of the cell predict nothing, or the world has not finitely many contexts; or no tally.
         """
         runs = [runs_of(cell, results) for cell in (self.cell, self.uniform) if cell is not None]
         seeds = common_seeds(*(list(found) for found in runs))
@@ -113,6 +114,10 @@ class TrialReading:
         """
         if name in ("mad", "mse") and not all(name in run.arrays for run in runs):
             raise ValueError(f"{called(self.cell)} has no {name} in {world(self.cell)}: it predicts no rewards there.")
+        if name in TALLIES:
+            if not all(name in run.arrays for run in runs):
+                raise ValueError(f"{called(self.cell)} keeps no tally of {name}; dpmnl does.")
+            return np.array([[run.arrays[name][-1]] * len(users) for run in runs])
         known = shared_users(runs)
         rows = [run.arrays[name][np.isin(run.arrays["checkpoints"], known)] for run in runs]
         if name in ("mad", "mse"):

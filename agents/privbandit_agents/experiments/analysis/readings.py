@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from privbandit_agents.experiments.analysis.cells import Cell, Cells, called, in_order, world
 from privbandit_agents.experiments.analysis.statistics import Floats, common_seeds, student_half_width
 from privbandit_agents.experiments.fields import users_or_fraction
+from privbandit_agents.experiments.jobs.rows import best_accuracy
 from privbandit_agents.experiments.jobs.trial import TALLIES
 from privbandit_agents.experiments.names import plain
 from privbandit_agents.experiments.spec.measures import Pick, Selection
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import placed
+from privbandit_envs.families.classification import SYNTHETIC
 from privbandit_envs.validate import did_you_mean, one_of
 from privbandit_envs.wrappers import even_checkpoints
 
@@ -164,11 +166,18 @@ class FitReading:
         if not len(could):
             reasons = [why for run in runs.values() for why in run.reasons if why]
             return Values.nothing(reasons[0] if reasons else "not run")
-        numbers = np.array([run.arrays[self.y][places] for run in runs.values()])
+        numbers = self.numbers(accuracy, runs, places)
         picked = could[picks(accuracy[:, could], self.pick)]
         found = numbers[np.arange(len(runs)), picked][:, None]
         point = self.cell.job.points[places[picked[0]]] if (picked == picked[0]).all() else None
         return Values(np.array(list(runs), np.int64), found, np.ones(found.shape), point=point)
+
+    def numbers(self, accuracy: Floats, runs: Mapping[int, Finished], places: list[int]) -> Floats:
+        if self.y != "excess":
+            return np.array([run.arrays[self.y][places] for run in runs.values()])
+        if self.cell.settings["source"] != SYNTHETIC:
+            raise ValueError(f"excess needs the best accuracy, which is known for {SYNTHETIC} alone.")
+        return best_accuracy() - accuracy
 
 
 Reading = TrialReading | FitReading

@@ -31,11 +31,16 @@ if TYPE_CHECKING:
         n_arms,
         next_change,
     )
+    from privbandit_agents.explore import Explore
     from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, NonNegative, Positive, Settings
     from privbandit_agents.experiments.analysis.load import load_results
     from privbandit_agents.experiments.analysis.ranks import ranks
     from privbandit_agents.experiments.compare import compare
     from privbandit_agents.experiments.drawing.plots import plot_frontier, plot_regret
+    from privbandit_agents.logs.estimates import dr, ips, snips
+    from privbandit_agents.logs.obp import to_obp
+    from privbandit_agents.logs.private_value import private_value
+    from privbandit_agents.logs.record import Log, log
     from privbandit_agents.privacy import *  # noqa: F403
 
 __all__ = [
@@ -60,8 +65,14 @@ __all__ = [
 ]
 __all__ += ["Budget", "Count", "Fraction", "Growth", "NonNegative", "Positive", "Settings"]
 __all__ += ["arms_or_context", "arms_with_features", "assortments", "labels_of_contexts", "n_arms", "next_change"]
+__all__ += ["Explore", "Log", "dr", "ips", "log", "private_value", "snips", "to_obp"]
 
 _homes = {
+    ".explore": "Explore",
+    ".logs.estimates": "dr ips snips",
+    ".logs.obp": "to_obp",
+    ".logs.private_value": "private_value",
+    ".logs.record": "Log log",
     ".base.agent": "arms_or_context arms_with_features assortments labels_of_contexts n_arms next_change",
     ".base.settings": "Budget Count Fraction Growth NonNegative Positive Settings",
     # what needs the extra ``bench``

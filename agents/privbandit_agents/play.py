@@ -168,10 +168,19 @@ def play_steps(env: gym.Env[Any, Any], agent: AnyAgent, horizon: int, curve: Reg
     for _ in range(horizon):
         action = agent.select_action(context)
         following, _, terminated, truncated, info = env.step(action)
-        if "feedback" not in info:
-            reported(info, env.unwrapped, "feedback", "regret")
-        agent.update(context, action, info["feedback"])
+        learn(agent, context, action, info, env)
         context = env.reset()[0] if terminated or truncated else following
+
+
+def learn(agent: AnyAgent, context: Any, action: Any, info: dict[str, Any], env: gym.Env[Any, Any]) -> None:
+    """Let an agent learn from a step: from the user's feedback, or from the reports that came, whosever they are."""
+    if "reports" in info:
+        if info["reports"] is not None:
+            agent.update(*info["reports"])
+        return
+    if "feedback" not in info:
+        reported(info, env.unwrapped, "feedback", "regret")
+    agent.update(context, action, info["feedback"])
 
 
 def play_blocks(

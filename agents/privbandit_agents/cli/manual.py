@@ -13,6 +13,7 @@ import gymnasium as gym
 
 from privbandit_agents.audits.registry import TARGETS, games
 from privbandit_agents.auto import Auto
+from privbandit_agents.explore import explored_name
 from privbandit_agents.cli.listing import HOLDS, dataset_facts
 from privbandit_agents.cli.text import paragraph, strong, table
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_class, env_defaults, env_spec, env_summary
@@ -45,6 +46,8 @@ def page(name: str) -> Page:
         **dict.fromkeys((*map(short, ENV_IDS), *ENV_IDS), env_page),
         **dict.fromkeys(AGENTS, agent_page),
     }
+    if name not in pages and explored_name(name):
+        return agent_page(name)
     if name not in pages and ":" in name:
         return env_page(name) if "/" in name else agent_page(name)
     if name not in pages:

@@ -1,10 +1,12 @@
 """A stream of users behind the Gymnasium interface, one user a step."""
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
 from privbandit_envs.population import Counts, Population, Tally
@@ -20,6 +22,8 @@ class Place:
     _slots = 1
     _stream: UserStream | None = None
     _seed = _left = 0
+    _longest: int | None = None
+    """Users an episode at most, where that is fewer than the horizon."""
 
     def _plan(self, problem: type[Problem] | str, horizon: int | None, pin: int | None, config: JSON) -> World:
         """Check the arguments; the world itself is drawn by the first ``reset``."""
@@ -33,7 +37,7 @@ class Place:
             self._seed, self._stream = seed, self._world.stream(seed)
         else:
             self._opened().skip(self._slots)
-        self._left = self.horizon
+        self._left = self.horizon if self._longest is None else min(self.horizon, self._longest)
 
     @property
     def problem(self) -> Problem:
@@ -112,6 +116,7 @@ class BanditEnv(Place, gym.Env[Array, Any]):
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 (Gymnasium declares it so)
+    _spec: EnvSpec | None = None
 
     def __init__(
         self,
@@ -130,6 +135,18 @@ class BanditEnv(Place, gym.Env[Array, Any]):
     @property
     def rounds_left(self) -> int:
         return self._left
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """What made the environment; its ``max_episode_steps`` is the horizon, for tools that ask for an episode's length."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        if spec is not None and spec.max_episode_steps is None:
+            spec = copy(spec)
+            spec.max_episode_steps = self.horizon
+        self._spec = spec
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, object] | None = None

@@ -110,6 +110,7 @@ def play(
         TypeError: something that is no environment, or no agent.
     """
     check_match(env, agent)
+    env = without_limit(env)
     horizon = horizon_of(env) if horizon is None else count(horizon=horizon)
     curve = RegretCurve(even_checkpoints(horizon) if checkpoints is None else checkpoints, on_checkpoint)
     if curve.checkpoints[-1] > horizon:
@@ -151,6 +152,12 @@ def check_match(env: AnyEnv, agent: AnyAgent) -> None:
 
 class UnseenReward(UserWarning):
     """A wrapper changes rewards, and the agent learns from the feedback in ``info``."""
+
+
+def without_limit(env: AnyEnv) -> AnyEnv:
+    """Return a BanditEnv without a limit of steps that is its own horizon, as ``gym.make(env.spec)`` puts around it."""
+    limited = isinstance(env, gym.wrappers.TimeLimit) and isinstance(env.env, BanditEnv)
+    return env.env if limited and env._max_episode_steps == env.env.horizon else env  # type: ignore[union-attr]
 
 
 def horizon_of(env: AnyEnv) -> int:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from privbandit_agents.experiments.analysis.load import load_results
     from privbandit_agents.experiments.analysis.ranks import ranks
     from privbandit_agents.experiments.compare import compare
-    from privbandit_agents.experiments.drawing.plots import plot_frontier, plot_regret
+    from privbandit_agents.experiments.drawing.plots import plot_along, plot_frontier, plot_regret
     from privbandit_agents.privacy import *  # noqa: F403
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "load_results",
     "make",
     "play",
+    "plot_along",
     "plot_frontier",
     "plot_regret",
     "ranks",
@@ -68,7 +69,7 @@ _homes = {
     ".experiments.analysis.load": "load_results",
     ".experiments.analysis.ranks": "ranks",
     ".experiments.compare": "compare",
-    ".experiments.drawing.plots": "plot_frontier plot_regret",
+    ".experiments.drawing.plots": "plot_along plot_frontier plot_regret",
 }
 
 if "privacy" in globals():

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from privbandit_agents.experiments.analysis.load import load_results
     from privbandit_agents.experiments.analysis.ranks import ranks
     from privbandit_agents.experiments.compare import compare
-    from privbandit_agents.experiments.drawing.plots import plot_frontier, plot_regret
+    from privbandit_agents.experiments.drawing.plots import plot_along, plot_frontier, plot_regret
     from privbandit_agents.logs.estimates import dr, ips, snips
     from privbandit_agents.logs.obp import to_obp
     from privbandit_agents.logs.private_value import private_value
@@ -57,6 +57,7 @@ __all__ = [
     "load_results",
     "make",
     "play",
+    "plot_along",
     "plot_frontier",
     "plot_regret",
     "ranks",
@@ -79,7 +80,7 @@ _homes = {
     ".experiments.analysis.load": "load_results",
     ".experiments.analysis.ranks": "ranks",
     ".experiments.compare": "compare",
-    ".experiments.drawing.plots": "plot_frontier plot_regret",
+    ".experiments.drawing.plots": "plot_along plot_frontier plot_regret",
 }
 
 if "privacy" in globals():

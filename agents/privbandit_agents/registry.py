@@ -12,8 +12,8 @@ from numpy.random import Generator, SeedSequence, default_rng
 
 from privbandit_agents.auto import Auto
 from privbandit_agents.base.agent import AnyAgent, PublicData, Space
-from privbandit_agents.explore import explored, explored_name
 from privbandit_agents.base.learning import AnyEnv
+from privbandit_agents.explore import explored, explored_name
 from privbandit_agents.plugins import load_plugins
 from privbandit_agents.zoo import AGENTS, Entry
 from privbandit_envs.validate import did_you_mean, one_of

@@ -249,7 +249,9 @@ def test_a_band_needs_two_directions(kwargs: dict[str, Any]) -> None:
 
 
 def test_theorem_2_has_its_features_and_no_noise() -> None:
-    env: Any = gym.make("privbandit/Linear-v0", n_arms=1, dim=3, design="theorem2", horizon=1000, support="all").unwrapped
+    env: Any = gym.make(
+        "privbandit/Linear-v0", n_arms=1, dim=3, design="theorem2", horizon=1000, support="all"
+    ).unwrapped
     env.reset(seed=0)
     problem = env.problem
     np.testing.assert_allclose(env.support.contexts[:, 0], [[0.5, 0.1, 0], [0.5, -0.1, 0]], atol=1e-7)

@@ -90,7 +90,9 @@ def worlds_along(slope: Slope, cells: Cells) -> Mapping[float, list[Reading]]:
 
 def line_values(of: Selection, key: str, cells: Cells) -> list[Any]:
     """Return the values of a setting among the cells of a selection, increasing."""
-    values = {bare(cell.settings[key]): cell.settings[key] for cell in cells.select(of.settings) if key in cell.settings}
+    values = {
+        bare(cell.settings[key]): cell.settings[key] for cell in cells.select(of.settings) if key in cell.settings
+    }
     if not values:
         raise ValueError(f"{wanted_text(of.settings)} has no {key}.")
     return sorted(values.values())

@@ -61,7 +61,9 @@ SCALES = ((1e6, "millions"), (1e9, "billions"), (1e12, "trillions"))
 PANEL_WIDTH = 2.6
 """Inches, at least."""
 BOUNDS: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("regret", "ratio", "regret_per_round", "mad", "mse", "calls", "claimed", "excess", "seconds"), (0.0, math.inf)),
+    **dict.fromkeys(
+        ("regret", "ratio", "regret_per_round", "mad", "mse", "calls", "claimed", "excess", "seconds"), (0.0, math.inf)
+    ),
     "accuracy": (0.0, 1.0),
 }
 """Between which values a quantity is, whatever its interval."""

@@ -13,7 +13,7 @@ from privbandit_envs.validate import count, positive
 Floats = NDArray[np.float64]
 
 
-def regret_upper_bound(T: ArrayLike, *, dim: int, rho: float, mle_share: float = 0.9) -> Floats:  # noqa: N803
+def regret_upper_bound(T: ArrayLike, *, dim: int, rho: float, mle_share: float = 0.9) -> Floats:
     """Return (d + d^(5/2) / rho_1 + d^(3/4) / rho_2^(1/4)) sqrt(T), Theorem 4 without its logarithms.
 
     The bound does not depend on the number of items N (Remark 3); K and kappa are constants in it. Here its constant is

@@ -35,7 +35,9 @@ def on_layer_two(release: str = "hemisphere", epsilon: float = 1.0, **config: An
 
 def offline(n: int, seed: int, **kwargs: Any) -> tuple[np.ndarray, np.ndarray]:
     """Errors and half-widths on the contexts of a design after n users of one arm."""
-    config = {key: kwargs.pop(key) for key in ("epsilon", "z", "preset", "calibration", "kappas", "release") if key in kwargs}
+    config = {
+        key: kwargs.pop(key) for key in ("epsilon", "z", "preset", "calibration", "kappas", "release") if key in kwargs
+    }
     env = world(n, n_arms=1, support=200, delta=n**-0.5, **kwargs)
     agent = agent_of(env, seed, first=n, **config)
     play(env, agent, seed=seed, checkpoints=[n])
@@ -127,7 +129,9 @@ def test_without_noise_the_best_arm_stays_and_others_go(setting: dict[str, Any])
 
 def test_the_published_preset_sums_estimates_along_the_paths_and_widths() -> None:
     env = world(10**6, n_arms=2, support=60)
-    agent = agent_of(env, epsilon=math.inf, preset="published", calibration="correct", kappas=(0.1, 0.0, 0.2, 0.01), first=10**5)
+    agent = agent_of(
+        env, epsilon=math.inf, preset="published", calibration="correct", kappas=(0.1, 0.0, 0.2, 0.01), first=10**5
+    )
     play(env, agent, seed=0, checkpoints=[10**6])
     oracle, contexts = agent.oracle, env.unwrapped.support.contexts
     predicted, root = agent.predict(contexts), int(oracle.first_roots[-1])
@@ -224,7 +228,13 @@ def test_vector_and_matrix_apart_cost_epsilon_together(epsilon: float, layer: in
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_widths_of_the_published_preset_are_released_with_epsilon(epsilon: float) -> None:
     """Exact densities at reports of users in both bins, with the widths at both ends, and of an inactive one."""
-    settings: dict[str, Any] = {"preset": "published", "calibration": "correct", "kappas": (0.0, 0.0, 0.0, 0.0), "first": 10**7, "gamma": 2.0}
+    settings: dict[str, Any] = {
+        "preset": "published",
+        "calibration": "correct",
+        "kappas": (0.0, 0.0, 0.0, 0.0),
+        "first": 10**7,
+        "gamma": 2.0,
+    }
     agent = agent_of(world(10**6), epsilon=epsilon, **settings)
     agent.absorb_sum(history(agent), agent.frozen_rounds())
     randomizer = agent.oracle.randomizer

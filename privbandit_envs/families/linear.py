@@ -1,8 +1,9 @@
-"""Linear contextual bandits: benign, rare-direction and ill-conditioned designs; and one that is not linear."""
+"""Linear contextual bandits: benign, rare-direction and ill-conditioned designs; and means that are not linear."""
 
 from itertools import product
 
 import numpy as np
+import scipy
 from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 from numpy.typing import ArrayLike
@@ -13,12 +14,12 @@ from privbandit_envs.validate import at_least, count, fraction, numbers, one_of,
 
 DESIGNS = ("sphere", "case1", "case2", "theorem2", "ill", "mixed")
 NOISES = ("rademacher", "uniform", "none")
-LINKS = ("identity", "band")
+LINKS = ("identity", "logistic", "band")
 MOST_CONTEXTS = 4096
 
 
 class LinearProblem(ArmProblem):
-    """Rewards in [-1, 1] whose mean is linear in the features of the chosen arm.
+    """Rewards in [-1, 1] whose mean is linear in the features of the chosen arm, or a link of that.
 
     The context is phi(x, a) for every arm a: shape (K, d), each row in the unit ball. The mean reward of arm a is
     phi(x, a) . theta with a hidden theta of norm ``theta_norm``.
@@ -40,15 +41,17 @@ class LinearProblem(ArmProblem):
             ``"mixed"``: ``"ill"``, but an arm has features uniform on the sphere with probability 5 delta (at most 1).
         delta: in (0, 1]; default horizon^-delta_power.
         delta_power: of the horizon in the default of delta, >= 0.
-        theta_norm: norm of theta, in [0, 1].
-        noise: ``"rademacher"``: the reward is +1 or -1; ``"uniform"``: uniform around the mean, within [-1, 1];
-            ``"none"``: the mean itself. Default: ``"none"`` for ``"theorem2"``, else ``"rademacher"``.
+        theta_norm: norm of theta, in [0, 1]; with the logistic link any, >= 0.
+        noise: ``"rademacher"``: the reward is +1 or -1, with the logistic link 1 or 0; ``"uniform"``: uniform around
+            the mean, within [-1, 1]; ``"none"``: the mean itself. Default: ``"none"`` for ``"theorem2"``, else
+            ``"rademacher"``.
         support: a number: only that many contexts exist, drawn once and equally likely. ``"all"``: the contexts of a
             discrete design are listed with their probabilities; the law stays the design's. With a finite support and
             rewards that are Rademacher or the means users can be served by counts, a billion of them in seconds.
-        theta: the parameter itself, shape (d,); by default drawn: uniform on the sphere for ``"sphere"``, random
-            signs (of the directions in use) for the other designs.
-        link: what the features say of the mean reward. ``"identity"``: phi . theta. ``"band"``: 0.9 tanh(1.5 - 1.5
+        theta: the parameter itself, shape (d,), of a norm as ``theta_norm`` may be; by default drawn: uniform on the
+            sphere for ``"sphere"``, random signs (of the directions in use) for the other designs.
+        link: what the features say of the mean reward. ``"identity"``: phi . theta. ``"logistic"``: the sigmoid
+            1 / (1 + exp(-phi . theta)), the chance of a reward of 1. ``"band"``: 0.9 tanh(1.5 - 1.5
             (|z_1| + |z_2|)), where z_i is sqrt(d) times phi along two hidden orthogonal directions, the first of them
             theta's, so that it has variance 1 on the sphere. Best arms are near two hyperplanes through 0, and no
             linear function of the features tells them.
@@ -95,8 +98,10 @@ class LinearProblem(ArmProblem):
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
         self.observation_space = Box(-1, 1, shape, self.dtype)
         self.action_space = Discrete(n_arms)
-        self.theta = self._theta(fraction(theta_norm=theta_norm), theta, rng)
-        self._hidden = self._band(rng) if one_of(LINKS, link=link) == "band" else None
+        self.link = one_of(LINKS, link=link)
+        norm = at_least(0, theta_norm=theta_norm) if link == "logistic" else fraction(theta_norm=theta_norm)
+        self.theta = self._theta(norm, theta, rng)
+        self._hidden = self._band(rng) if link == "band" else None
         self._support = None if support is None else self._supported(support, rng)
 
     def contexts(self, n: int, rng: Generator) -> Array:
@@ -113,14 +118,16 @@ class LinearProblem(ArmProblem):
             heights: Floats = np.abs(contexts.astype(np.float64) @ self._hidden).sum(axis=-1)
             return np.asarray(0.9 * np.tanh(1.5 - 1.5 * heights))
         flat: Floats = contexts.reshape(-1, dim).astype(np.float64) @ self.theta
-        return flat.reshape(-1, n_arms)
+        means: Floats = flat.reshape(-1, n_arms)
+        return np.asarray(scipy.special.expit(means)) if self.link == "logistic" else means
 
     def rewards(self, means: Floats, rng: Generator) -> Floats:
         u = rng.random((len(means), 1))
         if self.noise == "none":
             return np.asarray(means, dtype=np.float64)
         if self.noise == "rademacher":
-            return np.where(u < (1 + means) / 2, 1.0, -1.0)
+            chance, worse = (means, 0.0) if self.link == "logistic" else ((1 + means) / 2, -1.0)
+            return np.where(u < chance, 1.0, worse)
         noisy: Floats = means + (2 * u - 1) * (1 - np.abs(means))
         return noisy
 
@@ -129,18 +136,19 @@ class LinearProblem(ArmProblem):
         return None if self.noise == "uniform" else self._support
 
     def outcome_law(self, contexts: Array, actions: Array) -> tuple[Array, Floats]:
-        """Return the rewards and their probabilities: +1 and -1, shape (n, 2), or without noise the means (n, 1)."""
+        """Return the rewards and their probabilities: two of them, shape (n, 2), or without noise the means, (n, 1)."""
         means = pick(self.means(contexts), actions)
         if self.noise == "none":
             return means[:, None], np.ones((len(means), 1))
-        up = np.clip((1 + means) / 2, 0, 1)
-        return np.tile([1.0, -1.0], (len(up), 1)), np.stack([up, 1 - up], axis=1)
+        worse = 0.0 if self.link == "logistic" else -1.0
+        up = np.clip((means - worse) / (1 - worse), 0, 1)
+        return np.tile([1.0, worse], (len(up), 1)), np.stack([up, 1 - up], axis=1)
 
     def _theta(self, norm: float, given: ArrayLike | None, rng: Generator) -> Floats:
         dim = self.observation_space.shape[1]  # type: ignore[index]
         if given is not None:
             theta = numbers(dim, theta=given)
-            if np.linalg.norm(theta) > 1 + 1e-9:
+            if self.link != "logistic" and np.linalg.norm(theta) > 1 + 1e-9:
                 raise ValueError(f"theta must have norm at most 1; got {shown(given)}.")
             return theta
         direction = rng.standard_normal(dim)

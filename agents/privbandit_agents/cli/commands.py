@@ -120,7 +120,9 @@ def command(
 @app.command("list", short_help="List environments, agents, experiments and data sets.")
 def list_all(
     what: Annotated[str, typer.Argument(help="envs, agents, experiments, datasets or all.")] = "all",
-    notion: Annotated[str | None, typer.Option(help="Only agents of this privacy: none, local or joint.")] = None,
+    notion: Annotated[
+        str | None, typer.Option(help="Only agents of this privacy: none, local, shuffle, joint, reward.")
+    ] = None,
     plays: Annotated[
         str | None, typer.Option(help="Only agents that play linear, sparse, assortments or labels.")
     ] = None,

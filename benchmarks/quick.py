@@ -11,19 +11,22 @@ import argparse
 import csv
 import json
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
+from joblib.externals.loky import get_reusable_executor
+from privbandit_agents.experiments.analysis.verdicts import write_verdicts
+from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.shelf import library
 from privbandit_agents.experiments.spec.experiment import read_experiment
+from privbandit_agents.experiments.study import prepare, verdicts_of
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/papers/quick.md"
 HEAD = """# Reference results at quick scale
 
 Every experiment has a scale at which its statements are decided in minutes, with fewer seeds and, where a grid is long,
-fewer of its values: `privbandit reproduce NAME --scale quick`. Hold your table against these: what holds here and does not
+fewer of its values: `privbandit reproduce NAME --scale quick`. Hold your table against these: what holds here and not
 there is a fault, or another world. An interval that straddles its bound decides nothing; with five seeds that is no
 surprise. Written by `python benchmarks/quick.py --write`; CPU minutes are those of one core.
 
@@ -46,23 +49,25 @@ def main() -> None:
 
 
 def run(name: str, folder: Path) -> None:
-    """Run an experiment that has not run, and note its CPU seconds beside its verdicts."""
+    """Run an experiment that has not run; write its verdicts, and its CPU seconds beside them."""
     note = folder / "cost.json"
     if note.is_file():
         return
     before = spent()
-    command = [sys.executable, "-m", "privbandit_agents.cli", "reproduce", name, "--scale", "quick", "--jobs", "1"]
-    done = subprocess.run([*command, "--out", str(folder)], capture_output=True, text=True, check=False)
-    if done.returncode > 1:
-        print(f"{name}: {done.stderr.strip()[-300:]}", file=sys.stderr)
-        return
+    study = prepare(name, "quick")
+    results, failures = run_jobs(study.jobs, folder, Engine(jobs=1))
+    for failure in failures[:1]:
+        print(f"{name}: {failure}", file=sys.stderr)
+    write_verdicts(verdicts_of(study, results), folder, study.heading)
+    folder.mkdir(parents=True, exist_ok=True)
     note.write_text(json.dumps({"cpu_seconds": spent() - before}))
-    print(f"{name}: {spent() - before:.0f} s")
+    print(f"{name}: {spent() - before:.0f} s", flush=True)
 
 
 def spent() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    get_reusable_executor().shutdown(wait=True)  # a worker's time is known when it has ended
+    used = [resource.getrusage(whose) for whose in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def page(names: list[str], runs: Path) -> str:

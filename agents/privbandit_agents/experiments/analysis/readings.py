@@ -94,7 +94,7 @@ class TrialReading:
         """Return the numbers of every seed that was measured.
 
         Raises:
-            ValueError: the agents of the cell predict nothing, or the world has not finitely many contexts; or no tally.
+            ValueError: the agents of the cell predict nothing or keep no tally, or contexts are not finitely many.
         """
         runs = [runs_of(cell, results) for cell in (self.cell, self.uniform) if cell is not None]
         seeds = common_seeds(*(list(found) for found in runs))

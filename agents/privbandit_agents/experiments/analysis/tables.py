@@ -35,10 +35,11 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
 
     Returns:
         ``env``, ``horizon``, ``agent``, ``config`` (canonical JSON), ``seeds`` (how many), ``regret`` (mean of the
-        final regret), ``median`` (of it), ``half_width`` (of the mean's 95 % interval; null for one seed), ``ratio_to_uniform`` (of the mean
-        regrets; null without uniform), ``reward`` (mean per round), ``rounds_per_s``, ``privacy`` (what an agent
-        promises to a user, in words), ``visits`` (how often one person comes at most), and from ``ranks`` ``label``,
-        ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (private agents and the others apart) and ``better``.
+        final regret), ``median`` (of it), ``half_width`` (of the mean's 95 % interval; null for one seed),
+        ``ratio_to_uniform`` (of the mean regrets; null without uniform), ``reward`` (mean per round),
+        ``rounds_per_s``, ``privacy`` (what an agent promises to a user, in words), ``visits`` (how often one person
+        comes at most), and from ``ranks`` ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (private
+        agents and the others apart) and ``better``.
     """
     groups: dict[tuple[str, int, str, str], list[Finished]] = {}
     for run in trials:

@@ -81,7 +81,7 @@ def partitions(figure: Figure, n_public: int, gamma: float, depth: int, replicat
         squared(axis, 1.0)
 
 
-def boxes(tree: Partition) -> list[tuple[np.ndarray, np.ndarray]]:  # type: ignore[type-arg]
+def boxes(tree: Partition) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the lower and the upper corner of every leaf in the unit square."""
     ends = {0: (np.zeros(2), np.ones(2))}
     for node, feature in enumerate(tree.feature):
@@ -93,7 +93,7 @@ def boxes(tree: Partition) -> list[tuple[np.ndarray, np.ndarray]]:  # type: igno
     return list(ends.values())
 
 
-def scattered(axis: Axes, x: np.ndarray, y: np.ndarray) -> None:  # type: ignore[type-arg]
+def scattered(axis: Axes, x: np.ndarray, y: np.ndarray) -> None:
     for label, colour in ((0, "#0072B2"), (1, "#D55E00")):
         axis.plot(*x[y == label].T, ".", color=colour, markersize=3)
 

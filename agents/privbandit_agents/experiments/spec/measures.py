@@ -11,8 +11,8 @@ Quantity = Literal[
 ]
 """Of trials: cumulative regret; that over uniform's in the same environment; regret per user; reward per user; mean
 absolute and mean squared error of the predicted mean rewards; at the end, how often an agent called its estimator and
-what these calls claim of the budget set aside for them (1 is all of it). Of fits: accuracy; on the synthetic law, what it
-lacks of the best classifier's; seconds of one fit."""
+what these calls claim of the budget set aside for them (1 is all of it). Of fits: accuracy; on the synthetic law, what
+it lacks of the best classifier's; seconds of one fit."""
 Pick = Literal["best", "honest"]
 """The point of a fit's grid: the one of the best mean; or chosen on one half of the replications and scored on the
 other, both ways."""

@@ -37,9 +37,9 @@ class Config(DPMNLSettings):
 
     Attributes:
         objective: calibration of the objective perturbation: ``"dimension-free"`` or ``"published"`` (Theorem 1).
-        price: of a call of PrivateMLE: the share rho_1 / calls, ``"equal"`` for all; or ``"printed"``: rho_1 / calls for
-            the one after exploration, then rho_1, rho_1 / 2, rho_1 / 3, ..., which add up to more than rho_1, so that
-            only ``calibration="published"`` takes it.
+        price: of a call of PrivateMLE: the share rho_1 / calls, ``"equal"`` for all; or ``"printed"``: rho_1 / calls
+            for the one after exploration, then rho_1, rho_1 / 2, rho_1 / 3, ..., which add up to more than rho_1, so
+            that only ``calibration="published"`` takes it.
     """
 
     objective: Method = "dimension-free"

@@ -31,6 +31,7 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         num_envs: users a step.
         horizon: users an episode; default: the family's.
         instance_seed: pins the world, so that seeds change only the users.
+        available: share of arms that are present, as in ``BanditEnv``; ``info["action_mask"]`` has shape (n, K).
         render_mode: ``None``; only the single environment renders.
         max_episode_steps: steps an episode at most, where that is sooner than the horizon.
         autoreset_mode: Gymnasium's ``AutoresetMode``, or its value. ``"SameStep"``: the step that ends an episode shows
@@ -58,6 +59,7 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         num_envs: int = 1,
         horizon: int | None = None,
         instance_seed: int | None = None,
+        available: float | None = None,
         render_mode: str | None = None,
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
@@ -67,7 +69,7 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         self.render_mode = render_mode
         self.autoreset_mode = mode_of(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        world = self._plan(problem, horizon, instance_seed, config)
+        world = self._plan(problem, horizon, instance_seed, available, config)
         if max_episode_steps is not None:
             self._longest = self.num_envs * count(max_episode_steps=max_episode_steps)
         self.single_observation_space, self.single_action_space = world.observation_space, world.action_space
@@ -84,7 +86,7 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         self._check_mask((options or {}).get("reset_mask"))
         super().reset(seed=seed)
         self._begin(int(self.np_random.integers(2**63)) if self._stream is None and seed is None else seed)
-        return self._shown(self._opened()), {}
+        return self._shown(self._opened()), self._told()
 
     def step(self, actions: Array) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """Serve ``num_envs`` users; return the contexts of the next ones."""
@@ -98,11 +100,13 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         over = self._left <= 0
         info: dict[str, Any] = {name: getattr(served, name) for name in INFO}
         info |= {f"_{name}": np.ones(self.num_envs, dtype=bool) for name in INFO}  # which slots have it: all
+        info |= self._told()
         contexts = self._shown(stream)
         if over and self.autoreset_mode is AutoresetMode.SAME_STEP:
             everyone = np.ones(self.num_envs, dtype=bool)
             info = {"final_obs": contexts, "_final_obs": everyone, "final_info": info, "_final_info": everyone.copy()}
-            contexts, _ = self.reset()
+            contexts, told = self.reset()
+            info |= told
         truncated = np.full(self.num_envs, over)
         return contexts, served.reward, np.zeros(self.num_envs, dtype=bool), truncated, info
 
@@ -122,6 +126,12 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         if given.shape != (self.num_envs,) or given.dtype != np.bool_ or not given.all():
             wanted = f"True for all {self.num_envs} slots, which share one world"
             raise ValueError(f"options['reset_mask'] must be {wanted}, or be left out; got {shown(mask)}.")
+
+    def _told(self) -> dict[str, Any]:
+        if not self.masked:
+            return {}
+        everyone = np.ones(self.num_envs, dtype=bool)
+        return {"action_mask": self.action_masks(self.num_envs).astype(np.int8), "_action_mask": everyone}
 
     def _shown(self, stream: UserStream) -> Array:
         return stream.upcoming(self.num_envs)

@@ -125,10 +125,14 @@ class Agent(ABC, Generic[C]):
 
     guarantee: Guarantee = Guarantee()
     Config: ClassVar[type[Any]] = Settings
-    fixed: ClassVar[frozenset[str]] = frozenset({"observation_space", "action_space", "config", "name", "public_data"})
+    fixed: ClassVar[frozenset[str]] = frozenset(
+        {"observation_space", "action_space", "config", "name", "public_data", "present"}
+    )
     uses_public_data: ClassVar[bool] = False
     gaussian: ClassVar[bool] = False
     """Whether reports or releases are a Gaussian mechanism, so that an audit may use the whole trade-off curve."""
+    present: Array | None = None
+    """Which arms are present for the users who are served now, shape (..., K); public. None: all."""
 
     def __init__(
         self,

@@ -182,7 +182,7 @@ def attempts(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) -> I
 
 def dispatched(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) -> Iterator[tuple[str, End]]:
     """Yield how each job ended, by its name; short ones travel in bundles."""
-    if engine.alone or engine.kind == "loky" and sum(job.light for job in jobs) <= LIGHT:
+    if engine.alone or (engine.kind == "loky" and sum(job.light for job in jobs) <= LIGHT):
         for job in jobs:
             yield from attempt_all([job], folder, None, engine.save_every, wait)
         return

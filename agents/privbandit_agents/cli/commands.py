@@ -388,9 +388,7 @@ def audit_target(
         out().print(audit.result_table(one, calibration))
         picture = folder / f"{re.sub('[:, ]+', '-', one.game.title)}-{calibration}.png"
         numbers = partial(audit.write_numbers, one, picture.with_suffix(".json"))
-        missing = unwritten(
-            folder, {"the picture": partial(audit.draw_trade_off, one, picture), "the numbers": numbers}
-        )
+        missing = unwritten(folder, {"the picture": partial(audit.draw_audit, one, picture), "the numbers": numbers})
         print(*missing, sep="\n", file=sys.stderr) if missing else print(f"picture: {picture}")
         lost += missing
     refuted = any(one.result.refuted for one in found)

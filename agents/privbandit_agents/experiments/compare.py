@@ -42,8 +42,8 @@ def compare(
         horizon: users of each trial; default: the environment's.
         checkpoints: points of a regret curve.
         folder: keeps the results, and what it has is not run again; default: none.
-        jobs: processes; 1: this very one; default: one per core, or this one if it alone knows what plays, as a notebook
-            does whose own class is registered.
+        jobs: processes; 1: this very one; default: one per core, or this one if it alone knows what plays, such as a
+            notebook with a class of its own.
 
     Returns:
         The table of ``load_results``, with ``rank`` in front: an agent's place by the interquartile mean of its final

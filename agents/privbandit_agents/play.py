@@ -176,10 +176,21 @@ def play_steps(env: gym.Env[Any, Any], agent: AnyAgent, horizon: int, curve: Reg
     for _ in range(horizon):
         context, action = choose(agent, context, told.get("action_mask"))
         following, _, terminated, truncated, info = env.step(action)
-        if "feedback" not in info:
-            reported(info, env.unwrapped, "feedback", "regret")
-        learn(agent, context, action, info["feedback"], told.get("action_mask"))
+        learn_from(info, agent, context, action, told.get("action_mask"), env)
         context, told = env.reset() if terminated or truncated else (following, info)
+
+
+def learn_from(
+    info: dict[str, Any], agent: AnyAgent, context: Any, action: Any, mask: NDArray[Any] | None, env: gym.Env[Any, Any]
+) -> None:
+    """Let an agent learn from a step: from the user's feedback, or from the reports that came, whosever they are."""
+    if "reports" in info:
+        if info["reports"] is not None:
+            agent.update(*info["reports"])
+        return
+    if "feedback" not in info:
+        reported(info, env.unwrapped, "feedback", "regret")
+    learn(agent, context, action, info["feedback"], mask)
 
 
 def play_blocks(

@@ -81,6 +81,14 @@ AGENTS: dict[str, Entry] = {
     "lints": ours(
         "baselines.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)", "linear sparse labels: none"
     ),
+    "squarecb": ours(
+        "baselines.oracles.squarecb:SquareCB",
+        "inverse gap weighting on ridge regression (Foster and Rakhlin 2020)",
+        "linear sparse labels: none",
+    ),
+    "regcb": ours(
+        "baselines.oracles.regcb:RegCB", "bounds of good regressions (Foster et al. 2018)", "linear sparse labels: none"
+    ),
     "sa-lasso": ours(
         "baselines.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)", "linear sparse: none"
     ),
@@ -206,10 +214,21 @@ AGENTS: dict[str, Entry] = {
         "labels: local, real",
         "games.gradients:GradientGame",
     ),
+    "shuffle-linucb": ours(
+        "shuffle.shuffle_linucb:ShuffleLinUCB",
+        "LinUCB by shuffled bits (Chowdhury and Zhou 2022)",
+        "linear sparse: shuffle, real",
+    ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
         "linear sparse: joint, real",
+        "linear:CounterGame",
+    ),
+    "reward-dp-linucb": ours(
+        "joint.linear.reward_dp_linucb:RewardDPLinUCB",
+        "LinUCB with private rewards, contexts public (Hanna et al. 2024)",
+        "linear sparse: reward, real",
         "linear:CounterGame",
     ),
     "dp-dqn": ours(

@@ -12,6 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
+from privbandit_agents.base.laws import DRAWS, Probabilities, probabilities, propensities
 from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Records, contexts_of, records_of
 from privbandit_agents.base.reports import Arithmetic, Inputs
@@ -35,6 +36,8 @@ Report = TypeVar("Report")
 Release = TypeVar("Release")
 NEVER = 2**62  # ``frozen_rounds`` of a policy that never changes again
 RECORD, SAME = "context, action and reward of every user", "replace-one-user"
+REWARD, ONE_REWARD = "reward of every user", "replace-one-reward"
+Notion: TypeAlias = Literal["local", "shuffle", "joint", "reward", "none"]
 
 
 class UnprovenCalibration(UserWarning):
@@ -46,12 +49,13 @@ class Guarantee:
     """What an agent promises about the privacy of its users.
 
     Attributes:
-        notion: ``"local"`` (the server never sees raw data), ``"joint"`` (trusted curator; the others' actions do not
-            reveal a user's record), or ``"none"``.
+        notion: ``"local"`` (the server never sees raw data), ``"shuffle"`` (it sees what a batch of devices sent, and
+            not who sent what), ``"joint"`` (trusted curator; the others' actions do not reveal a user's record),
+            ``"reward"`` (trusted curator; rewards alone are private, contexts and actions are public), or ``"none"``.
         epsilon: of (epsilon, delta)-differential privacy, or None.
         delta: of (epsilon, delta)-differential privacy, or None.
         rho: of zero-concentrated differential privacy, or None.
-        neighbours: the relation; one user's whole record (context, action, feedback) is replaced.
+        neighbours: the relation; one user's whole record (context, action, feedback) is replaced, or the reward alone.
         protects: what is protected, in words.
         proven: False where the calibration is a published one without a valid proof.
         reference: where the proof is.
@@ -59,7 +63,7 @@ class Guarantee:
             which floats only approximate: to simulate.
     """
 
-    notion: Literal["local", "joint", "none"] = "none"
+    notion: Notion = "none"
     epsilon: float | None = None
     delta: float | None = None
     rho: float | None = None
@@ -179,6 +183,32 @@ class Agent(ABC, Generic[C]):
         """Return the estimated mean reward of every arm, contexts (m, K, d) to (m, K); None from agents without one."""
         return None
 
+    def probabilities(self, contexts: Array, draws: int = DRAWS, rng: Generator | None = None) -> Probabilities:
+        """Return the probability of every arm for each of n users who might come next, shape (n, K).
+
+        It is exact for a policy that draws nothing, and where a subclass knows the law. Else it is a share of draws,
+        and ``error`` of the result has the standard errors. The agent stays as it is.
+
+        Args:
+            contexts: shape (n, ...).
+            draws: how many, where draws are needed.
+            rng: for these draws; None: a fresh key from the operating system.
+
+        Raises:
+            TypeError: actions are sets; ``propensities`` knows the probability of those that were chosen.
+        """
+        return probabilities(self, self.contexts_of(contexts), draws, rng)
+
+    def propensities(
+        self, contexts: Array, actions: Action, draws: int = DRAWS, rng: Generator | None = None
+    ) -> Probabilities:
+        """Return the probability of each user's own action, shape (n,); arguments as for ``probabilities``.
+
+        Of m draws among which c are the action, the result is (c + 1) / (m + 1): never 0, and the mean of its inverse
+        is (1 - (1 - p)^(m + 1)) / p, which is 1 / p but for actions that are hardly ever drawn.
+        """
+        return propensities(self, self.contexts_of(contexts), np.asarray(actions), draws, rng)
+
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
         """Whether the agent takes users by counts; ``"normal"``: it draws sums of reports from their normal limit."""
@@ -236,7 +266,29 @@ class Agent(ABC, Generic[C]):
 AnyAgent: TypeAlias = Agent[Any]
 
 
-class LocalAgent(Agent[C], Generic[C, Report]):
+class Devices:
+    """Users have devices, and ``rng`` is theirs: reports are drawn from it, and it is no part of the server's state.
+
+    A simulation that goes on bit for bit keeps ``devices_state()`` beside the server's state.
+    """
+
+    rng: Generator
+
+    def devices_state(self) -> dict[str, Any]:
+        """Return the state of the devices' generator, JSON values: for simulations, never for a server."""
+        return {"rng": self.rng.bit_generator.state}
+
+    def restore_devices(self, values: dict[str, Any]) -> None:
+        """Let simulated devices go on with what ``devices_state`` returned."""
+        self.rng.bit_generator.state = values["rng"]
+
+    def rekey(self) -> None:
+        """Take fresh keys from the operating system, the server's and the devices'."""
+        rekey(self)
+        self.rng = default_rng()
+
+
+class LocalAgent(Devices, Agent[C], Generic[C, Report]):
     """An agent whose server never sees raw data: a user's device randomizes its record, the server absorbs the report.
 
     ``ledger`` holds the declared budget; every report is entered in it, under its user. ``update`` hands ``randomize``
@@ -260,18 +312,6 @@ class LocalAgent(Agent[C], Generic[C, Report]):
     def fewest_summed(self) -> int:
         """From how many users on a simulation may draw a block's sum of reports at once; ``NEVER``: not at all."""
         return NEVER
-
-    def devices_state(self) -> dict[str, Any]:
-        """Return the state of the devices' generator, JSON values: for simulations, never for a server."""
-        return {"rng": self.rng.bit_generator.state}
-
-    def restore_devices(self, values: dict[str, Any]) -> None:
-        """Let simulated devices go on with what ``devices_state`` returned."""
-        self.rng.bit_generator.state = values["rng"]
-
-    def rekey(self) -> None:
-        super().rekey()
-        self.rng = default_rng()
 
     @final
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:

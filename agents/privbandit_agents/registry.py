@@ -13,6 +13,7 @@ from numpy.random import Generator, SeedSequence, default_rng
 from privbandit_agents.auto import Auto
 from privbandit_agents.base.agent import AnyAgent, PublicData, Space
 from privbandit_agents.base.learning import AnyEnv
+from privbandit_agents.explore import explored, explored_name
 from privbandit_agents.plugins import load_plugins
 from privbandit_agents.zoo import AGENTS, Entry
 from privbandit_envs.validate import did_you_mean, one_of
@@ -41,6 +42,8 @@ def register_agent(
 def find(name: str) -> Entry:
     """Return the entry of a name; ``"module:name"`` imports the module first, which registers its agents.
 
+    ``"explore-NAME"`` is the agent NAME with ``Explore`` around it.
+
     A name that is not known may be that of an installed package's agent: these are looked for then.
 
     Raises:
@@ -51,7 +54,16 @@ def find(name: str) -> Entry:
         importlib.import_module(module)
     if short not in AGENTS:
         load_plugins("privbandit.agents")
+    if short not in AGENTS and (inner := explored_name(short)):
+        return Explored(**vars(find(inner)))
     return AGENTS[one_of(AGENTS, agent=short)]
+
+
+class Explored(Entry):
+    """The entry of an agent with ``Explore`` around it: ``explore-NAME``, with a setting ``share``."""
+
+    def load(self) -> type[AnyAgent]:
+        return explored(super().load())
 
 
 def make(name: str, env: AnyEnv, *, seed: int | None = None, **config: Any) -> AnyAgent:

@@ -17,6 +17,7 @@ from privbandit_agents.audits.mechanisms import Request
 from privbandit_agents.auto import Auto
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
+from privbandit_agents.explore import explored_name
 from privbandit_agents.plugins import load_plugins
 from privbandit_agents.privacy.mechanisms.additive import Laplace
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, SquareRootToeplitz
@@ -50,6 +51,7 @@ MANY = 150_000
 TARGETS: dict[str, Target] = {
     "laplace": Target(partial(mechanisms.pure, Laplace)),
     "gaussian": Target(mechanisms.gaussian, runs=MANY),
+    "private-value": Target(mechanisms.bounded_mean, runs=MANY),
     "gumbel-topk": Target(mechanisms.gumbel_top_k, runs=5000, delta=0.01),
     "exponential-choice": Target(mechanisms.exponential_choice, runs=5000, delta=0.01),
     "wishart-difference": Target(mechanisms.wishart_difference, runs=MANY),
@@ -132,7 +134,7 @@ def prepared(
     if name not in TARGETS and name not in AGENTS:
         load_plugins("privbandit.agents", "privbandit.audits")
     if ":" not in name:
-        one_of((*TARGETS, *private_agents(), *choosers()), target=name)
+        one_of((*TARGETS, *private_agents(), *choosers()), target=explored_name(name) or name)
     positive(epsilon=epsilon)
     one_of(("correct", "published"), calibration=calibration)
     if name not in TARGETS:

@@ -12,6 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
+from privbandit_agents.base.laws import DRAWS, Probabilities, probabilities, propensities
 from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Records, contexts_of, records_of
 from privbandit_agents.base.reports import Arithmetic, Inputs
@@ -124,10 +125,14 @@ class Agent(ABC, Generic[C]):
 
     guarantee: Guarantee = Guarantee()
     Config: ClassVar[type[Any]] = Settings
-    fixed: ClassVar[frozenset[str]] = frozenset({"observation_space", "action_space", "config", "name", "public_data"})
+    fixed: ClassVar[frozenset[str]] = frozenset(
+        {"observation_space", "action_space", "config", "name", "public_data", "present"}
+    )
     uses_public_data: ClassVar[bool] = False
     gaussian: ClassVar[bool] = False
     """Whether reports or releases are a Gaussian mechanism, so that an audit may use the whole trade-off curve."""
+    present: Array | None = None
+    """Which arms are present for the users who are served now, shape (..., K); public. None: all."""
 
     def __init__(
         self,
@@ -177,6 +182,32 @@ class Agent(ABC, Generic[C]):
     def predict(self, contexts: Array) -> Array | None:
         """Return the estimated mean reward of every arm, contexts (m, K, d) to (m, K); None from agents without one."""
         return None
+
+    def probabilities(self, contexts: Array, draws: int = DRAWS, rng: Generator | None = None) -> Probabilities:
+        """Return the probability of every arm for each of n users who might come next, shape (n, K).
+
+        It is exact for a policy that draws nothing, and where a subclass knows the law. Else it is a share of draws,
+        and ``error`` of the result has the standard errors. The agent stays as it is.
+
+        Args:
+            contexts: shape (n, ...).
+            draws: how many, where draws are needed.
+            rng: for these draws; None: a fresh key from the operating system.
+
+        Raises:
+            TypeError: actions are sets; ``propensities`` knows the probability of those that were chosen.
+        """
+        return probabilities(self, self.contexts_of(contexts), draws, rng)
+
+    def propensities(
+        self, contexts: Array, actions: Action, draws: int = DRAWS, rng: Generator | None = None
+    ) -> Probabilities:
+        """Return the probability of each user's own action, shape (n,); arguments as for ``probabilities``.
+
+        Of m draws among which c are the action, the result is (c + 1) / (m + 1): never 0, and the mean of its inverse
+        is (1 - (1 - p)^(m + 1)) / p, which is 1 / p but for actions that are hardly ever drawn.
+        """
+        return propensities(self, self.contexts_of(contexts), np.asarray(actions), draws, rng)
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:

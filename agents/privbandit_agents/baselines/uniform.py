@@ -3,6 +3,7 @@
 from typing import Literal
 
 import numpy as np
+from numpy.random import Generator
 
 from privbandit_agents.base.agent import (
     NEVER,
@@ -16,6 +17,7 @@ from privbandit_agents.base.agent import (
     n_arms,
 )
 from privbandit_agents.base.choices import random_sets
+from privbandit_agents.base.laws import DRAWS, Probabilities, uniform_propensity
 from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Settings
 from privbandit_envs.spaces import Assortments
@@ -33,8 +35,27 @@ class Uniform(Agent[Settings]):
         context = self.contexts_of(context)
         if isinstance(self.action_space, Assortments):
             return random_sets(self.rng, context, self.action_space.capacity)
+        if self.present is not None:
+            keys = uniforms_per_user(self.rng, context, self.context_shape, n_arms(self.action_space))
+            return np.asarray(np.where(self.present, keys, -1).argmax(axis=-1))
         arms = uniforms_per_user(self.rng, context, self.context_shape) * n_arms(self.action_space)
         return arms.astype(int) if arms.ndim else int(arms)
+
+    def probabilities(self, contexts: Array, draws: int = DRAWS, rng: Generator | None = None) -> Probabilities:
+        if isinstance(self.action_space, Assortments):
+            return super().probabilities(contexts, draws, rng)
+        arms = n_arms(self.action_space)
+        return Probabilities.of(np.full((len(self.contexts_of(contexts)), arms), 1 / arms))
+
+    def propensities(
+        self, contexts: Array, actions: Action, draws: int = DRAWS, rng: Generator | None = None
+    ) -> Probabilities:
+        return Probabilities.of(np.full(len(self.contexts_of(contexts)), uniform_propensity(self.action_space)))
+
+    @property
+    def least_propensity(self) -> float:
+        """Return the probability of every action."""
+        return uniform_propensity(self.action_space)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         """Learn nothing."""

@@ -168,7 +168,7 @@ def whole(text: str) -> int:
     raise typer.BadParameter(f"{text!r} is not a valid integer.")
 
 
-def whole_option(help: str, *names: str) -> Any:
+def whole_option(*names: str, help: str) -> Any:
     return typer.Option(*names, parser=whole, metavar="INTEGER", help=help)
 
 
@@ -215,6 +215,29 @@ def run(
     raise typer.Exit(
         execute(trials, folder or Path("runs") / (experiment or short(trials[0].env)), engine, formats=formats)
     )
+
+
+@app.command("log", short_help="Play, and write what happened with propensities.")
+def log_users(
+    env: Annotated[str, typer.Option(help="Environment id.")],
+    agent: Annotated[str, typer.Option(help="Agent.")],
+    output: Annotated[Path, typer.Option("--out", help="A file that ends in .npz or .parquet.")],
+    users: Annotated[int | None, whole_option("--users", "-n", help="How many.  [default: the environment's]")] = None,
+    share: Annotated[
+        float | None, typer.Option(help="Of users who get a uniformly random action.  [default: as the agent plays]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the environment and the agent.")] = 0,
+    draws: Annotated[int | None, whole_option(help="For propensities without a closed form.  [default: 1000]")] = None,
+    assignments: Assignments = None,
+) -> None:
+    """Let an agent play, and write contexts, actions, rewards and the probability of every action."""
+    from privbandit_agents.cli.logs import written
+    from privbandit_agents.experiments.spec.sweep import override, pairs_sweep
+
+    with usage_errors("--seed"):
+        given = {"horizon": users, "seeds": [seed]}
+    (trial,) = override(pairs_sweep([env], [agent]), assignments or [], **given).trials()
+    raise typer.Exit(written(trial, share, draws or 1000, output))
 
 
 @app.command(short_help="Run all trials of a file.")
@@ -365,9 +388,7 @@ def audit_target(
         out().print(audit.result_table(one, calibration))
         picture = folder / f"{re.sub('[:, ]+', '-', one.game.title)}-{calibration}.png"
         numbers = partial(audit.write_numbers, one, picture.with_suffix(".json"))
-        missing = unwritten(
-            folder, {"the picture": partial(audit.draw_trade_off, one, picture), "the numbers": numbers}
-        )
+        missing = unwritten(folder, {"the picture": partial(audit.draw_audit, one, picture), "the numbers": numbers})
         print(*missing, sep="\n", file=sys.stderr) if missing else print(f"picture: {picture}")
         lost += missing
     refuted = any(one.result.refuted for one in found)

@@ -6,6 +6,7 @@ docs/privacy/shuffled-sums.md.
 """
 
 import math
+from functools import lru_cache
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
@@ -46,19 +47,20 @@ def coins_epsilon(coins: int, delta: float, dim: int, shift: float, reach: int) 
     return rho_to_epsilon(rho, delta * (1 - TAIL)) + remainder
 
 
+@lru_cache(maxsize=1024)
 def coins_for(epsilon: float, delta: float, dim: int, shift: float, reach: int) -> int:
     """Return the fewest coins whose ``coins_epsilon`` is at most epsilon, 0 for infinity.
 
     Raises:
-        ValueError: epsilon is so small that 2^62 coins are not enough.
+        ValueError: epsilon is so small that 2^60 coins are not enough.
     """
     if budget(epsilon=epsilon) == math.inf:
         return 0
     low, high = 0, 1
     while coins_epsilon(high, delta, dim, shift, reach) > epsilon:
         low, high = high, 2 * high
-        if high > 2**62:
-            raise ValueError(f"epsilon must be larger: {epsilon!r} at delta {delta!r} takes more than 2^62 coins.")
+        if high > 2**60:
+            raise ValueError(f"epsilon must be larger: {epsilon!r} at delta {delta!r} takes more than 2^60 coins.")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if coins_epsilon(middle, delta, dim, shift, reach) <= epsilon else (middle, high)

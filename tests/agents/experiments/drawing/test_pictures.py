@@ -15,7 +15,7 @@ from privbandit_agents.local.trees.partition import grow
 
 DRAWN = [
     pytest.param(picture, id=picture.name)
-    for name in ("lpct-fig3", "lpct-fig8", "lpct-fig9")
+    for name in ("lpct-fig3", "lpct-fig9")
     for picture in read_experiment(library()[name]).pictures
 ]
 

@@ -1,5 +1,6 @@
 """Gymnasium environments for contextual bandits; importing this package registers them."""
 
+from privbandit_envs.delay import Delay, DelayFeedback
 from privbandit_envs.env import BanditEnv
 from privbandit_envs.problem import ArmProblem, Problem, Served, Support
 from privbandit_envs.registration import ENV_IDS, register
@@ -7,7 +8,7 @@ from privbandit_envs.spaces import Assortments
 from privbandit_envs.vector_env import BanditVectorEnv
 
 __all__ = ["ENV_IDS", "ArmProblem", "Assortments", "BanditEnv", "BanditVectorEnv", "Problem", "Served", "Support"]
-__all__ += ["__version__", "register"]
+__all__ += ["Delay", "DelayFeedback", "__version__", "register"]
 
 __version__ = "0.2.0"
 

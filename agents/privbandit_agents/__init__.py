@@ -31,12 +31,12 @@ if TYPE_CHECKING:
         n_arms,
         next_change,
     )
-    from privbandit_agents.explore import Explore
     from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, NonNegative, Positive, Settings
     from privbandit_agents.experiments.analysis.load import load_results
     from privbandit_agents.experiments.analysis.ranks import ranks
     from privbandit_agents.experiments.compare import compare
     from privbandit_agents.experiments.drawing.plots import plot_frontier, plot_regret
+    from privbandit_agents.explore import Explore
     from privbandit_agents.logs.estimates import dr, ips, snips
     from privbandit_agents.logs.obp import to_obp
     from privbandit_agents.logs.private_value import private_value

@@ -62,6 +62,8 @@ class LinearProblem(ArmProblem):
         ((2, 3), 16)
     """
 
+    hidden = ("theta", "_hidden")
+
     def __init__(
         self,
         rng: Generator,

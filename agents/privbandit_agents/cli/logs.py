@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from privbandit_agents.explore import Explore
 from privbandit_agents.experiments.usage import UNFINISHED, usage_errors
+from privbandit_agents.explore import Explore
 from privbandit_agents.logs.record import SUFFIXES, log
 from privbandit_envs.validate import one_of
 

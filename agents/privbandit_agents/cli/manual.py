@@ -13,12 +13,12 @@ import gymnasium as gym
 
 from privbandit_agents.audits.registry import TARGETS, games
 from privbandit_agents.auto import Auto
-from privbandit_agents.explore import explored_name
 from privbandit_agents.cli.listing import HOLDS, dataset_facts
 from privbandit_agents.cli.text import paragraph, strong, table
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_class, env_defaults, env_spec, env_summary
 from privbandit_agents.experiments.names import bare, short
 from privbandit_agents.experiments.shelf import library
+from privbandit_agents.explore import explored_name
 from privbandit_agents.plugins import load_plugins
 from privbandit_agents.registry import can_play, find, make
 from privbandit_agents.zoo import AGENTS

@@ -85,18 +85,22 @@ class JDPLinUCB(CentralAgent[Config, Array]):
     plays = staticmethod(arms_with_features)
 
     def begin(self) -> None:
-        """Spend the whole budget at once: all releases of a counter are one mechanism."""
-        config, rho = self.config, self.config.concentrated()
+        config = self.config
         self.dim = self.context_shape[1]
         self.ledger = config.ledger()
         self.guarantee = config.guarantee("docs/privacy/regression-moments.md and docs/privacy/continual-counting.md")
-        self.horizon, size = config.horizon or 100_000, packed_size(self.dim)
-        epochs = config.epochs(self.horizon)
-        self.counter = COUNTERS[config.counter](epochs, size, SENSITIVITY, rho, self.rng.spawn(1)[0])
+        self.horizon = config.horizon or 100_000
         self.epoch = Products(self.dim + 1)
-        self.ledger.spend(gaussian_dp(rho))
+        self.open_window()
         self.release = np.zeros((self.dim, self.dim + 1))
         self.users, self.refit_at = 0, 1
+
+    def open_window(self) -> None:
+        """Open the counter and spend the whole budget at once: all releases of a counter are one mechanism."""
+        config, rho = self.config, self.config.concentrated()
+        epochs, size = config.epochs(self.horizon), packed_size(self.dim)
+        self.counter = COUNTERS[config.counter](epochs, size, SENSITIVITY, rho, self.rng.spawn(1)[0])
+        self.ledger.spend(gaussian_dp(rho))
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""

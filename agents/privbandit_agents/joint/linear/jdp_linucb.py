@@ -82,6 +82,8 @@ class JDPLinUCB(CentralAgent[Config, Array]):
 
     Config = Config
     gaussian = True
+    group: int | None = None
+    """Of disjoint users whom the counter is about; None: about anyone."""
     plays = staticmethod(arms_with_features)
 
     def begin(self) -> None:
@@ -120,8 +122,13 @@ class JDPLinUCB(CentralAgent[Config, Array]):
             self.users += len(rewards)
             if self.users == self.refit_at:
                 terms = packed_sum(self.epoch.take()[0])[None]
-                scorer = self._scorer(self.publish(self.counter, terms, partial(self.counter.extend, terms))[-1])
+                scorer = self._scorer(self._noisy(terms))
         return scorer
+
+    def _noisy(self, terms: Array) -> Array:
+        """Publish the counter's noisy sum with new terms, of shape (1, size)."""
+        released = self.publish(self.counter, terms, partial(self.counter.extend, terms), group=self.group)
+        return np.asarray(released[-1])
 
     def frozen_rounds(self) -> int:
         return self.refit_at - self.users

@@ -53,8 +53,8 @@ class SWJDPLinUCB(jdp_linucb.JDPLinUCB):
     def open_window(self) -> None:
         """Begin a window: its users are others than those before, so they pay on their own."""
         config, size = self.config, jdp_linucb.packed_size(self.dim)
-        first = not hasattr(self, "windows")
-        self.windows = 0 if first else self.windows + 1
+        first = self.group is None
+        self.group = 0 if self.group is None else self.group + 1
         self.kept, self.kept_sigma = (np.zeros(size), 0.0) if first else (self.noisy, self.noisy_sigma)
         self.noisy, self.noisy_sigma = np.zeros(size), 0.0
         if first:
@@ -63,14 +63,14 @@ class SWJDPLinUCB(jdp_linucb.JDPLinUCB):
         kind, rho = jdp_linucb.COUNTERS[config.counter], config.concentrated()
         key = self.counters.integers(2**63, size=4).tolist()  # not spawned: a saved agent goes on with the same ones
         self.counter = kind(terms, size, jdp_linucb.SENSITIVITY, rho, np.random.default_rng(key))
-        self.ledger.spend(gaussian_dp(rho), group=self.windows)
+        self.ledger.spend(gaussian_dp(rho), group=self.group)
 
     def _scorer(self, noisy: Array) -> Array:
-        config = self.config
-        start = self.windows * config.window
+        config, window = self.config, self.group or 0
+        start = window * config.window
         self.noisy, self.noisy_sigma = noisy, self.counter.standard_deviation(self.counter.t)
         sigma = math.hypot(self.noisy_sigma, self.kept_sigma)
-        counted = self.users - start + (config.window if self.windows else 0)
+        counted = self.users - start + (config.window if window else 0)
         a, theta, added = perturbed_ridge(noisy + self.kept, self.dim, sigma, config.ridge, config.shift)
         theory = sigma * math.sqrt(self.dim / added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + counted))
         self.refit_at = start + min(next_change(self.users - start, config.growth), config.window)

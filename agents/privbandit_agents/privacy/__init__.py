@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from privbandit_agents.privacy.accounting.costs import Cost, approximate, gaussian_dp, pure, zcdp
     from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded
+    from privbandit_agents.privacy.contributions.means import BoundedMean
     from privbandit_agents.privacy.contributions.moments import Moments
     from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
     from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
     from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
     from privbandit_agents.privacy.mechanisms.spherical import KNorm, WishartDifference
+    from privbandit_agents.privacy.mechanisms.stopping import Selected, private_selection
     from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
     from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
     from privbandit_agents.privacy.randomizers.inputs import NoisyProducts
@@ -53,7 +55,7 @@ __all__ += [
     "UnaryEncoding",
 ]
 __all__ += ["BinCapSign", "Hemisphere", "LaplaceWishart", "LocalRandomizer", "NoisyProducts", "PublishedLayer"]
-__all__ += ["WishartDifference"]
+__all__ += ["BoundedMean", "Selected", "WishartDifference", "private_selection"]
 
 __getattr__, __dir__ = lazily(
     __name__,
@@ -62,6 +64,7 @@ __getattr__, __dir__ = lazily(
         "pure_to_rho rho_to_epsilon",
         ".accounting.costs": "Cost approximate gaussian_dp pure zcdp",
         ".accounting.ledger": "Ledger PrivacyBudgetExceeded",
+        ".contributions.means": "BoundedMean",
         ".contributions.moments": "Moments",
         ".mechanisms.additive": "Gaussian Laplace",
         ".mechanisms.spherical": "KNorm WishartDifference",
@@ -69,6 +72,7 @@ __getattr__, __dir__ = lazily(
         ".mechanisms.counters": "BinaryTree BufferedToeplitz Counter SquareRootToeplitz",
         ".mechanisms.discrete": "GridGaussian",
         ".mechanisms.objective": "ObjectivePerturbation UserLoss",
+        ".mechanisms.stopping": "Selected private_selection",
         ".mechanisms.selection": "GumbelTopK LaplacePeeling",
         ".randomizers.categories": "KaryRandomizedResponse SubsetSelection",
         ".randomizers.gaussian": "GaussianReport",

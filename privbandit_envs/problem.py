@@ -181,6 +181,13 @@ class Rounds:
         """Return the reward that every arm would give to each user, shape (block, K); None if not drawn in advance."""
         return None
 
+    mask: NDArray[np.bool_] | None = None
+    """Which arms are present for each user, shape (block, K); None: all."""
+
+    def restrict(self, mask: NDArray[np.bool_]) -> None:
+        """Let the arms outside of a mask be absent: the best action is the best of those that are present."""
+        raise TypeError(f"{type(self).__name__} has no arms that could be absent.")
+
     def serve_one(self, row: int, action: object) -> tuple[float, dict[str, Any]]:
         """Realise one user's action: (reward, info)."""
         served = self.serve(slice(row, row + 1), self.check([action]))  # type: ignore[arg-type]
@@ -202,6 +209,11 @@ class Spliced(Rounds):
 
     def check(self, actions: Array) -> Array:
         return self.parts[0].check(actions)
+
+    def restrict(self, mask: NDArray[np.bool_]) -> None:
+        self.mask = mask
+        for part, start, stop in zip(self.parts, self.starts, self.starts[1:], strict=False):
+            part.restrict(mask[start:stop])
 
     def serve(self, rows: slice, actions: Array) -> Served:
         served, first = [], rows.start
@@ -277,6 +289,11 @@ class ArmRounds(Rounds):
         self.best_reward = self.means.max(axis=1)
         self.n_arms = int(problem.action_space.n)
         self._rows: list[tuple[list[float], list[float], int, float]] | None = None
+
+    def restrict(self, mask: NDArray[np.bool_]) -> None:
+        self.mask = mask
+        present = np.where(mask, self.means, -np.inf)
+        self.best, self.best_reward = present.argmax(axis=1), present.max(axis=1)
 
     def serve(self, rows: slice, actions: Array) -> Served:
         expected, reward = pick(self.means[rows], actions), pick(self.rewards[rows], actions)

@@ -7,12 +7,14 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import Discrete
 from numpy.random import SFC64, Generator, SeedSequence, default_rng
 
+from privbandit_envs.masks import Masks, Presence, refuse_absent, share
 from privbandit_envs.population import Population
 from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, Spliced
-from privbandit_envs.timeline import TIME, Changes, Timeline
-from privbandit_envs.validate import count, did_you_mean, seed
+from privbandit_envs.timing.timeline import TIME, Changes, Timeline
+from privbandit_envs.validate import count, did_you_mean, seed, shown
 
 JSON = dict[str, Any]
 Bookmark = JSON
@@ -27,13 +29,21 @@ class World:
         horizon: rounds an episode; default: the family's own, or 10 000.
         instance_seed: pins the hidden parameters: every stream's world is then that of ``stream(instance_seed)``.
         config: keyword arguments of the problem class; ``jumps``, ``drift`` and ``shifts`` are those of ``Changes``.
+        available: probability of each arm to be present for a user; None: there are no masks.
 
     Raises:
         TypeError: the class has no such argument.
         ValueError: an argument out of range.
     """
 
-    def __init__(self, problem: type[Problem] | str, horizon: int | None, instance_seed: int | None, config: JSON):
+    def __init__(
+        self,
+        problem: type[Problem] | str,
+        horizon: int | None,
+        instance_seed: int | None,
+        config: JSON,
+        available: float | None = None,
+    ) -> None:
         self.problem_class: type[Problem] = resolve_name(problem) if isinstance(problem, str) else problem
         self.instance_seed = seed(instance_seed=instance_seed)
         parameters = inspect.signature(self.problem_class.__init__).parameters.values()
@@ -54,15 +64,21 @@ class World:
         self.observation_space, self.action_space = blueprint.observation_space, blueprint.action_space
         self.public_data: tuple[Array, Array] | None = getattr(blueprint, "public_data", None)
         self.visits = blueprint.visits  # depends on no hidden parameter
+        self.available = None if available is None else share(available)
+        if available is not None and not isinstance(self.action_space, Discrete):
+            raise ValueError(f"available is for worlds with arms; got {shown(available)} for {self.action_space}.")
 
     def stream(self, world_seed: int) -> "UserStream":
         """Draw a world from the seed and open its stream of users."""
-        instance, contexts, outcomes, *by_counts = SeedSequence(world_seed).spawn(5)
+        instance, contexts, outcomes, *by_counts, presence = SeedSequence(world_seed).spawn(6)
         if self.instance_seed is not None:
             instance = SeedSequence(self.instance_seed).spawn(1)[0]
         problem = self._draw(instance)
-        stream = UserStream(problem, Generator(SFC64(contexts)), Generator(SFC64(outcomes)))
-        if problem.support() is not None:
+        masks = None
+        if self.available is not None:
+            masks = Presence(self.available, int(self.action_space.n), Generator(SFC64(presence)))
+        stream = UserStream(problem, Generator(SFC64(contexts)), Generator(SFC64(outcomes)), masks)
+        if problem.support() is not None and masks is None:
             stream.population = Population(problem, *(Generator(SFC64(seed)) for seed in by_counts))
         return stream
 
@@ -88,10 +104,13 @@ class UserStream:
 
     population: Population | None = None
 
-    def __init__(self, problem: Problem, contexts: Generator, outcomes: Generator) -> None:
-        self.problem = problem
+    def __init__(
+        self, problem: Problem, contexts: Generator, outcomes: Generator, masks: Presence | None = None
+    ) -> None:
+        self.problem, self.masks = problem, masks
         self.block = block_size(problem.observation_space, problem.action_space)
         self._contexts, self._outcomes = contexts, outcomes
+        self._generators = (contexts, outcomes) if masks is None else (contexts, outcomes, masks.rng)
         self._drawn = self._row = 0
         self._blocks: deque[Rounds] = deque()
         self._starts: deque[tuple[Any, Any]] = deque()
@@ -115,6 +134,16 @@ class UserStream:
         parts[-1] = parts[-1][: self._row + n - (blocks - 1) * self.block]
         return np.concatenate(parts)
 
+    def action_masks(self, n: int) -> Masks:
+        """Return which arms are present for the next n users, shape (n, K): all, unless the world has masks."""
+        if self.masks is None:
+            return np.ones((n, int(self.problem.action_space.n)), dtype=bool)  # type: ignore[attr-defined]
+        while len(self._blocks) * self.block < self._row + n:
+            self._draw()
+        blocks = -(-(self._row + n) // self.block)
+        masks = np.concatenate([rounds.mask for rounds, _ in zip(self._blocks, range(blocks), strict=False)])
+        return np.asarray(masks[self._row : self._row + n])
+
     def drawn(self) -> tuple[Array, Array | None]:
         """Return the contexts that are drawn, up to the end of the block, and every arm's reward, if drawn as well."""
         rewards = self._now.answers()
@@ -123,6 +152,8 @@ class UserStream:
     def serve(self, actions: Array) -> Served:
         """Realise the actions of the next ``len(actions)`` users."""
         actions = self._now.check(actions)
+        if self.masks is not None:
+            refuse_absent(self.action_masks(len(actions)), actions)
         parts: list[Served] = []
         done = 0
         while done < len(actions) or not parts:
@@ -134,6 +165,8 @@ class UserStream:
 
     def serve_one(self, action: object) -> tuple[float, dict[str, Any]]:
         """Realise the next user's action: (reward, info)."""
+        if self._now.mask is not None:
+            refuse_absent(self._now.mask[self._row : self._row + 1], self._now.check(np.asarray([action])))
         served = self._now.serve_one(self._row, action)
         self._row += 1
         if self._row == self.block:
@@ -183,9 +216,9 @@ class UserStream:
     def gaps(self, users: int) -> Floats | None:
         """Return what the best fixed policy loses to the best of the moment, with each of the next users.
 
-        They are passed over. None in worlds that do not change, or whose arms have no means.
+        They are passed over. None in worlds that do not change, or whose arms have no means or come and go.
         """
-        if not isinstance(self.problem, Timeline):
+        if not isinstance(self.problem, Timeline) or self.masks is not None:
             return None
         policy = self.problem.fixed_policy(self.position, users)
         if policy is None:
@@ -200,10 +233,11 @@ class UserStream:
         return np.concatenate(gaps)
 
     def _states(self) -> tuple[Any, ...]:
-        return self._contexts.bit_generator.state, self._outcomes.bit_generator.state
+        return tuple(generator.bit_generator.state for generator in self._generators)
 
     def _restore(self, states: list[JSON]) -> None:
-        self._contexts.bit_generator.state, self._outcomes.bit_generator.state = map(from_json, states)
+        for generator, state in zip(self._generators, states, strict=True):
+            generator.bit_generator.state = from_json(state)
 
     def _draw(self) -> None:
         self._starts.append(self._states())
@@ -215,6 +249,8 @@ class UserStream:
             self._drawn += n
             left -= n
         self._blocks.append(parts[0] if len(parts) == 1 else Spliced(parts))
+        if self.masks is not None:
+            self._blocks[-1].restrict(self.masks.draw(self.block))
 
 
 def as_json(state: JSON) -> JSON:

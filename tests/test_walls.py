@@ -38,8 +38,7 @@ PRIVACY = f"{A}.privacy"
 X = f"{A}.experiments"
 PUBLIC_MATHS = (f"{E}.validate", f"{E}.spaces", f"{E}.families.mnl", f"{E}.wrappers")
 ENV_CORE = tuple(
-    f"{E}.{name}"
-    for name in ("problem", "timeline", "stream", "population", "env", "vector_env", "spaces", "wrappers", "delay")
+    f"{E}.{name}" for name in ("problem", "timing", "stream", "population", "env", "vector_env", "spaces", "wrappers")
 )
 GYM = NUMBERS | {"gymnasium"}
 GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names", "shelf"))

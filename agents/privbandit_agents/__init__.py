@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from privbandit_agents.experiments.analysis.load import load_results
     from privbandit_agents.experiments.analysis.ranks import ranks
     from privbandit_agents.experiments.compare import compare
-    from privbandit_agents.experiments.drawing.plots import plot_frontier, plot_regret
+    from privbandit_agents.experiments.drawing.plots import plot_along, plot_frontier, plot_regret
     from privbandit_agents.explore import Explore
+    from privbandit_agents.foreign import ForeignAgent
     from privbandit_agents.logs.estimates import dr, ips, snips
     from privbandit_agents.logs.obp import to_obp
     from privbandit_agents.logs.private_value import private_value
@@ -47,6 +48,7 @@ __all__ = [
     "AGENTS",
     "Agent",
     "CentralAgent",
+    "ForeignAgent",
     "Guarantee",
     "LearningAgent",
     "LocalAgent",
@@ -57,6 +59,7 @@ __all__ = [
     "load_results",
     "make",
     "play",
+    "plot_along",
     "plot_frontier",
     "plot_regret",
     "ranks",
@@ -75,11 +78,12 @@ _homes = {
     ".logs.record": "Log log",
     ".base.agent": "arms_or_context arms_with_features assortments labels_of_contexts n_arms next_change",
     ".base.settings": "Budget Count Fraction Growth NonNegative Positive Settings",
+    ".foreign": "ForeignAgent",
     # what needs the extra ``bench``
     ".experiments.analysis.load": "load_results",
     ".experiments.analysis.ranks": "ranks",
     ".experiments.compare": "compare",
-    ".experiments.drawing.plots": "plot_frontier plot_regret",
+    ".experiments.drawing.plots": "plot_along plot_frontier plot_regret",
 }
 
 if "privacy" in globals():

@@ -79,12 +79,20 @@ AGENTS: dict[str, Entry] = {
         "linear sparse labels: none",
     ),
     "sw-linucb": ours(
-        "baselines.sw_linucb:SWLinUCB",
+        "baselines.linucb:SWLinUCB",
         "linucb on a window of the last users (Cheung et al. 2019)",
         "linear sparse labels: none",
     ),
     "lints": ours(
         "baselines.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)", "linear sparse labels: none"
+    ),
+    "squarecb": ours(
+        "baselines.oracles.squarecb:SquareCB",
+        "inverse gap weighting on ridge regression (Foster and Rakhlin 2020)",
+        "linear sparse labels: none",
+    ),
+    "regcb": ours(
+        "baselines.oracles.regcb:RegCB", "bounds of good regressions (Foster et al. 2018)", "linear sparse labels: none"
     ),
     "sa-lasso": ours(
         "baselines.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)", "linear sparse: none"
@@ -217,6 +225,11 @@ AGENTS: dict[str, Entry] = {
         "labels: local, real",
         "games.gradients:GradientGame",
     ),
+    "shuffle-linucb": ours(
+        "shuffle.shuffle_linucb:ShuffleLinUCB",
+        "LinUCB by shuffled bits (Chowdhury and Zhou 2022)",
+        "linear sparse: shuffle, real",
+    ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
@@ -227,6 +240,12 @@ AGENTS: dict[str, Entry] = {
         "joint.linear.sw_jdp_linucb:SWJDPLinUCB",
         "jdp-linucb with a new counter for every window",
         "linear sparse: joint, real",
+        "linear:CounterGame",
+    ),
+    "reward-dp-linucb": ours(
+        "joint.linear.reward_dp_linucb:RewardDPLinUCB",
+        "LinUCB with private rewards, contexts public (Hanna et al. 2024)",
+        "linear sparse: reward, real",
         "linear:CounterGame",
     ),
     "dp-dqn": ours(

@@ -16,8 +16,8 @@ from privbandit_agents.base.agent import (
     assortments,
     n_arms,
 )
+from privbandit_agents.base.chances.laws import DRAWS, Probabilities, many, uniform_propensity
 from privbandit_agents.base.choices import random_sets
-from privbandit_agents.base.laws import DRAWS, Probabilities, many, uniform_propensity
 from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Settings
 from privbandit_envs.spaces import Assortments
@@ -35,6 +35,9 @@ class Uniform(Agent[Settings]):
         context = self.contexts_of(context)
         if isinstance(self.action_space, Assortments):
             return random_sets(self.rng, context, self.action_space.capacity)
+        if self.present is not None:
+            keys = uniforms_per_user(self.rng, context, self.context_shape, n_arms(self.action_space))
+            return np.asarray(np.where(self.present, keys, -1).argmax(axis=-1))
         arms = uniforms_per_user(self.rng, context, self.context_shape) * n_arms(self.action_space)
         return arms.astype(int) if arms.ndim else int(arms)
 

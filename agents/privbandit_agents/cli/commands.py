@@ -120,7 +120,9 @@ def command(
 @app.command("list", short_help="List environments, agents, experiments and data sets.")
 def list_all(
     what: Annotated[str, typer.Argument(help="envs, agents, experiments, datasets or all.")] = "all",
-    notion: Annotated[str | None, typer.Option(help="Only agents of this privacy: none, local or joint.")] = None,
+    notion: Annotated[
+        str | None, typer.Option(help="Only agents of this privacy: none, local, shuffle, joint, reward.")
+    ] = None,
     plays: Annotated[
         str | None, typer.Option(help="Only agents that play linear, sparse, assortments or labels.")
     ] = None,
@@ -406,9 +408,7 @@ def audit_target(
         out().print(audit.result_table(one, calibration))
         picture = folder / f"{re.sub('[:, ]+', '-', one.game.title)}-{calibration}.png"
         numbers = partial(audit.write_numbers, one, picture.with_suffix(".json"))
-        missing = unwritten(
-            folder, {"the picture": partial(audit.draw_trade_off, one, picture), "the numbers": numbers}
-        )
+        missing = unwritten(folder, {"the picture": partial(audit.draw_audit, one, picture), "the numbers": numbers})
         print(*missing, sep="\n", file=sys.stderr) if missing else print(f"picture: {picture}")
         lost += missing
     refuted = any(one.result.refuted for one in found)

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import Explore, Log, log, make, play, to_obp
-from privbandit_agents.base.laws import Probabilities
+from privbandit_agents.base.chances.laws import Probabilities
 from privbandit_agents.logs.record import ARRAYS
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume
 from privbandit_agents.testing.privacy import check_central, check_forks, check_local

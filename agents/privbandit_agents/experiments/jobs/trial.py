@@ -38,6 +38,8 @@ from privbandit_envs.wrappers import RegretCurve, even_checkpoints
 
 ERRORS = ("mad", "mse")
 """Arrays that only some results have."""
+TALLIES = ("calls", "claimed")
+"""Numbers at the end that only some agents tell, in ``tally``."""
 MODEST = 100
 """No setting of a light trial is larger."""
 
@@ -58,7 +60,7 @@ class Trial:
 
     kind: ClassVar[str] = "trial"
     unit: ClassVar[str] = "seed"
-    quantities: ClassVar[tuple[str, ...]] = ("regret", "ratio", "regret_per_round", "reward", *ERRORS)
+    quantities: ClassVar[tuple[str, ...]] = ("regret", "ratio", "regret_per_round", "reward", *ERRORS, *TALLIES)
 
     env: str
     agent: str
@@ -198,6 +200,8 @@ class Trial:
         names = ("checkpoints", "regret", "reward", *ERRORS)
         found = {name: getattr(result, name) for name in names if getattr(result, name) is not None}
         arrays = {name: array.astype(np.float64) for name, array in found.items()}
+        tally = getattr(agent, "tally", {})
+        arrays |= {name: np.full(len(result.checkpoints), tally[name]) for name in TALLIES if name in tally}
         numbers = {key: getattr(agent.guarantee, key) for key in ("notion", "epsilon", "delta", "rho")}
         promise = {"played": agent.name, "privacy": agent.guarantee.words, "guarantee": numbers}
         notes = {"simulation": result.simulation, **promise, "visits": visits_of(env, self.horizon)}

@@ -11,6 +11,7 @@ import numpy as np
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.settings import Count
 from privbandit_agents.local.linear import ldp_linucb
+from privbandit_agents.local.linear.moments import GaussianChannel, MomentAgent
 
 PARTS = 10
 """A window is forgotten in so many parts, one at a time."""
@@ -27,7 +28,7 @@ class Config(ldp_linucb.Config):
     window: Count = 20_000
 
 
-class SWLDPLinUCB(ldp_linucb.LDPLinUCB):
+class SWLDPLinUCB(MomentAgent[Config]):
     """Users report as for LDP-LinUCB; the server adds up the reports of the last users alone.
 
     *Formal guarantees.* Those of LDP-LinUCB: one report a user, by the same device. Which reports the server adds up,
@@ -37,12 +38,21 @@ class SWLDPLinUCB(ldp_linucb.LDPLinUCB):
 
     Config = Config
     proof = "docs/privacy/windows.md"
+    gaussian = True
 
     def begin(self) -> None:
         super().begin()
+        if self.config.calibration == "published":
+            ldp_linucb.promise_nothing(self)
         self.part = max(1, self.config.window // PARTS)
         self.parts = np.zeros((PARTS, self.channel.size))  # sums of the parts that are full, the newest first
         self.served = self.full = 0
+
+    def open_channel(self) -> GaussianChannel:
+        return ldp_linucb.channel_of(self.config, self.dim)
+
+    def learn(self) -> None:
+        self.scorer = ldp_linucb.scorer_of(self, self.config)
 
     def add(self, total: Array, users: int) -> None:
         self.ledger.spend(self.cost, group=self.served, groups=users)

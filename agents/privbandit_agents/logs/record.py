@@ -14,7 +14,7 @@ from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent, Array
 from privbandit_agents.base.laws import DRAWS, uniform_propensity
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
-from privbandit_agents.play import BLOCK_BYTES, check_match, learn
+from privbandit_agents.play import BLOCK_BYTES, check_match, learn_from
 from privbandit_envs import BanditEnv
 from privbandit_envs.files import atomic
 from privbandit_envs.validate import count, one_of
@@ -138,6 +138,10 @@ def log(env: AnyEnv, agent: AnyAgent, n: int, seed: int | None = None, *, draws:
     check_match(env, agent)
     if isinstance(agent, LearningAgent) or not isinstance(env, gym.Env):
         raise TypeError(f"{agent.name} is logged one user after the other, which it or its environment cannot do.")
+    if getattr(env.unwrapped, "masked", False):
+        raise ValueError(
+            "a world whose arms come and go cannot be logged: probabilities of masked choices are not known."
+        )
     if isinstance(env, BanditEnv) and count(n=n) > env.horizon:
         raise ValueError(f"n must be at most the environment's horizon {env.horizon}; got {n}.")
     rng = default_rng() if seed is None else default_rng([seed, 20])
@@ -176,7 +180,7 @@ def logged_step(
     action = agent.select_action(context)
     law = agent.propensities(context[None], np.asarray(action)[None], draws, rng)
     following, reward, terminated, truncated, info = env.step(action)
-    learn(agent, context, action, info, env)
+    learn_from(info, agent, context, action, None, env)
     told = info.get("feedback", reward)
     row = [context[None], np.asarray(action)[None], np.array([float(reward)])]
     if terminated or truncated:

@@ -108,12 +108,7 @@ def shape(who: str, seeds: int, envs: tuple[str, ...]) -> Any:
     return pytest.param(WHO[who], seeds, envs, id=f"{who}-{seeds}-{len(envs)}", marks=marks)
 
 
-SHAPES = [
-    shape(who, seeds, envs)
-    for who in WHO
-    for seeds in (1, 3, 8)
-    for envs in (ONE, THREE)
-]
+SHAPES = [shape(who, seeds, envs) for who in WHO for seeds in (1, 3, 8) for envs in (ONE, THREE)]
 
 
 @pytest.mark.parametrize(("agents", "seeds", "envs"), SHAPES)

@@ -4,10 +4,11 @@ from privbandit_envs.env import BanditEnv
 from privbandit_envs.problem import ArmProblem, Problem, Served, Support
 from privbandit_envs.registration import ENV_IDS, from_table, register
 from privbandit_envs.spaces import Assortments
+from privbandit_envs.timing.delay import Delay, DelayFeedback
 from privbandit_envs.vector_env import BanditVectorEnv
 
 __all__ = ["ENV_IDS", "ArmProblem", "Assortments", "BanditEnv", "BanditVectorEnv", "Problem", "Served", "Support"]
-__all__ += ["__version__", "from_table", "register"]
+__all__ += ["Delay", "DelayFeedback", "__version__", "from_table", "register"]
 
 __version__ = "0.2.0"
 

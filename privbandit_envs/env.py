@@ -10,7 +10,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
 from privbandit_envs.population import Counts, Population, Tally
-from privbandit_envs.problem import Array, Problem, Served, Support
+from privbandit_envs.problem import Array, Floats, Problem, Served, Support
 from privbandit_envs.stream import JSON, Bookmark, UserStream, World
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
@@ -21,7 +21,7 @@ class Place:
 
     _slots = 1
     _stream: UserStream | None = None
-    _seed = _left = 0
+    _seed = _left = _first = 0
     _longest: int | None = None
     """Users an episode at most, where that is fewer than the horizon."""
 
@@ -40,6 +40,7 @@ class Place:
         else:
             self._opened().skip(self._slots)
         self._left = self.horizon if self._longest is None else min(self.horizon, self._longest)
+        self._first = self._opened().position
 
     @property
     def problem(self) -> Problem:
@@ -66,17 +67,30 @@ class Place:
 
     def bookmark(self) -> Bookmark:
         """Return the place of the next user, as JSON values."""
-        return {"seed": self._seed, "left": self._left, "stream": self._opened().bookmark()}
+        return {"seed": self._seed, "left": self._left, "begun": self._first, "stream": self._opened().bookmark()}
 
     def go_to(self, bookmark: Bookmark) -> Array:
         """Go to the place that an environment with the same arguments returned; return what it shows next.
 
         The following rounds are those that followed there, bit for bit; the users before them are not drawn again.
         """
-        self._seed, self._left = bookmark["seed"], bookmark["left"]
+        self._seed, self._left, self._first = bookmark["seed"], bookmark["left"], bookmark["begun"]
         self._stream = self._world.stream(self._seed)
         self._stream.go_to(bookmark["stream"])
         return self._shown(self._stream)
+
+    def static_gaps(self, users: int) -> Floats | None:
+        """Return what the best fixed policy loses to the best of the moment, with each of an episode's first users.
+
+        ``info["regret"]`` is against the best policy of the moment: dynamic regret. Less the sum of these gaps, which
+        no agent changes, it is regret against the best fixed policy: static regret. None where the two are the same,
+        since the world does not change, and where arms have no means.
+        """
+        if not self._world.changes:
+            return None
+        stream = self._world.stream(self._seed)
+        stream.skip(self._first)
+        return stream.gaps(count(users=users))
 
     def action_masks(self, n: int | None = None) -> Array:
         """Return which arms the next user may get, shape (K,), or the next n users, shape (n, K); True is present.
@@ -119,7 +133,9 @@ class BanditEnv(Place, gym.Env[Array, Any]):
             at random in any case. ``info["action_mask"]`` (0 or 1 for each arm) says which the next user may get,
             regret is relative to the best of them, and an arm that is absent is refused. None: all are, without masks.
         render_mode: ``"ansi"`` lets ``render`` return the current round as text.
-        **config: keyword arguments of the problem class.
+        **config: keyword arguments of the problem class, and those that make its world change: ``jumps``, numbers of
+            users from whom on the hidden parameter is another one; ``drift``, the angle in radians by which it turns
+            with every user; ``shifts``, from numbers of users to arguments that are others from there on.
 
     Raises:
         TypeError: an argument the family does not have.

@@ -12,7 +12,8 @@ from numpy.random import SFC64, Generator, SeedSequence, default_rng
 
 from privbandit_envs.masks import Masks, Presence, refuse_absent, share
 from privbandit_envs.population import Population
-from privbandit_envs.problem import Array, Problem, Rounds, Served
+from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, Spliced
+from privbandit_envs.timing.timeline import TIME, Changes, Timeline
 from privbandit_envs.validate import count, did_you_mean, seed
 
 JSON = dict[str, Any]
@@ -27,7 +28,7 @@ class World:
         problem: a Problem class, or ``"module:Class"``.
         horizon: rounds an episode; default: the family's own, or 10 000.
         instance_seed: pins the hidden parameters: every stream's world is then that of ``stream(instance_seed)``.
-        config: keyword arguments of the problem class.
+        config: keyword arguments of the problem class; ``jumps``, ``drift`` and ``shifts`` are those of ``Changes``.
         available: probability of each arm to be present for a user; None: there are no masks.
 
     Raises:
@@ -50,6 +51,8 @@ class World:
         self.horizon = count(horizon=keywords.get("horizon", 10_000) if horizon is None else horizon)
         if "horizon" in keywords:
             config = {**config, "horizon": self.horizon}
+        self.changes = Changes.of(config)
+        config = {name: value for name, value in config.items() if name not in TIME}
         for name in config:
             if name not in keywords:
                 raise TypeError(
@@ -57,7 +60,7 @@ class World:
                     f"it takes {', '.join(keywords)}."
                 )
         self.config = config
-        blueprint = self._draw(default_rng(0))  # a throw-away world checks the values and has the spaces
+        blueprint = self._draw(SeedSequence(0))  # a throw-away world checks the values and has the spaces
         self.observation_space, self.action_space = blueprint.observation_space, blueprint.action_space
         self.public_data: tuple[Array, Array] | None = getattr(blueprint, "public_data", None)
         self.visits = blueprint.visits  # depends on no hidden parameter
@@ -70,7 +73,7 @@ class World:
         instance, contexts, outcomes, *by_counts, presence = SeedSequence(world_seed).spawn(6)
         if self.instance_seed is not None:
             instance = SeedSequence(self.instance_seed).spawn(1)[0]
-        problem = self._draw(default_rng(instance))
+        problem = self._draw(instance)
         masks = None
         if self.available is not None:
             masks = Presence(self.available, arms_of(self.action_space), Generator(SFC64(presence)))
@@ -79,8 +82,13 @@ class World:
             stream.population = Population(problem, *(Generator(SFC64(seed)) for seed in by_counts))
         return stream
 
-    def _draw(self, rng: Generator) -> Problem:
-        return self.problem_class(rng, **self.config)  # type: ignore[call-arg]
+    def _draw(self, seed: SeedSequence) -> Problem:
+        if self.changes:
+            return Timeline(self._made, self.config, self.changes, seed)
+        return self._made(default_rng(seed), self.config)
+
+    def _made(self, rng: Generator, config: JSON) -> Problem:
+        return self.problem_class(rng, **config)  # type: ignore[call-arg]
 
 
 class UserStream:
@@ -200,6 +208,30 @@ class UserStream:
             self.population.restore([from_json(state) for state in bookmark["population"]])
         self._now = self._blocks[0]
 
+    @property
+    def position(self) -> int:
+        """The number of the next user, 0 for the first."""
+        return self._drawn - len(self._blocks) * self.block + self._row
+
+    def gaps(self, users: int) -> Floats | None:
+        """Return what the best fixed policy loses to the best of the moment, with each of the next users.
+
+        They are passed over. None in worlds that do not change, or whose arms have no means or come and go.
+        """
+        if not isinstance(self.problem, Timeline) or self.masks is not None:
+            return None
+        policy = self.problem.fixed_policy(self.position, users)
+        if policy is None:
+            return None
+        gaps = []
+        while users:
+            n = min(users, self.block - self._row)
+            contexts = self._now.contexts[self._row : self._row + n]
+            gaps.append(self._now.serve(slice(self._row, self._row + n), policy(contexts)).regret)
+            self.skip(n)
+            users -= n
+        return np.concatenate(gaps)
+
     def _states(self) -> tuple[Any, ...]:
         return tuple(generator.bit_generator.state for generator in self._generators)
 
@@ -209,11 +241,16 @@ class UserStream:
 
     def _draw(self) -> None:
         self._starts.append(self._states())
-        users = self.problem.users(self._drawn, self.block, self._contexts)
-        self._blocks.append(self.problem.rounds(users, self._outcomes))
+        parts, left = list[Rounds](), self.block
+        while left:  # one part, unless the world changes within the block
+            n = min(left, self.problem.unchanged(self._drawn))
+            world = self.problem.at(self._drawn)
+            parts.append(world.rounds(world.users(self._drawn, n, self._contexts), self._outcomes))
+            self._drawn += n
+            left -= n
+        self._blocks.append(parts[0] if len(parts) == 1 else Spliced(parts))
         if self.masks is not None:
             self._blocks[-1].restrict(self.masks.draw(self.block))
-        self._drawn += self.block
 
 
 def arms_of(space: gym.Space[Any]) -> int:

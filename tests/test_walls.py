@@ -38,7 +38,7 @@ PRIVACY = f"{A}.privacy"
 X = f"{A}.experiments"
 PUBLIC_MATHS = (f"{E}.validate", f"{E}.spaces", f"{E}.families.mnl", f"{E}.wrappers")
 ENV_CORE = tuple(
-    f"{E}.{name}" for name in ("problem", "stream", "population", "env", "vector_env", "spaces", "wrappers")
+    f"{E}.{name}" for name in ("problem", "timing", "stream", "population", "env", "vector_env", "spaces", "wrappers")
 )
 GYM = NUMBERS | {"gymnasium"}
 GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names", "shelf"))
@@ -119,9 +119,10 @@ WALLS = (
         (f"{A}.logs",), (*ZOO, f"{A}.base", PRIVACY, E), GYM, lazily=frozenset({"polars"})
     ),  # what was played, and what it says of other policies
     Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits", E), GYM),
-    Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.registry", f"{A}.plugins", f"{A}.zoo", f"{A}.auto", E), GYM),
+    Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", *ZOO, E), GYM),
     # experiments: study -> drawing -> analysis -> running, spec -> jobs -> store -> the ground
     Wall((X,), (X, f"{A}.faces"), BENCH | NUMBERS),
+    Wall((f"{X}.tuning",), (X, *ZOO, f"{A}.base", E), BENCH | NUMBERS, lazily=frozenset({"optuna"})),
     Wall(GROUND, (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
     Wall((f"{X}.store",), (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
     Wall((f"{X}.jobs",), (f"{X}.store", *GROUND, *ZOO, f"{A}.base", PRIVACY, E), BENCH | NUMBERS),

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from privbandit_agents.base.agent import Action, Agent, AnyAgent, Array, n_arms
+from privbandit_agents.base.chances.laws import DRAWS, Probabilities, uniform_propensity
 from privbandit_agents.base.choices import random_sets
-from privbandit_agents.base.laws import DRAWS, Probabilities, uniform_propensity
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Fraction
+from privbandit_agents.zoo import Entry
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.validate import fraction
 
@@ -57,7 +58,7 @@ class Exploring(Agent[Any]):
         return mixed(own, self.share, uniform_propensity(self.action_space))
 
     def propensities(
-        self, contexts: Array, actions: Action, draws: int = DRAWS, rng: Generator | None = None
+        self, contexts: Array, actions: Any, draws: int = DRAWS, rng: Generator | None = None
     ) -> Probabilities:
         own = self._own().propensities(contexts, actions, draws, rng)
         sets = self.action_space if isinstance(self.action_space, Assortments) else None
@@ -155,3 +156,10 @@ def face_of(agent: AnyAgent, kind: type[AnyAgent]) -> AnyAgent:
 def explored_name(name: str) -> str:
     """Return the name of the agent that ``explore-NAME`` wraps, or ""."""
     return name.removeprefix(PREFIX) if name.startswith(PREFIX) else ""
+
+
+class Explored(Entry):
+    """The entry of an agent with ``Explore`` around it: ``explore-NAME``, with a setting ``share``."""
+
+    def load(self) -> type[AnyAgent]:
+        return explored(super().load())

@@ -17,7 +17,8 @@ from privbandit_agents.masked import choose_present
 from privbandit_agents.registry import spaces_of
 from privbandit_agents.snapshots import Snapshots
 from privbandit_envs import BanditEnv
-from privbandit_envs.mixing import mixing_wrappers, unseen_rewards
+from privbandit_envs.mixing import mixing_wrappers, unseen_rewards, wrappers
+from privbandit_envs.timing.delay import DelayFeedback
 from privbandit_envs.validate import count, reported
 from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
 
@@ -48,6 +49,8 @@ class Result:
             arms of a world that has finitely many, shape (c,); None where there are no predictions, or ``by_counts``
             was False.
         mse: their mean squared error, likewise.
+        static: in a world that changes, cumulative regret against the best fixed policy at the checkpoints, shape (c,),
+            while ``regret`` is against the best of the moment; None in others, where both are the same.
     """
 
     checkpoints: NDArray[np.int64]
@@ -57,6 +60,7 @@ class Result:
     simulation: str = "users"
     mad: NDArray[np.float64] | None = None
     mse: NDArray[np.float64] | None = None
+    static: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
         """Return what the run came to, in a line."""
@@ -69,7 +73,7 @@ class Result:
         import polars as pl
 
         curves = {"checkpoint": self.checkpoints, "regret": self.regret, "reward": self.reward}
-        errors = {"mad": self.mad, "mse": self.mse}
+        errors = {"mad": self.mad, "mse": self.mse, "static": self.static}
         return pl.DataFrame(curves | {name: array for name, array in errors.items() if array is not None})
 
 
@@ -131,7 +135,10 @@ def play(
     if curve.counted:
         simulation = "sums" if getattr(env.unwrapped, "support", None) is None else "counts"
         simulation += ", normal" * (agent.by_counts == "normal")
-    return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation, *errors)
+    world = env.unwrapped
+    gaps = world.static_gaps(horizon) if isinstance(world, BanditEnv) and horizon <= world.horizon else None
+    static = None if gaps is None else curve.regret - np.cumsum(gaps)[curve.checkpoints - 1]
+    return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation, *errors, static)
 
 
 def check_match(env: AnyEnv, agent: AnyAgent) -> None:
@@ -146,6 +153,8 @@ def check_match(env: AnyEnv, agent: AnyAgent) -> None:
         means = "may carry something from one user to another, which the guarantee does not cover"
         way_out = "leave it out, or declare per_user = True on a wrapper that looks at one user at a time"
         raise ValueError(f"{', '.join(mixing)} {means}: {agent.name} does not play it; {way_out}.")
+    if isinstance(agent, LearningAgent) and any(isinstance(one, DelayFeedback) for one in wrappers(env)):
+        raise TypeError(f"{agent.name} owns its loop and learns from the reward of a step: it takes no late reports.")
     if not isinstance(agent, LearningAgent) and (unseen := unseen_rewards(env)):
         text = f"{', '.join(unseen)} changes rewards that {agent.name} never sees: it learns from info['feedback']."
         warnings.warn(text, UnseenReward, stacklevel=3)
@@ -173,11 +182,11 @@ def play_steps(env: gym.Env[Any, Any], agent: AnyAgent, horizon: int, curve: Reg
     """Serve one user at a time, through any wrappers."""
     env = RecordRegret(env, curve)
     context, told = env.reset(seed=seed)
-    for _ in range(horizon):
+    for left in range(horizon - 1, -1, -1):
         context, action = choose(agent, context, told.get("action_mask"))
         following, _, terminated, truncated, info = env.step(action)
         learn_from(info, agent, context, action, told.get("action_mask"), env)
-        context, told = env.reset() if terminated or truncated else (following, info)
+        context, told = env.reset() if left and (terminated or truncated) else (following, info)
 
 
 def learn_from(

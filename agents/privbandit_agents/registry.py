@@ -13,7 +13,7 @@ from numpy.random import Generator, SeedSequence, default_rng
 from privbandit_agents.auto import Auto
 from privbandit_agents.base.agent import AnyAgent, PublicData, Space
 from privbandit_agents.base.learning import AnyEnv
-from privbandit_agents.explore import explored, explored_name
+from privbandit_agents.explore import Explored, explored_name
 from privbandit_agents.plugins import load_plugins
 from privbandit_agents.zoo import AGENTS, Entry
 from privbandit_envs.validate import did_you_mean, one_of
@@ -42,9 +42,7 @@ def register_agent(
 def find(name: str) -> Entry:
     """Return the entry of a name; ``"module:name"`` imports the module first, which registers its agents.
 
-    ``"explore-NAME"`` is the agent NAME with ``Explore`` around it.
-
-    A name that is not known may be that of an installed package's agent: these are looked for then.
+    A name that is not known may be an installed package's, or ``"explore-NAME"``: NAME with ``Explore`` around it.
 
     Raises:
         ValueError: unknown name; the message has the nearest known one.
@@ -57,13 +55,6 @@ def find(name: str) -> Entry:
     if short not in AGENTS and (inner := explored_name(short)):
         return Explored(**vars(find(inner)))
     return AGENTS[one_of(AGENTS, agent=short)]
-
-
-class Explored(Entry):
-    """The entry of an agent with ``Explore`` around it: ``explore-NAME``, with a setting ``share``."""
-
-    def load(self) -> type[AnyAgent]:
-        return explored(super().load())
 
 
 def make(name: str, env: AnyEnv, *, seed: int | None = None, **config: Any) -> AnyAgent:
@@ -93,11 +84,7 @@ def make(name: str, env: AnyEnv, *, seed: int | None = None, **config: Any) -> A
 
 
 def resolved(name: str, env: AnyEnv, config: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the name and the settings of the agent that ``make`` builds: a name that chooses stands for another one.
-
-    Raises:
-        ValueError, TypeError: as for ``make``.
-    """
+    """Return name and settings of the agent that ``make`` builds, or raise: a name that chooses stands for another."""
     spaces = spaces_of(env)
     agent_class = find(name).load()
     if needs := agent_class.plays(*spaces):

@@ -12,7 +12,8 @@ from privbandit_envs.families.gaussians import INSIDE, directions
 from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
 from privbandit_envs.validate import at_least, count, fraction, numbers, one_of, positive, shown
 
-DESIGNS = ("sphere", "case1", "case2", "theorem2", "ill", "mixed")
+DESIGNS = ("sphere", "case1", "case2", "theorem2", "ill", "mixed", "heavy", "adversarial")
+SHORTEST, TAIL = 0.05, 1.2  # of the lengths of heavy features: the least, and the index of their law
 NOISES = ("rademacher", "uniform", "none")
 LINKS = ("identity", "logistic", "band")
 MOST_CONTEXTS = 4096
@@ -39,6 +40,12 @@ class LinearProblem(ArmProblem):
             s_j = delta^(j / (2(d-1))) that fall to sqrt(delta). All arms agree in the strong direction, so the weak
             directions decide which arm is best.
             ``"mixed"``: ``"ill"``, but an arm has features uniform on the sphere with probability 5 delta (at most 1).
+            ``"heavy"``: uniform directions with lengths of a heavy tail, P(length > r) = (0.05 / r)^1.2 from 0.05 on,
+            cut at 1: most users' features say little, a few percent of them are as long as they can be.
+            ``"adversarial"``: an adversary who knows no theta and no agent, but the horizon, shows the d directions one
+            after the other, for horizon / d users each: arms differ in the direction of the hour alone, and the rest
+            of their length is in the one before (in the first hour, nowhere). What was learned says nothing of what
+            decides next; users are not alike, and have no finite support.
         delta: in (0, 1]; default horizon^-delta_power.
         delta_power: of the horizon in the default of delta, >= 0.
         theta_norm: norm of theta, in [0, 1]; with the logistic link any, >= 0.
@@ -68,6 +75,8 @@ class LinearProblem(ArmProblem):
         >>> context.shape, len(env.unwrapped.support.contexts)
         ((2, 3), 16)
     """
+
+    hidden = ("theta", "_hidden")
 
     def __init__(
         self,
@@ -102,9 +111,19 @@ class LinearProblem(ArmProblem):
         norm = at_least(0, theta_norm=theta_norm) if link == "logistic" else fraction(theta_norm=theta_norm)
         self.theta = self._theta(norm, theta, rng)
         self._hidden = self._band(rng) if link == "band" else None
+        self.stretch = -(-horizon // dim)  # so many users see the same direction of an adversary
+        if design == "adversarial" and support is not None:
+            raise ValueError(f"an adversary's users are not alike: support must be None; got {shown(support)}.")
         self._support = None if support is None else self._supported(support, rng)
 
+    def users(self, start: int, n: int, rng: Generator) -> Array:
+        if self.design == "adversarial":
+            return self._shown_by_adversary(np.arange(start, start + n), rng)
+        return super().users(start, n, rng)
+
     def contexts(self, n: int, rng: Generator) -> Array:
+        if self.design == "adversarial":
+            return self._shown_by_adversary(np.arange(n), rng)
         if self._support is None:
             return self._features(n, rng)
         cumulative = np.cumsum(self._support.probabilities)
@@ -152,7 +171,7 @@ class LinearProblem(ArmProblem):
                 raise ValueError(f"theta must have norm at most 1; got {shown(given)}.")
             return theta
         direction = rng.standard_normal(dim)
-        if self.design != "sphere":
+        if self.design not in ("sphere", "heavy"):
             direction = np.where(direction < 0, -1.0, 1.0)
         if self.design in ("case1", "case2", "theorem2"):
             direction[2:] = 0
@@ -186,7 +205,7 @@ class LinearProblem(ArmProblem):
     def _atoms(self) -> tuple[Array, Floats]:
         """Return the features that an arm of a discrete design may have, and their probabilities."""
         dim = self.observation_space.shape[1]  # type: ignore[index]
-        if self.design in ("sphere", "mixed"):
+        if self.design in ("sphere", "mixed", "heavy"):
             raise ValueError(
                 f"support 'all' is for the discrete designs case1, case2, theorem2, ill; got design {self.design!r}."
             )
@@ -210,6 +229,9 @@ class LinearProblem(ArmProblem):
         shape = (n, *self.observation_space.shape)  # type: ignore[misc]
         if self.design == "sphere":
             return directions(rng, shape, self.dtype)
+        if self.design == "heavy":
+            lengths = np.minimum(SHORTEST * (1 - rng.random((*shape[:2], 1))) ** (-1 / TAIL), 1.0)
+            return directions(rng, shape, self.dtype) * lengths.astype(self.dtype)
         x = np.zeros(shape, self.dtype)
         if self.design == "case1":
             rare = rng.random(shape[:2]) < self.delta
@@ -221,4 +243,16 @@ class LinearProblem(ArmProblem):
         if self.design == "mixed":
             large = rng.random(shape[:2]) < 5 * self.delta
             x[large] = directions(rng, (int(large.sum()), shape[2]), self.dtype)
+        return x
+
+    def _shown_by_adversary(self, users: Array, rng: Generator) -> Array:
+        """Return the contexts of users by their numbers: arms spread along one direction, rest in the one before."""
+        n_arms, dim = self.observation_space.shape  # type: ignore[misc]
+        x = np.zeros((len(users), n_arms, dim), self.dtype)
+        spread = np.linspace(-1.0, 1.0, n_arms) if n_arms > 1 else np.zeros(1)
+        heights = INSIDE * rng.permuted(np.tile(spread, (len(users), 1)), axis=1)
+        now = users // self.stretch % dim
+        rows = np.arange(len(users))
+        x[rows, :, now] = heights
+        x[rows, :, now - 1] = np.sqrt(np.maximum(INSIDE**2 - heights**2, 0.0)) * (now > 0)[:, None]
         return x

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -13,7 +13,6 @@ from numpy.random import Generator
 from privbandit_agents.audits.claims import Claim, Floats, Game
 from privbandit_agents.privacy._validate import failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.contributions.means import BoundedMean
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import Counter, SquareRootToeplitz
@@ -87,22 +86,6 @@ def pure(kind: type[Laplace] | type[KNorm], request: Request) -> Game:
 def gaussian(request: Request) -> Game:
     mechanism = Gaussian.from_epsilon(request.epsilon, request.delta, 2)
     return additive(mechanism, Claim.gaussian(request.epsilon, request.delta), dim=2)
-
-
-def bounded_mean(request: Request, noise: float = 1.0) -> Game:
-    """One of 50 users earns 1 or -1 where the log's propensity was least: w r is the bound, or minus it.
-
-    ``noise`` scales what is drawn, for tests: below 1 the claim is false.
-    """
-    release = BoundedMean.from_epsilon(request.epsilon, request.delta, 50, 30.0)
-    mechanism = replace(release.mechanism, sigma=release.mechanism.sigma * noise)
-    exact = [release.encoded(np.append(30.0 - 60.0 * world, np.zeros(49))) for world in (0, 1)]
-
-    def sample(world: int, runs: int, rng: Generator) -> Floats:
-        return mechanism.release(np.tile(exact[world], (runs, 1)), rng) @ (exact[0] - exact[1])
-
-    pair = "w r = 30 or -30 of one of 50 users"
-    return MechanismGame(pair, Claim.gaussian(request.epsilon, request.delta), sample)
 
 
 def gumbel_top_k(request: Request) -> Game:

@@ -10,6 +10,7 @@ from typing import Any
 from privbandit_agents.audits import mechanisms, published
 from privbandit_agents.audits.agents import AgentGame, CanaryGame
 from privbandit_agents.audits.claims import Game
+from privbandit_agents.audits.games import values
 from privbandit_agents.audits.games.joint import JointGame
 from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.games.shuffled import ShuffleGame
@@ -51,7 +52,8 @@ MANY = 150_000
 TARGETS: dict[str, Target] = {
     "laplace": Target(partial(mechanisms.pure, Laplace)),
     "gaussian": Target(mechanisms.gaussian, runs=MANY),
-    "private-value": Target(mechanisms.bounded_mean, runs=MANY),
+    "private-value": Target(values.bounded_mean, runs=MANY),
+    "private-selection": Target(values.selection),
     "gumbel-topk": Target(mechanisms.gumbel_top_k, runs=5000, delta=0.01),
     "exponential-choice": Target(mechanisms.exponential_choice, runs=5000, delta=0.01),
     "wishart-difference": Target(mechanisms.wishart_difference, runs=MANY),

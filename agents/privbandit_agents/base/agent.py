@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from privbandit_agents.base.laws import DRAWS, Probabilities, probabilities, propensities
+from privbandit_agents.base.chances import laws
 from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Records, contexts_of, records_of
 from privbandit_agents.base.reports import Arithmetic, Inputs
@@ -52,9 +52,7 @@ class Guarantee:
         notion: ``"local"`` (the server never sees raw data), ``"shuffle"`` (it sees what a batch of devices sent, and
             not who sent what), ``"joint"`` (trusted curator; the others' actions do not reveal a user's record),
             ``"reward"`` (trusted curator; rewards alone are private, contexts and actions are public), or ``"none"``.
-        epsilon: of (epsilon, delta)-differential privacy, or None.
-        delta: of (epsilon, delta)-differential privacy, or None.
-        rho: of zero-concentrated differential privacy, or None.
+        epsilon, delta, rho: of (epsilon, delta)- and of zero-concentrated differential privacy, or None.
         neighbours: the relation; one user's whole record (context, action, feedback) is replaced, or the reward alone.
         protects: what is protected, in words.
         proven: False where the calibration is a published one without a valid proof.
@@ -116,8 +114,7 @@ class Agent(ABC, Generic[C]):
     its attributes but the ones in ``fixed`` are its state.
 
     Args:
-        observation_space: of one user.
-        action_space: of one user.
+        observation_space, action_space: of one user.
         config: an instance of ``Config``.
         rng: the agent's own randomness, for simulations and tests; None: fresh keys from the operating system.
         public_data: features (n, d) and labels (n,), for agents with ``uses_public_data``.
@@ -183,31 +180,7 @@ class Agent(ABC, Generic[C]):
         """Return the estimated mean reward of every arm, contexts (m, K, d) to (m, K); None from agents without one."""
         return None
 
-    def probabilities(self, contexts: Array, draws: int = DRAWS, rng: Generator | None = None) -> Probabilities:
-        """Return the probability of every arm for each of n users who might come next, shape (n, K).
-
-        It is exact for a policy that draws nothing, and where a subclass knows the law. Else it is a share of draws,
-        and ``error`` of the result has the standard errors. The agent stays as it is.
-
-        Args:
-            contexts: shape (n, ...).
-            draws: how many, where draws are needed.
-            rng: for these draws; None: a fresh key from the operating system.
-
-        Raises:
-            TypeError: actions are sets; ``propensities`` knows the probability of those that were chosen.
-        """
-        return probabilities(self, self.contexts_of(contexts), draws, rng)
-
-    def propensities(
-        self, contexts: Array, actions: Action, draws: int = DRAWS, rng: Generator | None = None
-    ) -> Probabilities:
-        """Return the probability of each user's own action, shape (n,); arguments as for ``probabilities``.
-
-        Of m draws among which c are the action, the result is (c + 1) / (m + 1): never 0, and the mean of its inverse
-        is (1 - (1 - p)^(m + 1)) / p, which is 1 / p but for actions that are hardly ever drawn.
-        """
-        return propensities(self, self.contexts_of(contexts), np.asarray(actions), draws, rng)
+    probabilities, propensities = laws.probabilities, laws.propensities
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Action, Array
-from privbandit_agents.base.laws import DRAWS, Probabilities
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.chances.laws import DRAWS, Probabilities, many
 from privbandit_agents.base.settings import Fraction
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
@@ -41,10 +41,5 @@ class EpsilonGreedy(RidgeAgent[GreedySettings]):
 
     def probabilities(self, contexts: Array, draws: int = DRAWS, rng: Generator | None = None) -> Probabilities:
         """Return 1 - exploration + exploration / K for the arm of the largest estimate, exploration / K for others."""
-        best, share = self.predict(self.contexts_of(contexts)).argmax(axis=-1), self.config.exploration
+        best, share = self.predict(many(self, contexts)).argmax(axis=-1), self.config.exploration
         return Probabilities.of((1 - share) * np.eye(self.n_arms)[best] + share / self.n_arms)
-
-    def propensities(
-        self, contexts: Array, actions: Action, draws: int = DRAWS, rng: Generator | None = None
-    ) -> Probabilities:
-        return Probabilities.of(self.probabilities(contexts)[np.arange(len(contexts)), actions])

@@ -1,6 +1,6 @@
 """Uniform play: the yardstick of every regret table."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -16,8 +16,8 @@ from privbandit_agents.base.agent import (
     assortments,
     n_arms,
 )
+from privbandit_agents.base.chances.laws import DRAWS, Probabilities, many, uniform_propensity
 from privbandit_agents.base.choices import random_sets
-from privbandit_agents.base.laws import DRAWS, Probabilities, uniform_propensity
 from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Settings
 from privbandit_envs.spaces import Assortments
@@ -45,12 +45,12 @@ class Uniform(Agent[Settings]):
         if isinstance(self.action_space, Assortments):
             return super().probabilities(contexts, draws, rng)
         arms = n_arms(self.action_space)
-        return Probabilities.of(np.full((len(self.contexts_of(contexts)), arms), 1 / arms))
+        return Probabilities.of(np.full((len(many(self, contexts)), arms), 1 / arms))
 
     def propensities(
-        self, contexts: Array, actions: Action, draws: int = DRAWS, rng: Generator | None = None
+        self, contexts: Array, actions: Any, draws: int = DRAWS, rng: Generator | None = None
     ) -> Probabilities:
-        return Probabilities.of(np.full(len(self.contexts_of(contexts)), uniform_propensity(self.action_space)))
+        return Probabilities.of(np.full(len(many(self, contexts)), uniform_propensity(self.action_space)))
 
     @property
     def least_propensity(self) -> float:

@@ -240,6 +240,26 @@ def log_users(
     raise typer.Exit(written(trial, share, draws or 1000, output))
 
 
+@app.command(short_help="Tune an agent's settings by a file.")
+def tune(
+    file: Annotated[Path, typer.Argument(help="YAML: env, agent, search; see docs/howto/tuning.md.")],
+    folder: Annotated[Path | None, typer.Option("--out", help="Folder of tuned.json.  [default: runs/...]")] = None,
+) -> None:
+    """Search settings with Optuna, give up runs that lag behind, and judge the best on seeds that tuned nothing."""
+    from privbandit_agents.experiments.jobs.job import one_thread
+    from privbandit_agents.experiments.tuning import read_plan
+    from privbandit_agents.experiments.tuning import tune as tuned
+
+    plan, folder = read_plan(file), folder or Path("runs") / file.stem
+    with usage_errors("--out"):
+        folder.mkdir(parents=True, exist_ok=True)
+    with one_thread():
+        told = tuned(plan, folder)
+    for name, found in told["final"].items():
+        print(f"{name}: regret {found['regret']:.6g} +- {found['error']:.2g} on seeds that tuned nothing")
+    print(f"{folder / 'tuned.json'}: best settings {told['best'] or 'the defaults'}")
+
+
 @app.command(short_help="Run all trials of a file.")
 def sweep(
     file: Annotated[Path, typer.Argument(help="YAML: envs, agents, seeds; see docs/sweeps.md.")],

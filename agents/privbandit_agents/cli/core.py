@@ -10,7 +10,7 @@ from privbandit_envs.validate import one_of
 
 BENCH = "pip install 'privbandit[bench]'"
 """It works wherever the package is installed, also from a folder: pip finds that it is there, and adds the rest."""
-OTHERS = ("run", "sweep", "reproduce", "report", "audit", "data", "log")
+OTHERS = ("run", "sweep", "reproduce", "report", "audit", "data", "log", "tune")
 
 
 def app(arguments: Sequence[str] | None = None) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent, Array
-from privbandit_agents.base.laws import DRAWS, uniform_propensity
+from privbandit_agents.base.chances.laws import DRAWS, uniform_propensity
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.play import BLOCK_BYTES, check_match, learn_from
 from privbandit_envs import BanditEnv
@@ -139,9 +139,7 @@ def log(env: AnyEnv, agent: AnyAgent, n: int, seed: int | None = None, *, draws:
     if isinstance(agent, LearningAgent) or not isinstance(env, gym.Env):
         raise TypeError(f"{agent.name} is logged one user after the other, which it or its environment cannot do.")
     if getattr(env.unwrapped, "masked", False):
-        raise ValueError(
-            "a world whose arms come and go cannot be logged: probabilities of masked choices are not known."
-        )
+        raise ValueError(f"arms come and go in this environment, and no propensity of {agent.name} knows of that.")
     if isinstance(env, BanditEnv) and count(n=n) > env.horizon:
         raise ValueError(f"n must be at most the environment's horizon {env.horizon}; got {n}.")
     rng = default_rng() if seed is None else default_rng([seed, 20])

@@ -4,8 +4,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import Ledger, Log, dr, ips, log, make, private_value, snips
+from privbandit_agents.audits.games.values import bounded_mean
 from privbandit_agents.audits.lower_bounds import audit
-from privbandit_agents.audits.mechanisms import Request, bounded_mean
+from privbandit_agents.audits.mechanisms import Request
 from privbandit_agents.privacy import PrivacyBudgetExceeded
 
 CHANCES, LAW = np.array([0.5, 0.3, 0.2]), np.array([[0.1, 0.9], [0.6, 0.4], [0.5, 0.5]])

@@ -11,6 +11,7 @@ from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from privbandit_agents.base.state import kept, rekey
+from privbandit_envs.validate import count
 
 Array = NDArray[Any]
 DRAWS = 1000
@@ -43,6 +44,7 @@ def sampled(agent: Any, contexts: Array, draws: int, rng: Generator) -> tuple[Ar
     The agent itself stays as it is: a copy with other random numbers chooses. If the copy drew nothing, m is 1: the
     policy is deterministic.
     """
+    draws = count(draws=draws)
     twin = copy.deepcopy(agent)
     rekey(twin, rng.spawn(1)[0])
     before = [generator.bit_generator.state for generator in generators(twin)]
@@ -53,17 +55,31 @@ def sampled(agent: Any, contexts: Array, draws: int, rng: Generator) -> tuple[Ar
     parts = [first[None]]
     for start in range(1, draws, at_once):
         m = min(at_once, draws - start)
-        many = np.broadcast_to(contexts, (m, *contexts.shape)).reshape(-1, *contexts.shape[1:])
-        parts.append(np.asarray(twin.select_action(many)).reshape(m, *first.shape))
+        again = np.broadcast_to(contexts, (m, *contexts.shape)).reshape(-1, *contexts.shape[1:])
+        parts.append(np.asarray(twin.select_action(again)).reshape(m, *first.shape))
     return np.concatenate(parts), True
 
 
-def probabilities(agent: Any, contexts: Array, draws: int, rng: Generator | None) -> Probabilities:
-    """Return the law of a policy over arms; see ``Agent.probabilities``."""
+def probabilities(agent: Any, contexts: Array, draws: int = DRAWS, rng: Generator | None = None) -> Probabilities:
+    """Return the probability of every arm for each of n users who might come next, shape (n, K).
+
+    It is exact for a policy that draws nothing, and where a subclass knows the law. Else it is a share of draws, and
+    ``error`` of the result has the standard errors. The agent stays as it is.
+
+    Args:
+        agent: whose method this is.
+        contexts: shape (n, ...).
+        draws: how many, where draws are needed.
+        rng: for these draws; None: a fresh key from the operating system.
+
+    Raises:
+        TypeError: actions are sets; ``propensities`` knows the probability of those that were chosen.
+        ValueError: contexts of another shape, or a number of draws that is no integer >= 1.
+    """
     if not isinstance(agent.action_space, Discrete):
         raise TypeError(f"{agent.name} plays sets, which are too many to list; propensities() takes those chosen.")
     arms = np.arange(int(agent.action_space.n))
-    actions, random = sampled(agent, contexts, draws, default_rng() if rng is None else rng)
+    actions, random = sampled(agent, many(agent, contexts), draws, default_rng() if rng is None else rng)
     shares = (actions[..., None] == arms).mean(axis=0)
     if not random:
         return Probabilities.of(shares)
@@ -72,8 +88,15 @@ def probabilities(agent: Any, contexts: Array, draws: int, rng: Generator | None
     return Probabilities.of(shares, np.sqrt(smooth * (1 - smooth) / drawn), drawn)
 
 
-def propensities(agent: Any, contexts: Array, actions: Array, draws: int, rng: Generator | None) -> Probabilities:
-    """Return the probability of each user's action; see ``Agent.propensities``."""
+def propensities(
+    agent: Any, contexts: Array, actions: Any, draws: int = DRAWS, rng: Generator | None = None
+) -> Probabilities:
+    """Return the probability of each user's own action, shape (n,); arguments as for ``probabilities``.
+
+    Of m draws among which c are the action, the result is (c + 1) / (m + 1): never 0, and the mean of its inverse is
+    (1 - (1 - p)^(m + 1)) / p, which is 1 / p but for actions that are hardly ever drawn.
+    """
+    contexts, actions = many(agent, contexts), np.asarray(actions)
     if isinstance(agent.action_space, Discrete):
         law = agent.probabilities(contexts, draws, rng)
         users = np.arange(len(contexts))
@@ -88,6 +111,12 @@ def propensities(agent: Any, contexts: Array, actions: Array, draws: int, rng: G
         return Probabilities.of(hits)
     shares = (hits + 1) / (len(drawn) + 1)
     return Probabilities.of(shares, np.sqrt(shares * (1 - shares / 2) / len(drawn)), len(drawn))
+
+
+def many(agent: Any, contexts: Array) -> Array:
+    """Return the contexts of n users, shape (n, ...); one user's alone is a group of one."""
+    given: Array = agent.contexts_of(contexts)
+    return given[None] if given.shape == agent.context_shape else given
 
 
 def uniform_propensity(action_space: Any) -> float:

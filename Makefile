@@ -59,7 +59,8 @@ test-lowest: $(BIN)/python  ## run the core's conformance suites with the lowest
 	$(VENV)-lowest/bin/python .ci/lowest.py bench > $(VENV)-lowest/lowest.txt
 	$(VENV)-lowest/bin/python $(OWN) -r $(VENV)-lowest/lowest.txt pytest pytest-timeout hypothesis
 	$(VENV)-lowest/bin/python $(OWN) --no-deps -e .
-	$(VENV)-lowest/bin/python -m pytest -rs -m "not slow" tests/envs tests/agents/test_conformance.py tests/agents/test_play.py
+	$(VENV)-lowest/bin/python -m pytest -rs -m "not slow" $(addprefix tests/, envs/test_conformance.py envs/test_gymnasium.py \
+	  envs/test_spaces.py envs/test_wrappers.py agents/test_conformance.py agents/test_play.py)
 
 notebooks: $(VENV)/.dev  ## run every notebook
 	$(BIN)/python -m pytest -n auto -m "slow or not slow" tests/test_notebooks.py

@@ -108,6 +108,9 @@ def measured_value(measure: dict[str, Any], regret: Regret = law) -> Interval:
             5 * (8**1.5 - 4**1.5) / 4,
         ),
         ({"slope": {"of": {"agent": "linucb"}, "against": "env.dim", "to": 4, "axes": "semilog"}}, SEMILOG),
+        ({"average": "median", "mean": LINUCB}, 4 * math.sqrt(1000)),
+        # the worst agent at d = 2, 4, 8 is uniform play, whose regret does not depend on d
+        ({"slope": {"of": {}, "against": "env.dim", "worst_along": "agent"}}, 0.0),
     ],
 )
 def test_a_measure_of_results_without_luck_is_exact(measure: dict[str, Any], value: float) -> None:
@@ -115,6 +118,42 @@ def test_a_measure_of_results_without_luck_is_exact(measure: dict[str, Any], val
     assert (found.value, found.low, found.high) == pytest.approx((value, value, value), rel=1e-2)
     exact = not ("slope" in measure and measure["slope"].get("against", "users") == "users")
     assert found.value == pytest.approx(value, rel=5e-4 if exact else 1e-2)
+
+
+def test_a_median_is_not_moved_by_a_wild_seed() -> None:
+    """Eleven seeds have the law, one a thousand times as much; the ends stay at the law's value, too."""
+
+    def wild(trial: Trial, users: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(law(trial, users) * (1000 if trial.seed == 3 else 1))
+
+    found = measured_value({"average": "median", "mean": LINUCB}, wild)
+    law_value = pytest.approx(4 * math.sqrt(1000))
+    assert found.value == law_value and found.low == law_value and found.high == law_value
+    assert measured_value({"mean": LINUCB}, wild).value > 50 * found.value
+
+
+def test_the_worst_world_is_another_one_at_every_place() -> None:
+    """A's regret is 8, 8, 8 and B's 2, 8, 32 at d = 2, 4, 8: the larger of both grows like (8, 8, 32)."""
+
+    def two(trial: Trial, users: NDArray[np.float64]) -> NDArray[np.float64]:
+        end = 8.0 if trial.agent == "linucb" else trial.env_kwargs["dim"] ** 2 / 2
+        return np.asarray(end * users / users[-1])
+
+    of = {"agent": ["linucb", "ldp-linucb"]}
+    found = measured_value({"slope": {"of": of, "against": "env.dim", "worst_along": "agent"}}, two)
+    assert found.value == pytest.approx(1.0)
+
+
+def test_a_tally_is_read_where_it_is_kept() -> None:
+    made = study([{"measure": {"mean": {**LINUCB, "y": "claimed"}}, "at_least": 0}])
+    results = results_of(made)
+    with pytest.raises(ValueError, match="keeps no tally of claimed"):
+        verdicts_of(made, results)
+    told = {
+        name: Finished(r.kind, r.job, r.settings, {**r.arrays, "claimed": 0 * r.arrays["regret"] + 1.5}, r.notes)
+        for name, r in results.items()
+    }
+    assert verdicts_of(made, told)[0].measured.value == 1.5
 
 
 def test_luck_that_agents_share_does_not_blur_their_comparison() -> None:

@@ -258,7 +258,9 @@ register_agent("deadly", "deadly_agents:Deadly")
 """
 
 
-@pytest.mark.parametrize("engine", [Engine("loky", 2), pytest.param(Engine("dask", 1), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize(
+    "engine", [Engine("loky", 2), pytest.param(Engine("dask", 1), marks=pytest.mark.slow)], ids=str
+)
 def test_a_trial_that_kills_its_worker_fails_and_the_others_do_not(
     engine: Engine, slow_agents: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from privbandit_agents.base import state
-from privbandit_agents.base.agent import AnyAgent, Array, LocalAgent
+from privbandit_agents.base.agent import AnyAgent, Array, Devices
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_envs import BanditEnv, BanditVectorEnv
 from privbandit_envs.wrappers import RegretCurve
@@ -56,7 +56,7 @@ class Snapshots:
         try:
             agent.restore(arrays, values["agent"])
             agent.restored()
-            if isinstance(agent, LocalAgent):
+            if isinstance(agent, Devices):
                 agent.restore_devices(values["devices"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             self.remove()
@@ -75,7 +75,7 @@ class Snapshots:
         arrays, values = agent.state()
         seconds = self.seconds_before + time.perf_counter() - self._started
         run = {"label": self.label, "agent": values, "env": env.bookmark(), "curve": curve.state(), "seconds": seconds}
-        devices = agent.devices_state() if isinstance(agent, LocalAgent) else None
+        devices = agent.devices_state() if isinstance(agent, Devices) else None
         beside = None if self.beside is None else self.beside.state()
         run |= {"devices": devices, "beside": beside, "arrays": sorted(arrays)}
         state.write(self.path, arrays, run, secret=True)

@@ -78,8 +78,21 @@ AGENTS: dict[str, Entry] = {
         "optimism in linear bandits (Abbasi-Yadkori et al. 2011)",
         "linear sparse labels: none",
     ),
+    "sw-linucb": ours(
+        "baselines.linucb:SWLinUCB",
+        "linucb on a window of the last users (Cheung et al. 2019)",
+        "linear sparse labels: none",
+    ),
     "lints": ours(
         "baselines.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)", "linear sparse labels: none"
+    ),
+    "squarecb": ours(
+        "baselines.oracles.squarecb:SquareCB",
+        "inverse gap weighting on ridge regression (Foster and Rakhlin 2020)",
+        "linear sparse labels: none",
+    ),
+    "regcb": ours(
+        "baselines.oracles.regcb:RegCB", "bounds of good regressions (Foster et al. 2018)", "linear sparse labels: none"
     ),
     "sa-lasso": ours(
         "baselines.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)", "linear sparse: none"
@@ -125,8 +138,19 @@ AGENTS: dict[str, Entry] = {
         runs=GAUSSIAN,
         bonus_scale=1.0,
     ),
+    "sw-ldp-linucb": ours(
+        "local.linear.sw_ldp_linucb:SWLDPLinUCB",
+        "ldp-linucb whose server forgets old reports",
+        "linear sparse: local, real",
+        runs=GAUSSIAN,
+    ),
     "ldp-sgd": ours(
         "local.linear.ldp_sgd:LDPSGD", "locally private gradient steps (Han et al. 2021)", "linear sparse: local, exact"
+    ),
+    "ldp-glm": ours(
+        "local.linear.ldp_glm:LDPGLM",
+        "private gradients of a logistic model, rewards 0 and 1 (Han et al. 2021)",
+        "linear sparse: local, exact",
     ),
     "input-perturbation": ours(
         "local.linear.input_perturbation:InputPerturbation",
@@ -206,10 +230,27 @@ AGENTS: dict[str, Entry] = {
         "labels: local, real",
         "games.gradients:GradientGame",
     ),
+    "shuffle-linucb": ours(
+        "shuffle.shuffle_linucb:ShuffleLinUCB",
+        "LinUCB by shuffled bits (Chowdhury and Zhou 2022)",
+        "linear sparse: shuffle, real",
+    ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
         "linear sparse: joint, real",
+        "linear:CounterGame",
+    ),
+    "sw-jdp-linucb": ours(
+        "joint.linear.sw_jdp_linucb:SWJDPLinUCB",
+        "jdp-linucb with a new counter for every window",
+        "linear sparse: joint, real",
+        "linear:CounterGame",
+    ),
+    "reward-dp-linucb": ours(
+        "joint.linear.reward_dp_linucb:RewardDPLinUCB",
+        "LinUCB with private rewards, contexts public (Hanna et al. 2024)",
+        "linear sparse: reward, real",
         "linear:CounterGame",
     ),
     "dp-dqn": ours(

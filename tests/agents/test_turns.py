@@ -16,7 +16,7 @@ from privbandit_agents.zoo import AGENTS, Entry
 from privbandit_envs import BanditEnv
 from privbandit_envs.problem import ArmProblem
 
-NAMES = ("linucb", "greedy", "epsilon-greedy", "lints")
+NAMES = ("linucb", "greedy", "epsilon-greedy", "lints", "squarecb", "regcb")
 WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
     "arms": ("privbandit/Linear-v0", {"n_arms": 4, "dim": 7}),
     "one arm": ("privbandit/Linear-v0", {"n_arms": 1, "dim": 1}),

@@ -10,11 +10,15 @@ from typing import Any
 from privbandit_agents.audits import mechanisms, published
 from privbandit_agents.audits.agents import AgentGame, CanaryGame
 from privbandit_agents.audits.claims import Game
+from privbandit_agents.audits.games import values
 from privbandit_agents.audits.games.joint import JointGame
 from privbandit_agents.audits.games.local import LocalGame
+from privbandit_agents.audits.games.shuffled import ShuffleGame
 from privbandit_agents.audits.mechanisms import Request
 from privbandit_agents.auto import Auto
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
+from privbandit_agents.base.shuffling import ShuffleAgent
+from privbandit_agents.explore import explored_name
 from privbandit_agents.plugins import load_plugins
 from privbandit_agents.privacy.mechanisms.additive import Laplace
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, SquareRootToeplitz
@@ -48,6 +52,8 @@ MANY = 150_000
 TARGETS: dict[str, Target] = {
     "laplace": Target(partial(mechanisms.pure, Laplace)),
     "gaussian": Target(mechanisms.gaussian, runs=MANY),
+    "private-value": Target(values.bounded_mean, runs=MANY),
+    "private-selection": Target(values.selection),
     "gumbel-topk": Target(mechanisms.gumbel_top_k, runs=5000, delta=0.01),
     "exponential-choice": Target(mechanisms.exponential_choice, runs=5000, delta=0.01),
     "wishart-difference": Target(mechanisms.wishart_difference, runs=MANY),
@@ -129,11 +135,11 @@ def prepared(
     """Yield the games of a target, each prepared when it is asked for; see ``games``."""
     if name not in TARGETS and name not in AGENTS:
         load_plugins("privbandit.agents", "privbandit.audits")
-    known = (*TARGETS, *private_agents(), *choosers())
-    if name in AGENTS and name not in known:
+    known, base = (*TARGETS, *private_agents(), *choosers()), explored_name(name) or name
+    if base in AGENTS and base not in known:
         raise ValueError(f"{name} promises no privacy, so there is nothing to refute.")
-    if ":" not in name and name not in known:
-        near = did_you_mean(name, known)
+    if ":" not in name and base not in known:
+        near = did_you_mean(base, known)
         raise ValueError(f"no target is called {shown(name)}{near}; `privbandit list targets` shows all.")
     positive(epsilon=epsilon)
     one_of(("correct", "published"), calibration=calibration)
@@ -189,10 +195,11 @@ def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mappi
     agent_class = entry.load()
     if issubclass(agent_class, Auto):
         raise ValueError(f"{name} stands for other agents: audit these; `privbandit show {name}` names them.")
-    if not issubclass(agent_class, LocalAgent | CentralAgent):
-        raise ValueError(f"{name} is neither a LocalAgent nor a CentralAgent: it makes no promise to audit.")
-    by_notion = JointGame if issubclass(agent_class, CentralAgent) else LocalGame
-    kind = resolve_name(entry.audit) if entry.audit else by_notion
+    if not issubclass(agent_class, LocalAgent | ShuffleAgent | CentralAgent):
+        raise ValueError(f"{name} is no LocalAgent, ShuffleAgent or CentralAgent: it makes no promise to audit.")
+    shapes = {LocalAgent: LocalGame, ShuffleAgent: ShuffleGame, CentralAgent: JointGame}
+    by_shape = next(game for shape, game in shapes.items() if issubclass(agent_class, shape))
+    kind = resolve_name(entry.audit) if entry.audit else by_shape
     if not (isinstance(kind, type) and issubclass(kind, AgentGame)):
         raise ValueError(f"{name} is registered with audit={entry.audit!r}, which is not a subclass of AgentGame.")
     known = field_names(agent_class.Config)
@@ -211,7 +218,7 @@ def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mappi
 
 
 def private_agents() -> list[str]:
-    return [name for name in AGENTS if issubclass(find(name).load(), LocalAgent | CentralAgent)]
+    return [name for name in AGENTS if issubclass(find(name).load(), LocalAgent | ShuffleAgent | CentralAgent)]
 
 
 def choosers() -> list[str]:

@@ -12,6 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
+from privbandit_agents.base.chances import laws
 from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Records, contexts_of, records_of
 from privbandit_agents.base.reports import Arithmetic, Inputs
@@ -35,6 +36,8 @@ Report = TypeVar("Report")
 Release = TypeVar("Release")
 NEVER = 2**62  # ``frozen_rounds`` of a policy that never changes again
 RECORD, SAME = "context, action and reward of every user", "replace-one-user"
+REWARD, ONE_REWARD = "reward of every user", "replace-one-reward"
+Notion: TypeAlias = Literal["local", "shuffle", "joint", "reward", "none"]
 
 
 class UnprovenCalibration(UserWarning):
@@ -46,12 +49,11 @@ class Guarantee:
     """What an agent promises about the privacy of its users.
 
     Attributes:
-        notion: ``"local"`` (the server never sees raw data), ``"joint"`` (trusted curator; the others' actions do not
-            reveal a user's record), or ``"none"``.
-        epsilon: of (epsilon, delta)-differential privacy, or None.
-        delta: of (epsilon, delta)-differential privacy, or None.
-        rho: of zero-concentrated differential privacy, or None.
-        neighbours: the relation; one user's whole record (context, action, feedback) is replaced.
+        notion: ``"local"`` (the server never sees raw data), ``"shuffle"`` (it sees what a batch of devices sent, and
+            not who sent what), ``"joint"`` (trusted curator; the others' actions do not reveal a user's record),
+            ``"reward"`` (trusted curator; rewards alone are private, contexts and actions are public), or ``"none"``.
+        epsilon, delta, rho: of (epsilon, delta)- and of zero-concentrated differential privacy, or None.
+        neighbours: the relation; one user's whole record (context, action, feedback) is replaced, or the reward alone.
         protects: what is protected, in words.
         proven: False where the calibration is a published one without a valid proof.
         reference: where the proof is.
@@ -59,7 +61,7 @@ class Guarantee:
             which floats only approximate: to simulate.
     """
 
-    notion: Literal["local", "joint", "none"] = "none"
+    notion: Notion = "none"
     epsilon: float | None = None
     delta: float | None = None
     rho: float | None = None
@@ -112,8 +114,7 @@ class Agent(ABC, Generic[C]):
     its attributes but the ones in ``fixed`` are its state.
 
     Args:
-        observation_space: of one user.
-        action_space: of one user.
+        observation_space, action_space: of one user.
         config: an instance of ``Config``.
         rng: the agent's own randomness, for simulations and tests; None: fresh keys from the operating system.
         public_data: features (n, d) and labels (n,), for agents with ``uses_public_data``.
@@ -121,10 +122,14 @@ class Agent(ABC, Generic[C]):
 
     guarantee: Guarantee = Guarantee()
     Config: ClassVar[type[Any]] = Settings
-    fixed: ClassVar[frozenset[str]] = frozenset({"observation_space", "action_space", "config", "name", "public_data"})
+    fixed: ClassVar[frozenset[str]] = frozenset(
+        {"observation_space", "action_space", "config", "name", "public_data", "present"}
+    )
     uses_public_data: ClassVar[bool] = False
     gaussian: ClassVar[bool] = False
     """Whether reports or releases are a Gaussian mechanism, so that an audit may use the whole trade-off curve."""
+    present: Array | None = None
+    """Which arms are present for the users who are served now, shape (..., K); public. None: all."""
 
     def __init__(
         self,
@@ -174,6 +179,8 @@ class Agent(ABC, Generic[C]):
     def predict(self, contexts: Array) -> Array | None:
         """Return the estimated mean reward of every arm, contexts (m, K, d) to (m, K); None from agents without one."""
         return None
+
+    probabilities, propensities = laws.probabilities, laws.propensities
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
@@ -232,7 +239,29 @@ class Agent(ABC, Generic[C]):
 AnyAgent: TypeAlias = Agent[Any]
 
 
-class LocalAgent(Agent[C], Generic[C, Report]):
+class Devices:
+    """Users have devices, and ``rng`` is theirs: reports are drawn from it, and it is no part of the server's state.
+
+    A simulation that goes on bit for bit keeps ``devices_state()`` beside the server's state.
+    """
+
+    rng: Generator
+
+    def devices_state(self) -> dict[str, Any]:
+        """Return the state of the devices' generator, JSON values: for simulations, never for a server."""
+        return {"rng": self.rng.bit_generator.state}
+
+    def restore_devices(self, values: dict[str, Any]) -> None:
+        """Let simulated devices go on with what ``devices_state`` returned."""
+        self.rng.bit_generator.state = values["rng"]
+
+    def rekey(self) -> None:
+        """Take fresh keys from the operating system, the server's and the devices'."""
+        rekey(self)
+        self.rng = default_rng()
+
+
+class LocalAgent(Devices, Agent[C], Generic[C, Report]):
     """An agent whose server never sees raw data: a user's device randomizes its record, the server absorbs the report.
 
     ``ledger`` holds the declared budget; every report is entered in it, under its user. ``update`` hands ``randomize``
@@ -256,18 +285,6 @@ class LocalAgent(Agent[C], Generic[C, Report]):
     def fewest_summed(self) -> int:
         """From how many users on a simulation may draw a block's sum of reports at once; ``NEVER``: not at all."""
         return NEVER
-
-    def devices_state(self) -> dict[str, Any]:
-        """Return the state of the devices' generator, JSON values: for simulations, never for a server."""
-        return {"rng": self.rng.bit_generator.state}
-
-    def restore_devices(self, values: dict[str, Any]) -> None:
-        """Let simulated devices go on with what ``devices_state`` returned."""
-        self.rng.bit_generator.state = values["rng"]
-
-    def rekey(self) -> None:
-        super().rekey()
-        self.rng = default_rng()
 
     @final
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:

@@ -128,7 +128,9 @@ def command(
 @app.command("list", short_help="List environments, agents, experiments and data sets.")
 def list_all(
     what: Annotated[str, typer.Argument(help="envs, agents, experiments, targets, datasets or all.")] = "all",
-    notion: Annotated[str | None, typer.Option(help="Only agents of this privacy: none, local or joint.")] = None,
+    notion: Annotated[
+        str | None, typer.Option(help="Only agents of this privacy: none, local, shuffle, joint, reward.")
+    ] = None,
     plays: Annotated[
         str | None, typer.Option(help="Only agents that play linear, sparse, assortments or labels.")
     ] = None,
@@ -174,7 +176,7 @@ def whole(text: str) -> int:
     raise typer.BadParameter(f"{text!r} is not a valid integer.")
 
 
-def whole_option(help: str, *names: str) -> Any:
+def whole_option(*names: str, help: str) -> Any:
     return typer.Option(*names, parser=whole, metavar="INTEGER", help=help)
 
 
@@ -221,6 +223,49 @@ def run(
     raise typer.Exit(
         execute(trials, folder or Path("runs") / (experiment or short(trials[0].env)), engine, formats=formats)
     )
+
+
+@app.command("log", short_help="Play, and write what happened with propensities.")
+def log_users(
+    env: Annotated[str, typer.Option(help="Environment id.")],
+    agent: Annotated[str, typer.Option(help="Agent.")],
+    output: Annotated[Path, typer.Option("--out", help="A file that ends in .npz or .parquet.")],
+    users: Annotated[int | None, whole_option("--users", "-n", help="How many.  [default: the environment's]")] = None,
+    share: Annotated[
+        float | None, typer.Option(help="Of users who get a uniformly random action.  [default: as the agent plays]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the environment and the agent.")] = 0,
+    draws: Annotated[int | None, whole_option(help="For propensities without a closed form.  [default: 1000]")] = None,
+    assignments: Assignments = None,
+) -> None:
+    """Let an agent play, and write contexts, actions, rewards and the probability of every action."""
+    from privbandit_agents.cli.logs import written
+    from privbandit_agents.experiments.spec.sweep import override, pairs_sweep
+
+    with usage_errors("--seed"):
+        given = {"horizon": users, "seeds": [seed]}
+    (trial,) = override(pairs_sweep([env], [agent]), assignments or [], **given).trials()
+    raise typer.Exit(written(trial, share, draws or 1000, output))
+
+
+@app.command(short_help="Tune an agent's settings by a file.")
+def tune(
+    file: Annotated[Path, typer.Argument(help="YAML: env, agent, search; see docs/howto/tuning.md.")],
+    folder: Annotated[Path | None, typer.Option("--out", help="Folder of tuned.json.  [default: runs/...]")] = None,
+) -> None:
+    """Search settings with Optuna, give up runs that lag behind, and judge the best on seeds that tuned nothing."""
+    from privbandit_agents.experiments.jobs.job import one_thread
+    from privbandit_agents.experiments.tuning import read_plan
+    from privbandit_agents.experiments.tuning import tune as tuned
+
+    plan, folder = read_plan(file), folder or Path("runs") / file.stem
+    with usage_errors("--out"):
+        folder.mkdir(parents=True, exist_ok=True)
+    with one_thread():
+        told = tuned(plan, folder)
+    for name, found in told["final"].items():
+        print(f"{name}: regret {found['regret']:.6g} +- {found['error']:.2g} on seeds that tuned nothing")
+    print(f"{folder / 'tuned.json'}: best settings {told['best'] or 'the defaults'}")
 
 
 @app.command(short_help="Run all trials of a file.")

@@ -11,7 +11,7 @@ from privbandit_agents.cli.text import paragraph, strong, table
 
 Lines = Iterator[str]
 HOLDS = {"exact": "exact for the numbers that leave", "real": "for real numbers: simulate only"}
-NOTIONS = ("none", "local", "joint")
+NOTIONS = ("none", "local", "shuffle", "joint", "reward")
 MORE = "privbandit show NAME tells more."
 
 

@@ -16,6 +16,7 @@ from privbandit_agents.testing.records import check_hostile_records
 from privbandit_agents.testing.replay import check_replay
 from privbandit_agents.testing.reports import check_reports
 from privbandit_agents.testing.runs import Check, environment
+from privbandit_agents.testing.shuffling import check_shuffle
 
 HORIZON = 300
 
@@ -53,6 +54,7 @@ CHECKS: tuple[Check, ...] = (
     check_budgets,
     check_local,
     check_reports,
+    check_shuffle,
     check_central,
     check_replay,
     check_noise,

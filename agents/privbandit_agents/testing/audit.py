@@ -8,6 +8,7 @@ import numpy as np
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import games
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
+from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.registry import find
 from privbandit_agents.testing.replay import NotSeen
 
@@ -22,7 +23,7 @@ def check_audit(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
     that the agent plays. Warns with ``NotSeen`` of what no game looked at.
     """
     entry = find(name)
-    if not issubclass(entry.load(), LocalAgent | CentralAgent):
+    if not issubclass(entry.load(), LocalAgent | ShuffleAgent | CentralAgent):
         return
     elsewhere = None if entry.audit or env_id.startswith("privbandit/") else env_id
     played = games(name, float(config.get("epsilon") or 1.0), env=elsewhere, config=config)

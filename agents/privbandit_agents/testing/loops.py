@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from privbandit_agents.base.agent import LocalAgent
+from privbandit_agents.base.agent import Devices
 from privbandit_agents.play import play
 from privbandit_agents.registry import make
 from privbandit_agents.saving import load, save
@@ -81,7 +81,7 @@ def check_resume(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
         path = Path(folder) / "agent.npz"
         save(agent, path)
         again = load(path, env, fork=False)
-    if isinstance(agent, LocalAgent) and isinstance(again, LocalAgent):
+    if isinstance(agent, Devices) and isinstance(again, Devices):
         again.restore_devices(agent.devices_state())
     assert same_state(agent, again), f"load() returned another state: {differing(agent, again)}"
     other = pickle.loads(pickle.dumps(env))

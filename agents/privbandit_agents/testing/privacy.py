@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from privbandit_agents.base.agent import CentralAgent, LocalAgent
+from privbandit_agents.base.agent import CentralAgent, Devices, LocalAgent
+from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.registry import find, make
 from privbandit_agents.saving import load, save
 from privbandit_agents.testing.runs import (
@@ -34,12 +35,13 @@ def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
     agent = make(name, environment(env_id, horizon), seed=5, **config)
     if agent.guarantee.notion == "none":
         return
-    assert isinstance(agent, LocalAgent | CentralAgent), (
-        f"an agent with a guarantee is a LocalAgent or a CentralAgent; {name} is a {type(agent).__name__}"
+    assert isinstance(agent, LocalAgent | ShuffleAgent | CentralAgent), (
+        "an agent with a guarantee is a LocalAgent, a ShuffleAgent or a CentralAgent; "
+        f"{name} is a {type(agent).__name__}"
     )
     for epsilon in (1e-3, 1.0, 1000.0, math.inf):
         _, private = run(name, env_id, horizon, {**config, "epsilon": epsilon})
-        assert isinstance(private, LocalAgent | CentralAgent)
+        assert isinstance(private, LocalAgent | ShuffleAgent | CentralAgent)
         assert hasattr(private, "ledger"), (
             f"{name} promises privacy and has no ledger; in begin() write self.ledger = Ledger(epsilon=...)"
         )
@@ -126,7 +128,7 @@ def check_forks(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
     old, new = keys(agent), [key for fork in forks for key in keys(fork)]
     assert not any(key in old for key in new), "load() left a generator of the state as it was"
     assert not any(key in new[place + 1 :] for place, key in enumerate(new)), "load() gave two continuations one key"
-    if isinstance(agent, LocalAgent):
+    if isinstance(agent, Devices):
         for twin in twins:
             twin.restore_devices(agent.devices_state())  # type: ignore[attr-defined]
     agents = [agent, *forks, *twins]

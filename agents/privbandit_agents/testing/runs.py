@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 import privbandit_envs  # noqa: F401  (registers the environments)
-from privbandit_agents.base.agent import AnyAgent, LocalAgent
+from privbandit_agents.base.agent import AnyAgent, Devices
 from privbandit_agents.play import Result, play
 from privbandit_agents.registry import make
 
@@ -54,7 +54,7 @@ def serve(env: Any, agents: Sequence[AnyAgent], users: int) -> None:
 
 def made_by(env: Any, agents: Sequence[AnyAgent], users: int) -> list[Any]:
     """Return what each agent makes of the same users next: their reports, or the next release."""
-    if isinstance(agents[0], LocalAgent):
+    if isinstance(agents[0], Devices):
         contexts = env.upcoming(40)
         actions = np.asarray(agents[0].select_action(contexts))
         feedback = env.serve(actions).feedback
@@ -118,5 +118,5 @@ def differing(one: AnyAgent, other: AnyAgent) -> str:
 
 def same_state(one: AnyAgent, other: AnyAgent) -> bool:
     """Return whether two agents, and their simulated devices, have the same state."""
-    devices = [agent.devices_state() if isinstance(agent, LocalAgent) else None for agent in (one, other)]
+    devices = [agent.devices_state() if isinstance(agent, Devices) else None for agent in (one, other)]
     return same_parts(one.state(), other.state()) and devices[0] == devices[1]

@@ -25,7 +25,7 @@ def targets(agent: AnyAgent, ordinary: Record) -> dict[str, Record]:
 
     Arms, or items, point one way and the other in turn, so that an action alone turns the features round, and a
     purchase alone the gradient. All are far out of range but the near ones, and the ``ordinary`` one, which the
-    environment has drawn.
+    environment has drawn. Of an agent that protects rewards alone they differ in the answer alone.
     """
     shape = agent.context_shape
     one, across = np.ones(shape[-1:]), np.zeros(shape[-1:])
@@ -34,7 +34,7 @@ def targets(agent: AnyAgent, ordinary: Record) -> dict[str, Record]:
     turns = np.where(np.arange(shape[0]) % 2, -1.0, 1.0)[:, None] if len(shape) == 2 else 1.0
     near, far, aside = (size * turns * way for size, way in ((len(one) ** -0.5, one), (FAR, one), (FAR, across)))
     action, another, answer, other = actions_of(agent, ordinary)
-    return {
+    found = {
         "a far record": Record(far, action, answer),
         "the other answer": Record(far, action, other),
         "opposite features": Record(-far, action, answer),
@@ -47,6 +47,10 @@ def targets(agent: AnyAgent, ordinary: Record) -> dict[str, Record]:
         "a near record with the other answer": Record(near, action, other),
         "an ordinary record": ordinary,
     }
+    if agent.guarantee.notion != "reward":
+        return found
+    found["no answer to speak of"] = Record(far, action, 0.0)
+    return {name: record for name, record in found.items() if record.context is far and record.action is action}
 
 
 def actions_of(agent: AnyAgent, ordinary: Record) -> tuple[Any, Any, float, float]:

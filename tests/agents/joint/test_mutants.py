@@ -11,7 +11,7 @@ from privbandit_agents.base.publish import Publisher
 from privbandit_agents.joint.assortments import dpmnl
 from privbandit_agents.joint.assortments.newton_mnl import NewtonMNL
 from privbandit_agents.joint.assortments.private_cov import PrivateCov
-from privbandit_agents.joint.linear import jdp_linucb
+from privbandit_agents.joint.linear import jdp_linucb, reward_dp_linucb
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
 from privbandit_agents.joint.rl import dp_dqn
 from privbandit_agents.joint.sparse import clipped_iht, fliphat, squared_loss
@@ -196,6 +196,10 @@ def exact_gradients_in_the_step(patch: Patch) -> None:
     patch.setattr(dp_dqn.DPDQN, "_stepped", peeking)
 
 
+def features_forgotten_with_their_reward(patch: Patch) -> None:
+    patch.setattr(reward_dp_linucb, "sanitise_apart", moments.sanitise)
+
+
 MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     (less_noise_in_the_counter, "jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
     (less_noise_in_the_counter, "dpmnl", ASSORTMENT, check_replay, "SquareRootToeplitz costs"),
@@ -224,6 +228,9 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     (less_noise_than_the_scale, "dp-dqn", LINEAR, check_noise, r"0.70\d* times what is declared"),
     (nothing_in_the_ledger, "newton-mnl", ASSORTMENT, check_replay, "in the ledger"),
     (two_terms_for_a_user, "jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
+    (less_noise_in_the_counter, "reward-dp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
+    (less_noise_than_the_scale, "reward-dp-linucb", LINEAR, check_noise, r"0.[67]\d* times what is declared"),
+    (features_forgotten_with_their_reward, "reward-dp-linucb", LINEAR, check_replay, "release differs"),
 ]
 
 

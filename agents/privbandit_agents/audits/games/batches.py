@@ -42,7 +42,7 @@ class BatchCanaries(CanaryGame):
         self.places = list(range(self.canaries))
         while 2 * self.times[-1] <= USERS:
             self.times.append(2 * self.times[-1])
-        scenes = joint_pairs(self.env, self.others)
+        scenes = joint_pairs(self.env, self.others, self.agent(0))
         moves, noise = [self.moved(scene.records) for scene in scenes], self.noise()
         best = int(np.argmax([np.sum(solved(noise, move) * move) for move in moves]))
         self.records, self.pair = scenes[best].records, f"{scenes[best].words} (the worst of {len(scenes)} pairs)"

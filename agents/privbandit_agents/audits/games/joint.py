@@ -50,7 +50,7 @@ class FirstRelease(AnyAgentGame[Pair]):
 
     def scenes(self) -> list[Pair]:
         self.others = drawn(self.env)
-        return joint_pairs(self.env, self.others)
+        return joint_pairs(self.env, self.others, self.agent(0))
 
     def paired(self, scene: Pair, runs: int) -> list[Floats]:
         """Return what pilot runs see in both worlds, whose agents have the same seeds.

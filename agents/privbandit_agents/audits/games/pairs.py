@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 from privbandit_agents.audits.records import Pair, Records, corners, pairs
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.agent import AnyAgent, Array
 
 BEYOND = 1e6
 Record = tuple[Array, int, float]
@@ -31,12 +31,13 @@ def local_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
     return found
 
 
-def joint_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
+def joint_pairs(env: gym.Env[Any, Any], seen: Records, agent: AnyAgent) -> list[Pair]:
     """Return pairs of records for a curator: at the corners of the spaces, unit vectors, and far beyond any clip.
 
     Args:
         env: the world.
         seen: records drawn there.
+        agent: whose promise says what neighbours may differ in; where rewards alone are protected, in these alone.
     """
     shape, found = env.observation_space.shape or (), pairs(env, seen)
     if isinstance(env.action_space, Discrete) and len(shape) == 2:  # a unit vector is the farthest in l2
@@ -44,7 +45,15 @@ def joint_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
         found += islice(arms(shape[0], one, other), 2)
         beyond = np.tile(BEYOND * one, (shape[0], 1))
         found.append(pair("features and reward beyond any clip", (beyond, 0, BEYOND), (beyond, 0, -BEYOND)))
+    if agent.guarantee.notion == "reward":
+        found = [
+            pair for pair in found + absent(seen)[1:] if alike(pair.records.contexts) and alike(pair.records.actions)
+        ]
     return found
+
+
+def alike(two: Array) -> bool:
+    return bool(np.array_equal(two[0], two[1]))
 
 
 def pair(words: str, one: Record, other: Record) -> Pair:

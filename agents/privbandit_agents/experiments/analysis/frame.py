@@ -20,7 +20,7 @@ COLUMNS = (
 PROMISES = ("notion", "epsilon", "delta", "rho")
 ARRAYS = ("regret", "reward")
 NUMBER = r"(\d[\d.e+-]*|inf)"
-WORDS = re.compile(rf"(local|joint) (?:rho {NUMBER}|{NUMBER}(?:, {NUMBER})?)(?: \(rho {NUMBER}\))?")
+WORDS = re.compile(rf"(local|shuffle|joint|reward) (?:rho {NUMBER}|{NUMBER}(?:, {NUMBER})?)(?: \(rho {NUMBER}\))?")
 Kinds = Mapping[str, Any]
 KINDS: Kinds = {
     "notion": pl.String,

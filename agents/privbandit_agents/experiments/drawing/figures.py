@@ -46,6 +46,9 @@ Y_LABELS = {
     "regret_per_round": "regret per user",
     "reward": "reward per user",
     "mad": "mean absolute error of predictions",
+    "excess": "excess risk",
+    "calls": "calls of the estimator",
+    "claimed": "claimed of the estimator's budget",
     "mse": "mean squared error of predictions",
     "accuracy": "accuracy",
     "seconds": "seconds of one fit",
@@ -58,7 +61,9 @@ SCALES = ((1e6, "millions"), (1e9, "billions"), (1e12, "trillions"))
 PANEL_WIDTH = 2.6
 """Inches, at least."""
 BOUNDS: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("regret", "ratio", "regret_per_round", "mad", "mse", "seconds"), (0.0, math.inf)),
+    **dict.fromkeys(
+        ("regret", "ratio", "regret_per_round", "mad", "mse", "calls", "claimed", "excess", "seconds"), (0.0, math.inf)
+    ),
     "accuracy": (0.0, 1.0),
 }
 """Between which values a quantity is, whatever its interval."""

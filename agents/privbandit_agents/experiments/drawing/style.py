@@ -27,9 +27,16 @@ DASHES: dict[str, Any] = {
     "joint": (0, (6, 1.8)),
     "local": (0, (1.6, 1.2)),
     "shuffle": (0, (6, 1.5, 1, 1.5)),
+    "reward": (0, (6, 1.5, 1, 1.5, 1, 1.5)),
 }
 """How a line is drawn by the privacy of its agent."""
-NOTIONS = {"none": "not private", "joint": "joint privacy", "local": "local privacy", "shuffle": "shuffle privacy"}
+NOTIONS = {
+    "none": "not private",
+    "reward": "privacy of rewards",
+    "joint": "joint privacy",
+    "shuffle": "shuffle privacy",
+    "local": "local privacy",
+}
 MARKERS = ("", "o", "s", "^", "D", "v", "P", "X")
 """Where there are more agents than colours, a marker tells those of one colour apart."""
 FEW_SEEDS = 5

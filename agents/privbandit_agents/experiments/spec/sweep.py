@@ -1,7 +1,7 @@
 """From a YAML file or a command line to trials, with every mistake named in one sentence."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
@@ -319,6 +319,30 @@ def shrunk(sweep: Sweep, divisor: int) -> Sweep:
             raise ValueError(f"shrink needs the horizon of every part; parts[{i}] has none.")
         for grid in grids:
             grid["horizon"] = [max(1, horizon // divisor) for horizon in grid["horizon"]]
+    return parse_sweep(content)
+
+
+def thinned(sweep: Sweep, only: Mapping[str, Sequence[Any]]) -> Sweep:
+    """Return a sweep whose grids keep some of their values.
+
+    Args:
+        sweep: left as it is.
+        only: ``"env.KEY"`` or ``"agent.KEY"`` to the values that stay.
+
+    Raises:
+        ValueError: no grid has the key, or nothing of a grid stays.
+    """
+    content = sweep.model_dump()
+    for name, kept in only.items():
+        kind, _, key = name.partition(".")
+        entries = [entry for block in content["parts"] for entry in block.get(f"{kind}s", [])]
+        grids = [entry["grid"] for entry in entries if key in entry["grid"]]
+        if not grids:
+            raise ValueError(f"only: no grid has {name!r}; env.KEY or agent.KEY with a key of a grid is needed.")
+        for grid in grids:
+            if not (stays := [value for value in grid[key] if value in kept]):
+                raise ValueError(f"only: nothing of {name} stays of {shown(grid[key])}.")
+            grid[key] = stays
     return parse_sweep(content)
 
 

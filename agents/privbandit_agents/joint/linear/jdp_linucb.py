@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, next_change
+from privbandit_agents.base.agent import Action, Array, CentralAgent, Guarantee, arms_with_features, next_change
 from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
 from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01, Positive
@@ -82,21 +82,43 @@ class JDPLinUCB(CentralAgent[Config, Array]):
 
     Config = Config
     gaussian = True
+    group: int | None = None
+    """Of disjoint users whom the counter is about; None: about anyone."""
     plays = staticmethod(arms_with_features)
 
     def begin(self) -> None:
-        """Spend the whole budget at once: all releases of a counter are one mechanism."""
-        config, rho = self.config, self.config.concentrated()
+        config = self.config
         self.dim = self.context_shape[1]
-        self.ledger = config.ledger()
-        self.guarantee = config.guarantee("docs/privacy/regression-moments.md and docs/privacy/continual-counting.md")
-        self.horizon, size = config.horizon or 100_000, packed_size(self.dim)
-        epochs = config.epochs(self.horizon)
-        self.counter = COUNTERS[config.counter](epochs, size, SENSITIVITY, rho, self.rng.spawn(1)[0])
+        self.ledger, self.guarantee = config.ledger(), self.promise()
+        self.horizon = config.horizon or 100_000
         self.epoch = Products(self.dim + 1)
-        self.ledger.spend(gaussian_dp(rho))
+        self.open_window()
         self.release = np.zeros((self.dim, self.dim + 1))
         self.users, self.refit_at = 0, 1
+
+    def promise(self) -> Guarantee:
+        """Return the guarantee."""
+        return self.config.guarantee("docs/privacy/regression-moments.md and docs/privacy/continual-counting.md")
+
+    def open_window(self) -> None:
+        """Open the counter and spend the whole budget at once: all releases of a counter are one mechanism."""
+        config, rho = self.config, self.config.concentrated()
+        epochs = config.epochs(self.horizon)
+        self.counter = COUNTERS[config.counter](epochs, self.counted, SENSITIVITY, rho, self.rng.spawn(1)[0])
+        self.ledger.spend(gaussian_dp(rho))
+
+    @property
+    def counted(self) -> int:
+        """How many numbers the counter adds up."""
+        return packed_size(self.dim)
+
+    def clipped(self, features: Array, rewards: Array) -> tuple[Array, Array]:
+        """Return the records of an epoch within their bounds."""
+        return sanitise(features, rewards)
+
+    def term(self, products: Array) -> Array:
+        """Return what the counter adds up, given the sum of z z' over the epoch's z = (x, y)."""
+        return packed_sum(products)
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""
@@ -112,12 +134,16 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         scorer = None
         for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=Products.AT_ONCE):
-            self.epoch.add(np.column_stack(sanitise(played(x, arms), rewards)))
+            self.epoch.add(np.column_stack(self.clipped(played(x, arms), rewards)))
             self.users += len(rewards)
             if self.users == self.refit_at:
-                terms = packed_sum(self.epoch.take()[0])[None]
-                scorer = self._scorer(self.publish(self.counter, terms, partial(self.counter.extend, terms))[-1])
+                scorer = self._scorer(self._noisy(self.term(self.epoch.take()[0])[None]))
         return scorer
+
+    def _noisy(self, terms: Array) -> Array:
+        """Publish the counter's noisy sum with new terms, of shape (1, size)."""
+        released = self.publish(self.counter, terms, partial(self.counter.extend, terms), group=self.group)
+        return np.asarray(released[-1])
 
     def frozen_rounds(self) -> int:
         return self.refit_at - self.users
@@ -125,7 +151,11 @@ class JDPLinUCB(CentralAgent[Config, Array]):
     def _scorer(self, noisy: Array) -> Array:
         t, config = self.users, self.config
         sigma = self.counter.standard_deviation(self.counter.t)
-        a, theta, added = perturbed_ridge(noisy, self.dim, sigma, config.ridge, config.shift)
+        a, theta, added = self.solved(noisy, sigma)
         theory = sigma * math.sqrt(self.dim / added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + t))
         self.refit_at = next_change(t, config.growth)
         return optimistic_scorer(a, theta, config.bonus_scale * theory)
+
+    def solved(self, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
+        """Return (A, theta, lambda) of the regression, given the counter's sum and the deviation of its noise."""
+        return perturbed_ridge(noisy, self.dim, sigma, self.config.ridge, self.config.shift)

@@ -38,6 +38,17 @@ def sanitise(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
     return x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1.0), y
 
 
+def sanitise_apart(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
+    """Return features and rewards as ``sanitise`` does, but each by itself: no reward changes what the features become.
+
+    Features with an entry that is not finite become 0 whatever the reward is, and a reward that is not finite becomes 0
+    whatever the features are.
+    """
+    x, _ = sanitise(features, np.zeros(np.shape(reward)))
+    y = np.asarray(reward, dtype=np.float64)
+    return x, np.clip(np.where(np.isfinite(y), y, 0.0), -1.0, 1.0)
+
+
 def pack(features: ArrayLike, reward: ArrayLike) -> Floats:
     """Return z = (y x, w svec(x x')), shape (n, d + d (d + 1) / 2), for sanitised features x (n, d) and rewards y (n,).
 

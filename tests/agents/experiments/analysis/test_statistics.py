@@ -13,6 +13,7 @@ from privbandit_agents.experiments.analysis.statistics import (
     seed_weights,
     signed_rank_p,
     student_half_width,
+    weighted_medians,
 )
 
 
@@ -62,3 +63,13 @@ def test_signed_ranks_by_hand() -> None:
     # rank sum of the negative one is 1: {} and {1} on either side, 4 of 32
     assert signed_rank_p([-1, 2, 3, 4, 5]) == pytest.approx(4 / 32)
     assert signed_rank_p([0, 0, 0]) == 1
+
+
+def test_weighted_medians_are_those_of_the_repeated_values() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(7, 3))
+    for n in (7, 8):
+        counts = rng.multinomial(n, np.full(7, 1 / 7), size=50)
+        found = weighted_medians(counts / n, values)
+        again = np.stack([np.median(np.repeat(values, row, axis=0), axis=0) for row in counts])
+        np.testing.assert_allclose(found, again)

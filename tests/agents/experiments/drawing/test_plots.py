@@ -98,9 +98,20 @@ def ticks_beyond(figure: Figure) -> set[Any]:
     return found
 
 
-@pytest.mark.parametrize("envs", [("a/World-v0",), ("a/World-v0", "a/Other-v0(dim=5)", "a/Third-v0")])
-@pytest.mark.parametrize("seeds", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(8, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("agents", [SWEEP, MANY, LONG], ids=["sweep", "many", "long"])
+ONE, THREE = ("a/World-v0",), ("a/World-v0", "a/Other-v0(dim=5)", "a/Third-v0")
+WHO = {"sweep": SWEEP, "many": MANY, "long": LONG}
+QUICK = {("sweep", 3, ONE), ("many", 3, THREE), ("long", 3, THREE)}
+
+
+def shape(who: str, seeds: int, envs: tuple[str, ...]) -> Any:
+    marks = () if (who, seeds, envs) in QUICK else pytest.mark.slow
+    return pytest.param(WHO[who], seeds, envs, id=f"{who}-{seeds}-{len(envs)}", marks=marks)
+
+
+SHAPES = [shape(who, seeds, envs) for who in WHO for seeds in (1, 3, 8) for envs in (ONE, THREE)]
+
+
+@pytest.mark.parametrize(("agents", "seeds", "envs"), SHAPES)
 def test_no_text_lies_over_another(agents: dict[str, Any], seeds: int, envs: tuple[str, ...]) -> None:
     frame = made_up(agents, seeds, 5 * 10**8 if seeds == 3 else 1000, envs)
     assert overlaps(plot_regret(frame, title="A title")) == []

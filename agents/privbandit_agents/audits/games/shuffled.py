@@ -1,0 +1,54 @@
+"""The game with any agent of the shuffle model: the messages of a batch, in arbitrary order."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.audits.agents import AnyAgentGame
+from privbandit_agents.audits.claims import Floats
+from privbandit_agents.audits.games.pairs import joint_pairs
+from privbandit_agents.audits.records import Pair, drawn
+from privbandit_agents.base.state import rekey
+
+AT_ONCE = 2**22
+"""Numbers of messages that are held at once."""
+
+
+class ShuffleGame(AnyAgentGame[Pair]):
+    """Replace the record of one user of the first batch; look at how many messages of each kind the batch has sent.
+
+    The adversary knows the records of all others in the batch. Messages in arbitrary order are no more than these
+    numbers. Batches are small, so that there can be many: what hides a user does not depend on how many there are.
+    """
+
+    part = "batches"
+    seen = "the messages of the first batch of users, in arbitrary order"
+    unseen = "later batches, one device's own messages before they are mixed, and other pairs of records"
+    settings: ClassVar = {"first": 2}
+    runs = 10_000
+    pilots, finals, fits = 400, 1000, 4000
+
+    def scenes(self) -> list[Pair]:
+        self.others = drawn(self.env)
+        return joint_pairs(self.env, self.others, self.agent(0))
+
+    def observed(self, scene: Pair, world: int, runs: int, rng: Generator) -> Floats:
+        agent = self.agent(0)
+        rekey(agent, rng)
+        agent.rng = rng.spawn(1)[0]  # the devices'
+        batch = int(agent.batch_size)
+        most = max(1, AT_ONCE // (batch * len(agent.shuffler.bag)))
+        return np.concatenate([self.bags(agent, scene, world, min(most, runs - k)) for k in range(0, runs, most)])
+
+    def bags(self, agent: Any, scene: Pair, world: int, runs: int) -> Floats:
+        """Return the messages of so many first batches, shape (runs, kinds)."""
+        batch = int(agent.batch_size)
+        users = self.others[np.tile(np.arange(batch) % len(self.others.feedback), runs)]
+        first, target = np.arange(0, runs * batch, batch), scene.users(world, 1)
+        contexts, actions, feedback = (np.array(part) for part in (users.contexts, users.actions, users.feedback))
+        contexts[first], actions[first] = target.contexts, target.actions
+        feedback = feedback.astype(np.float64)
+        feedback[first] = target.feedback
+        messages = agent.randomize(*agent.records_of(contexts, actions, feedback))
+        return np.asarray(messages.reshape(runs, batch, -1).sum(axis=1), np.float64)

@@ -1,0 +1,1 @@
+"""Contextual bandits by an oracle of regression: what it predicts decides how much is explored."""

@@ -1,0 +1,56 @@
+"""RegCB: confidence bounds from all regressions that fit nearly as well as the best one.
+
+Dylan Foster, Alekh Agarwal, Miroslav Dudik, Haipeng Luo and Robert Schapire, "Practical Contextual Bandits with
+Regression Oracles", ICML 2018. For linear functions the bounds have a closed form.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.settings import Count, NonNegative
+from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
+
+USERS = 10_000
+
+
+@dataclass(frozen=True)
+class Config(RidgeSettings):
+    """Settings of RegCB.
+
+    Attributes:
+        variant: ``"optimistic"`` plays the arm with the largest upper bound; ``"elimination"`` any arm, uniformly,
+            whose upper bound reaches the largest lower one.
+        scale: a regression fits nearly as well if its squared loss is larger by at most ``scale`` log(1 + T), >= 0.
+        horizon: number of users T; default: the environment's.
+    """
+
+    variant: Literal["optimistic", "elimination"] = "optimistic"
+    scale: NonNegative = 0.1
+    horizon: Count | None = None
+
+
+class RegCB(RidgeAgent[Config]):
+    """Play by x . theta -+ sqrt(scale log(1 + T) x' A^-1 x), cut to [-1, 1]: the range of what such regressions say."""
+
+    Config = Config
+
+    def begin(self) -> None:
+        super().begin()
+        self.width = math.sqrt(self.config.scale * math.log(1 + (self.config.horizon or USERS)))
+
+    def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
+        width = self.width * np.sqrt(np.maximum(np.vecdot(directions, features), 0.0))
+        upper = np.minimum(estimates + width, 1.0)
+        if random is None:
+            best: Array = upper.argmax(axis=-1)
+            return best
+        possible = upper >= np.maximum(estimates - width, -1.0).max(axis=-1, keepdims=True)
+        arms: Array = np.where(possible, random, -1.0).argmax(axis=-1)
+        return arms
+
+    def draw(self, *users: int) -> Array | None:
+        return None if self.config.variant == "optimistic" else self.rng.random((*users, self.n_arms))

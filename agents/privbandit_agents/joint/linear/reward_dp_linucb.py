@@ -1,0 +1,76 @@
+"""LinUCB that keeps rewards private, and rewards alone.
+
+Osama Hanna, Antonious Girgis, Christina Fragouli and Suhas Diggavi, "Differentially Private Stochastic Linear Bandits:
+(Almost) for Free", IEEE JSAIT 2024; Achraf Azize and Debabrota Basu, "Concentrated Differential Privacy for Bandits",
+SaTML 2024. In both neighbours differ in rewards, and the Gram matrix of what was played is exact.
+"""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from privbandit_agents.base.agent import ONE_REWARD, REWARD, Array, Guarantee
+from privbandit_agents.base.settings import NonNegative
+from privbandit_agents.joint.linear import jdp_linucb
+from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
+from privbandit_agents.privacy.contributions.moments import sanitise_apart
+
+PROTECTS = f"{REWARD}, from all who see every context and every action, which are not protected"
+
+
+@dataclass(frozen=True)
+class Config(jdp_linucb.Config):
+    """Settings of reward-DP-LinUCB: those of JDP-LinUCB.
+
+    Attributes:
+        shift: ridge in units of 2 sqrt(d) times the deviation of the noise in a coordinate of sum y x, >= 0. The Gram
+            matrix has no noise that it would have to cover.
+    """
+
+    shift: NonNegative = 0.1
+
+
+class RewardDPLinUCB(JDPLinUCB):
+    """A curator keeps sum x x' as it is, and a private running sum of y x; users act on the regression they give.
+
+    Algorithm: as JDPLinUCB, but that the counter adds up y x alone, and the Gram matrix is exact.
+
+    *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-DP and rho-zCDP) under replacement of one
+    user's *reward*, for everybody who sees all contexts, all actions and all releases: one continual counter runs over
+    the epochs, of which the reward is in one term; it moves that by |y - y'| |x| <= 2 in the l2 norm. Contexts and
+    actions are public: they enter the Gram matrix as they are, and **nothing is promised** to a user whose features or
+    whose choice must stay secret. Features are clipped without a look at the reward, and rewards without a look at the
+    features: a reward that is not finite counts as 0, and its features count all the same.
+
+    Deviations:
+        Hanna et al. eliminate arms of a fixed finite set in phases, and Azize and Basu release the sum anew in each
+        episode; here contexts change with users, the policy is LinUCB, and a counter runs over all epochs.
+    """
+
+    Config = Config
+
+    def begin(self) -> None:
+        super().begin()
+        self.gram = np.zeros((self.dim, self.dim))
+
+    def promise(self) -> Guarantee:
+        joint = self.config.guarantee("docs/privacy/reward-privacy.md and docs/privacy/continual-counting.md")
+        return dataclasses.replace(joint, notion="reward", neighbours=ONE_REWARD, protects=PROTECTS)
+
+    @property
+    def counted(self) -> int:
+        return self.dim
+
+    def clipped(self, features: Array, rewards: Array) -> tuple[Array, Array]:
+        return sanitise_apart(features, rewards)
+
+    def term(self, products: Array) -> Array:
+        self.gram += products[:-1, :-1]
+        return np.asarray(products[:-1, -1])
+
+    def solved(self, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
+        added = self.config.ridge + self.config.shift * 2 * math.sqrt(self.dim) * sigma
+        a = self.gram + added * np.eye(self.dim)
+        return a, np.linalg.solve(a, noisy), added

@@ -1,0 +1,131 @@
+"""Sums of vectors by shuffled bits: a device sends its rounded vector in bits, and fair coins among them.
+
+Albert Cheu, Adam Smith, Jonathan Ullman, David Zeber and Maxim Zhilyaev, "Distributed Differential Privacy via
+Shuffling", EUROCRYPT 2019; for vectors Albert Cheu, Matthew Joseph, Jieming Mao and Binghui Peng, "Shuffle Private
+Stochastic Convex Optimization", ICLR 2022. Proof: docs/privacy/shuffled-sums.md.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from privbandit_agents.privacy._validate import count, positive
+from privbandit_agents.privacy.accounting.shuffling import coins_for
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+FINENESS = 16
+"""Steps of the grid in one, over the root of the dimension: rounding adds 1/32 to the sensitivity."""
+MOST_BITS = 2**30
+"""Coins of a batch in all coordinates that are tossed one by one; of more their number of heads is drawn at once."""
+BYTES_AT_ONCE = 2**24
+
+
+@dataclass(frozen=True)
+class CoinSums:
+    """Sums over a batch of vectors with entries in [-1, 1], by bits that a shuffler mixes.
+
+    In each coordinate a device sends 2 G bits, G + a of which are 1, where a is its entry times G, rounded at random to
+    a neighbouring integer, without bias; and as many fair coins as ``tosses`` says. A shuffler mixes the bits of a
+    coordinate over all devices, so that the number of ones is all that they tell.
+
+    *Formal guarantees.* The numbers of ones of a batch are (epsilon, delta)-DP if one user's vector is replaced by one
+    at l2 distance at most ``sensitivity``: a moves by an integer vector of length at most
+    G sensitivity + sqrt(dim), and n devices toss at least ``coins`` coins, whatever n >= 1 is (``coins_epsilon``).
+    Devices that do not toss are made up for up to a share of 1 - ``honest``. One device's own bits, before they are
+    mixed, have its own coins only: they are hardly private if many devices share the work.
+
+    Attributes:
+        dim: D.
+        steps: G, of the grid in one.
+        coins: of a batch, in each coordinate.
+        honest: the least share of a batch's devices that toss their coins, in (0, 1].
+    """
+
+    dim: int
+    steps: int
+    coins: int
+    honest: float = 1.0
+
+    @classmethod
+    def from_epsilon(
+        cls, epsilon: float, delta: float, dim: int, sensitivity: float, honest: float = 1.0
+    ) -> "CoinSums":
+        """Return the protocol with the fewest coins for (epsilon, delta); none for epsilon = infinity."""
+        steps = math.ceil(FINENESS * math.sqrt(count(dim=dim)))
+        shift = shift_of(dim, steps, positive(sensitivity=sensitivity))
+        return cls(dim, steps, coins_for(epsilon, delta, dim, shift, 2 * steps), honest)
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether every coin is tossed, so that the number of heads has the exact law."""
+        return self.coins * self.dim <= MOST_BITS
+
+    def tosses(self, users: int) -> int:
+        """Return how many coins each of n users tosses in each coordinate."""
+        return -(-self.coins // max(1, math.floor(self.honest * count(users=users))))
+
+    def messages(self, users: int) -> int:
+        """Return how many bits each of n users sends in each coordinate."""
+        return 2 * self.steps + self.tosses(users)
+
+    def sigma(self, users: int) -> float:
+        """Return a bound on the standard deviation of a coordinate of ``estimate``: coins, and rounding."""
+        return math.sqrt(users * (self.tosses(users) + 1)) / (2 * self.steps)
+
+    def randomize(self, vectors: Floats, users: int, rng: Generator) -> Ints:
+        """Return the bits of some of a batch's n users: ones of each coordinate, then zeros, shape (m, 2 D).
+
+        Args:
+            vectors: shape (m, D), with entries in [-1, 1].
+            users: n, of the whole batch.
+            rng: draws the same for a user, however users are cut into calls.
+        """
+        tosses = self.tosses(users)
+        dither, heads = (self._tossed if self.one_by_one else self._drawn)(len(vectors), tosses, rng)
+        rounded = np.clip(np.floor(np.clip(vectors, -1, 1) * self.steps + dither), -self.steps, self.steps)
+        ones = rounded.astype(np.int64) + self.steps + heads
+        return np.concatenate([ones, self.messages(users) - ones], axis=1)
+
+    def estimate(self, bag: Ints, users: int) -> Floats:
+        """Return an unbiased estimate of the sum of n users' vectors, shape (D,), given all of their bits (2 D,)."""
+        centre = users * (self.steps + self.tosses(users) / 2)
+        return np.asarray((bag[: self.dim] - centre) / self.steps)
+
+    def _tossed(self, users: int, tosses: int, rng: Generator) -> tuple[Floats, Ints]:
+        """Return uniforms in [0, 1) and numbers of heads, shape (m, D) each, by one row of random bytes a user."""
+        wide = -(-tosses // 8)
+        row = self.dim * (8 + wide)
+        row += -row % 8  # so that rows are whole words, and calls may be cut anywhere
+        dither, heads = np.empty((users, self.dim)), np.empty((users, self.dim), np.int64)
+        for start in range(0, users, most := max(1, BYTES_AT_ONCE // row)):
+            part = slice(start, min(start + most, users))
+            drawn = np.frombuffer(rng.bytes(row * (part.stop - start)), np.uint8).reshape(-1, row)
+            words = np.ascontiguousarray(drawn[:, : 8 * self.dim]).view("<u8")
+            dither[part] = (words >> np.uint64(11)) * 2.0**-53
+            flips = drawn[:, 8 * self.dim : self.dim * (8 + wide)].reshape(len(drawn), self.dim, wide)
+            heads[part] = heads_of(flips, tosses)
+        return dither, heads
+
+    def _drawn(self, users: int, tosses: int, rng: Generator) -> tuple[Floats, Ints]:
+        """Return the same, where there are too many coins to toss each."""
+        pairs = [(rng.random(self.dim), rng.binomial(tosses, 0.5, self.dim)) for _ in range(users)]
+        return np.array([one for one, _ in pairs]), np.array([other for _, other in pairs], np.int64)
+
+
+def shift_of(dim: int, steps: int, sensitivity: float) -> float:
+    """Return how far integers move in l2: with the same uniforms a coordinate moves by less than |z - z'| G + 1."""
+    return (steps * sensitivity + math.sqrt(dim)) * (1 + 1e-12)
+
+
+def heads_of(flips: NDArray[Any], tosses: int) -> Ints:
+    """Return how many of the first so many bits of each row of bytes (..., w) are 1, shape (...,)."""
+    if not tosses:
+        return np.zeros(flips.shape[:-1], np.int64)
+    whole = np.bitwise_count(flips[..., :-1]).sum(axis=-1, dtype=np.int64)
+    last = flips[..., -1] & np.uint8(255 >> (-tosses % 8))
+    return np.asarray(whole + np.bitwise_count(last))

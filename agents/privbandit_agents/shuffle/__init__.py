@@ -1,0 +1,1 @@
+"""Agents in the shuffle model: devices, a trusted shuffler, and a server that sees mixed batches."""

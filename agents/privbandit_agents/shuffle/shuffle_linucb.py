@@ -1,0 +1,141 @@
+"""LinUCB in the shuffle model: batches of users whose moments are summed by mixed bits.
+
+Evrard Garcelon, Kamalika Chaudhuri, Vianney Perchet and Matteo Pirotta, "Privacy Amplification via Shuffling for Linear
+Contextual Bandits", ALT 2022; Sayak Ray Chowdhury and Xingyu Zhou, "Shuffle Private Linear Contextual Bandits", ICML
+2022.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from privbandit_agents.base.agent import (
+    RECORD,
+    SAME,
+    Action,
+    Array,
+    Feedback,
+    Guarantee,
+    arms_with_features,
+    next_change,
+)
+from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
+from privbandit_agents.base.settings import Budget, Count, Growth, HalfOpen01, NonNegative, Open01, Positive, Settings
+from privbandit_agents.base.shuffling import ShuffleAgent, Shuffler
+from privbandit_agents.privacy.accounting.costs import approximate
+from privbandit_agents.privacy.accounting.ledger import Ledger
+from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, packed_size, perturbed_ridge
+from privbandit_agents.privacy.randomizers.coins import CoinSums
+
+PROTECTS = f"{RECORD}, from the server and all others, as long as the shuffler tells nobody who sent what"
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Settings of shuffle-LinUCB.
+
+    Attributes:
+        epsilon: privacy budget of every user, > 0; infinity tosses no coins.
+        delta: of (epsilon, delta), in (0, 1).
+        honest: the least share of a batch's devices that toss their coins as they should, in (0, 1]; fewer honest
+            devices make the others toss more.
+        first: users of the first batch, and of every later one at least.
+        growth: a batch ends when the number of users has grown by this factor, > 1.
+        bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
+        shift: ridge in units of the noise's spectral norm, >= 0.
+        ridge: least ridge, > 0.
+    """
+
+    epsilon: Budget = 1.0
+    delta: Open01 = 1e-5
+    honest: HalfOpen01 = 1.0
+    first: Count = 100
+    growth: Growth = 1.3
+    bonus_scale: NonNegative = 0.1
+    shift: NonNegative = 1.0
+    ridge: Positive = 1.0
+
+
+class ShuffleLinUCB(ShuffleAgent[Config]):
+    """Devices send (y x, w svec(x x')) in bits, fair coins among them; a shuffler mixes, the server counts ones.
+
+    Algorithm:
+        1. Serve a batch of users by the policy; each device sends the bits of its rounded moments and its coins.
+        2. The shuffler mixes the bits of each coordinate over the batch.
+        3. The server takes the number of ones less its mean under the coins: the sum of the batch's moments and
+           binomial noise. It adds it to those of earlier batches, with weight n / (n + d sigma^2) for n users.
+        4. The policy is LinUCB on the ridge regression of that; the next batch is larger; go to 1.
+
+    *Formal guarantees.* (epsilon, delta)-DP under replacement of a user's whole record, towards everybody who sees the
+    messages of all batches in arbitrary order, and all that follows from them: the server, and all other users. A user
+    is in one batch, by time alone; of a batch the numbers of ones are all that is seen, and they are private by
+    ``CoinSums`` at sensitivity 2 (``pack``). The shuffler is trusted to forget who sent what, and a share ``honest`` of
+    the other devices to toss their coins. Devices clip records to |x| <= 1, |y| <= 1; records that are not finite
+    count as (0, 0) and send as many bits as any other.
+
+    Deviations:
+        Both papers take batches of equal length; here they grow, so that there are log T of them. Garcelon et al. mix
+        single reports; Chowdhury and Zhou sum bits as here, with amplification bounds that are not calibrated to finite
+        batches; here the coins are counted by a bound proved for each number of coins. The bonus is scaled.
+    """
+
+    Config = Config
+    gaussian = True  # an audit holds it against the Gaussian mechanism of (epsilon, delta), which has more loss
+    fixed: ClassVar[frozenset[str]] = ShuffleAgent.fixed | {"sums"}
+    plays = staticmethod(arms_with_features)
+
+    def begin(self) -> None:
+        super().begin()
+        config, self.dim = self.config, self.context_shape[1]
+        size = packed_size(self.dim)
+        self.sums = CoinSums.from_epsilon(config.epsilon, config.delta, size, SENSITIVITY, config.honest)
+        self.shuffler, self.cost = Shuffler(2 * size), approximate(config.epsilon, config.delta)
+        self.ledger = Ledger(config.epsilon, config.delta)
+        self.guarantee = Guarantee(
+            "shuffle",
+            config.epsilon,
+            config.delta,
+            neighbours=SAME,
+            protects=PROTECTS,
+            reference="docs/privacy/shuffled-sums.md",
+            arithmetic="exact" if self.sums.one_by_one else "real",
+        )
+        self.total, self.variance = np.zeros(size), 0.0
+        self.users, self.counted = 0, 0.0  # the second is weighted
+        self.scorer = np.zeros((self.dim, self.dim + 1))
+
+    @property
+    def batch_size(self) -> int:
+        return next_change(self.users, self.config.growth, self.config.first) - self.users
+
+    def select_action(self, context: Array) -> Action:
+        """Return argmax of x . theta + bonus |x|_(A^-1)."""
+        chosen: Action = best_arm(self.contexts_of(context), self.scorer)
+        return chosen
+
+    def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
+        contexts, actions, rewards = self.records_of(context, action, feedback)
+        return self.sums.randomize(pack(played(contexts, actions), rewards), self.batch_size, self.rng)
+
+    def absorb(self, bag: Array, users: int) -> None:
+        variance = self.sums.sigma(users) ** 2
+        weight = users / (users + self.dim * variance)
+        self.total = self.total + weight * self.sums.estimate(bag, users)
+        self.variance += weight**2 * variance
+        self.users, self.counted = self.users + users, self.counted + weight * users
+        self.learn()
+
+    def learn(self) -> None:
+        """Set ``scorer`` by the weighted sum of all batches so far."""
+        config, sigma = self.config, math.sqrt(self.variance)
+        a, theta, added = perturbed_ridge(self.total, self.dim, sigma, config.ridge, config.shift)
+        theory = (
+            sigma * math.sqrt(self.dim / added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + self.counted))
+        )
+        self.scorer = optimistic_scorer(a, theta, config.bonus_scale * theory)
+
+    def predict(self, contexts: Array) -> Array:
+        """Return x . theta, clipped to [-1, 1] as rewards are, shape (m, K)."""
+        return np.clip(contexts @ self.scorer[:, -1], -1.0, 1.0)

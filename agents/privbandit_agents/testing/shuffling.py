@@ -1,0 +1,97 @@
+"""Checks of agents in the shuffle model: the server reads mixed batches alone, and their order carries nothing."""
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from privbandit_agents.base.shuffling import ShuffleAgent
+from privbandit_agents.registry import make
+from privbandit_agents.testing.runs import environment, parts, same_parts
+
+Shuffling = ShuffleAgent[Any]
+BATCHES = 2
+
+
+def check_shuffle(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+    """The server of a ShuffleAgent sees whole batches in arbitrary order, and devices send equally many messages.
+
+    Nothing but reports draws from the devices' generator. While a batch is open nothing of it changes the server. Two
+    batches with as many messages of each kind are one: whoever sent them, in whatever order and portions.
+    """
+    env = environment(env_id, horizon)
+    agent = make(name, env, seed=15, **config)
+    if not isinstance(agent, ShuffleAgent):
+        return
+    env.reset(seed=15)
+    for _ in range(BATCHES):
+        n = agent.batch_size
+        assert agent.frozen_rounds() == n, "a batch is open before its first user has come"
+        contexts = env.upcoming(n)
+        actions = chosen(agent, contexts)
+        feedback = env.serve(actions).feedback
+        reports = reported(agent, contexts, actions, feedback)
+        whole, mixed, open_batch = (copy.deepcopy(agent) for _ in range(3))
+        releases = agent.ledger.releases
+        forced(whole, reports, contexts, actions, feedback, n)
+        # the same messages, from other users with other records, in other portions
+        others = contexts[::-1], np.asarray(actions)[::-1], np.asarray(feedback)[::-1]
+        forced(mixed, dealt_otherwise(reports), *others, max(1, n // 3))
+        assert same_parts(parts(whole), parts(mixed)), "the server knows who sent what, in which order, or a record"
+        assert whole.ledger.releases == releases + 1, "a batch is one entry in the ledger, made when it is handed over"
+        if n > 1:
+            before = parts(open_batch)
+            forced(open_batch, reports[:-1], contexts[:-1], actions[:-1], feedback[:-1], n)
+            assert same_parts(before, parts(open_batch)), "the server learned from a batch that is not whole"
+            assert open_batch.frozen_rounds() == 1, "frozen_rounds() must end with the batch"
+        probe = env.upcoming(horizon // 10)
+        assert np.array_equal(whole.select_action(probe), mixed.select_action(probe)), "equal bags, other actions"
+        agent = whole
+
+
+def chosen(agent: Shuffling, contexts: Any) -> Any:
+    """Return the actions of a batch; fail if choosing them drew from the devices' generator, or kept a context."""
+    devices, before = agent.devices_state(), parts(agent)
+    actions = np.asarray(agent.select_action(contexts))
+    assert agent.devices_state() == devices, (
+        "select_action() drew from rng, which is the devices', or told the shuffler"
+    )
+    assert same_parts(before, parts(agent)), "select_action() keeps something in the server's state"
+    return actions
+
+
+def reported(agent: Shuffling, contexts: Any, actions: Any, feedback: Any) -> Any:
+    """Return the messages of a batch; fail if making them changed more than rng, or if their number tells something."""
+    before, bag = parts(agent), agent.shuffler.bag.copy()
+    reports = np.asarray(agent.randomize(contexts, actions, feedback))
+    unchanged = same_parts(before, parts(agent)) and np.array_equal(bag, agent.shuffler.bag)
+    assert unchanged, "randomize() changed more than rng"
+    kinds, users = len(agent.shuffler.bag), len(feedback)
+    assert reports.shape == (users, kinds) and reports.dtype.kind in "iu" and reports.min() >= 0, (
+        f"randomize() must return how many messages of each of {kinds} kinds each of {users} users sends; got shape "
+        f"{reports.shape} of {reports.dtype}"
+    )
+    assert np.ptp(reports.sum(axis=1)) == 0, "how many messages a user sends must not depend on the record"
+    return reports
+
+
+def dealt_otherwise(reports: Any) -> Any:
+    """Return as many messages of each kind, sent by others: every kind is dealt out anew."""
+    rng = np.random.default_rng(16)
+    return np.stack([rng.permutation(column) for column in reports.T], axis=1)
+
+
+def forced(agent: Shuffling, reports: Any, contexts: Any, actions: Any, feedback: Any, portion: int) -> None:
+    """Update an agent whose devices send the given messages whatever the records are, so many users at once."""
+    start = 0
+
+    def scripted(*records: Any) -> Any:
+        nonlocal start
+        start += len(records[-1])
+        return reports[start - len(records[-1]) : start]
+
+    agent.randomize = scripted  # type: ignore[assignment, method-assign]
+    for k in range(0, len(feedback), portion):
+        part = slice(k, k + portion)
+        agent.update(contexts[part], actions[part], feedback[part])
+    del agent.randomize

@@ -1,0 +1,112 @@
+"""Privacy of rewards alone: what is hidden, and what is not."""
+
+import dataclasses
+import math
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents import make, play
+from privbandit_agents.audits.games.pairs import joint_pairs
+from privbandit_agents.audits.records import drawn
+from privbandit_agents.privacy.contributions.moments import sanitise, sanitise_apart
+from privbandit_agents.testing import replay as replays
+from privbandit_agents.testing.replay import replay
+from privbandit_agents.testing.targets import targets
+
+LINEAR, NAME = "privbandit/Linear-v0", "reward-dp-linucb"
+WILD = [math.nan, math.inf, -math.inf, 1e308, -3.0, "one", None]
+
+
+def world(horizon: int = 400, **kwargs: Any) -> Any:
+    return gym.make(LINEAR, n_arms=3, dim=3, horizon=horizon, instance_seed=0, **kwargs)
+
+
+def test_the_promise_says_what_is_not_protected() -> None:
+    promise = make(NAME, world(), epsilon=2.0).guarantee
+    assert (promise.notion, promise.neighbours, promise.epsilon) == ("reward", "replace-one-reward", 2.0)
+    assert "every context and every action, which are not protected" in promise.protects
+    assert promise.words.startswith("reward 2, 1e-05")
+
+
+def test_the_worst_pair_of_rewards_costs_nearly_all_that_is_promised_and_no_more() -> None:
+    """The replay fails by itself if a pair costs more."""
+    costs, unseen = replay(NAME, LINEAR, 120, {"epsilon": 1.0}, 0)
+    rho = make(NAME, world(), epsilon=1.0).guarantee.rho
+    assert not unseen and 0.9 * rho < max(cost.as_rho() for cost in costs) <= rho * (1 + 1e-6)  # type: ignore[operator]
+
+
+def test_moved_features_are_seen_and_not_claimed_to_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the pairs that joint privacy is held to, the same releases of noise come with another policy."""
+
+    def of_joint_privacy(agent: Any, ordinary: Any) -> Any:
+        monkeypatch.setattr(agent, "guarantee", dataclasses.replace(agent.guarantee, notion="joint"))
+        return targets(agent, ordinary)
+
+    monkeypatch.setattr(replays, "targets", of_joint_privacy)
+    with pytest.raises(AssertionError, match="release differs"):
+        replay(NAME, LINEAR, 60, {}, 0)
+
+
+def test_an_adversary_reads_the_features_of_a_user_without_a_reward() -> None:
+    """Both worlds have the same sum of y x, 0, and the same noise; the policies differ, whatever epsilon is."""
+    released = []
+    for axis in (0, 1):
+        agent: Any = make(NAME, world(), seed=0, epsilon=1e-3)
+        agent.update(np.tile(np.eye(3)[axis], (3, 1)), 0, 0.0)
+        assert not agent.counter.total.any()
+        released.append(agent.release)
+    assert not np.allclose(*released)
+
+
+@pytest.mark.parametrize("wild", WILD)
+def test_no_reward_changes_what_is_kept_of_the_features(wild: Any) -> None:
+    grams = []
+    for reward in (wild, 0.5):
+        agent: Any = make(NAME, world(), seed=0)
+        agent.update([[[0.6, 0.0, 0.8]] * 3], [1], [reward])
+        grams.append(agent.gram)
+    assert np.array_equal(*grams) and grams[0].trace() == pytest.approx(1)
+
+
+def test_features_and_rewards_are_clipped_each_by_itself() -> None:
+    x, y = [[3.0, 4.0], [math.nan, 1.0], [0.3, 0.4]], [math.inf, 5.0, -0.25]
+    features, rewards = sanitise_apart(x, y)
+    assert np.allclose(features, [[0.6, 0.8], [0, 0], [0.3, 0.4]]) and rewards.tolist() == [0, 1, -0.25]
+    good = np.array([[0.1, 0.2], [2.0, 0.0]]), np.array([0.3, -7.0])
+    assert all(np.array_equal(a, b) for a, b in zip(sanitise(*good), sanitise_apart(*good), strict=True))
+
+
+def test_an_audit_tries_pairs_of_rewards_alone() -> None:
+    env = world()
+    seen = drawn(env, 20)
+    reward, joint = (joint_pairs(env, seen, make(name, env)) for name in (NAME, "jdp-linucb"))
+    assert len(joint) > len(reward) >= 4
+    for pair in reward:
+        one, other = (pair.users(k, 1) for k in (0, 1))
+        assert np.array_equal(one.contexts, other.contexts) and np.array_equal(one.actions, other.actions)
+        assert not np.array_equal(one.feedback, other.feedback)
+
+
+def test_without_noise_it_is_ridge_regression() -> None:
+    env = world()
+    agent: Any = make(NAME, env, seed=0, epsilon=math.inf, bonus_scale=0.0)
+    play(env, agent, 300, seed=0)
+    assert np.allclose(agent.release[:, -1], env.unwrapped.problem.theta, atol=0.2)
+
+
+@pytest.mark.slow
+def test_it_learns_and_pays_less_with_more_budget() -> None:
+    """Means of three worlds after 20 000 users; uniform play has about 10 000."""
+    means = [
+        np.mean(
+            [
+                play(env, make(NAME, env, seed=seed, epsilon=epsilon), seed=seed).regret[-1]
+                for seed in range(3)
+                for env in [gym.make(LINEAR, dim=5, horizon=20_000, instance_seed=seed)]
+            ]
+        )
+        for epsilon in (0.5, 8.0)
+    ]
+    assert means[1] < 0.6 * means[0] and means[0] < 2000

@@ -4,7 +4,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hatchling.metadata.plugin.interface import MetadataHookInterface
+try:
+    from hatchling.metadata.plugin.interface import MetadataHookInterface
+except ImportError:  # nothing is built, and only the function is asked for
+    MetadataHookInterface = object
 
 
 def absolute(text: str, home: str) -> str:

@@ -1,4 +1,4 @@
-"""Run notebooks and store them with their outputs: ``python notebooks/store.py tour``, or all of them without a name."""
+"""Run notebooks and store them with their outputs: ``python notebooks/store.py tour``, or all without a name."""
 
 import resource
 import sys

@@ -14,7 +14,7 @@ from privbandit_envs.masks import Masks, Presence, refuse_absent, share
 from privbandit_envs.population import Population
 from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, Spliced
 from privbandit_envs.timing.timeline import TIME, Changes, Timeline
-from privbandit_envs.validate import count, did_you_mean, seed, shown
+from privbandit_envs.validate import count, did_you_mean, seed
 
 JSON = dict[str, Any]
 Bookmark = JSON
@@ -65,8 +65,8 @@ class World:
         self.public_data: tuple[Array, Array] | None = getattr(blueprint, "public_data", None)
         self.visits = blueprint.visits  # depends on no hidden parameter
         self.available = None if available is None else share(available)
-        if available is not None and not isinstance(self.action_space, Discrete):
-            raise ValueError(f"available is for worlds with arms; got {shown(available)} for {self.action_space}.")
+        if available is not None:
+            arms_of(self.action_space)
 
     def stream(self, world_seed: int) -> "UserStream":
         """Draw a world from the seed and open its stream of users."""
@@ -76,7 +76,7 @@ class World:
         problem = self._draw(instance)
         masks = None
         if self.available is not None:
-            masks = Presence(self.available, int(self.action_space.n), Generator(SFC64(presence)))
+            masks = Presence(self.available, arms_of(self.action_space), Generator(SFC64(presence)))
         stream = UserStream(problem, Generator(SFC64(contexts)), Generator(SFC64(outcomes)), masks)
         if problem.support() is not None and masks is None:
             stream.population = Population(problem, *(Generator(SFC64(seed)) for seed in by_counts))
@@ -137,7 +137,7 @@ class UserStream:
     def action_masks(self, n: int) -> Masks:
         """Return which arms are present for the next n users, shape (n, K): all, unless the world has masks."""
         if self.masks is None:
-            return np.ones((n, int(self.problem.action_space.n)), dtype=bool)  # type: ignore[attr-defined]
+            return np.ones((n, arms_of(self.problem.action_space)), dtype=bool)
         while len(self._blocks) * self.block < self._row + n:
             self._draw()
         blocks = -(-(self._row + n) // self.block)
@@ -251,6 +251,13 @@ class UserStream:
         self._blocks.append(parts[0] if len(parts) == 1 else Spliced(parts))
         if self.masks is not None:
             self._blocks[-1].restrict(self.masks.draw(self.block))
+
+
+def arms_of(space: gym.Space[Any]) -> int:
+    """Return the number of arms, or raise ValueError: actions of another kind are not masked."""
+    if not isinstance(space, Discrete):
+        raise ValueError(f"masks, and the setting available, are for worlds with arms; got {space}.")
+    return int(space.n)
 
 
 def as_json(state: JSON) -> JSON:

@@ -162,7 +162,7 @@ class RecordRegret(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
         return step
 
 
-class RecordVectorRegret(VectorWrapper):  # type: ignore[type-arg]  # it takes no types before Gymnasium 1.4
+class RecordVectorRegret(VectorWrapper):  # it takes no types before Gymnasium 1.4
     """RecordRegret for a vector environment; the users of a step count in the order of their slots."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], curve: RegretCurve | Checkpoints) -> None:
@@ -172,7 +172,7 @@ class RecordVectorRegret(VectorWrapper):  # type: ignore[type-arg]  # it takes n
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         self._resting[:] = False
-        return super().reset(**kwargs)  # type: ignore[no-any-return]
+        return super().reset(**kwargs)
 
     def step(self, actions: Array) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         step = self.env.step(actions)

@@ -15,6 +15,7 @@ if not getattr(sys.modules.get("privbandit"), "only_tells", False):  # the comma
     from privbandit_agents import privacy
     from privbandit_agents.base.agent import Agent, CentralAgent, Guarantee, LocalAgent
     from privbandit_agents.base.learning import LearningAgent
+    from privbandit_agents.base.shuffling import ShuffleAgent
     from privbandit_agents.play import Result, play
     from privbandit_agents.privacy.accounting.ledger import Ledger as Ledger
     from privbandit_agents.registry import make, register_agent
@@ -53,6 +54,7 @@ __all__ = [
     "LearningAgent",
     "LocalAgent",
     "Result",
+    "ShuffleAgent",
     "__version__",
     "compare",
     "load",

@@ -147,6 +147,11 @@ AGENTS: dict[str, Entry] = {
     "ldp-sgd": ours(
         "local.linear.ldp_sgd:LDPSGD", "locally private gradient steps (Han et al. 2021)", "linear sparse: local, exact"
     ),
+    "ldp-glm": ours(
+        "local.linear.ldp_glm:LDPGLM",
+        "private gradients of a logistic model, rewards 0 and 1 (Han et al. 2021)",
+        "linear sparse: local, exact",
+    ),
     "input-perturbation": ours(
         "local.linear.input_perturbation:InputPerturbation",
         "regression on features and rewards with noise",

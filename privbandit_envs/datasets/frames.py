@@ -69,7 +69,7 @@ def armed(table: Table, user: str, reward: str, public: str | None = None) -> Ar
         raise ValueError(f"column {shown(reward)} must hold rewards in [-1, 1]; got {wild:g}: scale them.")
     known = flags(columns, public)
     if known is not None:
-        known = known[order].all(axis=1)  # who has a private row is private
+        known = np.asarray(known[order].all(axis=1), dtype=bool)  # who has a private row is private
         if known.all() or not known.any():
             raise ValueError(f"column {shown(public)} must make some people public and leave some private.")
     return ArmTable(features, rewards, known)

@@ -17,6 +17,8 @@ TIME = ("jumps", "drift", "shifts")
 """Arguments of every environment that make its world change."""
 EVERY = 50
 """A parameter that drifts is turned anew for so many users at a time."""
+DRAWS = 64
+"""So often a jump may draw its parameter, until it is another one."""
 MOMENTS = 32
 """The best fixed policy of a world that drifts is the best on average over so many moments."""
 
@@ -88,10 +90,14 @@ class Timeline(Problem):
         keys = seed.spawn(2 * len({*changes.jumps, *changes.shifts}) + 1)
         for user in sorted({*changes.jumps, *changes.shifts}):
             config = {**config, **changes.shifts.get(user, {})}
-            world = made(default_rng(keys.pop()), config)
+            key, before = keys.pop(), self.worlds[-1]
+            world = made(default_rng(key), config)
+            for again in key.spawn(DRAWS) if user in changes.jumps else ():  # few parameters: the same may come again
+                if not np.array_equal(parameter(world), parameter(before)):
+                    break
+                world = made(default_rng(again), config)
             if (world.observation_space, world.action_space) != (first.observation_space, first.action_space):
                 raise ValueError(f"the shift at {user} changes the spaces; agents are made for those of the beginning.")
-            before = self.worlds[-1]
             if user not in changes.jumps:
                 for name in first.hidden:
                     setattr(world, name, getattr(before, name))

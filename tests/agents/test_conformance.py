@@ -30,7 +30,7 @@ CASES = [
 ]
 
 
-HORIZON, BRIEF = 160, 120
+HORIZON, BRIEF = 180, 120
 """Users of a run, and of a replay, which makes many runs; outsiders' agents get more."""
 CHOSEN: dict[str, dict[str, Any]] = {"kernel-public": {"gamma": 1.0, "inverse_ridge": 10.0}}
 """Settings that would take long to choose."""

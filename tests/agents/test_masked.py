@@ -113,7 +113,9 @@ def test_a_share_that_is_none_is_refused(available: Any) -> None:
 
 
 def test_assortments_have_no_arms() -> None:
-    with pytest.raises(ValueError, match=r"available is for worlds with arms; got 0.5 for Assortments"):
+    with pytest.raises(
+        ValueError, match=r"masks, and the setting available, are for worlds with arms; got Assortments"
+    ):
         gym.make("privbandit/Assortment-v0", available=0.5)
 
 
@@ -130,8 +132,10 @@ def test_stand_ins_are_present_and_shared_out() -> None:
 
 THEMSELVES = [name for name, entry in AGENTS.items() if not issubclass(entry.load(), Auto | LearningAgent)]
 PLAYED = [{name for name in THEMSELVES if can_play(name, gym.make(**world, horizon=60))} for world in WORLDS]
-CASES = [(name, 0) for name in sorted(PLAYED[0])] + [(name, 1) for name in sorted(PLAYED[1])]
+CASES: list[Any] = [(name, 0) for name in sorted(PLAYED[0])] + [(name, 1) for name in sorted(PLAYED[1])]
 CASES += [(name, 2) for name in sorted(PLAYED[2] - PLAYED[1])]
+LONG = {("kernel-ldp", 1), ("histogram", 1)}
+CASES = [pytest.param(*case, marks=pytest.mark.slow) if case in LONG else case for case in CASES]
 SLOW = {"kernel-public": {"gamma": 1.0, "inverse_ridge": 10.0}}
 
 
@@ -142,7 +146,7 @@ def test_every_agent_plays_arms_that_are_present(name: str, place: int) -> None:
     results = []
     for wrapped in (False, True):
         env: Any = gym.make(**WORLDS[place], horizon=60, available=0.4)
-        agent = make(name, env, seed=0, **SLOW.get(name, {}))
+        agent: Any = make(name, env, seed=0, **SLOW.get(name, {}))
         env = gym.wrappers.TimeLimit(env, 1000) if wrapped else env
         results.append(play(env, agent, 60, seed=4, by_counts=False))
         if agent.guarantee.notion != "none":
@@ -172,8 +176,7 @@ def test_uniform_play_is_uniform_over_the_arms_that_are_present() -> None:
     assert agent.present is None and "present" not in str(agent.state())
 
 
-@pytest.mark.parametrize("name", ["ppo", "dqn"])
-@pytest.mark.parametrize("world", [LINEAR, LABELS])
+@pytest.mark.parametrize(("name", "world"), [("ppo", LINEAR), ("dqn", LABELS)])
 def test_agents_of_reinforcement_learning_play_too(name: str, world: str) -> None:
     pytest.importorskip("stable_baselines3")
     env = gym.make(world, horizon=256, available=0.5)

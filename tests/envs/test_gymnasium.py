@@ -125,10 +125,10 @@ def test_one_slot_of_ours_is_gymnasium_s_vector_of_one_environment(mode: Autores
 def test_processes_are_threads_bit_for_bit(setting: Setting) -> None:
     vectors = [kind([lambda: made(setting, horizon=4)] * 2) for kind in (SyncVectorEnv, AsyncVectorEnv)]
     with closing(vectors[1]):
-        assert data_equivalence(*(vector.reset(seed=2) for vector in vectors))
+        assert data_equivalence(vectors[0].reset(seed=2), vectors[1].reset(seed=2))
         for _ in range(6):
             actions = vectors[0].action_space.sample()
-            assert data_equivalence(*(vector.step(actions) for vector in vectors))
+            assert data_equivalence(vectors[0].step(actions), vectors[1].step(actions))
 
 
 def test_an_autoreset_mode_that_is_none_is_refused() -> None:
@@ -209,13 +209,15 @@ def test_a_spec_says_how_long_an_episode_is_and_makes_the_same_again(setting: Se
 
 
 def test_tools_that_ask_for_the_length_of_an_episode_get_it() -> None:
-    timed = TimeAwareObservation(FlattenContext(gym.make(LINEAR, n_arms=2, dim=2, horizon=3)), normalize_time=False)
+    timed: Any = TimeAwareObservation(
+        FlattenContext(gym.make(LINEAR, n_arms=2, dim=2, horizon=3)), normalize_time=False
+    )
     assert timed.observation_space.high[-1] == 3
     timed.reset(seed=0)
     assert [timed.step(0)[3] for _ in range(3)] == [False, False, True]
     shorter = gym.make(LINEAR, horizon=9, max_episode_steps=2)
     assert isinstance(shorter, TimeLimit) and shorter.spec is not None and shorter.spec.max_episode_steps == 2
-    slots = gym.make_vec(LINEAR, num_envs=4, horizon=40, max_episode_steps=2)
+    slots: Any = gym.make_vec(LINEAR, num_envs=4, horizon=40, max_episode_steps=2)
     slots.reset(seed=0)
     ends = [bool(slots.step(np.zeros(4, int))[3].all()) for _ in range(4)]
     assert ends == [False, True, False, True]
@@ -224,7 +226,7 @@ def test_tools_that_ask_for_the_length_of_an_episode_get_it() -> None:
 
 
 def test_an_environment_made_from_a_spec_is_played_in_blocks_too() -> None:
-    env = gym.make(LINEAR, horizon=3000)
+    env: Any = gym.make(LINEAR, horizon=3000)
     again = gym.make(env.spec)
     assert isinstance(again, TimeLimit)
     results = [play(one, make("greedy", one, seed=0), seed=0) for one in (env, again)]

@@ -106,7 +106,7 @@ def test_a_table_of_arms_conforms(check: Any) -> None:
 
 
 def test_tables_are_copied_and_pickled() -> None:
-    env = from_table(LONG, user="who", reward="gain", n_public=20, horizon=30, available=0.5)
+    env: Any = from_table(LONG, user="who", reward="gain", n_public=20, horizon=30, available=0.5)
     env.reset(seed=0)
     for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
         assert np.array_equal(twin.unwrapped.upcoming(30), env.unwrapped.upcoming(30))

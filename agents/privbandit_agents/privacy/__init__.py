@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from privbandit_agents.privacy.accounting.costs import Cost, approximate, gaussian_dp, pure, zcdp
     from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded
+    from privbandit_agents.privacy.accounting.shuffling import coins_epsilon
     from privbandit_agents.privacy.contributions.means import BoundedMean
     from privbandit_agents.privacy.contributions.moments import Moments
     from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from privbandit_agents.privacy.mechanisms.spherical import KNorm, WishartDifference
     from privbandit_agents.privacy.mechanisms.stopping import Selected, private_selection
     from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
+    from privbandit_agents.privacy.randomizers.coins import CoinSums
     from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
     from privbandit_agents.privacy.randomizers.inputs import NoisyProducts
     from privbandit_agents.privacy.randomizers.matrices import LaplaceWishart, PublishedLayer
@@ -55,7 +57,7 @@ __all__ += [
     "UnaryEncoding",
 ]
 __all__ += ["BinCapSign", "Hemisphere", "LaplaceWishart", "LocalRandomizer", "NoisyProducts", "PublishedLayer"]
-__all__ += ["BoundedMean", "Selected", "WishartDifference", "private_selection"]
+__all__ += ["BoundedMean", "CoinSums", "Selected", "WishartDifference", "coins_epsilon", "private_selection"]
 
 __getattr__, __dir__ = lazily(
     __name__,
@@ -64,6 +66,7 @@ __getattr__, __dir__ = lazily(
         "pure_to_rho rho_to_epsilon",
         ".accounting.costs": "Cost approximate gaussian_dp pure zcdp",
         ".accounting.ledger": "Ledger PrivacyBudgetExceeded",
+        ".accounting.shuffling": "coins_epsilon",
         ".contributions.means": "BoundedMean",
         ".contributions.moments": "Moments",
         ".mechanisms.additive": "Gaussian Laplace",
@@ -75,6 +78,7 @@ __getattr__, __dir__ = lazily(
         ".mechanisms.stopping": "Selected private_selection",
         ".mechanisms.selection": "GumbelTopK LaplacePeeling",
         ".randomizers.categories": "KaryRandomizedResponse SubsetSelection",
+        ".randomizers.coins": "CoinSums",
         ".randomizers.gaussian": "GaussianReport",
         ".randomizers.inputs": "NoisyProducts",
         ".randomizers.matrices": "LaplaceWishart PublishedLayer",

@@ -90,8 +90,8 @@ def forced(agent: Shuffling, reports: Any, contexts: Any, actions: Any, feedback
         start += len(records[-1])
         return reports[start - len(records[-1]) : start]
 
-    agent.randomize = scripted  # type: ignore[method-assign]
+    agent.randomize = scripted  # type: ignore[assignment, method-assign]
     for k in range(0, len(feedback), portion):
         part = slice(k, k + portion)
         agent.update(contexts[part], actions[part], feedback[part])
-    del agent.randomize  # type: ignore[method-assign]
+    del agent.randomize

@@ -11,7 +11,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalGame, "finals", 4000)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("epsilon", [0.5, pytest.param(4.0, marks=pytest.mark.slow)])
 def test_layered_regression_keeps_its_claim_and_uses_it(epsilon: float) -> None:
     """Refuted by chance once in a thousand; at full length (100 000 runs) the bound is 0.92 of epsilon or more."""
     verdict = audit(game("lplr", epsilon), 6000, np.random.default_rng(0), confidence=0.999)

@@ -29,7 +29,8 @@ def test_squarecb_plays_each_arm_with_its_inverse_gap(gamma: float) -> None:
 
 def test_the_rate_of_squarecb_follows_from_public_numbers() -> None:
     users, theory = 1500, np.sqrt(4 * 1500 / (3 * np.log(1501)))
-    agents: list[Any] = [make("squarecb", world(), **config) for config in ({}, {"scale": 1.0}, {"gamma": 3.0})]
+    settings: list[dict[str, Any]] = [{}, {"scale": 1.0}, {"gamma": 3.0}]
+    agents: list[Any] = [make("squarecb", world(), **config) for config in settings]
     assert agents[0].config.horizon == users
     assert [agent.gamma for agent in agents] == pytest.approx([10 * theory, theory, 3.0])
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 from privbandit_agents import AGENTS
+from privbandit_agents.cli.commands import app as whole
+from privbandit_agents.cli.core import app as core
 from privbandit_agents.cli.listing import agent_lines
+from privbandit_agents.cli.main import command
 from privbandit_agents.zoo import FAMILIES
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -75,6 +78,15 @@ def test_the_core_lists_and_shows(python: Run, tmp_path: Path) -> None:
     lines = [line for line in agent_lines() if line.strip().startswith(tuple(own))]
     assert len(lines) >= len(own) and all(line in said[2] for line in lines), "not the list of the whole command"
     assert "optimism" in said[5] and "lplr" in said[6] and "n_arms" in said[7]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("list", core), ("list agents", core), ("list --help", whole), ("list agents --notion local", whole), ("", whole)],
+)
+def test_a_plain_list_is_the_cores(given: str, expected: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["privbandit", *given.split()])
+    assert command() is expected
 
 
 def test_what_the_core_cannot_do_is_one_sentence(python: Run, tmp_path: Path) -> None:

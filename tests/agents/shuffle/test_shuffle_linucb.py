@@ -14,7 +14,6 @@ from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.base.shuffling import ShuffleAgent, Shuffler
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack
 from privbandit_agents.privacy.randomizers.coins import CoinSums, shift_of
-from privbandit_agents.shuffle import shuffle_linucb
 from privbandit_agents.shuffle.shuffle_linucb import ShuffleLinUCB
 from privbandit_agents.testing.runs import environment
 from privbandit_agents.testing.shuffling import check_shuffle
@@ -186,7 +185,7 @@ def test_an_audit_refutes_missing_coins_and_not_the_right_number(share: float, m
         sums = honest(*given)
         return dataclasses.replace(sums, coins=math.ceil(share * sums.coins))
 
-    monkeypatch.setattr(shuffle_linucb.CoinSums, "from_epsilon", fewer)
+    monkeypatch.setattr(CoinSums, "from_epsilon", fewer)
     game = Quick(NAME, {"epsilon": 4.0})
     assert audit(game, 6000, np.random.default_rng(0), 0.999).refuted == (share < 1)
 

@@ -26,8 +26,8 @@ class ShuffleGame(AnyAgentGame[Pair]):
     seen = "the messages of the first batch of users, in arbitrary order"
     unseen = "later batches, one device's own messages before they are mixed, and other pairs of records"
     settings: ClassVar = {"first": 2}
-    runs = 20_000
-    pilots, finals, fits = 400, 2000, 8000
+    runs = 10_000
+    pilots, finals, fits = 400, 1000, 4000
 
     def scenes(self) -> list[Pair]:
         self.others = drawn(self.env)

@@ -140,13 +140,13 @@ def to_sb3(env: Face, seed: int | None = None, *, largest_score: float = 1.0, re
             self, method_name: str, *args: object, indices: VecEnvIndices = None, **kwargs: object
         ) -> list[Any]:
             if method_name == "action_masks":  # asked of every slot by sb3-contrib
-                return list(self.masks()[self._get_indices(indices)])
+                return list(self.masks()[list(self._get_indices(indices))])
             return [getattr(env, method_name)(*args, **kwargs) for _ in self._get_indices(indices)]
 
         def masks(self) -> Array:
             """Return which arms each slot's user may get, shape (n, K)."""
             if self.instead is None:
-                return np.ones((n, int(actions.n)), dtype=bool)  # type: ignore[attr-defined]
+                return np.ones((n, int(getattr(actions, "n", 1))), dtype=bool)
             return np.asarray(self.instead == np.arange(self.instead.shape[1]))
 
         def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:

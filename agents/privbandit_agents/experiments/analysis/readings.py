@@ -12,8 +12,7 @@ from privbandit_agents.experiments.analysis.cells import Cell, Cells, called, in
 from privbandit_agents.experiments.analysis.statistics import Floats, common_seeds, student_half_width
 from privbandit_agents.experiments.fields import users_or_fraction
 from privbandit_agents.experiments.jobs.rows import best_accuracy
-from privbandit_agents.experiments.jobs.trial import TALLIES
-from privbandit_agents.experiments.names import plain
+from privbandit_agents.experiments.names import TALLIES, plain
 from privbandit_agents.experiments.spec.measures import Pick, Selection
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import placed

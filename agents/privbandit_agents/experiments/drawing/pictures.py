@@ -6,6 +6,7 @@ Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classificatio
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -14,12 +15,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from privbandit_agents.experiments.drawing.style import STYLE, save
-from privbandit_agents.experiments.jobs.rows import World, draw
+from privbandit_agents.experiments.jobs.method import Method
+from privbandit_agents.experiments.jobs.rows import Floats, Labels, World, draw
 from privbandit_agents.experiments.spec.figures import Picture
-from privbandit_agents.local.trees.partition import Partition, Rule, grow
 from privbandit_envs.families.classification import eta
 
-POINTS = 400
+POINTS = 300
 COLOURS = "RdBu_r"
 
 
@@ -69,20 +70,25 @@ def ranges(figure: Figure, n_public: int, side: float, replication: int = 0) -> 
 
 def partitions(figure: Figure, n_public: int, gamma: float, depth: int, replication: int = 0) -> None:
     """Draw a random partition, and one by the max-edge rule grown on public rows, beside each other (figure 9a)."""
-    x, y = draw(World(n_public=n_public, gamma=gamma), replication).public
-    rules: tuple[Rule, ...] = ("random", "occupied")
-    titles = "longest edges in random order", "longest edges, by public rows"
+    sample = draw(World(n_public=n_public, gamma=gamma), replication)
+    rules: list[tuple[str, dict[str, str], str]] = [
+        ("lpct-r", {}, "longest edges in random order"),
+        ("lpct", {"partition": "occupied"}, "longest edges, by public rows"),
+    ]
     axes = figure.subplots(1, 2, sharey=True)
-    for axis, rule, title in zip(axes, rules, titles, strict=True):
-        for low, high in boxes(grow(rule, x, y, depth, seed=replication)):
+    for axis, (agent, rule, title) in zip(axes, rules, strict=True):
+        method = Method(name=agent, agent=agent, settings={"depth": depth, "scale_by": "range", **rule})
+        fitted = method.build({}, 1.0, sample.n_labels, np.random.default_rng(replication))
+        fitted.fit(*sample.private, *sample.public)
+        for low, high in boxes(fitted.agent_.learner.partition):
             axis.add_patch(Rectangle((low[0], low[1]), *(high - low), fill=False, ec="black", lw=1))
-        scattered(axis, x, y)
+        scattered(axis, *sample.public)
         axis.set_title(title)
         squared(axis, 1.0)
 
 
-def boxes(tree: Partition) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the lower and the upper corner of every leaf in the unit square."""
+def boxes(tree: Any) -> list[tuple[Floats, Floats]]:
+    """Return the lower and the upper corner of every leaf of a ``Partition`` of the unit square."""
     ends = {0: (np.zeros(2), np.ones(2))}
     for node, feature in enumerate(tree.feature):
         if feature >= 0:
@@ -93,7 +99,7 @@ def boxes(tree: Partition) -> list[tuple[np.ndarray, np.ndarray]]:
     return list(ends.values())
 
 
-def scattered(axis: Axes, x: np.ndarray, y: np.ndarray) -> None:
+def scattered(axis: Axes, x: Floats, y: Labels) -> None:
     for label, colour in ((0, "#0072B2"), (1, "#D55E00")):
         axis.plot(*x[y == label].T, ".", color=colour, markersize=3)
 

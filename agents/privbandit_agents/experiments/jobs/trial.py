@@ -16,6 +16,7 @@ from privbandit_agents.base.agent import AnyAgent, UnprovenCalibration
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults
 from privbandit_agents.experiments.jobs.job import JSON, Desk, Ran, one_thread
 from privbandit_agents.experiments.names import (
+    TALLIES,
     TRIAL_EVENTS,
     as_text,
     canonical,
@@ -38,8 +39,6 @@ from privbandit_envs.wrappers import RegretCurve, even_checkpoints
 
 ERRORS = ("mad", "mse")
 """Arrays that only some results have."""
-TALLIES = ("calls", "claimed")
-"""Numbers at the end that only some agents tell, in ``tally``."""
 MODEST = 100
 """No setting of a light trial is larger."""
 

@@ -201,12 +201,3 @@ def test_a_worker_that_dies_is_reported(tmp_path: Path, outside: str) -> None:
     results, failures = run_jobs(trials, tmp_path, Engine(jobs=2))
     assert not results and [failure.job for failure in failures] == trials
     assert str(failures[0]).endswith("a worker process died, perhaps for lack of memory; run again with fewer jobs.")
-
-
-def test_the_result_does_not_depend_on_the_workers(tmp_path: Path) -> None:
-    trials = [Trial(**{**LINUCB.spec, "seed": seed}) for seed in range(3)]
-    results, failures = run_jobs(trials, tmp_path / "pool", Engine(jobs=2))
-    assert not failures
-    for trial in trials:
-        alone = run_trial(trial, tmp_path / "own").result.regret
-        np.testing.assert_array_equal(results[trial.name].arrays["regret"], alone)

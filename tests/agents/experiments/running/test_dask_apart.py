@@ -1,4 +1,4 @@
-"""Workers of Dask in networks and folders of their own, killed at random: the results are those of an undisturbed run."""
+"""Workers of Dask in networks and folders of their own, killed at random: the results are as if undisturbed."""
 
 import json
 import shutil

@@ -19,7 +19,7 @@ LINEAR = ["run", "--env", "privbandit/Linear-v0"]
 FAILING = """
 from dataclasses import dataclass
 from privbandit_agents.baselines.uniform import Uniform
-from privbandit_agents.registry import register_agent
+from privbandit_agents.plugins import register_agent
 
 class Failing(Uniform):
     def select_action(self, context):

@@ -1,4 +1,4 @@
-"""Every notebook runs from top to bottom: the tour with fewer users and no kernel, all of them by ``make notebooks``."""
+"""Every notebook runs from top to bottom: the tour with fewer users, all of them by ``make notebooks``."""
 
 import sys
 from pathlib import Path

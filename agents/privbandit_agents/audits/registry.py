@@ -27,7 +27,7 @@ from privbandit_agents.privacy.randomizers.categories import KaryRandomizedRespo
 from privbandit_agents.privacy.randomizers.one_hot import UnaryEncoding
 from privbandit_agents.registry import field_names, find
 from privbandit_agents.zoo import AGENTS
-from privbandit_envs.validate import one_of, positive
+from privbandit_envs.validate import did_you_mean, one_of, positive, shown
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,12 @@ def prepared(
     """Yield the games of a target, each prepared when it is asked for; see ``games``."""
     if name not in TARGETS and name not in AGENTS:
         load_plugins("privbandit.agents", "privbandit.audits")
-    if ":" not in name:
-        one_of((*TARGETS, *private_agents(), *choosers()), target=explored_name(name) or name)
+    known, base = (*TARGETS, *private_agents(), *choosers()), explored_name(name) or name
+    if base in AGENTS and base not in known:
+        raise ValueError(f"{name} promises no privacy, so there is nothing to refute.")
+    if ":" not in name and base not in known:
+        near = did_you_mean(base, known)
+        raise ValueError(f"no target is called {shown(name)}{near}; `privbandit list targets` shows all.")
     positive(epsilon=epsilon)
     one_of(("correct", "published"), calibration=calibration)
     if name not in TARGETS:

@@ -384,5 +384,6 @@ def assortments(observation_space: Space, action_space: Space) -> str:
 
 
 def n_arms(action_space: Space) -> int:
+    """Return how many arms there are to choose from."""
     assert isinstance(action_space, Discrete)
     return int(action_space.n)

@@ -87,6 +87,8 @@ def audited(
         confidence: of all bounds together.
         console: where progress is shown.
     """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie in (0, 1); got {confidence:g}.")
     each, found, truth = 1 - (1 - confidence) / len(games), [], functools.cache(truths)
     for k, game in enumerate(games):
         result, shares = run_audit(game, runs, seed, each, console), None

@@ -72,10 +72,18 @@ class OneSentence(TyperGroup):
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except (typer.TyperException, UsageError) as error:
-            message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
-            print(on_one_line(message), file=sys.stderr)
+            print(on_one_line(message_of(error)), file=sys.stderr)
             code = 2
         sys.exit(code or 0)
+
+
+def message_of(error: Exception) -> str:
+    """Return what was wrong; where the command itself was not understood, with what says how it goes."""
+    if not isinstance(error, typer.TyperException):
+        return str(error)
+    path = getattr(getattr(error, "ctx", None), "command_path", "")
+    how = f"; `{path} --help` says how it goes." if path else "."
+    return error.format_message().rstrip(".") + how
 
 
 app = typer.Typer(
@@ -119,7 +127,7 @@ def command(
 
 @app.command("list", short_help="List environments, agents, experiments and data sets.")
 def list_all(
-    what: Annotated[str, typer.Argument(help="envs, agents, experiments, datasets or all.")] = "all",
+    what: Annotated[str, typer.Argument(help="envs, agents, experiments, targets, datasets or all.")] = "all",
     notion: Annotated[
         str | None, typer.Option(help="Only agents of this privacy: none, local, shuffle, joint, reward.")
     ] = None,

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-MEAN_EVENTS, TALLIES = ("calls", "claimed")
+TALLIES = ("calls", "claimed")
 """Numbers at the end of a trial that only some agents tell, in ``tally``."""
-TRIAL_EVENTS = "tensorboard", "tensorboard-trials"
+MEAN_EVENTS, TRIAL_EVENTS = "tensorboard", "tensorboard-trials"
 """Folders of events: of means over seeds, and of single trials."""
 LONGEST = 100
 """Characters of a folder's name; a longer one is cut and ends in a hash."""

@@ -55,7 +55,7 @@ REFUSED = {
     "run demo": "privbandit run needs more than is installed: run pip install 'privbandit[bench]'.",
     "audit laplace": "privbandit audit needs more than is installed: run pip install 'privbandit[bench]'.",
     "data": "privbandit data needs more than is installed: run pip install 'privbandit[bench]'.",
-    "list evns": "list: what must be one of envs, agents, experiments, datasets, all; got 'evns' (did you",
+    "list evns": "list: what must be one of envs, agents, experiments, targets, datasets, all; got 'evns' (did you",
     "show linucp": "show: nothing is called 'linucp' (did you mean 'linucb'?); `privbandit list` shows all names.",
     "lsit": "argument command: invalid choice: 'lsit'",
     "show lpct-fig4": "show: no module named 'pydantic' is installed; pip install 'privbandit[bench]' brings it.",

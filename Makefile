@@ -9,7 +9,7 @@ export MKL_NUM_THREADS := 1
 unexport PYTHONDONTWRITEBYTECODE  # tests start many processes, which had to compile every module anew
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-browser notebooks test-faults check format docs bench bench-sweeps clean
+.PHONY: help demo test test-slow test-clients test-lowest test-browser notebooks test-faults check format docs bench bench-sweeps clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -43,6 +43,25 @@ test-slow: $(VENV)/.dev  ## run the long statistical studies
 test-browser: $(VENV)/.dev  ## look at the report page, TensorBoard and the built documentation in Chromium, where there is one
 	$(BIN)/python -m pytest -rs -m "slow or not slow" tests/browser
 
+CLIENTS := coba contextualbandits mabwiser vowpalwabbit bayesianbandits sb3-contrib seaborn wandb optuna
+OWN := -m pip install --quiet --disable-pip-version-check
+
+test-clients: $(BIN)/python  ## run docs/clients.md with the libraries that it names, in an environment of their own
+	$(PYTHON) -m venv $(VENV)-clients
+	$(VENV)-clients/bin/python $(OWN) -c constraints.txt -e ".[bench,data,pandas]" pytest pytest-timeout hypothesis
+	for client in $(CLIENTS); do $(VENV)-clients/bin/python $(OWN) -c constraints.txt $$client \
+	  || echo "$$client cannot be installed here; its blocks are skipped"; done
+	$(VENV)-clients/bin/python $(OWN) "mlflow-skinny>=3" sqlalchemy alembic || echo "mlflow cannot be installed here"
+	$(VENV)-clients/bin/python -m pytest -rs -m "slow or not slow" tests/clients
+
+test-lowest: $(BIN)/python  ## run the core's conformance suites with the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python .ci/lowest.py bench > $(VENV)-lowest/lowest.txt
+	$(VENV)-lowest/bin/python $(OWN) -r $(VENV)-lowest/lowest.txt pytest pytest-timeout hypothesis
+	$(VENV)-lowest/bin/python $(OWN) --no-deps -e .
+	$(VENV)-lowest/bin/python -m pytest -rs -m "not slow" $(addprefix tests/, envs/test_conformance.py envs/test_gymnasium.py \
+	  envs/test_spaces.py envs/test_wrappers.py agents/test_conformance.py agents/test_play.py)
+
 notebooks: $(VENV)/.dev  ## run every notebook
 	$(BIN)/python -m pytest -n auto -m "slow or not slow" tests/test_notebooks.py
 
@@ -71,4 +90,4 @@ bench-sweeps: $(VENV)/.dev  ## measure what sweeps cost beyond their trials, and
 	$(BIN)/python benchmarks/sweeps.py
 
 clean:  ## remove what was made
-	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-clients $(VENV)-lowest build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

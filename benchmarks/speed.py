@@ -40,7 +40,11 @@ SPARSE: dict[str, Config] = {
 }
 ILL: Config = {"n_arms": 3, "dim": 2, "design": "ill", "support": 200}
 DEFAULT = ("uniform", "ldp-greedy", "ldp-linucb", "ldp-oful", "ldp-sgd", "input-perturbation", "prec", "lplr")
-COUNTED = [*((name, Config()) for name in DEFAULT), ("lplr", {"preset": "published"}), ("linucb", {"growth": 1.05})]
+COUNTED = [
+    *((name, Config()) for name in DEFAULT),
+    ("lplr", {"preset": "published", "calibration": "correct"}),
+    ("linucb", {"growth": 1.05}),
+]
 
 WIDE = ("ldp-linucb", "ldp-oful", "ldp-greedy", "prec", "lplr", "input-perturbation")
 WIDE_RUN = """

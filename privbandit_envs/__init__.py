@@ -2,12 +2,13 @@
 
 from privbandit_envs.env import BanditEnv
 from privbandit_envs.problem import ArmProblem, Problem, Served, Support
-from privbandit_envs.registration import ENV_IDS, register
+from privbandit_envs.registration import ENV_IDS, from_table, register
 from privbandit_envs.spaces import Assortments
+from privbandit_envs.timing.delay import Delay, DelayFeedback
 from privbandit_envs.vector_env import BanditVectorEnv
 
 __all__ = ["ENV_IDS", "ArmProblem", "Assortments", "BanditEnv", "BanditVectorEnv", "Problem", "Served", "Support"]
-__all__ += ["__version__", "register"]
+__all__ += ["Delay", "DelayFeedback", "__version__", "from_table", "register"]
 
 __version__ = "0.2.0"
 
@@ -22,3 +23,4 @@ for _name, _problem in _FAMILIES.items():
     # one world for all seeds, as clients expect that seed every slot of a vector of environments anew
     _cut = {"oversized": "cut"} if _name == "Assortment" else {}
     register(f"privbandit/{_name}-fixed-v0", _problem, listed=False, instance_seed=0, **_cut)
+register("privbandit/Table-v0", "privbandit_envs.families.table:TableProblem", listed=False)  # what from_table makes

@@ -1,14 +1,16 @@
 """A stream of users behind the Gymnasium interface, one user a step."""
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
 from privbandit_envs.population import Counts, Population, Tally
-from privbandit_envs.problem import Array, Problem, Served, Support
+from privbandit_envs.problem import Array, Floats, Problem, Served, Support
 from privbandit_envs.stream import JSON, Bookmark, UserStream, World
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
@@ -19,11 +21,15 @@ class Place:
 
     _slots = 1
     _stream: UserStream | None = None
-    _seed = _left = 0
+    _seed = _left = _first = 0
+    _longest: int | None = None
+    """Users an episode at most, where that is fewer than the horizon."""
 
-    def _plan(self, problem: type[Problem] | str, horizon: int | None, pin: int | None, config: JSON) -> World:
+    def _plan(
+        self, problem: type[Problem] | str, horizon: int | None, pin: int | None, available: float | None, config: JSON
+    ) -> World:
         """Check the arguments; the world itself is drawn by the first ``reset``."""
-        self._world = World(problem, horizon, pin, config)
+        self._world = World(problem, horizon, pin, config, available)
         self.horizon = self._world.horizon
         return self._world
 
@@ -33,7 +39,8 @@ class Place:
             self._seed, self._stream = seed, self._world.stream(seed)
         else:
             self._opened().skip(self._slots)
-        self._left = self.horizon
+        self._left = self.horizon if self._longest is None else min(self.horizon, self._longest)
+        self._first = self._opened().position
 
     @property
     def problem(self) -> Problem:
@@ -49,23 +56,53 @@ class Place:
         return self._world.visits(self.horizon if users is None else count(users=users))
 
     @property
+    def masked(self) -> bool:
+        """Whether arms come and go."""
+        return self._world.available is not None
+
+    @property
     def public_data(self) -> tuple[Array, Array] | None:
         """Public features and labels (X_Q, y_Q), where the family has them."""
         return self._world.public_data
 
     def bookmark(self) -> Bookmark:
         """Return the place of the next user, as JSON values."""
-        return {"seed": self._seed, "left": self._left, "stream": self._opened().bookmark()}
+        return {"seed": self._seed, "left": self._left, "begun": self._first, "stream": self._opened().bookmark()}
 
     def go_to(self, bookmark: Bookmark) -> Array:
         """Go to the place that an environment with the same arguments returned; return what it shows next.
 
         The following rounds are those that followed there, bit for bit; the users before them are not drawn again.
         """
-        self._seed, self._left = bookmark["seed"], bookmark["left"]
+        self._seed, self._left, self._first = bookmark["seed"], bookmark["left"], bookmark["begun"]
         self._stream = self._world.stream(self._seed)
         self._stream.go_to(bookmark["stream"])
         return self._shown(self._stream)
+
+    def static_gaps(self, users: int) -> Floats | None:
+        """Return what the best fixed policy loses to the best of the moment, with each of an episode's first users.
+
+        ``info["regret"]`` is against the best policy of the moment: dynamic regret. Less the sum of these gaps, which
+        no agent changes, it is regret against the best fixed policy: static regret. None where the two are the same,
+        since the world does not change, and where arms have no means.
+        """
+        if not self._world.changes:
+            return None
+        stream = self._world.stream(self._seed)
+        stream.skip(self._first)
+        return stream.gaps(count(users=users))
+
+    def action_masks(self, n: int | None = None) -> Array:
+        """Return which arms the next user may get, shape (K,), or the next n users, shape (n, K); True is present.
+
+        Masks are public. MaskablePPO of sb3-contrib asks for them by this name.
+        """
+        masks = self._opened().action_masks(1 if n is None else count(n=n))
+        return masks[0] if n is None else masks
+
+    def _told(self) -> dict[str, Any]:
+        """Return what ``info`` says of the next user: the mask, where arms come and go."""
+        return {"action_mask": self.action_masks().astype(np.int8)} if self.masked else {}
 
     def _shown(self, stream: UserStream) -> Array:
         return stream.context()
@@ -92,8 +129,13 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         problem: the Problem class of the family, or ``"module:Class"``; its docstring is the family's manual.
         horizon: rounds an episode; default: the family's.
         instance_seed: pins the world, so that seeds change only the users.
+        available: share of arms that are present: each one is for a user with this probability, independently, and one
+            at random in any case. ``info["action_mask"]`` (0 or 1 for each arm) says which the next user may get,
+            regret is relative to the best of them, and an arm that is absent is refused. None: all are, without masks.
         render_mode: ``"ansi"`` lets ``render`` return the current round as text.
-        **config: keyword arguments of the problem class.
+        **config: keyword arguments of the problem class, and those that make its world change: ``jumps``, numbers of
+            users from whom on the hidden parameter is another one; ``drift``, the angle in radians by which it turns
+            with every user; ``shifts``, from numbers of users to arguments that are others from there on.
 
     Raises:
         TypeError: an argument the family does not have.
@@ -112,6 +154,7 @@ class BanditEnv(Place, gym.Env[Array, Any]):
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 (Gymnasium declares it so)
+    _spec: EnvSpec | None = None
 
     def __init__(
         self,
@@ -119,10 +162,11 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         *,
         horizon: int | None = None,
         instance_seed: int | None = None,
+        available: float | None = None,
         render_mode: str | None = None,
         **config: object,
     ) -> None:
-        world = self._plan(problem, horizon, instance_seed, config)
+        world = self._plan(problem, horizon, instance_seed, available, config)
         self.observation_space, self.action_space = world.observation_space, world.action_space
         self.render_mode = render_mode
         self._last = ""
@@ -130,6 +174,18 @@ class BanditEnv(Place, gym.Env[Array, Any]):
     @property
     def rounds_left(self) -> int:
         return self._left
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """What made the environment; its ``max_episode_steps`` is the horizon, for tools that ask for its length."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        if spec is not None and spec.max_episode_steps is None:
+            spec = copy(spec)
+            spec.max_episode_steps = self.horizon
+        self._spec = spec
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, object] | None = None
@@ -139,7 +195,7 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         super().reset(seed=seed)
         self._begin(int(self.np_random.integers(2**63)) if self._stream is None and seed is None else seed)
         self._last = ""
-        return self._shown(self._opened()), {}
+        return self._shown(self._opened()), self._told()
 
     def step(self, action: object) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Serve the user whose context was returned last; return the next user's context."""
@@ -150,6 +206,8 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         self._left -= 1
         if self.render_mode is not None:
             self._last = f"action {action}, reward {reward:g}, regret {info['regret']:g}"
+        if stream.masks is not None:
+            info |= self._told()
         return stream.context(), reward, False, not self._left, info
 
     def upcoming(self, n: int) -> Array:

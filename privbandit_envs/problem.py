@@ -1,9 +1,10 @@
 """The maths of one bandit world, vectorised over users."""
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from dataclasses import dataclass
 from operator import index
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -14,6 +15,7 @@ from privbandit_envs.validate import shown
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
+NEVER = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class Problem(ABC):
 
     observation_space: gym.Space[Any]
     action_space: gym.Space[Any]
+    hidden: ClassVar[tuple[str, ...]] = ()
+    """Attributes drawn from ``rng``: the parameter, shape (d,), that jumps and drifts, and what hangs on it."""
 
     @abstractmethod
     def contexts(self, n: int, rng: Generator) -> Array:
@@ -112,6 +116,14 @@ class Problem(ABC):
         A promise to every user is a promise to every person if this is 1; else docs/privacy/definitions.md has it.
         """
         return 1
+
+    def at(self, user: int) -> "Problem":
+        """Return the world as a user of this number meets it, 0 for the first; itself where nothing ever changes."""
+        return self
+
+    def unchanged(self, user: int) -> int:
+        """Return how many users from this one on meet the same world, >= 1."""
+        return NEVER
 
     def observe(self, users: Array) -> Array:
         """Return what the agent may see of the records: the contexts."""
@@ -169,6 +181,13 @@ class Rounds:
         """Return the reward that every arm would give to each user, shape (block, K); None if not drawn in advance."""
         return None
 
+    mask: NDArray[np.bool_] | None = None
+    """Which arms are present for each user, shape (block, K); None: all."""
+
+    def restrict(self, mask: NDArray[np.bool_]) -> None:
+        """Let the arms outside of a mask be absent: the best action is the best of those that are present."""
+        raise TypeError(f"{type(self).__name__} has no arms that could be absent.")
+
     def serve_one(self, row: int, action: object) -> tuple[float, dict[str, Any]]:
         """Realise one user's action: (reward, info)."""
         served = self.serve(slice(row, row + 1), self.check([action]))  # type: ignore[arg-type]
@@ -178,6 +197,39 @@ class Rounds:
             "expected_reward": float(served.expected_reward[0]),
             "optimal_action": served.optimal_action[0].copy(),
         }
+
+
+class Spliced(Rounds):
+    """A block of users in the middle of which the world changes: blocks of one world each, one after the other."""
+
+    def __init__(self, parts: list[Rounds]) -> None:
+        self.parts = parts
+        self.contexts = np.concatenate([part.contexts for part in parts])
+        self.starts = np.cumsum([0, *(len(part.contexts) for part in parts)]).tolist()
+
+    def check(self, actions: Array) -> Array:
+        return self.parts[0].check(actions)
+
+    def restrict(self, mask: NDArray[np.bool_]) -> None:
+        self.mask = mask
+        for part, start, stop in zip(self.parts, self.starts, self.starts[1:], strict=False):
+            part.restrict(mask[start:stop])
+
+    def serve(self, rows: slice, actions: Array) -> Served:
+        served, first = [], rows.start
+        for part, start, stop in zip(self.parts, self.starts, self.starts[1:], strict=False):
+            low, high = max(rows.start, start), min(rows.stop, stop)
+            if low < high:
+                served.append(part.serve(slice(low - start, high - start), actions[low - first : high - first]))
+        return Served.concatenate(served) if served else self.parts[0].serve(slice(0, 0), actions)
+
+    def answers(self) -> Floats | None:
+        answers = [part.answers() for part in self.parts]
+        return None if any(each is None for each in answers) else np.concatenate(answers)  # type: ignore[arg-type]
+
+    def serve_one(self, row: int, action: object) -> tuple[float, dict[str, Any]]:
+        place = bisect_right(self.starts, row) - 1
+        return self.parts[place].serve_one(row - self.starts[place], action)
 
 
 class ArmProblem(Problem):
@@ -237,6 +289,11 @@ class ArmRounds(Rounds):
         self.best_reward = self.means.max(axis=1)
         self.n_arms = int(problem.action_space.n)
         self._rows: list[tuple[list[float], list[float], int, float]] | None = None
+
+    def restrict(self, mask: NDArray[np.bool_]) -> None:
+        self.mask = mask
+        present = np.where(mask, self.means, -np.inf)
+        self.best, self.best_reward = present.argmax(axis=1), present.max(axis=1)
 
     def serve(self, rows: slice, actions: Array) -> Served:
         expected, reward = pick(self.means[rows], actions), pick(self.rewards[rows], actions)

@@ -1,6 +1,10 @@
-"""``register`` makes a Problem a Gymnasium environment."""
+"""``register`` makes a Problem a Gymnasium environment, and ``from_table`` a table of yours."""
+
+from typing import Any
 
 import gymnasium as gym
+
+from privbandit_envs.datasets.frames import Table, armed, labelled
 
 ENV_IDS: list[str] = []
 """Ids that ``register`` registered, in order; the conformance suites run on each."""
@@ -40,3 +44,52 @@ def register(id: str, problem: str, *, listed: bool = True, **kwargs: object) ->
     )
     if listed:
         ENV_IDS.append(id)
+
+
+def from_table(
+    table: Table,
+    *,
+    label: str | None = None,
+    user: str | None = None,
+    reward: str | None = None,
+    public: str | None = None,
+    n_public: int | None = None,
+    **kwargs: Any,
+) -> gym.Env[Any, Any]:
+    """Return a table of yours as a bandit.
+
+    With ``label`` it is classification: a row is a person, the arms are the labels, the reward is 1 for the right one.
+    With ``user`` and ``reward`` the arms have features: a person has one row for each arm, with the arm's features and
+    the reward that it would give, in [-1, 1]. All other columns are features: finite numbers.
+
+    Features are scaled by the rows that are public, since the range of private rows would leak; they are no users.
+
+    Args:
+        table: the path of a CSV or parquet file, a data frame of pandas or polars, or arrays by name.
+        label: the column to predict.
+        user: the column that says whose arm a row is.
+        reward: the column of the rewards.
+        public: a column of 0 and 1 that says which rows are public; a person is if all rows are.
+        n_public: how many public rows, or people, are drawn; default: 50, or all that ``public`` names.
+        **kwargs: of the environment, such as ``horizon``, ``population``, ``available``.
+
+    Raises:
+        ValueError: something in the table is not as it should be; the sentence names the column.
+        FileNotFoundError: no such file.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).random(100)
+        >>> env = from_table({"age": x, "height": 1 - x, "ill": x > 0.4}, label="ill", n_public=20, horizon=80)
+        >>> env.reset(seed=0)[0].shape, env.action_space
+        ((2,), Discrete(2))
+    """
+    n_public = 50 if n_public is None and public is None else n_public
+    if label is not None and user is None and reward is None:
+        data = labelled(table, label, public)
+        return gym.make("privbandit/Classification-v0", source=data, n_public=n_public, **kwargs)
+    if label is None and user is not None and reward is not None:
+        arms = armed(table, user, reward, public)
+        return gym.make("privbandit/Table-v0", table=arms, n_public=n_public, **kwargs)
+    given = {"label": label, "user": user, "reward": reward}
+    raise ValueError(f"name the column label, or the columns user and reward; got {given}.")

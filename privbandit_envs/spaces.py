@@ -1,6 +1,7 @@
 """The action space of assortment problems."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 import numpy as np
 from gymnasium.spaces import MultiBinary
@@ -35,9 +36,8 @@ class Assortments(MultiBinary):
         self, n_items: int, capacity: int, seed: int | Generator | None = None, *, batch: Sequence[int] = ()
     ) -> None:
         items = count(n_items=n_items)
-        super().__init__(
-            [*batch, items] if batch else items, seed=seed
-        )  # one integer, as clients of MultiBinary expect
+        # one integer where there is no batch, as clients of MultiBinary expect
+        super().__init__([*batch, items] if batch else items, seed=seed)
         if count(capacity=capacity) > n_items:
             raise ValueError(f"capacity must be at most n_items = {n_items}; got {capacity}.")
         self.n_items, self.capacity = n_items, capacity
@@ -80,7 +80,8 @@ class Assortments(MultiBinary):
 
 @batch_space.register(Assortments)
 def _batch_assortments(space: Assortments, n: int = 1) -> Assortments:
-    return Assortments(space.n_items, space.capacity, batch=(n, *space.shape[:-1]))
+    generator = deepcopy(space.np_random)  # as Gymnasium batches its own spaces: equal ones sample alike
+    return Assortments(space.n_items, space.capacity, generator, batch=(n, *space.shape[:-1]))
 
 
 def top_k(scores: NDArray[np.number], k: int) -> NDArray[np.int8]:

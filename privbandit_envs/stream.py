@@ -7,10 +7,13 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import Discrete
 from numpy.random import SFC64, Generator, SeedSequence, default_rng
 
+from privbandit_envs.masks import Masks, Presence, refuse_absent, share
 from privbandit_envs.population import Population
-from privbandit_envs.problem import Array, Problem, Rounds, Served
+from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, Spliced
+from privbandit_envs.timing.timeline import TIME, Changes, Timeline
 from privbandit_envs.validate import count, did_you_mean, seed
 
 JSON = dict[str, Any]
@@ -25,14 +28,22 @@ class World:
         problem: a Problem class, or ``"module:Class"``.
         horizon: rounds an episode; default: the family's own, or 10 000.
         instance_seed: pins the hidden parameters: every stream's world is then that of ``stream(instance_seed)``.
-        config: keyword arguments of the problem class.
+        config: keyword arguments of the problem class; ``jumps``, ``drift`` and ``shifts`` are those of ``Changes``.
+        available: probability of each arm to be present for a user; None: there are no masks.
 
     Raises:
         TypeError: the class has no such argument.
         ValueError: an argument out of range.
     """
 
-    def __init__(self, problem: type[Problem] | str, horizon: int | None, instance_seed: int | None, config: JSON):
+    def __init__(
+        self,
+        problem: type[Problem] | str,
+        horizon: int | None,
+        instance_seed: int | None,
+        config: JSON,
+        available: float | None = None,
+    ) -> None:
         self.problem_class: type[Problem] = resolve_name(problem) if isinstance(problem, str) else problem
         self.instance_seed = seed(instance_seed=instance_seed)
         parameters = inspect.signature(self.problem_class.__init__).parameters.values()
@@ -40,6 +51,8 @@ class World:
         self.horizon = count(horizon=keywords.get("horizon", 10_000) if horizon is None else horizon)
         if "horizon" in keywords:
             config = {**config, "horizon": self.horizon}
+        self.changes = Changes.of(config)
+        config = {name: value for name, value in config.items() if name not in TIME}
         for name in config:
             if name not in keywords:
                 raise TypeError(
@@ -47,24 +60,35 @@ class World:
                     f"it takes {', '.join(keywords)}."
                 )
         self.config = config
-        blueprint = self._draw(default_rng(0))  # a throw-away world checks the values and has the spaces
+        blueprint = self._draw(SeedSequence(0))  # a throw-away world checks the values and has the spaces
         self.observation_space, self.action_space = blueprint.observation_space, blueprint.action_space
         self.public_data: tuple[Array, Array] | None = getattr(blueprint, "public_data", None)
         self.visits = blueprint.visits  # depends on no hidden parameter
+        self.available = None if available is None else share(available)
+        if available is not None:
+            arms_of(self.action_space)
 
     def stream(self, world_seed: int) -> "UserStream":
         """Draw a world from the seed and open its stream of users."""
-        instance, contexts, outcomes, *by_counts = SeedSequence(world_seed).spawn(5)
+        instance, contexts, outcomes, *by_counts, presence = SeedSequence(world_seed).spawn(6)
         if self.instance_seed is not None:
             instance = SeedSequence(self.instance_seed).spawn(1)[0]
-        problem = self._draw(default_rng(instance))
-        stream = UserStream(problem, Generator(SFC64(contexts)), Generator(SFC64(outcomes)))
-        if problem.support() is not None:
+        problem = self._draw(instance)
+        masks = None
+        if self.available is not None:
+            masks = Presence(self.available, arms_of(self.action_space), Generator(SFC64(presence)))
+        stream = UserStream(problem, Generator(SFC64(contexts)), Generator(SFC64(outcomes)), masks)
+        if problem.support() is not None and masks is None:
             stream.population = Population(problem, *(Generator(SFC64(seed)) for seed in by_counts))
         return stream
 
-    def _draw(self, rng: Generator) -> Problem:
-        return self.problem_class(rng, **self.config)  # type: ignore[call-arg]
+    def _draw(self, seed: SeedSequence) -> Problem:
+        if self.changes:
+            return Timeline(self._made, self.config, self.changes, seed)
+        return self._made(default_rng(seed), self.config)
+
+    def _made(self, rng: Generator, config: JSON) -> Problem:
+        return self.problem_class(rng, **config)  # type: ignore[call-arg]
 
 
 class UserStream:
@@ -80,10 +104,13 @@ class UserStream:
 
     population: Population | None = None
 
-    def __init__(self, problem: Problem, contexts: Generator, outcomes: Generator) -> None:
-        self.problem = problem
+    def __init__(
+        self, problem: Problem, contexts: Generator, outcomes: Generator, masks: Presence | None = None
+    ) -> None:
+        self.problem, self.masks = problem, masks
         self.block = block_size(problem.observation_space, problem.action_space)
         self._contexts, self._outcomes = contexts, outcomes
+        self._generators = (contexts, outcomes) if masks is None else (contexts, outcomes, masks.rng)
         self._drawn = self._row = 0
         self._blocks: deque[Rounds] = deque()
         self._starts: deque[tuple[Any, Any]] = deque()
@@ -107,6 +134,16 @@ class UserStream:
         parts[-1] = parts[-1][: self._row + n - (blocks - 1) * self.block]
         return np.concatenate(parts)
 
+    def action_masks(self, n: int) -> Masks:
+        """Return which arms are present for the next n users, shape (n, K): all, unless the world has masks."""
+        if self.masks is None:
+            return np.ones((n, arms_of(self.problem.action_space)), dtype=bool)
+        while len(self._blocks) * self.block < self._row + n:
+            self._draw()
+        blocks = -(-(self._row + n) // self.block)
+        masks = np.concatenate([rounds.mask for rounds, _ in zip(self._blocks, range(blocks), strict=False)])
+        return np.asarray(masks[self._row : self._row + n])
+
     def drawn(self) -> tuple[Array, Array | None]:
         """Return the contexts that are drawn, up to the end of the block, and every arm's reward, if drawn as well."""
         rewards = self._now.answers()
@@ -115,6 +152,8 @@ class UserStream:
     def serve(self, actions: Array) -> Served:
         """Realise the actions of the next ``len(actions)`` users."""
         actions = self._now.check(actions)
+        if self.masks is not None:
+            refuse_absent(self.action_masks(len(actions)), actions)
         parts: list[Served] = []
         done = 0
         while done < len(actions) or not parts:
@@ -126,6 +165,8 @@ class UserStream:
 
     def serve_one(self, action: object) -> tuple[float, dict[str, Any]]:
         """Realise the next user's action: (reward, info)."""
+        if self._now.mask is not None:
+            refuse_absent(self._now.mask[self._row : self._row + 1], self._now.check(np.asarray([action])))
         served = self._now.serve_one(self._row, action)
         self._row += 1
         if self._row == self.block:
@@ -167,17 +208,56 @@ class UserStream:
             self.population.restore([from_json(state) for state in bookmark["population"]])
         self._now = self._blocks[0]
 
+    @property
+    def position(self) -> int:
+        """The number of the next user, 0 for the first."""
+        return self._drawn - len(self._blocks) * self.block + self._row
+
+    def gaps(self, users: int) -> Floats | None:
+        """Return what the best fixed policy loses to the best of the moment, with each of the next users.
+
+        They are passed over. None in worlds that do not change, or whose arms have no means or come and go.
+        """
+        if not isinstance(self.problem, Timeline) or self.masks is not None:
+            return None
+        policy = self.problem.fixed_policy(self.position, users)
+        if policy is None:
+            return None
+        gaps = []
+        while users:
+            n = min(users, self.block - self._row)
+            contexts = self._now.contexts[self._row : self._row + n]
+            gaps.append(self._now.serve(slice(self._row, self._row + n), policy(contexts)).regret)
+            self.skip(n)
+            users -= n
+        return np.concatenate(gaps)
+
     def _states(self) -> tuple[Any, ...]:
-        return self._contexts.bit_generator.state, self._outcomes.bit_generator.state
+        return tuple(generator.bit_generator.state for generator in self._generators)
 
     def _restore(self, states: list[JSON]) -> None:
-        self._contexts.bit_generator.state, self._outcomes.bit_generator.state = map(from_json, states)
+        for generator, state in zip(self._generators, states, strict=True):
+            generator.bit_generator.state = from_json(state)
 
     def _draw(self) -> None:
         self._starts.append(self._states())
-        users = self.problem.users(self._drawn, self.block, self._contexts)
-        self._blocks.append(self.problem.rounds(users, self._outcomes))
-        self._drawn += self.block
+        parts, left = list[Rounds](), self.block
+        while left:  # one part, unless the world changes within the block
+            n = min(left, self.problem.unchanged(self._drawn))
+            world = self.problem.at(self._drawn)
+            parts.append(world.rounds(world.users(self._drawn, n, self._contexts), self._outcomes))
+            self._drawn += n
+            left -= n
+        self._blocks.append(parts[0] if len(parts) == 1 else Spliced(parts))
+        if self.masks is not None:
+            self._blocks[-1].restrict(self.masks.draw(self.block))
+
+
+def arms_of(space: gym.Space[Any]) -> int:
+    """Return the number of arms, or raise ValueError: actions of another kind are not masked."""
+    if not isinstance(space, Discrete):
+        raise ValueError(f"masks, and the setting available, are for worlds with arms; got {space}.")
+    return int(space.n)
 
 
 def as_json(state: JSON) -> JSON:

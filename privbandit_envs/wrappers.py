@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
 from privbandit_envs.problem import Array, Floats
@@ -130,10 +130,11 @@ class RegretCurve:
             self._on_checkpoint(self)
 
 
-class RecordRegret(gym.Wrapper[Array, Any, Array, Any]):
+class RecordRegret(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
     """Measure every step's pseudo-regret and reward in ``self.curve``.
 
-    It also works inside the wrappers of stable-baselines3; then learning steps count.
+    It also works inside the wrappers of stable-baselines3; then learning steps count. A spec keeps the checkpoints:
+    what is made from it records in a curve of its own.
 
     Args:
         env: an environment whose ``info`` has ``regret``.
@@ -149,8 +150,9 @@ class RecordRegret(gym.Wrapper[Array, Any, Array, Any]):
     """
 
     def __init__(self, env: gym.Env[Array, Any], curve: RegretCurve | Checkpoints) -> None:
-        super().__init__(env)
         self.curve = curve if isinstance(curve, RegretCurve) else RegretCurve(curve)
+        RecordConstructorArgs.__init__(self, _disable_deepcopy=True, curve=self.curve.checkpoints.tolist())
+        super().__init__(env)
 
     def step(self, action: object) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
         step = self.env.step(action)
@@ -160,19 +162,31 @@ class RecordRegret(gym.Wrapper[Array, Any, Array, Any]):
         return step
 
 
-class RecordVectorRegret(VectorWrapper[Array, Array, Array]):
-    """RecordRegret for a BanditVectorEnv; the users of a step count in the order of their slots."""
+class RecordVectorRegret(VectorWrapper):  # it takes no types before Gymnasium 1.4
+    """RecordRegret for a vector environment; the users of a step count in the order of their slots."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], curve: RegretCurve | Checkpoints) -> None:
         super().__init__(env)
         self.curve = curve if isinstance(curve, RegretCurve) else RegretCurve(curve)
+        self._resting = np.zeros(env.num_envs, dtype=bool)
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        self._resting[:] = False
+        return super().reset(**kwargs)
 
     def step(self, actions: Array) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         step = self.env.step(actions)
-        info = step[4].get("final_info", step[4])
-        if "regret" not in info:
-            reported(info, self.env, "feedback", "regret")
-        self.curve.extend(info["regret"], step[1])
+        _, rewards, terminated, truncated, info = step
+        regrets, known = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=bool)
+        for told in (info, info.get("final_info", {})):  # slots whose episode ended report in the second
+            here = told.get("_regret", np.ones_like(known)) if "regret" in told else np.zeros_like(known)
+            regrets[here], known = np.asarray(told.get("regret", regrets), dtype=float)[here], known | here
+        served = ~self._resting
+        if not known[served].all():
+            reported({}, self.env, "feedback", "regret")
+        self.curve.extend(regrets[served], rewards[served])
+        if self.env.metadata.get("autoreset_mode") is AutoresetMode.NEXT_STEP:
+            self._resting = terminated | truncated  # the next step resets these and serves nobody there
         return step
 
 

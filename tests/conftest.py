@@ -2,9 +2,11 @@
 
 import gc
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,51 @@ ROOT = Path(__file__).parents[1]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 LONG = ("test_notebooks", "test_engine", "test_comparison", "test_study", "test_docs", "test_readme")
 """Modules with tests that take long: they start first, so that no core waits for one at the end."""
+
+
+OPTIONAL = {
+    *("crc32c", "filelock", "joblib", "matplotlib", "polars", "pydantic", "pydantic_core", "rich", "ruamel", "typer"),
+    *("tensorboard", "threadpoolctl", "click", "sklearn", "torch", "stable_baselines3", "yaml", "optuna", "dask"),
+    *("distributed", "dp_accounting", "opendp", "pandas", "pyarrow", "vl_convert", "nbclient", "nbformat", "mkdocs"),
+    *("latex2mathml", "playwright", "axe_playwright_python", "coba", "contextualbandits", "mabwiser", "vowpalwabbit"),
+}
+"""What the project's extras bring: where one is not installed, the tests that import it are skipped and say so."""
+
+
+def missing(error: BaseException | None) -> str:
+    """Return the name of an optional package that is not installed, if its import failed, else ``""``."""
+    while error is not None:
+        name = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+        if name in OPTIONAL and find_spec(name) is None:
+            return name
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+class LenientModule(pytest.Module):
+    """A module of tests that is skipped if it imports an optional package that is not installed."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            if name := missing(error):
+                pytest.skip(f"{name} is not installed", allow_module_level=True)
+            raise
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
+    return LenientModule.from_parent(parent, path=module_path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    try:
+        yield
+    except Exception as error:
+        if name := missing(error):
+            pytest.skip(f"{name} is not installed")
+        raise
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,7 +82,11 @@ def python() -> Run:
         places = (folder, ROOT, ROOT / "agents")
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))}
         command = [sys.executable, *arguments]
-        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        wanted = re.search(r"No module named '(\w+)", done.stderr)
+        if wanted and wanted[1] in OPTIONAL and find_spec(wanted[1]) is None:
+            pytest.skip(f"{wanted[1]} is not installed")
+        return done
 
     return run
 

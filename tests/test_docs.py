@@ -1,10 +1,11 @@
 """The examples of the documentation run as they stand; those of docs/extending.md are files in one folder."""
 
+import math
 import re
+import runpy
 import shlex
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import gymnasium as gym
@@ -24,8 +25,24 @@ OWN = {"first_moment:first-moment", "first_moment_game:watched-moment", "follow_
 DOCS = Path(__file__).parents[1] / "docs"
 TEXT = (DOCS / "extending.md").read_text()
 FILES = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", TEXT, flags=re.DOTALL))
-Run = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPTS = [name for name in FILES if name.endswith(".py")]
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """What is registered and imported from files of the documentation and the examples does not stay behind."""
+    agents, targets, envs, worlds = dict(AGENTS), dict(TARGETS), list(ENV_IDS), set(gym.registry)
+    yield
+    for name in AGENTS.keys() - agents.keys():
+        del AGENTS[name]
+    for name in TARGETS.keys() - targets.keys():
+        del TARGETS[name]
+    ENV_IDS[:] = envs
+    for id in gym.registry.keys() - worlds:
+        del gym.registry[id]
+    own = {"acme_bandits", *(name.removesuffix(".py") for name in SCRIPTS)}
+    for name in [name for name in sys.modules if name.partition(".")[0] in own]:
+        del sys.modules[name]
 
 
 @pytest.fixture(scope="module")
@@ -40,25 +57,37 @@ def test_every_block_is_a_file_with_a_name() -> None:
     assert len(FILES) == len(re.findall(r"```(?:python|yaml)\n", TEXT)) > 5
 
 
+@pytest.fixture
+def inside(folder: Path, monkeypatch: pytest.MonkeyPatch, forgotten: None) -> None:
+    """This process is in the folder, and runs all jobs itself: other processes take seconds to start."""
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", math.inf)
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_an_example_runs(folder: Path, name: str, python: Run) -> None:
-    done = python(folder, "-W", "error", name)
-    assert done.returncode == 0, done.stderr
+def test_an_example_runs(inside: None, name: str) -> None:
+    """With warnings as errors, as in all tests."""
+    runpy.run_path(name, run_name="__main__")
 
 
-def test_an_outsider_s_agent_is_audited_by_its_own_game(folder: Path, privbandit: Run) -> None:
-    options = ("--epsilon", "1", "--runs", "400", "--out", "audit")
-    done = privbandit(folder, "audit", "first_moment_game:watched-moment", *options)
-    assert done.returncode == 0, done.stderr
-    assert "reward 1 or -1 at x = (1, 1)" in done.stdout
+def run(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command that ends well; return what it prints."""
+    with pytest.raises(SystemExit) as ended:
+        app(arguments.split())
+    printed = capsys.readouterr()
+    assert ended.value.code == 0, printed.err
+    return printed.out
 
 
-def test_the_experiment_runs(folder: Path, privbandit: Run) -> None:
-    done = privbandit(folder, "reproduce", "moments.yaml", "--scale", "smoke", "--jobs", "1", "--out", "runs")
-    assert done.returncode == 0, done.stderr
-    assert (
-        "1 statements, 1 figures" in done.stdout and "With a curator" in (folder / "runs" / "verdicts.md").read_text()
-    )
+def test_an_outsider_s_agent_is_audited_by_its_own_game(inside: None, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = run("audit first_moment_game:watched-moment --epsilon 1 --runs 400 --out audit", capsys)
+    assert "reward 1 or -1 at x = (1, 1)" in printed
+
+
+def test_the_experiment_runs(inside: None, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = run("reproduce moments.yaml --scale smoke --jobs 1 --out runs", capsys)
+    assert "1 statements, 1 figures" in printed and "With a curator" in Path("runs/verdicts.md").read_text()
 
 
 PAGES = sorted(page for room in ("tutorials", "howto", "explanation") for page in (DOCS / room).glob("*.md"))
@@ -73,19 +102,9 @@ def blocks(page: Path, kind: str) -> list[str]:
 
 
 @pytest.fixture
-def third_party(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def third_party(monkeypatch: pytest.MonkeyPatch, forgotten: None) -> None:
     """The example package can be imported, and nothing of it stays behind."""
     monkeypatch.syspath_prepend(str(DOCS.parent / "examples" / "third_party"))
-    agents, targets, envs = dict(AGENTS), dict(TARGETS), list(ENV_IDS)
-    yield
-    for name in AGENTS.keys() - agents.keys():
-        del AGENTS[name]
-    for name in TARGETS.keys() - targets.keys():
-        del TARGETS[name]
-    ENV_IDS[:] = envs
-    gym.registry.pop("acme/Reminders-v0", None)
-    for name in [name for name in sys.modules if name.startswith("acme_bandits")]:
-        del sys.modules[name]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)

@@ -36,14 +36,19 @@ class Wall:
 
 PRIVACY = f"{A}.privacy"
 X = f"{A}.experiments"
-PUBLIC_MATHS = (f"{E}.validate", f"{E}.spaces", f"{E}.families.mnl", f"{E}.wrappers")
+PUBLIC_MATHS = (f"{E}.validate", f"{E}.masks", f"{E}.spaces", f"{E}.families.mnl", f"{E}.wrappers")
 ENV_CORE = tuple(
-    f"{E}.{name}" for name in ("problem", "stream", "population", "env", "vector_env", "spaces", "wrappers")
+    f"{E}.{name}"
+    for name in ("problem", "timing", "masks", "stream", "population", "env", "vector_env", "spaces", "wrappers")
 )
 GYM = NUMBERS | {"gymnasium"}
 GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names", "shelf"))
 ZOO = tuple(
-    f"{A}.{name}" for name in ("zoo", "auto", "plugins", "registry", "saving", "play", "snapshots", "classifiers")
+    f"{A}.{name}"
+    for name in (
+        *("zoo", "auto", "explore", "plugins", "registry", "saving", "play", "masked", "foreign", "snapshots"),
+        "classifiers",
+    )
 )
 BENCH = frozenset(
     {
@@ -71,7 +76,9 @@ WALLS = (
     Wall(ENV_CORE, (*ENV_CORE, f"{E}.validate", f"{E}.files"), GYM),
     Wall((f"{E}.validate", f"{E}.files"), (), GYM),
     Wall((f"{E}.families",), (*ENV_CORE, f"{E}.validate", f"{E}.files", f"{E}.datasets"), GYM),
-    Wall((f"{E}.datasets",), (f"{E}.validate", f"{E}.files"), NUMBERS, lazily=frozenset({"sklearn"})),
+    Wall(
+        (f"{E}.datasets",), (f"{E}.validate", f"{E}.files"), NUMBERS, lazily=frozenset({"sklearn", "polars", "pandas"})
+    ),
     Wall((f"{E}.testing",), (E,), GYM, lazily=frozenset({"stable_baselines3"})),
     # privacy stands alone, in its own order
     Wall((PRIVACY,), (PRIVACY, f"{A}.faces")),
@@ -106,7 +113,7 @@ WALLS = (
     ),
     Wall((f"{A}.joint.rl",), (f"{A}.base", f"{A}.joint.settings", PRIVACY, *PUBLIC_MATHS)),
     # the zoo knows agents by name only
-    Wall((A,), (*ZOO, f"{A}.base", f"{A}.privacy", E), GYM),
+    Wall((A,), (*ZOO, f"{A}.logs", f"{A}.base", f"{A}.privacy", E), GYM),
     Wall(
         tuple(room for room in ZOO if room != f"{A}.auto"),
         (*ZOO, f"{A}.base", E),
@@ -114,10 +121,14 @@ WALLS = (
         lazily=frozenset({"sklearn", "polars"}),
     ),
     Wall((f"{A}.auto",), (f"{A}.base", f"{A}.local.choice", E), GYM),
+    Wall(
+        (f"{A}.logs",), (*ZOO, f"{A}.base", PRIVACY, E), GYM, lazily=frozenset({"polars"})
+    ),  # what was played, and what it says of other policies
     Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits", E), GYM),
-    Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.registry", f"{A}.plugins", f"{A}.zoo", f"{A}.auto", E), GYM),
+    Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", *ZOO, E), GYM),
     # experiments: study -> drawing -> analysis -> running, spec -> jobs -> store -> the ground
     Wall((X,), (X, f"{A}.faces"), BENCH | NUMBERS),
+    Wall((f"{X}.tuning",), (X, *ZOO, f"{A}.base", E), BENCH | NUMBERS, lazily=frozenset({"optuna"})),
     Wall(GROUND, (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
     Wall((f"{X}.store",), (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
     Wall((f"{X}.jobs",), (f"{X}.store", *GROUND, *ZOO, f"{A}.base", PRIVACY, E), BENCH | NUMBERS),
@@ -155,7 +166,7 @@ WALLS = (
         BENCH | NUMBERS,
         lazily=frozenset({"vl_convert"}),
     ),
-    Wall((f"{A}.cli",), (X, f"{A}.audits", *ZOO, f"{A}.base", PRIVACY, E), BENCH | NUMBERS),
+    Wall((f"{A}.cli",), (X, f"{A}.logs", f"{A}.audits", *ZOO, f"{A}.base", PRIVACY, E), BENCH | NUMBERS),
 )
 
 
@@ -208,6 +219,7 @@ CROSSINGS = {
     "privbandit_agents.shuffle.deep.one": "from privbandit_agents.local.linear import moments",
     "privbandit_agents.zoo": "from privbandit_agents.local.linear.prec import PREC",
     "privbandit_agents.play": "from privbandit_agents.experiments.jobs import trial",
+    "privbandit_agents.logs.deep": "from privbandit_agents.experiments import run_trial",
     "privbandit_agents.audits.deep.game": "from privbandit_agents.experiments import run_trial",
     "privbandit_agents.audits.deep.other": "from privbandit_agents.local.trees.lpct import LPCT",
     "privbandit_agents.experiments.store.deep": "from privbandit_agents.experiments.jobs.trial import Trial",

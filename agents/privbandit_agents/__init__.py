@@ -17,8 +17,9 @@ if not getattr(sys.modules.get("privbandit"), "only_tells", False):  # the comma
     from privbandit_agents.base.learning import LearningAgent
     from privbandit_agents.base.shuffling import ShuffleAgent
     from privbandit_agents.play import Result, play
+    from privbandit_agents.plugins import register_agent
     from privbandit_agents.privacy.accounting.ledger import Ledger as Ledger
-    from privbandit_agents.registry import make, register_agent
+    from privbandit_agents.registry import make
     from privbandit_agents.saving import load, save
     from privbandit_agents.zoo import AGENTS
     from privbandit_envs import __version__ as __version__
@@ -36,13 +37,20 @@ if TYPE_CHECKING:
     from privbandit_agents.experiments.analysis.load import load_results
     from privbandit_agents.experiments.analysis.ranks import ranks
     from privbandit_agents.experiments.compare import compare
-    from privbandit_agents.experiments.drawing.plots import plot_frontier, plot_regret
+    from privbandit_agents.experiments.drawing.plots import plot_along, plot_frontier, plot_regret
+    from privbandit_agents.explore import Explore
+    from privbandit_agents.foreign import ForeignAgent
+    from privbandit_agents.logs.estimates import dr, ips, snips
+    from privbandit_agents.logs.obp import to_obp
+    from privbandit_agents.logs.private_value import private_value
+    from privbandit_agents.logs.record import Log, log
     from privbandit_agents.privacy import *  # noqa: F403
 
 __all__ = [
     "AGENTS",
     "Agent",
     "CentralAgent",
+    "ForeignAgent",
     "Guarantee",
     "LearningAgent",
     "LocalAgent",
@@ -54,6 +62,7 @@ __all__ = [
     "load_results",
     "make",
     "play",
+    "plot_along",
     "plot_frontier",
     "plot_regret",
     "ranks",
@@ -62,15 +71,22 @@ __all__ = [
 ]
 __all__ += ["Budget", "Count", "Fraction", "Growth", "NonNegative", "Positive", "Settings"]
 __all__ += ["arms_or_context", "arms_with_features", "assortments", "labels_of_contexts", "n_arms", "next_change"]
+__all__ += ["Explore", "Log", "dr", "ips", "log", "private_value", "snips", "to_obp"]
 
 _homes = {
+    ".explore": "Explore",
+    ".logs.estimates": "dr ips snips",
+    ".logs.obp": "to_obp",
+    ".logs.private_value": "private_value",
+    ".logs.record": "Log log",
     ".base.agent": "arms_or_context arms_with_features assortments labels_of_contexts n_arms next_change",
     ".base.settings": "Budget Count Fraction Growth NonNegative Positive Settings",
+    ".foreign": "ForeignAgent",
     # what needs the extra ``bench``
     ".experiments.analysis.load": "load_results",
     ".experiments.analysis.ranks": "ranks",
     ".experiments.compare": "compare",
-    ".experiments.drawing.plots": "plot_frontier plot_regret",
+    ".experiments.drawing.plots": "plot_along plot_frontier plot_regret",
 }
 
 if "privacy" in globals():

@@ -10,13 +10,15 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Agent, AnyAgent, LocalAgent
+from privbandit_agents.base.agent import Agent, AnyAgent, Array, LocalAgent
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.base.turns import InTurn, serves_in_turn
+from privbandit_agents.masked import choose_present
 from privbandit_agents.registry import spaces_of
 from privbandit_agents.snapshots import Snapshots
 from privbandit_envs import BanditEnv
-from privbandit_envs.mixing import mixing_wrappers, unseen_rewards
+from privbandit_envs.mixing import mixing_wrappers, unseen_rewards, wrappers
+from privbandit_envs.timing.delay import DelayFeedback
 from privbandit_envs.validate import count, reported
 from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
 
@@ -47,6 +49,8 @@ class Result:
             arms of a world that has finitely many, shape (c,); None where there are no predictions, or ``by_counts``
             was False.
         mse: their mean squared error, likewise.
+        static: in a world that changes, cumulative regret against the best fixed policy at the checkpoints, shape (c,),
+            while ``regret`` is against the best of the moment; None in others, where both are the same.
     """
 
     checkpoints: NDArray[np.int64]
@@ -56,6 +60,7 @@ class Result:
     simulation: str = "users"
     mad: NDArray[np.float64] | None = None
     mse: NDArray[np.float64] | None = None
+    static: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
         """Return what the run came to, in a line."""
@@ -68,7 +73,7 @@ class Result:
         import polars as pl
 
         curves = {"checkpoint": self.checkpoints, "regret": self.regret, "reward": self.reward}
-        errors = {"mad": self.mad, "mse": self.mse}
+        errors = {"mad": self.mad, "mse": self.mse, "static": self.static}
         return pl.DataFrame(curves | {name: array for name, array in errors.items() if array is not None})
 
 
@@ -110,6 +115,7 @@ def play(
         TypeError: something that is no environment, or no agent.
     """
     check_match(env, agent)
+    env = without_limit(env)
     horizon = horizon_of(env) if horizon is None else count(horizon=horizon)
     curve = RegretCurve(even_checkpoints(horizon) if checkpoints is None else checkpoints, on_checkpoint)
     if curve.checkpoints[-1] > horizon:
@@ -129,7 +135,10 @@ def play(
     if curve.counted:
         simulation = "sums" if getattr(env.unwrapped, "support", None) is None else "counts"
         simulation += ", normal" * (agent.by_counts == "normal")
-    return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation, *errors)
+    world = env.unwrapped
+    gaps = world.static_gaps(horizon) if isinstance(world, BanditEnv) and horizon <= world.horizon else None
+    static = None if gaps is None else curve.regret - np.cumsum(gaps)[curve.checkpoints - 1]
+    return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation, *errors, static)
 
 
 def check_match(env: AnyEnv, agent: AnyAgent) -> None:
@@ -144,6 +153,8 @@ def check_match(env: AnyEnv, agent: AnyAgent) -> None:
         means = "may carry something from one user to another, which the guarantee does not cover"
         way_out = "leave it out, or declare per_user = True on a wrapper that looks at one user at a time"
         raise ValueError(f"{', '.join(mixing)} {means}: {agent.name} does not play it; {way_out}.")
+    if isinstance(agent, LearningAgent) and any(isinstance(one, DelayFeedback) for one in wrappers(env)):
+        raise TypeError(f"{agent.name} owns its loop and learns from the reward of a step: it takes no late reports.")
     if not isinstance(agent, LearningAgent) and (unseen := unseen_rewards(env)):
         text = f"{', '.join(unseen)} changes rewards that {agent.name} never sees: it learns from info['feedback']."
         warnings.warn(text, UnseenReward, stacklevel=3)
@@ -151,6 +162,12 @@ def check_match(env: AnyEnv, agent: AnyAgent) -> None:
 
 class UnseenReward(UserWarning):
     """A wrapper changes rewards, and the agent learns from the feedback in ``info``."""
+
+
+def without_limit(env: AnyEnv) -> AnyEnv:
+    """Return a BanditEnv without a limit of steps that is its own horizon, as ``gym.make(env.spec)`` puts around it."""
+    limited = isinstance(env, gym.wrappers.TimeLimit) and isinstance(env.env, BanditEnv)
+    return env.env if limited and env._max_episode_steps == env.env.horizon else env  # type: ignore[union-attr]
 
 
 def horizon_of(env: AnyEnv) -> int:
@@ -164,14 +181,25 @@ def horizon_of(env: AnyEnv) -> int:
 def play_steps(env: gym.Env[Any, Any], agent: AnyAgent, horizon: int, curve: RegretCurve, seed: int | None) -> None:
     """Serve one user at a time, through any wrappers."""
     env = RecordRegret(env, curve)
-    context, _ = env.reset(seed=seed)
-    for _ in range(horizon):
-        action = agent.select_action(context)
+    context, told = env.reset(seed=seed)
+    for left in range(horizon - 1, -1, -1):
+        context, action = choose(agent, context, told.get("action_mask"))
         following, _, terminated, truncated, info = env.step(action)
-        if "feedback" not in info:
-            reported(info, env.unwrapped, "feedback", "regret")
-        agent.update(context, action, info["feedback"])
-        context = env.reset()[0] if terminated or truncated else following
+        learn_from(info, agent, context, action, told.get("action_mask"), env)
+        context, told = env.reset() if left and (terminated or truncated) else (following, info)
+
+
+def learn_from(
+    info: dict[str, Any], agent: AnyAgent, context: Any, action: Any, mask: NDArray[Any] | None, env: gym.Env[Any, Any]
+) -> None:
+    """Let an agent learn from a step: from the user's feedback, or from the reports that came, whosever they are."""
+    if "reports" in info:
+        if info["reports"] is not None:
+            agent.update(*info["reports"])
+        return
+    if "feedback" not in info:
+        reported(info, env.unwrapped, "feedback", "regret")
+    learn(agent, context, action, info["feedback"], mask)
 
 
 def play_blocks(
@@ -193,7 +221,7 @@ def play_blocks(
     largest = max(64, BLOCK_BYTES // context.nbytes)
     by_sums = by_counts and env.support is None
     by_counts = by_counts and bool(agent.by_counts) and env.support is not None
-    in_turn = agent if serves_in_turn(agent) else None
+    in_turn = agent if serves_in_turn(agent) and not env.masked else None
     left, noted = horizon - curve.users, curve.passed
     while left:
         frozen = min(agent.frozen_rounds(), left)
@@ -202,15 +230,16 @@ def play_blocks(
             left -= many
         elif frozen > 1:
             frozen = min(frozen, curve.to_next if by_counts else frozen, largest)
-            contexts = env.upcoming(frozen)
-            actions = np.asarray(agent.select_action(contexts))
+            masks = env.action_masks(frozen) if env.masked else None
+            contexts, actions = choose(agent, env.upcoming(frozen), masks)
+            actions = np.asarray(actions)
             served = env.serve(actions)
             curve.extend(served.regret, served.reward)
             if by_sums and isinstance(agent, LocalAgent) and frozen >= agent.fewest_summed:
                 agent.update_sum(contexts, actions, served.feedback)
                 curve.counted += frozen
             else:
-                agent.update(contexts, actions, served.feedback)
+                learn(agent, contexts, actions, served.feedback, masks)
             left -= frozen
             if left:
                 context = env.upcoming(1)[0]
@@ -219,9 +248,10 @@ def play_blocks(
             if left:
                 context = env.upcoming(1)[0]
         else:
-            action = agent.select_action(context)
+            mask = env.action_masks() if env.masked else None
+            context, action = choose(agent, context, mask)
             following, _, _, _, info = recorded.step(action)
-            agent.update(context, action, info["feedback"])
+            learn(agent, context, action, info["feedback"], mask)
             context = following
             left -= 1
         if by_counts and curve.passed > noted:
@@ -229,6 +259,18 @@ def play_blocks(
             noted = curve.passed
         if snapshots is not None:
             snapshots.offer(env, agent, curve)
+
+
+def choose(agent: AnyAgent, context: Array, mask: NDArray[Any] | None) -> tuple[Array, Any]:
+    """Let an agent choose for one user or for n; return the contexts as it saw them, and the actions."""
+    return (context, agent.select_action(context)) if mask is None else choose_present(agent, context, mask)
+
+
+def learn(agent: AnyAgent, context: Array, action: Any, feedback: Any, mask: NDArray[Any] | None) -> None:
+    """Let an agent learn from one user or from n, who were served by a mask or by None."""
+    agent.present = mask
+    agent.update(context, action, feedback)
+    agent.present = None
 
 
 def serve_in_turn(env: BanditEnv, agent: InTurn, curve: RegretCurve, most: int) -> int:

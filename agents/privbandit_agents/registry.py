@@ -1,4 +1,4 @@
-"""Building agents by name, and registering new ones."""
+"""Building agents by name."""
 
 import dataclasses
 import importlib
@@ -13,6 +13,7 @@ from numpy.random import Generator, SeedSequence, default_rng
 from privbandit_agents.auto import Auto
 from privbandit_agents.base.agent import AnyAgent, PublicData, Space
 from privbandit_agents.base.learning import AnyEnv
+from privbandit_agents.explore import Explored, explored_name
 from privbandit_agents.plugins import load_plugins
 from privbandit_agents.zoo import AGENTS, Entry
 from privbandit_envs.validate import did_you_mean, one_of
@@ -22,26 +23,10 @@ SEED_STREAM, AGENT_STREAM = 2**20, 7_777_777
 """Keep an agent's generator, and what is spawned from it, apart from those of a world with the same seed."""
 
 
-def register_agent(
-    name: str, agent: str, summary: str = "", *, audit: str = "", runs: int | None = None, **defaults: Any
-) -> None:
-    """Add an agent to the zoo, so that ``make``, the command line and the conformance suite know it.
-
-    Args:
-        name: its name.
-        agent: ``"module:Class"`` of an Agent.
-        summary: one line for ``privbandit list``.
-        audit: ``"module:Game"``, the game that ``privbandit audit`` plays; "": the one for agents of this shape.
-        runs: how often an audit plays each world; None: as often as the game says.
-        **defaults: settings that differ from the class's Config; none may be called ``audit`` or ``runs``.
-    """
-    AGENTS[name] = Entry(agent, summary, "", defaults, audit, runs)
-
-
 def find(name: str) -> Entry:
     """Return the entry of a name; ``"module:name"`` imports the module first, which registers its agents.
 
-    A name that is not known may be that of an installed package's agent: these are looked for then.
+    A name that is not known may be an installed package's, or ``"explore-NAME"``: NAME with ``Explore`` around it.
 
     Raises:
         ValueError: unknown name; the message has the nearest known one.
@@ -51,6 +36,8 @@ def find(name: str) -> Entry:
         importlib.import_module(module)
     if short not in AGENTS:
         load_plugins("privbandit.agents")
+    if short not in AGENTS and (inner := explored_name(short)):
+        return Explored(**vars(find(inner)))
     return AGENTS[one_of(AGENTS, agent=short)]
 
 
@@ -81,11 +68,7 @@ def make(name: str, env: AnyEnv, *, seed: int | None = None, **config: Any) -> A
 
 
 def resolved(name: str, env: AnyEnv, config: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the name and the settings of the agent that ``make`` builds: a name that chooses stands for another one.
-
-    Raises:
-        ValueError, TypeError: as for ``make``.
-    """
+    """Return name and settings of the agent that ``make`` builds, or raise: a name that chooses stands for another."""
     spaces = spaces_of(env)
     agent_class = find(name).load()
     if needs := agent_class.plays(*spaces):

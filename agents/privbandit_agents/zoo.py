@@ -78,6 +78,11 @@ AGENTS: dict[str, Entry] = {
         "optimism in linear bandits (Abbasi-Yadkori et al. 2011)",
         "linear sparse labels: none",
     ),
+    "sw-linucb": ours(
+        "baselines.linucb:SWLinUCB",
+        "linucb on a window of the last users (Cheung et al. 2019)",
+        "linear sparse labels: none",
+    ),
     "lints": ours(
         "baselines.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)", "linear sparse labels: none"
     ),
@@ -132,6 +137,12 @@ AGENTS: dict[str, Entry] = {
         "linear sparse: local, real",
         runs=GAUSSIAN,
         bonus_scale=1.0,
+    ),
+    "sw-ldp-linucb": ours(
+        "local.linear.sw_ldp_linucb:SWLDPLinUCB",
+        "ldp-linucb whose server forgets old reports",
+        "linear sparse: local, real",
+        runs=GAUSSIAN,
     ),
     "ldp-sgd": ours(
         "local.linear.ldp_sgd:LDPSGD", "locally private gradient steps (Han et al. 2021)", "linear sparse: local, exact"
@@ -227,6 +238,12 @@ AGENTS: dict[str, Entry] = {
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
+        "linear sparse: joint, real",
+        "linear:CounterGame",
+    ),
+    "sw-jdp-linucb": ours(
+        "joint.linear.sw_jdp_linucb:SWJDPLinUCB",
+        "jdp-linucb with a new counter for every window",
         "linear sparse: joint, real",
         "linear:CounterGame",
     ),

@@ -41,6 +41,9 @@ class Dataset:
                 raise ValueError("public must say of every row whether it is, and leave both kinds.")
             self.public.flags.writeable = False
 
+    def __deepcopy__(self, memo: object) -> "Dataset":
+        return self  # nothing in it can change
+
 
 def row_blocks(n: int) -> Iterator[slice]:
     """Yield the rows of large data in blocks, so that intermediate arrays stay small."""

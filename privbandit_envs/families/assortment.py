@@ -87,6 +87,8 @@ class AssortmentProblem(Problem):
         (True, 2)
     """
 
+    hidden = ("theta",)
+
     def __init__(
         self,
         rng: Generator,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from privbandit_envs.datasets import Dataset, load
 from privbandit_envs.datasets.dataset import row_blocks
 from privbandit_envs.families.gaussians import Precision
-from privbandit_envs.families.people import POPULATIONS, WITH, WITHOUT, check_everyone_once, in_turn, most_visits
+from privbandit_envs.families.people import POPULATIONS, WITH, WITHOUT, check_everyone_once, most_visits, rows_in_turn
 from privbandit_envs.problem import ArmProblem, Array, Floats
 from privbandit_envs.validate import count, one_of, positive
 from privbandit_envs.validate import seed as checked_seed
@@ -54,8 +54,8 @@ class ClassificationProblem(ArmProblem):
         source: ``"lpct-synthetic"``; or a data set: ``"breast_cancer"``, ``"digits"`` (10 labels),
             ``"digits-binary"`` (is the digit >= 5?), ``"wine"``; the paper's ``"anonymity"``, ``"diabetes"``,
             ``"email"``, ``"employ"``, ``"rice"``, ``"census"``, ``"election"``, ``"employee"``, ``"jobs"``,
-            ``"landcover"``, ``"taxi"`` (``privbandit data`` tells how to get them); ``"openml:<id or name>"``; or the
-            path of a CSV file.
+            ``"landcover"``, ``"taxi"`` (``privbandit data`` tells how to get them); ``"openml:<id or name>"``; the path
+            of a CSV file; or a ``Dataset``, as ``from_table`` makes it.
         gamma: relative signal of the synthetic public data, > 0; below 1 their labels are less noisy than the users'.
         n_public: number of public rows; None: all that the data set's own rule makes public.
         public_seed: seed of the public data.
@@ -81,7 +81,7 @@ class ClassificationProblem(ArmProblem):
         self,
         rng: Generator,
         *,
-        source: str = SYNTHETIC,
+        source: str | Dataset = SYNTHETIC,
         gamma: float = 0.5,
         n_public: int | None = 50,
         public_seed: int = 0,
@@ -106,7 +106,8 @@ class ClassificationProblem(ArmProblem):
                 )
             self.data = PosteriorDrift(gamma, n_public, public_stream(seed), self.dtype)
         else:
-            self.data = split_of(load(source, label), n_public, seed, self.dtype)
+            data = source if isinstance(source, Dataset) else load(source, label)
+            self.data = split_of(data, n_public, seed, self.dtype)
             check_everyone_once(horizon, len(self.data.records), population)
         self.public_data: tuple[Array, NDArray[np.int64]] = self.data.public_data
         self.dim = self.public_data[0].shape[1]
@@ -118,9 +119,8 @@ class ClassificationProblem(ArmProblem):
 
     def users(self, start: int, n: int, rng: Generator) -> Array:
         """Return records: the features and, for data sets, the label in a last column."""
-        if isinstance(self.data, Split) and self.population == WITHOUT:
-            rows: Array = self.data.records[in_turn(start, n, len(self.data.records), rng)]
-            return rows
+        if isinstance(self.data, Split):
+            return rows_in_turn(self.data.records, start, n, rng, self.population)
         return self.data.users(start, n, rng)
 
     def visits(self, users: int) -> int:
@@ -189,15 +189,6 @@ class Split:
             rows = self.private_rows[block]
             self.records[block, :-1] = min_max(data.X[rows], reference)
             self.records[block, -1] = data.y[rows]
-
-    def users(self, start: int, n: int, rng: Generator) -> Array:
-        """Return the private rows once each, in the stream's random order, then draws with replacement."""
-        rows = (rng.random(n) * len(self.records)).astype(np.int64)
-        fresh = min(max(len(self.records) - start, 0), n)
-        if fresh:
-            rows[:fresh] = in_turn(start, fresh, len(self.records), rng)
-        records: Array = self.records[rows]
-        return records
 
     def probabilities(self, users: Array) -> Floats:
         return one_hot(users[:, -1].astype(np.int64), self.n_labels)

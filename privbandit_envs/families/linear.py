@@ -12,7 +12,9 @@ from privbandit_envs.families.gaussians import INSIDE, directions
 from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
 from privbandit_envs.validate import at_least, count, fraction, numbers, one_of, positive, shown
 
-DESIGNS = ("sphere", "case1", "case2", "ill", "mixed")
+DESIGNS = ("sphere", "case1", "case2", "theorem2", "ill", "mixed", "heavy", "adversarial")
+SHORTEST, TAIL = 0.05, 1.2  # of the lengths of heavy features: the least, and the index of their law
+NOISES = ("rademacher", "uniform", "none")
 LINKS = ("identity", "logistic", "band")
 MOST_CONTEXTS = 4096
 
@@ -33,17 +35,26 @@ class LinearProblem(ArmProblem):
             ``"sphere"``: uniform on the unit sphere.
             ``"case1"``: the paper's Case I, e1 with probability 1 - delta, e2 with probability delta.
             ``"case2"``: the paper's Case II, (1, +-sqrt(delta)) scaled to norm 1; the sign is fair.
+            ``"theorem2"``: the instance of the paper's Theorem 2, (1/2, +-horizon^(-1/3)); the sign is fair.
             ``"ill"``: Case II in all d directions: (1, +-s_1, ..., +-s_(d-1)) scaled to norm 1, with scales
             s_j = delta^(j / (2(d-1))) that fall to sqrt(delta). All arms agree in the strong direction, so the weak
             directions decide which arm is best.
             ``"mixed"``: ``"ill"``, but an arm has features uniform on the sphere with probability 5 delta (at most 1).
-        delta: in (0, 1]; default 1/sqrt(horizon).
+            ``"heavy"``: uniform directions with lengths of a heavy tail, P(length > r) = (0.05 / r)^1.2 from 0.05 on,
+            cut at 1: most users' features say little, a few percent of them are as long as they can be.
+            ``"adversarial"``: an adversary who knows no theta and no agent, but the horizon, shows the d directions one
+            after the other, for horizon / d users each: arms differ in the direction of the hour alone, and the rest
+            of their length is in the one before (in the first hour, nowhere). What was learned says nothing of what
+            decides next; users are not alike, and have no finite support.
+        delta: in (0, 1]; default horizon^-delta_power.
+        delta_power: of the horizon in the default of delta, >= 0.
         theta_norm: norm of theta, in [0, 1]; with the logistic link any, >= 0.
         noise: ``"rademacher"``: the reward is +1 or -1, with the logistic link 1 or 0; ``"uniform"``: uniform around
-            the mean, within [-1, 1].
+            the mean, within [-1, 1]; ``"none"``: the mean itself. Default: ``"none"`` for ``"theorem2"``, else
+            ``"rademacher"``.
         support: a number: only that many contexts exist, drawn once and equally likely. ``"all"``: the contexts of a
             discrete design are listed with their probabilities; the law stays the design's. With a finite support and
-            Rademacher rewards users can be served by counts, a billion of them in seconds.
+            rewards that are Rademacher or the means users can be served by counts, a billion of them in seconds.
         theta: the parameter itself, shape (d,), of a norm as ``theta_norm`` may be; by default drawn: uniform on the
             sphere for ``"sphere"``, random signs (of the directions in use) for the other designs.
         link: what the features say of the mean reward. ``"identity"``: phi . theta. ``"logistic"``: the sigmoid
@@ -51,7 +62,7 @@ class LinearProblem(ArmProblem):
             (|z_1| + |z_2|)), where z_i is sqrt(d) times phi along two hidden orthogonal directions, the first of them
             theta's, so that it has variance 1 on the sphere. Best arms are near two hyperplanes through 0, and no
             linear function of the features tells them.
-        horizon: rounds an episode; sets the default of delta.
+        horizon: rounds an episode; sets the default of delta, and the small feature of ``"theorem2"``.
         dtype: of the contexts.
 
     Raises:
@@ -65,6 +76,8 @@ class LinearProblem(ArmProblem):
         ((2, 3), 16)
     """
 
+    hidden = ("theta", "_hidden")
+
     def __init__(
         self,
         rng: Generator,
@@ -73,8 +86,9 @@ class LinearProblem(ArmProblem):
         dim: int = 20,
         design: str = "sphere",
         delta: float | None = None,
+        delta_power: float = 0.5,
         theta_norm: float = 0.8,
-        noise: str = "rademacher",
+        noise: str | None = None,
         support: int | str | None = None,
         theta: ArrayLike | None = None,
         link: str = "identity",
@@ -83,10 +97,13 @@ class LinearProblem(ArmProblem):
     ) -> None:
         shape = (count(n_arms=n_arms), count(dim=dim))
         self.design = one_of(DESIGNS, design=design)
-        self.noise = one_of(("rademacher", "uniform"), noise=noise)
+        by_design = "none" if design == "theorem2" else "rademacher"
+        self.noise = one_of(NOISES, noise=by_design if noise is None else noise)
         if design != "sphere" and dim < 2:
             raise ValueError(f"dim must be >= 2 for design {design!r}; got {dim}.")
-        self.delta = fraction(delta=positive(delta=horizon**-0.5 if delta is None else delta))
+        power = at_least(0, delta_power=delta_power)
+        self.delta = fraction(delta=positive(delta=horizon**-power if delta is None else delta))
+        self.weak = min(horizon ** (-1 / 3), 0.5)  # the small feature of theorem2
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
         self.observation_space = Box(-1, 1, shape, self.dtype)
         self.action_space = Discrete(n_arms)
@@ -94,9 +111,19 @@ class LinearProblem(ArmProblem):
         norm = at_least(0, theta_norm=theta_norm) if link == "logistic" else fraction(theta_norm=theta_norm)
         self.theta = self._theta(norm, theta, rng)
         self._hidden = self._band(rng) if link == "band" else None
+        self.stretch = -(-horizon // dim)  # so many users see the same direction of an adversary
+        if design == "adversarial" and support is not None:
+            raise ValueError(f"an adversary's users are not alike: support must be None; got {shown(support)}.")
         self._support = None if support is None else self._supported(support, rng)
 
+    def users(self, start: int, n: int, rng: Generator) -> Array:
+        if self.design == "adversarial":
+            return self._shown_by_adversary(np.arange(start, start + n), rng)
+        return super().users(start, n, rng)
+
     def contexts(self, n: int, rng: Generator) -> Array:
+        if self.design == "adversarial":
+            return self._shown_by_adversary(np.arange(n), rng)
         if self._support is None:
             return self._features(n, rng)
         cumulative = np.cumsum(self._support.probabilities)
@@ -115,6 +142,8 @@ class LinearProblem(ArmProblem):
 
     def rewards(self, means: Floats, rng: Generator) -> Floats:
         u = rng.random((len(means), 1))
+        if self.noise == "none":
+            return np.asarray(means, dtype=np.float64)
         if self.noise == "rademacher":
             chance, worse = (means, 0.0) if self.link == "logistic" else ((1 + means) / 2, -1.0)
             return np.where(u < chance, 1.0, worse)
@@ -123,12 +152,15 @@ class LinearProblem(ArmProblem):
 
     def support(self) -> Support | None:
         """Return the contexts that exist, if they are finitely many and so are the values of a reward."""
-        return self._support if self.noise == "rademacher" else None
+        return None if self.noise == "uniform" else self._support
 
     def outcome_law(self, contexts: Array, actions: Array) -> tuple[Array, Floats]:
-        """Return the two rewards, 1 and -1 (or 0), and their probabilities, each of shape (n, 2)."""
+        """Return the rewards and their probabilities: two of them, shape (n, 2), or without noise the means, (n, 1)."""
+        means = pick(self.means(contexts), actions)
+        if self.noise == "none":
+            return means[:, None], np.ones((len(means), 1))
         worse = 0.0 if self.link == "logistic" else -1.0
-        up = np.clip((pick(self.means(contexts), actions) - worse) / (1 - worse), 0, 1)
+        up = np.clip((means - worse) / (1 - worse), 0, 1)
         return np.tile([1.0, worse], (len(up), 1)), np.stack([up, 1 - up], axis=1)
 
     def _theta(self, norm: float, given: ArrayLike | None, rng: Generator) -> Floats:
@@ -139,9 +171,9 @@ class LinearProblem(ArmProblem):
                 raise ValueError(f"theta must have norm at most 1; got {shown(given)}.")
             return theta
         direction = rng.standard_normal(dim)
-        if self.design != "sphere":
+        if self.design not in ("sphere", "heavy"):
             direction = np.where(direction < 0, -1.0, 1.0)
-        if self.design in ("case1", "case2"):
+        if self.design in ("case1", "case2", "theorem2"):
             direction[2:] = 0
         return norm * direction / np.linalg.norm(direction)
 
@@ -173,9 +205,9 @@ class LinearProblem(ArmProblem):
     def _atoms(self) -> tuple[Array, Floats]:
         """Return the features that an arm of a discrete design may have, and their probabilities."""
         dim = self.observation_space.shape[1]  # type: ignore[index]
-        if self.design in ("sphere", "mixed"):
+        if self.design in ("sphere", "mixed", "heavy"):
             raise ValueError(
-                f"support 'all' is for the discrete designs case1, case2, ill; got design {self.design!r}."
+                f"support 'all' is for the discrete designs case1, case2, theorem2, ill; got design {self.design!r}."
             )
         if self.design == "case1":
             return np.eye(2, dim, dtype=self.dtype), np.array([1 - self.delta, self.delta])
@@ -186,7 +218,9 @@ class LinearProblem(ArmProblem):
         return atoms, np.full(len(signs), 1 / len(signs))
 
     def _scales(self) -> Floats:
-        """Return (1, s_1, s_2, ...) scaled into the unit ball; ``case2`` stops after s_1."""
+        """Return (1, s_1, s_2, ...) scaled into the unit ball; ``case2`` stops after s_1. As it is: ``theorem2``."""
+        if self.design == "theorem2":
+            return np.array([0.5, self.weak])
         used = 2 if self.design == "case2" else self.observation_space.shape[1]  # type: ignore[index]
         scales: Floats = self.delta ** (np.arange(used) / (2 * (used - 1)))
         return scales * (INSIDE / np.linalg.norm(scales))
@@ -195,6 +229,9 @@ class LinearProblem(ArmProblem):
         shape = (n, *self.observation_space.shape)  # type: ignore[misc]
         if self.design == "sphere":
             return directions(rng, shape, self.dtype)
+        if self.design == "heavy":
+            lengths = np.minimum(SHORTEST * (1 - rng.random((*shape[:2], 1))) ** (-1 / TAIL), 1.0)
+            return np.asarray(directions(rng, shape, self.dtype) * lengths.astype(self.dtype))
         x = np.zeros(shape, self.dtype)
         if self.design == "case1":
             rare = rng.random(shape[:2]) < self.delta
@@ -206,4 +243,16 @@ class LinearProblem(ArmProblem):
         if self.design == "mixed":
             large = rng.random(shape[:2]) < 5 * self.delta
             x[large] = directions(rng, (int(large.sum()), shape[2]), self.dtype)
+        return x
+
+    def _shown_by_adversary(self, users: Array, rng: Generator) -> Array:
+        """Return the contexts of users by their numbers: arms spread along one direction, rest in the one before."""
+        n_arms, dim = self.observation_space.shape  # type: ignore[misc]
+        x = np.zeros((len(users), n_arms, dim), self.dtype)
+        spread = np.linspace(-1.0, 1.0, n_arms) if n_arms > 1 else np.zeros(1)
+        heights = INSIDE * rng.permuted(np.tile(spread, (len(users), 1)), axis=1)
+        now = users // self.stretch % dim
+        rows = np.arange(len(users))
+        x[rows, :, now] = heights
+        x[rows, :, now - 1] = np.sqrt(np.maximum(INSIDE**2 - heights**2, 0.0)) * (now > 0)[:, None]
         return x

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 
+Array = NDArray[Any]
 WITH, WITHOUT = "with-replacement", "without-replacement"
 POPULATIONS = (WITH, WITHOUT)
 ORDER = 1_000_003  # spawn key of the users' order: no stream spawns that many children
@@ -29,6 +30,20 @@ def _order(people: int, entropy: int | Sequence[int] | None, spawn_key: tuple[in
 def in_turn(start: int, n: int, people: int, rng: Generator) -> NDArray[np.int64]:
     """Return who the users ``start``, ..., ``start + n - 1`` are if all come in a random order, again and again."""
     return order_of(people, rng)[(start + np.arange(n)) % people]
+
+
+def rows_in_turn(rows: Array, start: int, n: int, rng: Generator, population: str = WITH) -> Array:
+    """Return the rows of users: those of everybody once in a random order, then of independent draws.
+
+    With ``population="without-replacement"`` all come in that order again and again.
+    """
+    if population == WITHOUT:
+        return np.asarray(rows[in_turn(start, n, len(rows), rng)])
+    drawn = (rng.random(n) * len(rows)).astype(np.int64)
+    fresh = min(max(len(rows) - start, 0), n)
+    if fresh:
+        drawn[:fresh] = in_turn(start, fresh, len(rows), rng)
+    return np.asarray(rows[drawn])
 
 
 def check_everyone_once(horizon: int, people: int, population: str) -> None:

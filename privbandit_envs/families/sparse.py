@@ -48,6 +48,8 @@ class SparseLinearProblem(ArmProblem):
         ((3, 50), 2)
     """
 
+    hidden = ("beta", "_nonzero")
+
     def __init__(
         self,
         rng: Generator,

@@ -6,7 +6,7 @@ import pytest
 from privbandit_agents import AGENTS
 from privbandit_agents.auto import Auto
 from privbandit_agents.registry import can_play
-from privbandit_agents.testing import HORIZON, LEARNER_CHECKS, checks_for
+from privbandit_agents.testing import LEARNER_CHECKS, checks_for
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_seeds
 from privbandit_agents.testing.noise import check_noise
 from privbandit_agents.testing.replay import check_replay
@@ -30,6 +30,8 @@ CASES = [
 ]
 
 
+HORIZON, BRIEF = 180, 120
+"""Users of a run, and of a replay, which makes many runs; outsiders' agents get more."""
 CHOSEN: dict[str, dict[str, Any]] = {"kernel-public": {"gamma": 1.0, "inverse_ridge": 10.0}}
 """Settings that would take long to choose."""
 
@@ -41,4 +43,5 @@ def test_every_agent_plays_something_and_every_environment_is_played() -> None:
 
 @pytest.mark.parametrize(("check", "name", "env_id"), CASES, ids=lambda case: getattr(case, "__name__", str(case)))
 def test_agent_conforms(check: Callable[[str, str, int, dict[str, Any]], None], name: str, env_id: str) -> None:
-    check(name, env_id, 64 if checks_for(name) is LEARNER_CHECKS else HORIZON, CHOSEN.get(name, {}))
+    horizon = 64 if checks_for(name) is LEARNER_CHECKS else BRIEF if check is check_replay else HORIZON
+    check(name, env_id, horizon, CHOSEN.get(name, {}))

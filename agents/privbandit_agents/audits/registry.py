@@ -10,6 +10,7 @@ from typing import Any
 from privbandit_agents.audits import mechanisms, published
 from privbandit_agents.audits.agents import AgentGame, CanaryGame
 from privbandit_agents.audits.claims import Game
+from privbandit_agents.audits.games import values
 from privbandit_agents.audits.games.joint import JointGame
 from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.games.shuffled import ShuffleGame
@@ -17,6 +18,7 @@ from privbandit_agents.audits.mechanisms import Request
 from privbandit_agents.auto import Auto
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
+from privbandit_agents.explore import explored_name
 from privbandit_agents.plugins import load_plugins
 from privbandit_agents.privacy.mechanisms.additive import Laplace
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, SquareRootToeplitz
@@ -25,7 +27,7 @@ from privbandit_agents.privacy.randomizers.categories import KaryRandomizedRespo
 from privbandit_agents.privacy.randomizers.one_hot import UnaryEncoding
 from privbandit_agents.registry import field_names, find
 from privbandit_agents.zoo import AGENTS
-from privbandit_envs.validate import one_of, positive
+from privbandit_envs.validate import did_you_mean, one_of, positive, shown
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ MANY = 150_000
 TARGETS: dict[str, Target] = {
     "laplace": Target(partial(mechanisms.pure, Laplace)),
     "gaussian": Target(mechanisms.gaussian, runs=MANY),
+    "private-value": Target(values.bounded_mean, runs=MANY),
+    "private-selection": Target(values.selection),
     "gumbel-topk": Target(mechanisms.gumbel_top_k, runs=5000, delta=0.01),
     "exponential-choice": Target(mechanisms.exponential_choice, runs=5000, delta=0.01),
     "wishart-difference": Target(mechanisms.wishart_difference, runs=MANY),
@@ -131,8 +135,12 @@ def prepared(
     """Yield the games of a target, each prepared when it is asked for; see ``games``."""
     if name not in TARGETS and name not in AGENTS:
         load_plugins("privbandit.agents", "privbandit.audits")
-    if ":" not in name:
-        one_of((*TARGETS, *private_agents(), *choosers()), target=name)
+    known, base = (*TARGETS, *private_agents(), *choosers()), explored_name(name) or name
+    if base in AGENTS and base not in known:
+        raise ValueError(f"{name} promises no privacy, so there is nothing to refute.")
+    if ":" not in name and base not in known:
+        near = did_you_mean(base, known)
+        raise ValueError(f"no target is called {shown(name)}{near}; `privbandit list targets` shows all.")
     positive(epsilon=epsilon)
     one_of(("correct", "published"), calibration=calibration)
     if name not in TARGETS:

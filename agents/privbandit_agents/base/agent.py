@@ -12,6 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
+from privbandit_agents.base.chances import laws
 from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Records, contexts_of, records_of
 from privbandit_agents.base.reports import Arithmetic, Inputs
@@ -51,9 +52,7 @@ class Guarantee:
         notion: ``"local"`` (the server never sees raw data), ``"shuffle"`` (it sees what a batch of devices sent, and
             not who sent what), ``"joint"`` (trusted curator; the others' actions do not reveal a user's record),
             ``"reward"`` (trusted curator; rewards alone are private, contexts and actions are public), or ``"none"``.
-        epsilon: of (epsilon, delta)-differential privacy, or None.
-        delta: of (epsilon, delta)-differential privacy, or None.
-        rho: of zero-concentrated differential privacy, or None.
+        epsilon, delta, rho: of (epsilon, delta)- and of zero-concentrated differential privacy, or None.
         neighbours: the relation; one user's whole record (context, action, feedback) is replaced, or the reward alone.
         protects: what is protected, in words.
         proven: False where the calibration is a published one without a valid proof.
@@ -115,8 +114,7 @@ class Agent(ABC, Generic[C]):
     its attributes but the ones in ``fixed`` are its state.
 
     Args:
-        observation_space: of one user.
-        action_space: of one user.
+        observation_space, action_space: of one user.
         config: an instance of ``Config``.
         rng: the agent's own randomness, for simulations and tests; None: fresh keys from the operating system.
         public_data: features (n, d) and labels (n,), for agents with ``uses_public_data``.
@@ -124,10 +122,14 @@ class Agent(ABC, Generic[C]):
 
     guarantee: Guarantee = Guarantee()
     Config: ClassVar[type[Any]] = Settings
-    fixed: ClassVar[frozenset[str]] = frozenset({"observation_space", "action_space", "config", "name", "public_data"})
+    fixed: ClassVar[frozenset[str]] = frozenset(
+        {"observation_space", "action_space", "config", "name", "public_data", "present"}
+    )
     uses_public_data: ClassVar[bool] = False
     gaussian: ClassVar[bool] = False
     """Whether reports or releases are a Gaussian mechanism, so that an audit may use the whole trade-off curve."""
+    present: Array | None = None
+    """Which arms are present for the users who are served now, shape (..., K); public. None: all."""
 
     def __init__(
         self,
@@ -177,6 +179,8 @@ class Agent(ABC, Generic[C]):
     def predict(self, contexts: Array) -> Array | None:
         """Return the estimated mean reward of every arm, contexts (m, K, d) to (m, K); None from agents without one."""
         return None
+
+    probabilities, propensities = laws.probabilities, laws.propensities
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
@@ -380,5 +384,6 @@ def assortments(observation_space: Space, action_space: Space) -> str:
 
 
 def n_arms(action_space: Space) -> int:
+    """Return how many arms there are to choose from."""
     assert isinstance(action_space, Discrete)
     return int(action_space.n)

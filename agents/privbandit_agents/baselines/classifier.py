@@ -12,6 +12,14 @@ from privbandit_agents.base.labels import Floats, LabelAgent, Labels, propensiti
 from privbandit_agents.base.records import usable, warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Fraction, Growth, Settings
+from privbandit_envs.masks import stand_ins
+
+
+def played_for(guesses: Labels, masks: NDArray[np.bool_]) -> Labels:
+    """Return the label that is played where a guess is the best: itself, or its stand-in if it is absent."""
+    if masks.all():
+        return guesses
+    return np.asarray(np.take_along_axis(stand_ins(masks), guesses[:, None], axis=1)[:, 0])
 
 
 @dataclass(frozen=True)
@@ -69,19 +77,22 @@ class RefittingLabelAgent(LabelAgent[R]):
         good = usable(contexts, answers) & (answers >= 0) & np.isfinite(rewards)
         if not good.all():
             warn_of_ignored()
-        for x, labels, right, kept in blocks(self.frozen_rounds, contexts, answers, rewards > 0.5, good):
-            self.learn_answers(x[kept], labels[kept], right[kept])
+        masks = np.ones((len(good), self.n_labels), bool) if self.present is None else np.atleast_2d(self.present)
+        for x, labels, right, kept, here in blocks(self.frozen_rounds, contexts, answers, rewards > 0.5, good, masks):
+            self.learn_answers(x[kept], labels[kept], right[kept], here[kept])
             self.users += len(right)
             if self.users == self.next_fit:
                 self.conclude()
 
-    def learn_answers(self, contexts: Array, answers: Labels, right: NDArray[np.bool_]) -> None:
+    def learn_answers(
+        self, contexts: Array, answers: Labels, right: NDArray[np.bool_], masks: NDArray[np.bool_]
+    ) -> None:
         """Learn from the users who revealed their label."""
         if self.n_labels == 2:
             self.learn(contexts, np.where(right, answers, 1 - answers), np.ones(len(answers)))
         elif right.any():
             contexts, answers = contexts[right], answers[right]
-            chosen = answers == self.guess(contexts)
+            chosen = answers == played_for(self.guess(contexts), masks[right])
             self.learn(contexts, answers, 1 / propensities(chosen, self.exploration, self.n_labels))
 
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:

@@ -1,8 +1,9 @@
 """Uniform play: the yardstick of every regret table."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.random import Generator
 
 from privbandit_agents.base.agent import (
     NEVER,
@@ -15,6 +16,7 @@ from privbandit_agents.base.agent import (
     assortments,
     n_arms,
 )
+from privbandit_agents.base.chances.laws import DRAWS, Probabilities, many, uniform_propensity
 from privbandit_agents.base.choices import random_sets
 from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Settings
@@ -33,8 +35,30 @@ class Uniform(Agent[Settings]):
         context = self.contexts_of(context)
         if isinstance(self.action_space, Assortments):
             return random_sets(self.rng, context, self.action_space.capacity)
+        if self.present is not None:
+            keys = uniforms_per_user(self.rng, context, self.context_shape, n_arms(self.action_space))
+            return np.asarray(np.where(self.present, keys, -1).argmax(axis=-1))
         arms = uniforms_per_user(self.rng, context, self.context_shape) * n_arms(self.action_space)
         return arms.astype(int) if arms.ndim else int(arms)
+
+    def probabilities(self, contexts: Array, draws: int = DRAWS, rng: Generator | None = None) -> Probabilities:
+        if isinstance(self.action_space, Assortments):
+            return super().probabilities(contexts, draws, rng)
+        arms = n_arms(self.action_space)
+        return Probabilities.of(np.full((len(many(self, contexts)), arms), 1 / arms))
+
+    def propensities(
+        self, contexts: Array, actions: Any, draws: int = DRAWS, rng: Generator | None = None
+    ) -> Probabilities:
+        if not isinstance(self.action_space, Assortments):
+            return super().propensities(contexts, actions, draws, rng)
+        full = np.asarray(actions).sum(axis=-1) == self.action_space.capacity
+        return Probabilities.of(np.atleast_1d(full) * uniform_propensity(self.action_space))
+
+    @property
+    def least_propensity(self) -> float:
+        """Return the probability of every action."""
+        return uniform_propensity(self.action_space)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         """Learn nothing."""

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.random import default_rng
 from numpy.typing import NDArray
@@ -21,14 +24,16 @@ from privbandit_agents.audits.lower_bounds import audit, plays
 from privbandit_agents.audits.power import power as power_by_runs
 from privbandit_agents.audits.power import power_of_less_noise
 from privbandit_agents.experiments.fields import at_most
+from privbandit_agents.experiments.report.glance import CLAIM, FOUND, REFUTED, RIGHT, Glance
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.files import atomic
 
-CLAIM, FOUND = "#0072b2", "#d55e00"
 MOST_RUNS = 10**8
 STRONGER = 1.25
 """An audit says what it would have found if the true epsilon were so many times the claim."""
+MOST_SHOWN = 50.0
+"""Times the claim: pictures end there."""
 FACTORS = (1.25, 1.5, 2.0)
 """The same, where the audit's own runs tell it."""
 
@@ -82,6 +87,8 @@ def audited(
         confidence: of all bounds together.
         console: where progress is shown.
     """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie in (0, 1); got {confidence:g}.")
     each, found, truth = 1 - (1 - confidence) / len(games), [], functools.cache(truths)
     for k, game in enumerate(games):
         result, shares = run_audit(game, runs, seed, each, console), None
@@ -177,8 +184,8 @@ def claimed_power(claim: Claim, false: NDArray[np.float64]) -> NDArray[np.float6
     return np.asarray(np.minimum(np.minimum(steep, flat), 1.0))
 
 
-def write_numbers(found: Found, path: Path) -> None:
-    """Write what an audit found, and its power, as JSON."""
+def numbers_of(found: Found) -> dict[str, Any]:
+    """Return what an audit found, and its power, as JSON has it."""
     game, result, power = found
     claim = {
         key: value if np.isfinite(value) else None for key, value in vars(result.claim).items() if value is not None
@@ -186,31 +193,77 @@ def write_numbers(found: Found, path: Path) -> None:
     told = {"target": result.name, "claim": claim, "confidence": result.confidence, "runs": result.runs}
     told |= {"epsilon": result.lower_bound, "rho": result.rho_bound, "refuted": result.refuted, "event": result.event}
     told |= {"worlds": game.pair, "seen": game.seen, "unseen": game.unseen, "canaries": game.canaries, "power": power}
+    return told
+
+
+def write_numbers(found: Found, path: Path) -> None:
+    """Write what an audit found, and its power, as JSON."""
     with atomic(path, "wb") as file:
-        file.write((json.dumps(told, indent=2) + "\n").encode())
+        file.write((json.dumps(numbers_of(found), indent=2) + "\n").encode())
 
 
-def draw_trade_off(found: Found, path: Path) -> None:
-    """Write a picture: error rates of the best statistic found, the region that the claim allows, and the power.
+def draw_audit(found: Found, path: Path) -> None:
+    """Write the picture of an audit."""
+    with atomic(path, "wb") as file:
+        picture(found).savefig(file, format="png", dpi=150)
 
-    A dotted curve is the region of a claim that is ``STRONGER`` times as large.
+
+def picture(found: Found) -> Figure:
+    """Return the verdict on one scale, and below it the error rates beside those that the claim allows."""
+    result, glance = found.result, Glance.of(numbers_of(found))
+    figure = Figure(figsize=(5.6, 6.8), layout="constrained")
+    above, below = figure.subplots(2, 1, height_ratios=(1, 3.4))
+    verdict = "the claim is REFUTED" if result.refuted else "not refuted, which proves nothing"
+    figure.suptitle(textwrap.fill(f"{result.name}: {verdict}", 56), x=0.01, ha="left", fontweight="bold", fontsize=12)
+    if glance is None:
+        above.remove()
+    else:
+        draw_scale(above, glance, result)
+    draw_trade_off(below, found)
+    return figure
+
+
+def draw_scale(axes: Axes, glance: Glance, result: AuditResult) -> None:
+    """Draw what was found as a bar, the claim as an upright line, and the power at some multiples of the claim."""
+    right = max(RIGHT, 1.05 * min(glance.found, MOST_SHOWN))
+    axes.barh(0, min(glance.found, right), height=0.5, color=REFUTED if glance.refuted else FOUND)
+    axes.axvline(1, color=CLAIM, linewidth=2.5)
+    axes.set_title(f"found: {bound_text(result)}\nclaimed: {claim_text(result.claim)}", loc="left", fontsize=9)
+    for times, share in glance.power.items():
+        axes.plot(
+            times, 0, "o", color=CLAIM, markerfacecolor=(*to_rgb(CLAIM), share), markersize=9, markeredgewidth=1.2
+        )
+        axes.annotate(f"{share:.0%}", (times, 0.42), ha="center", fontsize=9, color=CLAIM)
+    what = "epsilon over the claim" + ("; dots: how many audits refute it there" if glance.power else "")
+    axes.set(xlim=(0, right), ylim=(-0.5, 0.9), yticks=[], xlabel=what)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+
+
+def draw_trade_off(axes: Axes, found: Found) -> None:
+    """Draw error rates of the best statistic found with their band, and the region that the claim allows.
+
+    The band holds for all thresholds together with the audit's confidence (Dvoretzky, Kiefer and Wolfowitz, with the
+    constant of Massart 1990, for the rates of either world). Guesses of canaries have none: their runs are not
+    independent users. A dotted curve is the region of a claim that is ``STRONGER`` times as large.
     """
     result, power = found.result, found.power or {}
     false = np.linspace(0, 1, 501)
-    figure = Figure(figsize=(4.6, 4.4), layout="constrained")
-    axes = figure.subplots()
     allowed = claimed_power(result.claim, false)
     axes.fill_between(false, false, allowed, color=CLAIM, alpha=0.12, linewidth=0)
-    axes.plot(false, allowed, color=CLAIM, label=f"claim: {claim_text(result.claim)}")
-    for factor in set(power) & {STRONGER}:
-        more = f"{factor:g} times the claim: {100 * power[factor]:.0f} of 100 such audits refute it"
-        axes.plot(false, claimed_power(result.claim.times(factor), false), color=CLAIM, linestyle=":", label=more)
-    order = np.argsort(result.curve[0], kind="stable")
-    axes.plot(*result.curve[:, order], color=FOUND, linestyle="--", label=f"found: {bound_text(result)}")
+    axes.plot(false, allowed, color=CLAIM, label="the most that the claim allows")
+    if STRONGER in power:
+        more = claimed_power(result.claim.times(STRONGER), false)
+        axes.plot(false, more, color=CLAIM, linestyle=":", label=f"at {STRONGER:g} times the claim")
+    seen = result.curve[:, np.argsort(result.curve[0], kind="stable")]
+    seen = np.concatenate([[[0.0], [0.0]], seen, [[1.0], [1.0]]], axis=1)  # who never or always says yes
+    label = "seen"
+    if not found.game.canaries:
+        gap = np.sqrt(np.log(4 / (1 - result.confidence)) / (2 * result.runs))
+        low, high = np.interp(false, seen[0] + gap, seen[1] - gap), np.interp(false, seen[0] - gap, seen[1] + gap)
+        axes.fill_between(false, low.clip(0, 1), high.clip(0, 1), color=FOUND, alpha=0.2, linewidth=0)
+        label = f"seen, with a {100 * result.confidence:.6g} % band"
+    axes.plot(*seen, color=FOUND, linestyle="--", label=label)
     axes.plot([0, 1], [0, 1], color="0.7", linewidth=0.8)
     axes.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(0, 1), ylim=(0, 1))
-    axes.set_title(f"{result.name}: {'refuted' if result.refuted else 'not refuted'}", loc="left", fontweight="bold")
-    axes.legend(frameon=False, loc="lower right", fontsize=7)
+    axes.legend(frameon=False, loc="lower right", fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
-    with atomic(path, "wb") as file:
-        figure.savefig(file, format="png", dpi=150)

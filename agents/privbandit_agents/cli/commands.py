@@ -72,10 +72,18 @@ class OneSentence(TyperGroup):
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except (typer.TyperException, UsageError) as error:
-            message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
-            print(on_one_line(message), file=sys.stderr)
+            print(on_one_line(message_of(error)), file=sys.stderr)
             code = 2
         sys.exit(code or 0)
+
+
+def message_of(error: Exception) -> str:
+    """Return what was wrong; where the command itself was not understood, with what says how it goes."""
+    if not isinstance(error, typer.TyperException):
+        return str(error)
+    path = getattr(getattr(error, "ctx", None), "command_path", "")
+    how = f"; `{path} --help` says how it goes." if path else "."
+    return error.format_message().rstrip(".") + how
 
 
 app = typer.Typer(
@@ -119,7 +127,7 @@ def command(
 
 @app.command("list", short_help="List environments, agents, experiments and data sets.")
 def list_all(
-    what: Annotated[str, typer.Argument(help="envs, agents, experiments, datasets or all.")] = "all",
+    what: Annotated[str, typer.Argument(help="envs, agents, experiments, targets, datasets or all.")] = "all",
     notion: Annotated[
         str | None, typer.Option(help="Only agents of this privacy: none, local, shuffle, joint, reward.")
     ] = None,
@@ -168,7 +176,7 @@ def whole(text: str) -> int:
     raise typer.BadParameter(f"{text!r} is not a valid integer.")
 
 
-def whole_option(help: str, *names: str) -> Any:
+def whole_option(*names: str, help: str) -> Any:
     return typer.Option(*names, parser=whole, metavar="INTEGER", help=help)
 
 
@@ -215,6 +223,49 @@ def run(
     raise typer.Exit(
         execute(trials, folder or Path("runs") / (experiment or short(trials[0].env)), engine, formats=formats)
     )
+
+
+@app.command("log", short_help="Play, and write what happened with propensities.")
+def log_users(
+    env: Annotated[str, typer.Option(help="Environment id.")],
+    agent: Annotated[str, typer.Option(help="Agent.")],
+    output: Annotated[Path, typer.Option("--out", help="A file that ends in .npz or .parquet.")],
+    users: Annotated[int | None, whole_option("--users", "-n", help="How many.  [default: the environment's]")] = None,
+    share: Annotated[
+        float | None, typer.Option(help="Of users who get a uniformly random action.  [default: as the agent plays]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the environment and the agent.")] = 0,
+    draws: Annotated[int | None, whole_option(help="For propensities without a closed form.  [default: 1000]")] = None,
+    assignments: Assignments = None,
+) -> None:
+    """Let an agent play, and write contexts, actions, rewards and the probability of every action."""
+    from privbandit_agents.cli.logs import written
+    from privbandit_agents.experiments.spec.sweep import override, pairs_sweep
+
+    with usage_errors("--seed"):
+        given = {"horizon": users, "seeds": [seed]}
+    (trial,) = override(pairs_sweep([env], [agent]), assignments or [], **given).trials()
+    raise typer.Exit(written(trial, share, draws or 1000, output))
+
+
+@app.command(short_help="Tune an agent's settings by a file.")
+def tune(
+    file: Annotated[Path, typer.Argument(help="YAML: env, agent, search; see docs/howto/tuning.md.")],
+    folder: Annotated[Path | None, typer.Option("--out", help="Folder of tuned.json.  [default: runs/...]")] = None,
+) -> None:
+    """Search settings with Optuna, give up runs that lag behind, and judge the best on seeds that tuned nothing."""
+    from privbandit_agents.experiments.jobs.job import one_thread
+    from privbandit_agents.experiments.tuning import read_plan
+    from privbandit_agents.experiments.tuning import tune as tuned
+
+    plan, folder = read_plan(file), folder or Path("runs") / file.stem
+    with usage_errors("--out"):
+        folder.mkdir(parents=True, exist_ok=True)
+    with one_thread():
+        told = tuned(plan, folder)
+    for name, found in told["final"].items():
+        print(f"{name}: regret {found['regret']:.6g} +- {found['error']:.2g} on seeds that tuned nothing")
+    print(f"{folder / 'tuned.json'}: best settings {told['best'] or 'the defaults'}")
 
 
 @app.command(short_help="Run all trials of a file.")
@@ -365,9 +416,7 @@ def audit_target(
         out().print(audit.result_table(one, calibration))
         picture = folder / f"{re.sub('[:, ]+', '-', one.game.title)}-{calibration}.png"
         numbers = partial(audit.write_numbers, one, picture.with_suffix(".json"))
-        missing = unwritten(
-            folder, {"the picture": partial(audit.draw_trade_off, one, picture), "the numbers": numbers}
-        )
+        missing = unwritten(folder, {"the picture": partial(audit.draw_audit, one, picture), "the numbers": numbers})
         print(*missing, sep="\n", file=sys.stderr) if missing else print(f"picture: {picture}")
         lost += missing
     refuted = any(one.result.refuted for one in found)

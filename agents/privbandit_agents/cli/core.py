@@ -10,7 +10,7 @@ from privbandit_envs.validate import one_of
 
 BENCH = "pip install 'privbandit[bench]'"
 """It works wherever the package is installed, also from a folder: pip finds that it is there, and adds the rest."""
-OTHERS = ("run", "sweep", "reproduce", "report", "audit", "data")
+OTHERS = ("run", "sweep", "reproduce", "report", "frontier", "audit", "data", "log", "tune")
 
 
 def app(arguments: Sequence[str] | None = None) -> None:
@@ -57,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--version", action="version", version=f"privbandit {__version__}")
     commands = made.add_subparsers(dest="command")
     listed = commands.add_parser("list", help="List environments, agents, experiments and data sets.")
-    listed.add_argument("what", nargs="?", default="all", help="envs, agents, experiments, datasets or all.")
+    listed.add_argument("what", nargs="?", default="all", help="envs, agents, experiments, targets, datasets or all.")
     listed.add_argument("--notion", help="Only agents of this privacy: none, local, shuffle, joint, reward.")
     listed.add_argument("--plays", help="Only agents that play linear, sparse, assortments or labels.")
     shown = commands.add_parser("show", help="Show the manual page of a name.")

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from privbandit_envs.datasets.hotels.read import Searches
     from privbandit_envs.datasets.tables import PreparedTable
 
-data = typer.Typer(help="Prepare real data for the environments.", rich_markup_mode=None)
+ABOUT = "Prepare real data for the environments; without a command: list the data sets, and how to get each."
+data = typer.Typer(help=ABOUT, rich_markup_mode=None)
 out_console = Console(width=None if sys.stdout.isatty() else 120)
 MOST_ROWS = 10**7
 GENERATED = "This is a generated sample, not real data."
@@ -30,7 +31,7 @@ GENERATED = "This is a generated sample, not real data."
 
 @data.callback(invoke_without_command=True)
 def show(context: typer.Context) -> None:
-    """Prepare real data for the environments; without a command: which data sets are there, and how to get others."""
+    """List the data sets: which are there, and how to get the others."""
     if context.invoked_subcommand is None:
         from privbandit_agents.cli.listing import dataset_lines
 

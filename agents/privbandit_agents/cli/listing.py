@@ -18,7 +18,10 @@ MORE = "privbandit show NAME tells more."
 def lists(notion: str | None = None, plays: str | None = None) -> dict[str, Callable[[], Lines]]:
     """Return what makes each list, by its name; the notion and the family choose agents."""
     agents = partial(agent_lines, notion, plays)
-    return {"envs": env_lines, "agents": agents, "experiments": experiment_lines, "datasets": dataset_lines}
+    return {"envs": env_lines, "agents": agents, "experiments": experiment_lines} | {
+        "targets": target_lines,
+        "datasets": dataset_lines,
+    }
 
 
 def env_lines() -> Lines:
@@ -71,6 +74,17 @@ def experiment_lines() -> Lines:
         rows.append((name, title[1].strip("'\"") if title else ""))
     yield from titled("Experiments", rows, "experiment", "what it shows")
     yield f"privbandit reproduce NAME runs one. {MORE}"
+
+
+def target_lines() -> Lines:
+    """Yield the mechanisms that can be audited by name; agents can, too."""
+    from privbandit_agents.audits.registry import TARGETS
+    from privbandit_agents.plugins import load_plugins
+
+    load_plugins("privbandit.audits")
+    rows = [(name, "yes" if target.published else "") for name, target in TARGETS.items()]
+    yield from titled("Audit targets", list(rows), "mechanism", "also as published")
+    yield from paragraph(f"So can every private agent, and module:name for one of yours. {MORE}")
 
 
 def dataset_lines() -> Lines:

@@ -52,7 +52,14 @@ def ended() -> int:
 
 
 def command() -> Callable[[], None]:
-    """Return what runs the command: all of it, or what the core of the package can do alone."""
+    """Return what runs the command: all of it, or what the core of the package can do alone.
+
+    A list without options is the core's, too: the parser of the whole command takes longer to load than the list.
+    """
+    if sys.argv[1:2] == ["list"] and len(sys.argv) <= 3 and not sys.argv[-1].startswith("-"):
+        from privbandit_agents.cli.core import app as core
+
+        return core
     try:
         from privbandit_agents.cli.commands import app
     except ModuleNotFoundError as error:

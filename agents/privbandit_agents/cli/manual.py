@@ -18,6 +18,7 @@ from privbandit_agents.cli.text import paragraph, strong, table
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_class, env_defaults, env_spec, env_summary
 from privbandit_agents.experiments.names import bare, short
 from privbandit_agents.experiments.shelf import library
+from privbandit_agents.explore import explored_name
 from privbandit_agents.plugins import load_plugins
 from privbandit_agents.registry import can_play, find, make
 from privbandit_agents.zoo import AGENTS
@@ -45,6 +46,8 @@ def page(name: str) -> Page:
         **dict.fromkeys((*map(short, ENV_IDS), *ENV_IDS), env_page),
         **dict.fromkeys(AGENTS, agent_page),
     }
+    if name not in pages and explored_name(name):
+        return agent_page(name)
     if name not in pages and ":" in name:
         return env_page(name) if "/" in name else agent_page(name)
     if name not in pages:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+TALLIES = ("calls", "claimed")
+"""Numbers at the end of a trial that only some agents tell, in ``tally``."""
 MEAN_EVENTS, TRIAL_EVENTS = "tensorboard", "tensorboard-trials"
 """Folders of events: of means over seeds, and of single trials."""
 LONGEST = 100

@@ -32,6 +32,7 @@ from privbandit_agents.experiments.analysis.verdicts import Verdict, verdict_tab
 from privbandit_agents.experiments.drawing import figures
 from privbandit_agents.experiments.drawing.layout import Panel, completed, layout
 from privbandit_agents.experiments.drawing.maps import draw_maps
+from privbandit_agents.experiments.drawing.pictures import draw_picture
 from privbandit_agents.experiments.drawing.style import span
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS
@@ -44,7 +45,7 @@ from privbandit_agents.experiments.spec.experiment import (
     find_experiment,
     read_experiment,
 )
-from privbandit_agents.experiments.spec.figures import FigureSpec, MapSpec
+from privbandit_agents.experiments.spec.figures import FigureSpec, MapSpec, Picture
 from privbandit_agents.experiments.store.board import write_overview
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, unwritten, usage_errors
@@ -112,6 +113,9 @@ def prepared(experiment: Experiment, name: str, scale: str, assignments: Sequenc
             spec = completed(figure, cells)
             pictures.append((spec, layout(spec, cells)))
     trusted = []
+    for i, picture in enumerate(experiment.pictures):
+        with usage_errors(f"{source}: pictures[{i}]"):
+            picture.load()
     for i, asked in enumerate(experiment.maps):
         with usage_errors(f"{source}: maps[{i}]"):
             trusted.append((asked, squares(asked, cells)))
@@ -208,6 +212,11 @@ def writers(
             draw_maps(maps, spec.title, path, formats, stamp)
             pictures.append(path)
 
+    def illustrate(picture: Picture) -> None:
+        path = folder / f"{picture.name}.png"
+        draw_picture(picture, path, formats)
+        pictures.append(path)
+
     tasks: dict[str, Callable[[], object]] = {}
     if results:
         trials = study.jobs[0].kind == "trial"
@@ -224,6 +233,8 @@ def writers(
         tasks["the verdicts"] = partial(write_verdicts, verdicts, folder, note, study.decides)
     for spec, panels in study.figures:
         tasks[f"the figure {spec.name}"] = partial(draw, spec, panels)
+    for picture in study.experiment.pictures:
+        tasks[f"the picture {picture.name}"] = partial(illustrate, picture)
     for asked, places in study.maps:
         tasks[f"the map {asked.name}"] = partial(chart, asked, places)
     tasks["the board"] = lambda: write_mean_board(study.jobs, results, folder, pictures)

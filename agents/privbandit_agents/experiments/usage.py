@@ -8,6 +8,7 @@ EXTRAS = {
     **dict.fromkeys(BENCH.split(), "bench"),
     "dask": "cluster",
     "distributed": "cluster",
+    "optuna": "tune",
     "sklearn": "data",
     "stable_baselines3": "rl",
     "torch": "rl",

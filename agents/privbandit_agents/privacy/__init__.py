@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from privbandit_agents.privacy.accounting.costs import Cost, approximate, gaussian_dp, pure, zcdp
     from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded
     from privbandit_agents.privacy.accounting.shuffling import coins_epsilon
+    from privbandit_agents.privacy.contributions.means import BoundedMean
     from privbandit_agents.privacy.contributions.moments import Moments
     from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
     from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
     from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
     from privbandit_agents.privacy.mechanisms.spherical import KNorm, WishartDifference
+    from privbandit_agents.privacy.mechanisms.stopping import Selected, private_selection
     from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
     from privbandit_agents.privacy.randomizers.coins import CoinSums
     from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
@@ -55,7 +57,7 @@ __all__ += [
     "UnaryEncoding",
 ]
 __all__ += ["BinCapSign", "Hemisphere", "LaplaceWishart", "LocalRandomizer", "NoisyProducts", "PublishedLayer"]
-__all__ += ["CoinSums", "WishartDifference", "coins_epsilon"]
+__all__ += ["BoundedMean", "CoinSums", "Selected", "WishartDifference", "coins_epsilon", "private_selection"]
 
 __getattr__, __dir__ = lazily(
     __name__,
@@ -65,6 +67,7 @@ __getattr__, __dir__ = lazily(
         ".accounting.costs": "Cost approximate gaussian_dp pure zcdp",
         ".accounting.ledger": "Ledger PrivacyBudgetExceeded",
         ".accounting.shuffling": "coins_epsilon",
+        ".contributions.means": "BoundedMean",
         ".contributions.moments": "Moments",
         ".mechanisms.additive": "Gaussian Laplace",
         ".mechanisms.spherical": "KNorm WishartDifference",
@@ -72,6 +75,7 @@ __getattr__, __dir__ = lazily(
         ".mechanisms.counters": "BinaryTree BufferedToeplitz Counter SquareRootToeplitz",
         ".mechanisms.discrete": "GridGaussian",
         ".mechanisms.objective": "ObjectivePerturbation UserLoss",
+        ".mechanisms.stopping": "Selected private_selection",
         ".mechanisms.selection": "GumbelTopK LaplacePeeling",
         ".randomizers.categories": "KaryRandomizedResponse SubsetSelection",
         ".randomizers.coins": "CoinSums",

@@ -74,7 +74,7 @@ def test_games_are_those_that_a_claim_admits(monkeypatch: pytest.MonkeyPatch) ->
     assert parts["approx"] == ["all releases", "first release"]
 
 
-@pytest.mark.parametrize("law", ["laplace", "tree"])
+@pytest.mark.parametrize("law", ["laplace", pytest.param("tree", marks=pytest.mark.slow)])
 def test_honest_agents_are_not_accused(law: str) -> None:
     """One audit in a thousand accuses an honest agent."""
     for game in games(STRANGER, 1.0, config={"law": law}):

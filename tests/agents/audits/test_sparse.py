@@ -11,13 +11,13 @@ AGENTS = ("fliphat", "clipped-iht")
 
 
 @pytest.mark.parametrize("name", AGENTS)
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 5.0])
+@pytest.mark.parametrize("epsilon", [0.5, 5.0])
 def test_sparse_agents_keep_their_claim(name: str, epsilon: float) -> None:
-    """Each of the six may be refuted by chance once in a thousand."""
+    """Each of the four may be refuted by chance once in a thousand."""
     assert not audit(game(name, epsilon), 100, rng(), confidence=0.999, pilot=100).refuted
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0])
+@pytest.mark.parametrize("epsilon", [1.0])
 @pytest.mark.filterwarnings("ignore:fliphat")
 def test_the_published_calibration_is_refuted_at_one_iteration(epsilon: float) -> None:
     assert audit(game("fliphat", epsilon, calibration="published"), 150, rng(), pilot=100).refuted

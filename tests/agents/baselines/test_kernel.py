@@ -20,6 +20,7 @@ def share_of_errors(name: str, source: str, seed: int, **config: Any) -> float:
     return float(ours.regret[-1] / theirs.regret[-1])
 
 
+@pytest.mark.slow
 def test_it_is_far_ahead_of_a_linear_model_on_digits() -> None:
     kernel, linear = (
         np.mean([share_of_errors(name, "digits-binary", s) for s in (1, 2)])

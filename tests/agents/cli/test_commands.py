@@ -19,7 +19,7 @@ LINEAR = ["run", "--env", "privbandit/Linear-v0"]
 FAILING = """
 from dataclasses import dataclass
 from privbandit_agents.baselines.uniform import Uniform
-from privbandit_agents.registry import register_agent
+from privbandit_agents.plugins import register_agent
 
 class Failing(Uniform):
     def select_action(self, context):
@@ -127,11 +127,23 @@ def test_bad_usage_is_one_sentence_and_writes_nothing(tmp_path: Path, arguments:
         (["run", "deom"], "did you mean 'demo'?"),
         (["list", "evns"], "did you mean 'envs'?"),
         (["lsit"], "No such command 'lsit'"),
+        (["show"], "Missing argument 'name'; `"),
+        (["show"], " show --help` says how it goes."),
+        (["run", "--agent"], "--agent"),
+        (["audit", "linucb"], "audit: linucb promises no privacy, so there is nothing to refute."),
+        (["audit", "laplcae"], "did you mean 'laplace'?); `privbandit list targets` shows all."),
+        (["audit", "x" * 10_000], "`privbandit list targets` shows all."),
+        (["audit", "laplace", "--confidence", "1.5"], "audit: confidence must lie in (0, 1); got 1.5."),
     ],
 )
 def test_unknown_names_get_the_nearest_known_one(arguments: list[str], expected: str) -> None:
     shown = invoke(*arguments)
     assert shown.exit_code == 2 and expected in shown.stderr and shown.stderr.count("\n") == 1
+
+
+def test_audit_targets_are_listed() -> None:
+    shown = invoke("list", "targets")
+    assert shown.exit_code == 0 and {"laplace", "private-cov", "toeplitz"} <= set(shown.stdout.split())
 
 
 def test_an_unwritable_folder_is_bad_usage(tmp_path: Path) -> None:

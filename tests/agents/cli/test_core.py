@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 from privbandit_agents import AGENTS
+from privbandit_agents.cli.commands import app as whole
+from privbandit_agents.cli.core import app as core
 from privbandit_agents.cli.listing import agent_lines
+from privbandit_agents.cli.main import command
 from privbandit_agents.zoo import FAMILIES
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -52,7 +55,7 @@ REFUSED = {
     "run demo": "privbandit run needs more than is installed: run pip install 'privbandit[bench]'.",
     "audit laplace": "privbandit audit needs more than is installed: run pip install 'privbandit[bench]'.",
     "data": "privbandit data needs more than is installed: run pip install 'privbandit[bench]'.",
-    "list evns": "list: what must be one of envs, agents, experiments, datasets, all; got 'evns' (did you",
+    "list evns": "list: what must be one of envs, agents, experiments, targets, datasets, all; got 'evns' (did you",
     "show linucp": "show: nothing is called 'linucp' (did you mean 'linucb'?); `privbandit list` shows all names.",
     "lsit": "argument command: invalid choice: 'lsit'",
     "show lpct-fig4": "show: no module named 'pydantic' is installed; pip install 'privbandit[bench]' brings it.",
@@ -75,6 +78,15 @@ def test_the_core_lists_and_shows(python: Run, tmp_path: Path) -> None:
     lines = [line for line in agent_lines() if line.strip().startswith(tuple(own))]
     assert len(lines) >= len(own) and all(line in said[2] for line in lines), "not the list of the whole command"
     assert "optimism" in said[5] and "lplr" in said[6] and "n_arms" in said[7]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("list", core), ("list agents", core), ("list --help", whole), ("list agents --notion local", whole), ("", whole)],
+)
+def test_a_plain_list_is_the_cores(given: str, expected: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["privbandit", *given.split()])
+    assert command() is expected
 
 
 def test_what_the_core_cannot_do_is_one_sentence(python: Run, tmp_path: Path) -> None:

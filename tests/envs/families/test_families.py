@@ -277,3 +277,27 @@ def test_a_logistic_theta_has_any_finite_norm(norm: Any) -> None:
 def test_a_band_needs_two_directions(kwargs: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="link 'band' needs dim >= 2 and a theta that is not 0"):
         gym.make("privbandit/Linear-v0", **{"dim": 5, "link": "band", **kwargs}).reset(seed=0)
+
+
+def test_theorem_2_has_its_features_and_no_noise() -> None:
+    env: Any = gym.make(
+        "privbandit/Linear-v0", n_arms=1, dim=3, design="theorem2", horizon=1000, support="all"
+    ).unwrapped
+    env.reset(seed=0)
+    problem = env.problem
+    np.testing.assert_allclose(env.support.contexts[:, 0], [[0.5, 0.1, 0], [0.5, -0.1, 0]], atol=1e-7)
+    means = problem.means(env.support.contexts)
+    assert np.array_equal(problem.rewards(means, rng()), means)
+    outcomes, chances = problem.outcome_law(env.support.contexts, np.zeros(2, int))
+    assert np.array_equal(outcomes, means) and (chances == 1).all()
+    with_noise = LinearProblem(rng(), design="theorem2", noise="rademacher", n_arms=1, dim=2)
+    assert set(np.unique(with_noise.rewards(np.zeros((50, 1)), rng()))) == {-1.0, 1.0}
+    assert LinearProblem(rng(), design="theorem2", n_arms=1, dim=2, horizon=1).weak == 0.5  # within the ball
+
+
+@pytest.mark.parametrize(("power", "delta"), [(0.25, 0.1), (0.5, 0.01), (1, 1e-4), (0, 1)])
+def test_delta_is_a_power_of_the_horizon(power: float, delta: float) -> None:
+    assert LinearProblem(rng(), design="ill", dim=2, horizon=10_000, delta_power=power).delta == pytest.approx(delta)
+    assert LinearProblem(rng(), design="ill", dim=2, delta=0.3, delta_power=power).delta == 0.3
+    with pytest.raises(ValueError, match="delta_power must be"):
+        LinearProblem(rng(), design="ill", dim=2, delta_power=-1.0)

@@ -11,6 +11,7 @@ from privbandit_agents.base.agent import Array, Space
 from privbandit_agents.base.arms import learnable
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_envs import BanditEnv
+from privbandit_envs.masks import stand_ins
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.vector_env import INFO
 from privbandit_envs.wrappers import score_space, top_scores
@@ -57,7 +58,9 @@ def to_sb3(env: Face, seed: int | None = None, *, largest_score: float = 1.0, re
     """Return a vector environment as stable-baselines3's VecEnv, one world in all slots; assortments take scores.
 
     A context or a reward with NaN, infinity or a length above 10^6 arrives as zeros, with a warning. ``infos`` carry
-    what the environment says of each user: ``regret``, ``expected_reward``, ``optimal_action``, ``feedback``.
+    what the environment says of each user: ``regret``, ``expected_reward``, ``optimal_action``, ``feedback``. Where
+    arms come and go, an absent arm shows the features of a present one and stands for it, so that every algorithm
+    plays; ``MaskablePPO`` of sb3-contrib finds the masks (``action_masks``).
 
     Args:
         env: a vector environment with same-step autoreset, as ``gym.make_vec`` returns it for this project's worlds.
@@ -78,17 +81,27 @@ def to_sb3(env: Face, seed: int | None = None, *, largest_score: float = 1.0, re
         def __init__(self) -> None:
             self.env, self.world_seed = env, seed
             self.returns, self.lengths = np.zeros(n), np.zeros(n, int)
+            self.instead: Array | None = None
             super().__init__(
                 n, env.single_observation_space, score_space(actions, largest_score) if scores else actions
             )
 
         def reset(self) -> Array:
-            contexts: Array = env.reset(seed=self.world_seed)[0]
+            contexts, told = env.reset(seed=self.world_seed)
             self.world_seed = None
-            return sound(contexts, np.zeros(n))[0]
+            return sound(self.present(contexts, told), np.zeros(n))[0]
+
+        def present(self, contexts: Array, told: dict[str, Any]) -> Array:
+            """Keep the masks of the next users; return their contexts, with present arms' features for absent ones."""
+            self.instead = stand_ins(told["action_mask"]) if "action_mask" in told else None
+            if self.instead is None or contexts.ndim < 3:
+                return contexts
+            return np.take_along_axis(contexts, self.instead[..., None], axis=1)
 
         def step_async(self, actions_: Array) -> None:
             self.chosen = top_scores(actions_, actions) if scores else actions_
+            if self.instead is not None:
+                self.chosen = np.take_along_axis(self.instead, np.asarray(actions_)[:, None], axis=1)[:, 0]
 
         def step_wait(self) -> tuple[Array, Array, Array, list[dict[str, Any]]]:
             contexts, rewards, terminated, truncated, info = env.step(self.chosen)
@@ -98,7 +111,7 @@ def to_sb3(env: Face, seed: int | None = None, *, largest_score: float = 1.0, re
             infos: list[dict[str, Any]] = [
                 dict(zip(INFO, user, strict=False)) for user in zip(*columns, strict=True)
             ] or [{} for _ in range(n)]
-            shown, earned = sound(contexts, rewards.astype(np.float32))
+            shown, earned = sound(self.present(contexts, info), rewards.astype(np.float32))
             self.returns += earned
             self.lengths += 1
             for slot in np.flatnonzero(done):
@@ -116,6 +129,8 @@ def to_sb3(env: Face, seed: int | None = None, *, largest_score: float = 1.0, re
             env.close()
 
         def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+            if attr_name == "action_masks":
+                return [self.masks for _ in self._get_indices(indices)]
             return [getattr(env, attr_name) for _ in self._get_indices(indices)]
 
         def set_attr(self, attr_name: str, value: object, indices: VecEnvIndices = None) -> None:
@@ -124,7 +139,15 @@ def to_sb3(env: Face, seed: int | None = None, *, largest_score: float = 1.0, re
         def env_method(
             self, method_name: str, *args: object, indices: VecEnvIndices = None, **kwargs: object
         ) -> list[Any]:
+            if method_name == "action_masks":  # asked of every slot by sb3-contrib
+                return list(self.masks()[list(self._get_indices(indices))])
             return [getattr(env, method_name)(*args, **kwargs) for _ in self._get_indices(indices)]
+
+        def masks(self) -> Array:
+            """Return which arms each slot's user may get, shape (n, K)."""
+            if self.instead is None:
+                return np.ones((n, int(getattr(actions, "n", 1))), dtype=bool)
+            return np.asarray(self.instead == np.arange(self.instead.shape[1]))
 
         def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
             return [False for _ in self._get_indices(indices)]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,8 @@ from privbandit_agents.experiments.analysis.cells import Cells, wanted_text
 from privbandit_agents.experiments.analysis.readings import Reading, Results, curve, line_along, reading, users_of
 from privbandit_agents.experiments.analysis.statistics import Floats, Interval, common_seeds
 from privbandit_agents.experiments.fields import as_list, real
-from privbandit_agents.experiments.spec.measures import Axes, Lead, Measure, Selection, Slope, Steps
+from privbandit_agents.experiments.names import bare
+from privbandit_agents.experiments.spec.measures import Average, Axes, Lead, Measure, Selection, Slope, Steps
 from privbandit_agents.experiments.usage import placed
 
 POINTS = 50
@@ -28,10 +29,11 @@ Combine = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Resolved:
-    """A measure whose cells are found: what is read, and the way from the means of it to the measure."""
+    """A measure whose cells are found: what is read, its average, and the way from there to the measure."""
 
     readings: Sequence[Reading]
     combine: Combine
+    average: Average = "mean"
 
 
 def resolve(measure: Measure, cells: Cells) -> Resolved:
@@ -41,7 +43,7 @@ def resolve(measure: Measure, cells: Cells) -> Resolved:
         ValueError: a selection matches none or several, they share no seed, or a line has one point.
     """
     (kind,) = measure.given
-    resolved = RESOLVERS[kind](getattr(measure, kind), cells)
+    resolved = replace(RESOLVERS[kind](getattr(measure, kind), cells), average=measure.average)
     if not len(common_seeds(*(reading.replications for reading in resolved.readings))):
         raise ValueError("the trials compared must have a seed in common; give their parts the same seeds.")
     return resolved
@@ -57,11 +59,43 @@ def resolve_slope(slope: Slope, cells: Cells) -> Resolved:
     else:
         start = -math.inf if slope.start is None else slope.start
         end = math.inf if slope.end is None else slope.end
-        line = {x: one for x, one in numbered(slope.of, slope.against, cells).items() if start <= x <= end}
-        readings, x = list(line.values()), np.array(list(line))
+        line = {x: many for x, many in worlds_along(slope, cells).items() if start <= x <= end}
+        readings, x = [one for many in line.values() for one in many], np.array(list(line))
     if len(x) < 2:
         raise ValueError(f"a slope needs two points; {wanted_text(slope.of.settings)} has {len(x)} in its range.")
-    return Resolved(readings, partial(fitted_slope, x, axes=slope.axes))
+
+    def fitted(means: Floats) -> Floats:
+        return fitted_slope(x, means.reshape(len(means), len(x), -1).max(axis=2), slope.axes)
+
+    return Resolved(readings, fitted)
+
+
+def worlds_along(slope: Slope, cells: Cells) -> Mapping[float, list[Reading]]:
+    """Return the readings at each place of a slope's line: one, or those of which the largest counts.
+
+    Raises:
+        ValueError: a place lacks a world that another one has.
+    """
+    if slope.worst_along is None:
+        return {x: [one] for x, one in numbered(slope.of, slope.against, cells).items()}
+    found: dict[float, list[Reading]] = {}
+    for value in line_values(slope.of, slope.worst_along, cells):
+        of = slope.of.model_copy(update={slope.worst_along: value})
+        for x, one in numbered(of, slope.against, cells).items():
+            found.setdefault(x, []).append(one)
+    if len({len(many) for many in found.values()}) > 1:
+        raise ValueError(f"every {slope.against} must have the same values of {slope.worst_along}.")
+    return dict(sorted(found.items()))
+
+
+def line_values(of: Selection, key: str, cells: Cells) -> list[Any]:
+    """Return the values of a setting among the cells of a selection, increasing."""
+    values = {
+        bare(cell.settings[key]): cell.settings[key] for cell in cells.select(of.settings) if key in cell.settings
+    }
+    if not values:
+        raise ValueError(f"{wanted_text(of.settings)} has no {key}.")
+    return sorted(values.values())
 
 
 def slope_along_users(slope: Slope, cells: Cells) -> tuple[list[Reading], Floats]:
@@ -132,6 +166,13 @@ RESOLVERS: Mapping[str, Callable[[Any, Cells], Resolved]] = {
 """How each kind of measure finds its cells."""
 
 
+AVERAGES: Mapping[Average, Callable[[Floats, Floats, Floats], Floats]] = {
+    "mean": lambda weights, above, below: (weights @ above) / (weights @ below),
+    "median": lambda weights, above, below: statistics.weighted_medians(weights, above / below),
+}
+"""From weights of replications (draws, n), numerators and denominators (n, places) to averages (draws, places)."""
+
+
 def estimate(resolved: Resolved, results: Results, rng: Generator, confidence: float = 0.95) -> Interval:
     """Return a measure and its bootstrap interval over the replications that all its cells have.
 
@@ -147,10 +188,10 @@ def estimate(resolved: Resolved, results: Results, rng: Generator, confidence: f
         return Interval(math.nan)
     above = np.concatenate([values.of(kept).above for values in read], axis=1)
     below = np.concatenate([values.of(kept).below for values in read], axis=1)
+    averages = AVERAGES[resolved.average]
     with np.errstate(all="ignore"):
-        value = float(resolved.combine((above.mean(axis=0) / below.mean(axis=0))[None])[0])
+        value = float(resolved.combine(averages(np.full((1, len(kept)), 1 / len(kept)), above, below))[0])
         if len(kept) < statistics.FEWEST:
             return Interval(value)
-        weights = statistics.seed_weights(len(kept), rng)
-        drawn = resolved.combine((weights @ above) / (weights @ below))
+        drawn = resolved.combine(averages(statistics.seed_weights(len(kept), rng), above, below))
         return statistics.percentile_interval(value, drawn, statistics.expanded(confidence, len(kept)))

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from privbandit_agents.experiments.analysis.cells import Cell, Cells, called, in_order, world
 from privbandit_agents.experiments.analysis.statistics import Floats, common_seeds, student_half_width
 from privbandit_agents.experiments.fields import users_or_fraction
-from privbandit_agents.experiments.names import plain
+from privbandit_agents.experiments.jobs.rows import best_accuracy
+from privbandit_agents.experiments.names import TALLIES, plain
 from privbandit_agents.experiments.spec.measures import Pick, Selection
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import placed
+from privbandit_envs.families.classification import SYNTHETIC
 from privbandit_envs.validate import did_you_mean, one_of
 from privbandit_envs.wrappers import even_checkpoints
 
@@ -91,7 +93,7 @@ class TrialReading:
         """Return the numbers of every seed that was measured.
 
         Raises:
-            ValueError: the agents of the cell predict nothing, or the world has not finitely many contexts.
+            ValueError: the agents of the cell predict nothing or keep no tally, or contexts are not finitely many.
         """
         runs = [runs_of(cell, results) for cell in (self.cell, self.uniform) if cell is not None]
         seeds = common_seeds(*(list(found) for found in runs))
@@ -113,6 +115,10 @@ class TrialReading:
         """
         if name in ("mad", "mse") and not all(name in run.arrays for run in runs):
             raise ValueError(f"{called(self.cell)} has no {name} in {world(self.cell)}: it predicts no rewards there.")
+        if name in TALLIES:
+            if not all(name in run.arrays for run in runs):
+                raise ValueError(f"{called(self.cell)} keeps no tally of {name}; dpmnl does.")
+            return np.array([[run.arrays[name][-1]] * len(users) for run in runs])
         known = shared_users(runs)
         rows = [run.arrays[name][np.isin(run.arrays["checkpoints"], known)] for run in runs]
         if name in ("mad", "mse"):
@@ -159,11 +165,18 @@ class FitReading:
         if not len(could):
             reasons = [why for run in runs.values() for why in run.reasons if why]
             return Values.nothing(reasons[0] if reasons else "not run")
-        numbers = np.array([run.arrays[self.y][places] for run in runs.values()])
+        numbers = self.numbers(accuracy, runs, places)
         picked = could[picks(accuracy[:, could], self.pick)]
         found = numbers[np.arange(len(runs)), picked][:, None]
         point = self.cell.job.points[places[picked[0]]] if (picked == picked[0]).all() else None
         return Values(np.array(list(runs), np.int64), found, np.ones(found.shape), point=point)
+
+    def numbers(self, accuracy: Floats, runs: Mapping[int, Finished], places: list[int]) -> Floats:
+        if self.y != "excess":
+            return np.array([run.arrays[self.y][places] for run in runs.values()])
+        if self.cell.settings["source"] != SYNTHETIC:
+            raise ValueError(f"excess needs the best accuracy, which is known for {SYNTHETIC} alone.")
+        return best_accuracy() - accuracy
 
 
 Reading = TrialReading | FitReading

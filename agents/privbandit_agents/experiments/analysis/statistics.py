@@ -43,6 +43,24 @@ def seed_weights(n: int, rng: Generator, draws: int = 10_000) -> Floats:
     return np.asarray(rng.multinomial(n, np.full(count(n=n), 1 / n), size=count(draws=draws)) / n)
 
 
+def weighted_medians(weights: Floats, values: Floats) -> Floats:
+    """Return the median of every column of values under every row of weights, shape (draws, places).
+
+    Where a value has just half of the weight at or below it, this is the middle between it and the next one.
+
+    Args:
+        weights: rows sum to 1, shape (draws, n).
+        values: shape (n, places).
+    """
+    medians = np.empty((len(weights), values.shape[1]))
+    for place, column in enumerate(values.T):
+        order = np.argsort(column)
+        passed = np.cumsum(weights[:, order], axis=1)
+        low, high = ((passed < 0.5 + side * 1e-9).sum(axis=1) for side in (-1, 1))
+        medians[:, place] = (column[order][low] + column[order][np.minimum(high, len(column) - 1)]) / 2
+    return medians
+
+
 def expanded(confidence: float, n: int) -> float:
     """Return the level of percentiles at which the bootstrap of a mean over n values is as wide as Student's interval.
 

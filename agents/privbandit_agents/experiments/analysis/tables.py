@@ -35,10 +35,11 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
 
     Returns:
         ``env``, ``horizon``, ``agent``, ``config`` (canonical JSON), ``seeds`` (how many), ``regret`` (mean of the
-        final regret), ``half_width`` (of its 95 % interval; null for one seed), ``ratio_to_uniform`` (of the mean
-        regrets; null without uniform), ``reward`` (mean per round), ``rounds_per_s``, ``privacy`` (what an agent
-        promises to a user, in words), ``visits`` (how often one person comes at most), and from ``ranks`` ``label``,
-        ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (private agents and the others apart) and ``better``.
+        final regret), ``median`` (of it), ``half_width`` (of the mean's 95 % interval; null for one seed),
+        ``ratio_to_uniform`` (of the mean regrets; null without uniform), ``reward`` (mean per round),
+        ``rounds_per_s``, ``privacy`` (what an agent promises to a user, in words), ``visits`` (how often one person
+        comes at most), and from ``ranks`` ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (private
+        agents and the others apart) and ``better``.
     """
     groups: dict[tuple[str, int, str, str], list[Finished]] = {}
     for run in trials:
@@ -75,6 +76,7 @@ def trial_row(env: str, horizon: int, agent: str, config: str, runs: Sequence[Fi
         "config": config,
         "seeds": len(runs),
         "regret": float(regret.mean()),
+        "median": float(np.median(regret)),
         "half_width": float(student_half_width(regret)) if len(runs) > 1 else None,
         "ratio_to_uniform": None,
         "reward": float(np.mean([run.arrays["reward"][-1] / horizon for run in runs])),
@@ -153,6 +155,7 @@ def trial_words(row: dict[str, Any]) -> dict[str, str]:
         "rank": f"{'' if row['notion'] in (None, 'none') else 'private '}{row['rank']}",
         "seeds": str(row["seeds"]),
         "final regret": rounded(row["regret"]) + ("" if width is None else f" ± {rounded(width)}"),
+        "median": rounded(row["median"]),
         "vs uniform": "" if ratio is None else f"{ratio:.3g}",
         "mean reward": f"{row['reward']:.3f}",
         "rounds/s": f"{row['rounds_per_s']:,.0f}",
@@ -203,7 +206,7 @@ def rich_tables(summary: pl.DataFrame) -> list[Table]:
     shown = []
     for (env, rounds), rows in words.group_by("environment", "rounds", maintain_order=True):
         text = promises(rows["agent"], rows["privacy"])
-        table = rich_table(f"{env}, {rounds} users", rows.drop("environment", "rounds", "privacy"), column)
+        table = rich_table(f"{env}, {rounds} users", rows.drop("environment", "rounds", "median", "privacy"), column)
         table.collapse_padding, table.caption, table.caption_justify = True, Text(text) if text else None, "left"
         shown.append(table)
     return shown

@@ -46,6 +46,9 @@ Y_LABELS = {
     "regret_per_round": "regret per user",
     "reward": "reward per user",
     "mad": "mean absolute error of predictions",
+    "excess": "excess risk",
+    "calls": "calls of the estimator",
+    "claimed": "claimed of the estimator's budget",
     "mse": "mean squared error of predictions",
     "accuracy": "accuracy",
     "seconds": "seconds of one fit",
@@ -58,7 +61,9 @@ SCALES = ((1e6, "millions"), (1e9, "billions"), (1e12, "trillions"))
 PANEL_WIDTH = 2.6
 """Inches, at least."""
 BOUNDS: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("regret", "ratio", "regret_per_round", "mad", "mse", "seconds"), (0.0, math.inf)),
+    **dict.fromkeys(
+        ("regret", "ratio", "regret_per_round", "mad", "mse", "calls", "claimed", "excess", "seconds"), (0.0, math.inf)
+    ),
     "accuracy": (0.0, 1.0),
 }
 """Between which values a quantity is, whatever its interval."""
@@ -263,7 +268,7 @@ def finish(axis: Axes, spec: FigureSpec, title: str, lines: Sequence[Line], tick
     axis.set_axisbelow(True)
     if "y" in spec.log:
         axis.set_yscale("log")
-        axis.set_ylim(*log_limits(lines))
+        axis.set_ylim(*log_limits(lines, whole=spec.x != "users"))
         label_logarithms(axis.yaxis, *axis.get_ylim())
     else:
         least, most = BOUNDS.get(str(spec.y), (-math.inf, math.inf))
@@ -314,13 +319,17 @@ def power_of_ten(value: float) -> str:
     return f"$10^{{{power}}}$" if abs(factor - 1) < 1e-6 else f"${factor:g}\\cdot10^{{{power}}}$"
 
 
-def log_limits(lines: Sequence[Line]) -> tuple[float | None, float | None]:
-    """Return limits around the means, whatever the intervals of few seeds: five orders of magnitude, and all ends."""
+def log_limits(lines: Sequence[Line], whole: bool = False) -> tuple[float | None, float | None]:
+    """Return limits around the means, whatever the intervals of few seeds.
+
+    Curves along the users are shown over five orders of magnitude, and at their ends; ``whole``: at all their points.
+    """
     positive = np.concatenate([line.mean[line.mean > 0] for line in lines])
     if not len(positive):
         return None, None
     ends = [float(line.mean[-1]) for line in lines if line.mean[-1] > 0]
-    lowest = min([max(float(positive.min()), float(positive.max()) * 2e-5), *ends])
+    floor = 0.0 if whole else float(positive.max()) * 2e-5
+    lowest = min([max(float(positive.min()), floor), *ends])
     return lowest / 2, 2 * float(positive.max())
 
 
@@ -332,9 +341,10 @@ def scale_x(axis: Axes, spec: FigureSpec, x: Floats) -> None:
     if spec.x == "users":
         axis.set_xlim(x[0] if log else 0, x[-1])
     if each:
-        places = places_of(x, x, spec)
-        shown = apart(places, [plain_number(float(value)) for value in x], log, tilted=len(x) > FEW)
-        axis.set_xticks([places[i] for i in shown], [plain_number(float(x[i])) for i in shown])
+        places, write = places_of(x, x, spec), power_of_ten if log and x[-1] >= MILLION else plain_number
+        texts = [write(float(value)) for value in x]
+        shown = apart(places, texts, log, tilted=len(x) > FEW)
+        axis.set_xticks([places[i] for i in shown], [texts[i] for i in shown])
         axis.tick_params(axis="x", labelrotation=45 if len(x) > FEW else 0)
         axis.xaxis.set_minor_locator(NullLocator())
     elif log:

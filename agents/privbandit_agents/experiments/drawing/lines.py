@@ -1,7 +1,8 @@
 """Lines of a table of results: regret along the users, and final regret along epsilon."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -94,9 +95,26 @@ def frontier_of(rows: pl.DataFrame) -> list[Line]:
     return found
 
 
-def along(rows: pl.DataFrame, name: str) -> Line:
-    """Return the line of an agent along epsilon; seeds that some epsilon lacks are left out of the thin ones."""
-    by_budget = {float(x): own for (x,), own in rows.sort("budget").group_by("budget", maintain_order=True)}
+def settings_of(frame: pl.DataFrame, x: str) -> dict[str, list[Line]]:
+    """Return the lines of final regret along a column of numbers, a panel for each environment but for that setting."""
+    side, _, key = x.rpartition(".")
+    told = re.compile(rf"(?<=[( ]){re.escape(key)}=[^,)=]*(?:, )?")
+    rows = finals(frame).filter(pl.col(x).is_not_null() & pl.col(x).is_finite())
+    for column, where in (("env", "env"), ("line", "agent")):
+        texts = rows["label" if column == "line" else column]
+        names = [told.sub("", text).replace("()", "").rstrip(", ") if side in ("", where) else text for text in texts]
+        rows = rows.with_columns(pl.Series(column, names, pl.String))
+    panels = panels_of(rows) if x != "horizon" else {world_of(str(env)): own for (env,), own in by(rows, "env")}
+    return {title: [along(own, str(name), x) for (name,), own in by(inner, "line")] for title, inner in panels.items()}
+
+
+def by(rows: pl.DataFrame, column: str) -> Iterable[tuple[tuple[object, ...], pl.DataFrame]]:
+    return rows.group_by(column, maintain_order=True)
+
+
+def along(rows: pl.DataFrame, name: str, x: str = "budget") -> Line:
+    """Return the line of an agent along a column; seeds that some value lacks are left out of the thin ones."""
+    by_budget = {float(value): own for (value,), own in rows.sort(x).group_by(x, maintain_order=True)}
     values = [own["regret"].to_numpy() for own in by_budget.values()]
     fewest = min(map(len, values))
     first = line(rows, name, np.array(list(by_budget)), np.stack([one[:fewest] for one in values], axis=1))

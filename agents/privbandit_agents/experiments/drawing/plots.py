@@ -7,8 +7,9 @@ from matplotlib.figure import Figure
 
 from privbandit_agents.experiments.drawing.figures import REGRET, composed
 from privbandit_agents.experiments.drawing.layout import Panel
-from privbandit_agents.experiments.drawing.lines import curves_of, frontiers_of, panels_of
+from privbandit_agents.experiments.drawing.lines import curves_of, frontiers_of, panels_of, settings_of
 from privbandit_agents.experiments.spec.figures import FigureSpec
+from privbandit_envs.validate import one_of
 
 Log = Literal["", "x", "y", "xy", "auto"]
 
@@ -26,6 +27,32 @@ def plot_regret(frame: pl.DataFrame, log: Log = "auto", title: str = "") -> Figu
     """
     spec = REGRET.model_copy(update={"x": "users", "y": "regret", "log": log, "title": title})
     return composed(spec, [(Panel(name, []), curves_of(rows)) for name, rows in panels_of(frame).items()])
+
+
+def plot_along(frame: pl.DataFrame, x: str, log: Log = "xy", title: str = "") -> Figure:
+    """Draw the final regret against a setting, a panel for each environment with its other settings.
+
+    Args:
+        frame: from ``load_results`` or ``compare``.
+        x: a column of numbers: ``"horizon"``, ``"epsilon"``, ``"env.dim"``, ``"agent.alpha"``. An agent that lacks it
+            is not drawn.
+        log: the logarithmic axes.
+        title: above the figure.
+
+    Raises:
+        ValueError: there is no such column, or nothing in it is a number.
+
+    Example:
+        >>> from privbandit_agents import compare
+        >>> worlds = {"id": "privbandit/Linear-v0", "grid": {"dim": [2, 5, 10]}}
+        >>> figure = plot_along(compare(worlds, ["uniform", "linucb"], seeds=2, horizon=50), "env.dim")
+    """
+    numbers = [name for name, kind in frame.schema.items() if kind.is_numeric()]
+    panels = settings_of(frame, one_of(numbers, x=x))
+    if not panels:
+        raise ValueError(f"x must be a column with numbers; {x!r} has none.")
+    spec = FigureSpec(name="along", x=x, y="regret", log=log, title=title)
+    return composed(spec, [(Panel(name, []), lines) for name, lines in panels.items()])
 
 
 def plot_frontier(frame: pl.DataFrame, log: Log = "xy", title: str = "") -> Figure:

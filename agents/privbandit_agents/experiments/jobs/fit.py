@@ -38,7 +38,7 @@ class Fit:
     kind: ClassVar[str] = "fit"
     light: ClassVar[float] = math.inf
     unit: ClassVar[str] = "replication"
-    quantities: ClassVar[tuple[str, ...]] = ("accuracy", "seconds")
+    quantities: ClassVar[tuple[str, ...]] = ("accuracy", "excess", "seconds")
 
     world: World
     method: Method

@@ -16,6 +16,7 @@ from privbandit_agents.base.agent import AnyAgent, UnprovenCalibration
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults
 from privbandit_agents.experiments.jobs.job import JSON, Desk, Ran, one_thread
 from privbandit_agents.experiments.names import (
+    TALLIES,
     TRIAL_EVENTS,
     as_text,
     canonical,
@@ -58,7 +59,7 @@ class Trial:
 
     kind: ClassVar[str] = "trial"
     unit: ClassVar[str] = "seed"
-    quantities: ClassVar[tuple[str, ...]] = ("regret", "ratio", "regret_per_round", "reward", *ERRORS)
+    quantities: ClassVar[tuple[str, ...]] = ("regret", "ratio", "regret_per_round", "reward", *ERRORS, *TALLIES)
 
     env: str
     agent: str
@@ -198,6 +199,8 @@ class Trial:
         names = ("checkpoints", "regret", "reward", *ERRORS)
         found = {name: getattr(result, name) for name in names if getattr(result, name) is not None}
         arrays = {name: array.astype(np.float64) for name, array in found.items()}
+        tally = getattr(agent, "tally", {})
+        arrays |= {name: np.full(len(result.checkpoints), tally[name]) for name in TALLIES if name in tally}
         numbers = {key: getattr(agent.guarantee, key) for key in ("notion", "epsilon", "delta", "rho")}
         promise = {"played": agent.name, "privacy": agent.guarantee.words, "guarantee": numbers}
         notes = {"simulation": result.simulation, **promise, "visits": visits_of(env, self.horizon)}

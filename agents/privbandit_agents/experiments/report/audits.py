@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from privbandit_agents.experiments.report.glance import Glance
 from privbandit_agents.zoo import AGENTS
 
 
@@ -14,7 +15,7 @@ def audit_files(folder: Path) -> list[Path]:
 
 
 def audit_rows(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    """Return one row per audit: target, claim, bound, power, verdict and arithmetic."""
+    """Return one row per audit: target, claim, bound, power, verdict, all of it as a picture, and arithmetic."""
     found = []
     for audit in filter(None, map(told, paths)):
         found.append(
@@ -23,6 +24,7 @@ def audit_rows(paths: Sequence[Path]) -> list[dict[str, Any]]:
                 "claim": claim_text(audit["claim"]),
                 "bound": audit["epsilon"],
                 "power": power_text(audit.get("power")),
+                "glance": "" if (glance := Glance.of(audit)) is None else glance.svg(),
                 "verdict": "REFUTED" if audit["refuted"] else "not refuted",
                 "arithmetic": arithmetic(audit["target"]),
             }

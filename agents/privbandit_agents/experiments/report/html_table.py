@@ -8,11 +8,12 @@ from privbandit_agents.experiments.analysis.tables import rounded
 
 
 class Column(NamedTuple):
-    """A heading, the key of its values, and whether they are text."""
+    """A heading, the key of its values, whether they are text, and whether they are pictures, which are markup."""
 
     title: str
     key: str
     text: bool = False
+    picture: bool = False
 
 
 def table(
@@ -48,6 +49,8 @@ def table(
 
 def cell(column: Column, value: object) -> str:
     """Return a cell; numbers have three digits, or all that integers have."""
+    if column.picture:
+        return f'<td class="text">{value or ""}</td>'
     said = "" if value is None else rounded(value) if isinstance(value, float) else str(value)
     kind = ' class="text"' if column.text else ""
     return f"<td{' class=refuted' if said == 'REFUTED' else kind}>{html.escape(said)}</td>"

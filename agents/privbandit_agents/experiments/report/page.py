@@ -220,10 +220,13 @@ def audit_section(paths: Sequence[Path]) -> str:
         Column("epsilon is at least", "bound"),
         Column("power", "power", True),
         Column("verdict", "verdict", True),
+        Column("at a glance", "glance", picture=True),
         Column("arithmetic", "arithmetic", True),
     ]
     told = (
-        "A bound above the claim refutes it. One below proves nothing: the power says what an audit would have found."
+        "A bound above the claim refutes it. One below proves nothing: the power says what an audit would have found. "
+        "At a glance: the bar is what was found, the upright line the claim; a dot is a true epsilon so many times as "
+        "large, the fuller the more of 100 such audits refute it."
     )
     inner = table("Audits", told, columns, rows)
     return f'<section aria-labelledby="audits-title"><h2 id="audits-title">Audits</h2>{inner}</section>\n'

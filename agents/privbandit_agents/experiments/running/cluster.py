@@ -66,6 +66,10 @@ def reporting(client: Any) -> Any:
     from joblib._dask import DaskDistributedBackend
 
     class Reporting(DaskDistributedBackend):  # type: ignore[misc]
+        def effective_n_jobs(self, n_jobs: int) -> int:
+            """Count at least two workers: for one, joblib would run the jobs in this very process."""
+            return max(2, int(super().effective_n_jobs(n_jobs)))
+
         async def _collect(self) -> None:
             while self._continue:
                 async for future, result in self.waiting_futures:

@@ -49,6 +49,7 @@ class Engine:
         jobs: processes; default: one per core. Ignored for a cluster that has an address.
         address: of the scheduler of a running Dask cluster; default: a cluster on this machine.
         save_every: seconds between two snapshots of a running job.
+        alone: whether jobs run one by one in this very process, which one that dies takes with it.
 
     Raises:
         ValueError: an unknown kind, or an address without Dask.
@@ -58,6 +59,7 @@ class Engine:
     jobs: int | None = None
     address: str | None = None
     save_every: float = field(default=SAVE_EVERY, kw_only=True)
+    alone: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         one_of(("loky", "dask"), engine=self.kind)
@@ -180,7 +182,7 @@ def attempts(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) -> I
 
 def dispatched(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) -> Iterator[tuple[str, End]]:
     """Yield how each job ended, by its name; short ones travel in bundles."""
-    if engine.kind == "loky" and sum(job.light for job in jobs) <= LIGHT:
+    if engine.alone or (engine.kind == "loky" and sum(job.light for job in jobs) <= LIGHT):
         for job in jobs:
             yield from attempt_all([job], folder, None, engine.save_every, wait)
         return

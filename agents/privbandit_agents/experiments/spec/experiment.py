@@ -6,13 +6,13 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from privbandit_agents.experiments.fields import AS_IT_IS, Model, Points, Positive, distinct
+from privbandit_agents.experiments.fields import AS_IT_IS, Grid, Model, Points, Positive, distinct
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.shelf import library
 from privbandit_agents.experiments.spec.comparison import Comparison
-from privbandit_agents.experiments.spec.figures import FigureSpec, MapSpec, TableSpec
+from privbandit_agents.experiments.spec.figures import FigureSpec, MapSpec, Picture, TableSpec
 from privbandit_agents.experiments.spec.statements import Statement, spelled_out
-from privbandit_agents.experiments.spec.sweep import Sweep, override, parse_sweep, shrunk
+from privbandit_agents.experiments.spec.sweep import Sweep, override, parse_sweep, shrunk, thinned
 from privbandit_agents.experiments.spec.validation import Place, place_of, validated
 from privbandit_agents.experiments.spec.yaml_text import content_of
 from privbandit_agents.experiments.usage import UsageError, placed, usage_errors
@@ -31,6 +31,7 @@ class Scale(Model):
         horizon: of a sweep: users of every trial.
         checkpoints: of a sweep: points of a regret curve.
         set: of a sweep: assignments as of ``--set``.
+        only: of a sweep: ``env.KEY`` or ``agent.KEY`` to the values that stay of its grids; statements need theirs.
         replications: of a comparison: how many.
         shrink: the horizons of a sweep, or the private and test rows of a comparison, are divided by it.
     """
@@ -39,6 +40,7 @@ class Scale(Model):
     horizon: Positive | None = None
     checkpoints: Points | None = None
     set: list[str] = Field(default=[])
+    only: Grid = Field(default={})
     replications: Points | None = None
     shrink: Positive = 1
 
@@ -62,6 +64,7 @@ class Experiment(Model):
         variants: names for selections of cells, which have them as the setting ``variant`` then.
         scales: what they change in the jobs.
         figures: what is drawn.
+        pictures: what is drawn of the worlds themselves.
         maps: where agents may be trusted, of trials.
         tables: what is tabulated; of fits.
         statements: what is checked.
@@ -74,6 +77,7 @@ class Experiment(Model):
     variants: dict[str, dict[str, Any]] = Field(default={})
     scales: Scales
     figures: list[FigureSpec] = Field(default=[])
+    pictures: list[Picture] = Field(default=[])
     maps: list[MapSpec] = Field(default=[])
     tables: list[TableSpec] = Field(default=[])
     statements: list[Statement] = Field(default=[])
@@ -86,12 +90,13 @@ class Experiment(Model):
             raise ValueError("tables are of fits; a sweep has none")
         if self.maps and self.sweep is None:
             raise ValueError("maps are of a sweep; fits have none")
-        distinct("names of figures", [*(figure.name for figure in self.figures), *(each.name for each in self.maps)])
+        drawn = [*self.figures, *self.pictures, *self.maps]
+        distinct("names of figures", [each.name for each in drawn])
         distinct(
             "names of tables",
             ["table", "verdicts", *(table.name for table in self.tables), *(each.name for each in self.maps)],
         )
-        foreign = {"replications"} if self.offline is None else {"seeds", "horizon", "checkpoints", "set"}
+        foreign = {"replications"} if self.offline is None else {"seeds", "horizon", "checkpoints", "set", "only"}
         for name in SCALES:
             scale: Scale | None = getattr(self.scales, name)
             if given := sorted(foreign & scale.model_fields_set if scale else ()):
@@ -130,7 +135,7 @@ class Experiment(Model):
         sweep = parse_sweep(self.sweep, f"{source}: sweep" if source else "sweep")
         with usage_errors(source or "the experiment"), placed(f"scales.{scale}"):
             given = {"horizon": chosen.horizon, "seeds": chosen.seeds, "checkpoints": chosen.checkpoints}
-            return override(shrunk(sweep, chosen.shrink), chosen.set, **given)
+            return override(thinned(shrunk(sweep, chosen.shrink), chosen.only), chosen.set, **given)
 
 
 def find_experiment(name: str) -> Path:

@@ -10,19 +10,15 @@ from privbandit_agents.experiments.fields import FileName, Keys, Model, Real, Us
 from privbandit_agents.experiments.spec.measures import Pick, Quantity, Selection
 
 
-class Reference(BaseModel):
-    """A curve drawn over a figure, such as a bound.
+class Named(BaseModel):
+    """A function by its name, with the arguments beside it.
 
     Attributes:
-        function: ``"module:function"`` of an array of x and of the settings beside it; returns the array of y.
-        label: its name in the figure.
-        through: scales the curve to end where the line of this selection ends, as bounds hold up to constants.
+        function: ``"module:function"``.
     """
 
     model_config = ConfigDict(extra="allow")
     function: str
-    label: str
-    through: Selection | None = None
 
     @property
     def kwargs(self) -> dict[str, Any]:
@@ -43,6 +39,32 @@ class Reference(BaseModel):
             raise ValueError(f"function must be 'module:function'; got {self.function!r}, which is none.")
         found: Callable[..., Any] = function
         return found
+
+
+class Reference(Named):
+    """A curve drawn over a figure, such as a bound.
+
+    Attributes:
+        function: of an array of x and of the settings beside it; returns the array of y.
+        label: its name in the figure.
+        through: scales the curve to end where the line of this selection ends, as bounds hold up to constants.
+    """
+
+    label: str
+    through: Selection | None = None
+
+
+class Picture(Named):
+    """A picture of something that is not a result: a law, a partition.
+
+    Attributes:
+        function: of a matplotlib figure, on which it draws, and of the settings beside it.
+        name: of the file.
+        title: above it.
+    """
+
+    name: FileName
+    title: str = ""
 
 
 class FigureSpec(Model):

@@ -6,12 +6,18 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from privbandit_agents.experiments.fields import Model, Real, Users
 
-Quantity = Literal["regret", "ratio", "regret_per_round", "reward", "mad", "mse", "accuracy", "seconds"]
+Quantity = Literal[
+    "regret", "ratio", "regret_per_round", "reward", "mad", "mse", "calls", "claimed", "accuracy", "excess", "seconds"
+]
 """Of trials: cumulative regret; that over uniform's in the same environment; regret per user; reward per user; mean
-absolute and mean squared error of the predicted mean rewards. Of fits: accuracy; seconds of one fit."""
+absolute and mean squared error of the predicted mean rewards; at the end, how often an agent called its estimator and
+what these calls claim of the budget set aside for them (1 is all of it). Of fits: accuracy; on the synthetic law, what
+it lacks of the best classifier's; seconds of one fit."""
 Pick = Literal["best", "honest"]
 """The point of a fit's grid: the one of the best mean; or chosen on one half of the replications and scored on the
 other, both ways."""
+Average = Literal["mean", "median"]
+"""Over replications."""
 Axes = Literal["log", "semilog", "linear"]
 """``log``: log y against log x; ``semilog``: y against log x; ``linear``: y against x."""
 
@@ -49,6 +55,8 @@ class Slope(Model):
         start: ``from`` in a file; users or a fraction of the horizon (default: a tenth), or a value of the setting.
         end: ``to`` in a file; default: the last.
         axes: which axes are logarithmic.
+        worst_along: a setting; at each place the largest average over its values is read, as theorems do that are about
+            the worst world.
     """
 
     of: Selection
@@ -56,6 +64,13 @@ class Slope(Model):
     start: Annotated[Real | None, Field(alias="from")] = None
     end: Annotated[Real | None, Field(alias="to")] = None
     axes: Axes = "log"
+    worst_along: str | None = None
+
+    @model_validator(mode="after")
+    def _along_cells(self) -> Self:
+        if self.worst_along is not None and self.against == "users":
+            raise ValueError("worst_along needs against: a setting")
+        return self
 
 
 class Lead(Model):
@@ -77,9 +92,10 @@ Pair = Annotated[list[Selection], Field(min_length=2, max_length=2)]
 
 
 class Measure(Model):
-    """One number: just one of the fields is given.
+    """One number: just one of the fields is given, besides ``average``.
 
     Attributes:
+        average: of every cell, over replications; the median is not moved by a few wild seeds.
         mean: of a cell, over replications.
         ratio: of two means.
         difference: of two means.
@@ -90,6 +106,7 @@ class Measure(Model):
         peak: the value of the key at which the line is highest.
     """
 
+    average: Average = "mean"
     mean: Selection | None = None
     ratio: Pair | None = None
     difference: Pair | None = None
@@ -101,11 +118,11 @@ class Measure(Model):
 
     @property
     def given(self) -> list[str]:
-        return [name for name in type(self).model_fields if getattr(self, name) is not None]
+        return [name for name in type(self).model_fields if name != "average" and getattr(self, name) is not None]
 
     @model_validator(mode="after")
     def _one(self) -> Self:
         if len(self.given) != 1:
-            known = ", ".join(type(self).model_fields)
+            known = ", ".join(name for name in type(self).model_fields if name != "average")
             raise ValueError(f"needs one of {known}; got {' and '.join(self.given) or 'none'}")
         return self

@@ -24,6 +24,8 @@ class Statement(Model):
         at_least: lower bound of the number.
         at_most: upper bound.
         expected: whether we know it to hold or to fail.
+        at_first: what was expected before the first run, where that is known and another thing.
+        because: why it fails, if that is expected; or how it is to be read.
         place: in the file; not written there.
     """
 
@@ -33,6 +35,8 @@ class Statement(Model):
     at_least: Real | None = None
     at_most: Real | None = None
     expected: Expected = "holds"
+    at_first: Expected | None = None
+    because: str = ""
     place: str = ""
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
 """From a YAML file or a command line to trials, with every mistake named in one sentence."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
@@ -322,6 +322,30 @@ def shrunk(sweep: Sweep, divisor: int) -> Sweep:
     return parse_sweep(content)
 
 
+def thinned(sweep: Sweep, only: Mapping[str, Sequence[Any]]) -> Sweep:
+    """Return a sweep whose grids keep some of their values.
+
+    Args:
+        sweep: left as it is.
+        only: ``"env.KEY"`` or ``"agent.KEY"`` to the values that stay.
+
+    Raises:
+        ValueError: no grid has the key, or nothing of a grid stays.
+    """
+    content = sweep.model_dump()
+    for name, kept in only.items():
+        kind, _, key = name.partition(".")
+        entries = [entry for block in content["parts"] for entry in block.get(f"{kind}s", [])]
+        grids = [entry["grid"] for entry in entries if key in entry["grid"]]
+        if not grids:
+            raise ValueError(f"only: no grid has {name!r}; env.KEY or agent.KEY with a key of a grid is needed.")
+        for grid in grids:
+            if not (stays := [value for value in grid[key] if value in kept]):
+                raise ValueError(f"only: nothing of {name} stays of {shown(grid[key])}.")
+            grid[key] = stays
+    return parse_sweep(content)
+
+
 def assign(blocks: list[dict[str, Any]], assignment: str) -> None:
     name, equals, text = assignment.partition("=")
     target, dot, key = name.strip().rpartition(".")
@@ -334,6 +358,10 @@ def assign(blocks: list[dict[str, Any]], assignment: str) -> None:
             raise ValueError(f"{key!r} says which {kind} it is and is no setting; choose with --{kind}.")
         entries = [entry for block in blocks for entry in block[f"{kind}s"]]
         if target not in ("env", "agent"):
+            called = {
+                entry["name"].rpartition(":")[2]: entry["name"] for entry in entries
+            }  # module:name, or name alone
+            target = called.get(target, target)
             one_of(dict.fromkeys(entry["name"] for entry in entries), agent=target)
             chosen = [entry for entry in entries if entry["name"] == target]
         else:

@@ -7,7 +7,7 @@ Young Hyun Cho and Will Wei Sun, "Privacy-Preserving Dynamic Assortment Selectio
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -37,9 +37,29 @@ class Config(DPMNLSettings):
 
     Attributes:
         objective: calibration of the objective perturbation: ``"dimension-free"`` or ``"published"`` (Theorem 1).
+        price: of a call of PrivateMLE: the share rho_1 / calls, ``"equal"`` for all; or ``"printed"``: rho_1 / calls
+            for the one after exploration, then rho_1, rho_1 / 2, rho_1 / 3, ..., which add up to more than rho_1, so
+            that only ``calibration="published"`` takes it.
     """
 
     objective: Method = "dimension-free"
+    price: Literal["equal", "printed"] = "equal"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.price == "printed" and not self.published:
+            raise ValueError("price printed adds up to more than the budget; it needs calibration published.")
+
+    def share(self, calls: int) -> float:
+        """Return the share of rho_1 that a call claims, given how many there were before."""
+        return 1 / calls if self.price == "printed" and calls else 1 / self.calls
+
+    def call(self, first: ObjectivePerturbation, calls: int, dim: int, capacity: int) -> ObjectivePerturbation:
+        if self.price == "equal" or not calls:
+            return first
+        rho = self.mle_share * self.concentrated() * self.share(calls)
+        user = published_loss(dim, capacity)
+        return ObjectivePerturbation.calibrate(rho, user, method="published", split=self.q, eta=4.0)
 
     def spending(self, dim: int, capacity: int, horizon: int) -> Spending:
         """Give mle_share of rho to the calls of PrivateMLE (Alg. 2; published, eta = 4), the rest to PrivateCov."""
@@ -68,10 +88,11 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
     The likelihood needs every choice: memory grows by 8 (K d + 1) + K bytes a user, besides the counter's.
 
     Deviations:
-        The determinant is compared with that at the last call; the published test, with that of the user before,
-        hardly ever fires. Its factor 2 is ``trigger``. V is renewed, and the trigger looked at, when users have grown
-        by ``growth``. Each call, the one after exploration included, costs the same; printed is rho1 / D with D the
-        number of calls so far, which adds up to more than rho1. V is shifted by a bound on its own noise at that time,
+        The determinant is compared with that at the last call; the published test, with that of the user before
+        (``compare="user" growth=1``), hardly ever fires. Its factor 2 is ``trigger``. V is renewed, and the trigger
+        looked at, when users have grown by ``growth``. Each call, the one after exploration included, costs the same;
+        printed (``price="printed"``) is rho1 / D with D the number of calls so far, which adds up to more than rho1.
+        V is shifted by a bound on its own noise at that time,
         lambda instead of Lemma S6's 2 lambda, and repaired to eigenvalues of at least K R^2. alpha_t has no 1 / kappa.
         Exploration is shorter for larger budgets. Features are clipped, which the proof needs and Gaussian ones
         violate; actions use them unclipped. That stretches theta, which does no harm where all revenues are equal; with
@@ -105,7 +126,8 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         self.log_trigger = math.log(config.trigger) if config.trigger else spread
         self.release = np.zeros((self.dim, self.dim + 1))  # [alpha_t V^(-1/2) | theta]
         self.users, self.calls, self.renew_at = 0, 0, self.exploration
-        self.log_det = -math.inf  # of V at the last call
+        self.log_det = -math.inf  # of V at the last call, or at the last look
+        self.tally = {"calls": 0.0, "claimed": 0.0}  # of PrivateMLE, and their sum over rho_1
 
     def select_action(self, context: Array) -> Array:
         """Return the best assortment for the optimistic utilities (lines 12 and 13); a random one at first (line 5)."""
@@ -152,18 +174,24 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         V = self.cov.matrix()
         log_det = float(np.linalg.slogdet(V)[1])
         theta = self.release[:, -1]
-        if self.calls < self.config.calls and log_det > self.log_det + self.log_trigger:
+        fires = log_det > self.log_det + self.log_trigger
+        if fires or self.config.compare == "user":
             self.log_det = log_det
+        if fires and self.calls < self.config.calls:
+            mle = self.config.call(self.mle, self.calls, self.dim, self.capacity)
+            self.tally["claimed"] += self.config.share(self.calls)
             self.calls += 1
-            ridge = 0.0 if self.mle.Delta else min(self.radius, 1.0) ** 2  # without noise it keeps the minimum finite
+            self.tally["calls"] += 1
+            ridge = 0.0 if mle.Delta else min(self.radius, 1.0) ** 2  # without noise it keeps the minimum finite
             likelihood = partial(self.choices.likelihood, ridge=ridge)
-            draw = partial(self.mle.minimise, likelihood, self.rng_mle, theta)
-            theta = self.publish(self.mle, likelihood, draw, self.mle.cost)
+            draw = partial(mle.minimise, likelihood, self.rng_mle, theta)
+            theta = self.publish(mle, likelihood, draw, mle.cost)
         return optimistic_scorer(V, theta, self.config.bonus_scale * self._width())
 
     def _width(self) -> float:
         """Return alpha_t (Lemma S10, Delta over sqrt(K) as in the modified width of S.3.3), without 1 / kappa."""
-        t, d, T, mle = self.users, self.dim, self.horizon, self.mle
+        t, d, T = self.users, self.dim, self.horizon
+        mle = self.config.call(self.mle, max(self.calls - 1, 0), d, self.capacity)
         learning = math.sqrt(d / 2 * math.log1p(t / d) + math.log(t))
         perturbing = (mle.Delta + mle.sigma * math.sqrt(4 * d * math.log(T))) / math.sqrt(self.capacity)
         return learning + perturbing + math.sqrt(3 * self.cov.shift())

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from privbandit_agents.base.agent import Guarantee
 from privbandit_agents.base.settings import Above, AtLeast, Calibration, Count, NonNegative, Open01, Within
@@ -44,8 +44,9 @@ class DPMNLSettings(JointSettings, ABC):
         mle_share: share of the budget for PrivateMLE, in (0, 1).
         calls: most calls of PrivateMLE, the one after exploration included; each gets an equal share, used or not.
         exploration: users T0 who are offered random assortments first; default: ``exploration_length``.
-        trigger: PrivateMLE is called when det V has grown by this factor since the call before, > 1; the paper's is
-            2, the default spreads the calls over the users (``spread_trigger``).
+        trigger: PrivateMLE is called when det V has grown by this factor, > 1; the paper's is 2, the default spreads
+            the calls over the users (``spread_trigger``).
+        compare: since when: the last ``"call"``; or since the last ``"user"`` at whom V was looked at, as printed.
         bonus_scale: c, multiplier of the width of Lemma S10 without its 1 / kappa, >= 0; the paper's study has 1e-4.
         q: share of a call's budget for the noise, in (0, 1), of the published objective perturbation.
         radius: features are scaled into the ball of this radius before anything is learned from them.
@@ -59,6 +60,7 @@ class DPMNLSettings(JointSettings, ABC):
     calls: Count = 8
     exploration: Count | None = None
     trigger: Annotated[float, Above(1)] | None = None
+    compare: Literal["call", "user"] = "call"
     bonus_scale: NonNegative = 1e-4
     q: Open01 = 0.5
     radius: Annotated[float, Within(1e-6, 1e6)] = 1.0
@@ -73,6 +75,14 @@ class DPMNLSettings(JointSettings, ABC):
     @abstractmethod
     def spending(self, dim: int, capacity: int, horizon: int) -> Spending:
         """Return how the budget is split between PrivateCov and the calls of PrivateMLE (Alg. 1, lines 8 and 14)."""
+
+    def share(self, calls: int) -> float:
+        """Return the share of PrivateMLE's budget that a call claims, given how many there were before."""
+        return 1 / self.calls
+
+    def call(self, first: ObjectivePerturbation, calls: int, dim: int, capacity: int) -> ObjectivePerturbation:
+        """Return the mechanism of a call of PrivateMLE, given the first one and how many calls there were before."""
+        return first
 
     @property
     def published(self) -> bool:

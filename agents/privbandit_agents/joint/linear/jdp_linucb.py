@@ -82,24 +82,30 @@ class JDPLinUCB(CentralAgent[Config, Array]):
 
     Config = Config
     gaussian = True
+    group: int | None = None
+    """Of disjoint users whom the counter is about; None: about anyone."""
     plays = staticmethod(arms_with_features)
 
     def begin(self) -> None:
-        """Spend the whole budget at once: all releases of a counter are one mechanism."""
-        config, rho = self.config, self.config.concentrated()
+        config = self.config
         self.dim = self.context_shape[1]
         self.ledger, self.guarantee = config.ledger(), self.promise()
         self.horizon = config.horizon or 100_000
-        epochs = config.epochs(self.horizon)
-        self.counter = COUNTERS[config.counter](epochs, self.counted, SENSITIVITY, rho, self.rng.spawn(1)[0])
         self.epoch = Products(self.dim + 1)
-        self.ledger.spend(gaussian_dp(rho))
+        self.open_window()
         self.release = np.zeros((self.dim, self.dim + 1))
         self.users, self.refit_at = 0, 1
 
     def promise(self) -> Guarantee:
         """Return the guarantee."""
         return self.config.guarantee("docs/privacy/regression-moments.md and docs/privacy/continual-counting.md")
+
+    def open_window(self) -> None:
+        """Open the counter and spend the whole budget at once: all releases of a counter are one mechanism."""
+        config, rho = self.config, self.config.concentrated()
+        epochs = config.epochs(self.horizon)
+        self.counter = COUNTERS[config.counter](epochs, self.counted, SENSITIVITY, rho, self.rng.spawn(1)[0])
+        self.ledger.spend(gaussian_dp(rho))
 
     @property
     def counted(self) -> int:
@@ -131,9 +137,13 @@ class JDPLinUCB(CentralAgent[Config, Array]):
             self.epoch.add(np.column_stack(self.clipped(played(x, arms), rewards)))
             self.users += len(rewards)
             if self.users == self.refit_at:
-                terms = self.term(self.epoch.take()[0])[None]
-                scorer = self._scorer(self.publish(self.counter, terms, partial(self.counter.extend, terms))[-1])
+                scorer = self._scorer(self._noisy(self.term(self.epoch.take()[0])[None]))
         return scorer
+
+    def _noisy(self, terms: Array) -> Array:
+        """Publish the counter's noisy sum with new terms, of shape (1, size)."""
+        released = self.publish(self.counter, terms, partial(self.counter.extend, terms), group=self.group)
+        return np.asarray(released[-1])
 
     def frozen_rounds(self) -> int:
         return self.refit_at - self.users

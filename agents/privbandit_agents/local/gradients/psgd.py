@@ -5,6 +5,7 @@ Data", 2023, as a competitor in Yuheng Ma and Hanfang Yang, "Optimal Locally Pri
 Public Data", 2023, section 7.2.
 """
 
+import math
 from dataclasses import dataclass
 
 from numpy.random import Generator
@@ -36,10 +37,12 @@ class NetworkConfig(Config):
     """Settings of PSGD with a hidden layer, beside those in ``Config``.
 
     Attributes:
-        hidden: number of neurons, >= 1; None: as many as features, but at most 256. The paper takes d/2, d or 2 d.
+        hidden: number of neurons, >= 1; None: ``per_feature`` for each feature, but at most 256.
+        per_feature: neurons for each feature, > 0; the paper takes 1/2, 1 or 2.
     """
 
     hidden: Count | None = None
+    per_feature: Positive = 1.0
 
 
 class PublicStart(GradientLearner[Config]):
@@ -60,7 +63,8 @@ class PublicStart(GradientLearner[Config]):
         features = PublicFeatures.of(x, unit=False)
         if not isinstance(config, NetworkConfig):
             return Linear(features), logistic_fit(features(x), y, config.ridge)
-        network = Network(features, config.hidden or min(features.dim - 1, 256))
+        neurons = math.ceil(min(config.per_feature * (features.dim - 1), 256))
+        network = Network(features, config.hidden or max(neurons, 1))
         return network, network.pretrained(features(x), y, config.ridge, rng.spawn(1)[0])
 
     def schedule(self) -> Schedule:

@@ -12,9 +12,11 @@ from privbandit_agents.local.layered.report import Release
 PRESETS: dict[str, dict[str, Any]] = {
     "practical": {
         "oracle": "shared", "width": "difference", "confidence": "analytic", "gamma": math.sqrt(2), "carry": True,
+        "calibration": "correct",
     },
     "published": {
         "oracle": "per-arm", "width": "sum", "confidence": "published", "gamma": math.e, "carry": False,
+        "calibration": "published",
     },
 }  # fmt: skip
 FROM_PRESET: Any = None
@@ -26,9 +28,10 @@ class Config(Settings):
 
     Attributes:
         epsilon: privacy budget alpha of every user's report, > 0; infinity adds no noise.
-        preset: ``"practical"`` has one theta for all arms and epochs, and widths of differences; ``"published"`` has
-            the structure of the paper and the constants of its theorems.
-        calibration: ``"correct"``, or ``"published"`` for the paper's noise, which is not private.
+        preset: ``"practical"`` has one theta for all arms and epochs, and widths of differences; ``"published"`` is
+            the paper's algorithm with the constants of its theorems and its noise, which is not private.
+        calibration: ``"correct"``, or ``"published"`` for the paper's noise (Laplace and Wishart), which is not
+            private; with ``preset="published"``, ``"correct"`` keeps the structure and has a guarantee.
         release: ``"hemisphere"``, ``"bin-cap"``, ``"laplace"``, or ``"wishart-difference"`` (Laplace noise on the
             moment, a difference of Wishart matrices on the matrix; half of epsilon each).
         oracle: ``"shared"`` by all arms, or one ``"per-arm"``.
@@ -56,7 +59,7 @@ class Config(Settings):
 
     epsilon: Budget = 1.0
     preset: Literal["practical", "published"] = "practical"
-    calibration: Calibration = "correct"
+    calibration: Calibration = FROM_PRESET
     release: Release = "hemisphere"
     oracle: Literal["shared", "per-arm"] = FROM_PRESET
     width: Literal["sum", "difference"] = FROM_PRESET

@@ -7,8 +7,9 @@ Learning", NeurIPS 2020, Algorithm 1 (LDP-OFUL, linear case).
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from privbandit_agents.base.agent import Array
 from privbandit_agents.base.arms import optimistic_scorer
 from privbandit_agents.base.settings import Calibration, NonNegative, Open01, Positive
 from privbandit_agents.local.linear.moments import GaussianChannel, MomentAgent, MomentSettings
@@ -62,25 +63,40 @@ class LDPLinUCB(MomentAgent[Config]):
     def begin(self) -> None:
         super().begin()
         if self.config.calibration == "published":
-            self.warn_unproven()
-            self.ledger = Ledger(math.inf, self.config.delta)
-            self.guarantee = dataclasses.replace(self.guarantee, proven=False)
+            promise_nothing(self)
 
     def open_channel(self) -> GaussianChannel:
-        config, size = self.config, packed_size(self.dim)
-        if config.calibration == "correct":
-            mechanism = Gaussian.from_epsilon(config.epsilon, config.delta, SENSITIVITY, config.noise)
-            spent = config.epsilon
-        else:
-            sigma = 6 * math.sqrt(2 * math.log(2.5 / config.delta)) / config.epsilon
-            mechanism = Gaussian(sigma, math.inf, config.noise)
-            spent = gaussian_epsilon(config.delta, SENSITIVITY / sigma)
-        return GaussianChannel(mechanism, approximate(max(spent, 1e-12), config.delta), size)
+        return channel_of(self.config, self.dim)
 
     def learn(self) -> None:
-        noise = self.sigma * math.sqrt(self.users)
-        a, theta, added = perturbed_ridge(self.total, self.dim, noise, self.config.ridge, self.config.shift)
-        # c (|noise of the moment| / sqrt(lambda) + sqrt(lambda) + sqrt(d ln(1 + t)))
-        noise = self.sigma * math.sqrt(self.dim * self.users)
-        theory = noise / math.sqrt(added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + self.users))
-        self.scorer = optimistic_scorer(a, theta, float(self.config.bonus_scale * theory))
+        self.scorer = scorer_of(self, self.config)
+
+
+def promise_nothing(agent: MomentAgent[Any]) -> None:
+    """Warn that the published calibration is in use, unproven, and let the ledger take what it costs."""
+    agent.warn_unproven()
+    agent.ledger = Ledger(math.inf, agent.config.delta)
+    agent.guarantee = dataclasses.replace(agent.guarantee, proven=False)
+
+
+def channel_of(config: Config, dim: int) -> GaussianChannel:
+    """Return how packed records of d features leave the devices."""
+    size = packed_size(dim)
+    if config.calibration == "correct":
+        mechanism = Gaussian.from_epsilon(config.epsilon, config.delta, SENSITIVITY, config.noise)
+        spent = config.epsilon
+    else:
+        sigma = 6 * math.sqrt(2 * math.log(2.5 / config.delta)) / config.epsilon
+        mechanism = Gaussian(sigma, math.inf, config.noise)
+        spent = gaussian_epsilon(config.delta, SENSITIVITY / sigma)
+    return GaussianChannel(mechanism, approximate(max(spent, 1e-12), config.delta), size)
+
+
+def scorer_of(agent: MomentAgent[Any], config: Config) -> Array:
+    """Return the optimistic scorer of the sum of an agent's reports."""
+    noise = agent.sigma * math.sqrt(agent.users)
+    a, theta, added = perturbed_ridge(agent.total, agent.dim, noise, config.ridge, config.shift)
+    # c (|noise of the moment| / sqrt(lambda) + sqrt(lambda) + sqrt(d ln(1 + t)))
+    noise = agent.sigma * math.sqrt(agent.dim * agent.users)
+    theory = noise / math.sqrt(added) + math.sqrt(added) + math.sqrt(agent.dim * math.log(1 + agent.users))
+    return optimistic_scorer(a, theta, float(config.bonus_scale * theory))

@@ -109,7 +109,8 @@ class LPCT(LocalLabelAgent[Config, LPCTVotes]):
     Deviations:
         One signed entry in place of U and V (``report="laplace"`` is the paper's); lambda by the known variance of the
         noise and an assumed drift of the public law; means shrunk over the tree; empty cells are cut on.
-        ``report="laplace"`` with ``weight`` and ``tau=inf`` is (8).
+        ``report="laplace"`` with ``weight`` and ``tau=inf`` is (8), but in cells whose noisy number of rows, its
+        denominator, is negative: there the label is still by the sign of the numerator, 2 V - U.
     """
 
     Config = Config

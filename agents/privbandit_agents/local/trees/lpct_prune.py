@@ -6,6 +6,7 @@ with the closed form of appendix A.2.
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.settings import Positive
 from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.trees.partition import Cells, Partition, grow
+from privbandit_agents.local.trees.printed import PrintedTree
 from privbandit_agents.local.trees.report import DEEPEST, LeafReport
 from privbandit_agents.local.trees.votes import LeafVotes, TreeSettings, WeightedTree
 
@@ -26,9 +28,17 @@ class Config(TreeSettings):
 
     Attributes:
         constant: C in the threshold sqrt(C log(n_P + n_Q)) of a clear label, in standard deviations, > 0.
+        rule: ``"known-noise"``: thresholds from the variance of the report; ``"printed"``: Algorithm 2 to the letter,
+            with the paper's constants, which needs ``report="laplace"``.
     """
 
     constant: Positive = 0.15
+    rule: Literal["known-noise", "printed"] = "known-noise"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rule == "printed" and self.report != "laplace":
+            raise ValueError(f"rule printed reads U and V, which report laplace sends; got report={self.report!r}.")
 
 
 class PrunedVotes(LeafVotes[Config]):
@@ -47,7 +57,14 @@ class PrunedVotes(LeafVotes[Config]):
         depth: int = math.floor(share * math.log2(private + len(y) ** (1 / share)))
         return min(max(depth, 1), DEEPEST)
 
+    def reported(self) -> LeafReport:
+        c = self.config
+        sizes = self.partition.leaves, self.labels
+        return LeafReport(c.report, c.epsilon, *sizes, noise=c.noise, apart=c.rule == "printed")
+
     def weighed(self) -> WeightedTree:
+        if self.config.rule == "printed":
+            return PrintedTree(self.partition, *self.public_data, self.config.epsilon)
         return PrunedTree(self.partition, *self.public_data, self.report.variance, self.config.constant)
 
 
@@ -62,7 +79,7 @@ class LPCTPrune(LocalLabelAgent[Config, PrunedVotes]):
         noise of the private sums counts less than the sampling of the public ones. Where the noise prevails, a private
         sum that is not clear does not count, since it may be all noise. A node's private rows are n_P times its public
         mass. As in the text, and unlike the printed Algorithm 2, a label that is clearer from private data ends the
-        search only if it is clear.
+        search only if it is clear. ``rule="printed"`` is Algorithm 2 to the letter.
     """
 
     Config = Config

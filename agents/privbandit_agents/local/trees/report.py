@@ -46,15 +46,18 @@ class LeafReport:
         leaves: m.
         labels: K >= 2.
         noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers, unseeded; not for ``"laplace"``.
+        apart: with two labels and ``"laplace"``, estimate U and V in two columns, in place of 2 V - U in one.
 
     Attributes:
         variance: of an entry of the estimate given the record, in (another leaf, the own one).
     """
 
-    def __init__(self, kind: str, epsilon: float, leaves: int, labels: int, noise: str = "numpy") -> None:
-        self.leaves, self.labels = leaves, labels
+    def __init__(
+        self, kind: str, epsilon: float, leaves: int, labels: int, noise: str = "numpy", apart: bool = False
+    ) -> None:
+        self.leaves, self.labels, self.apart = leaves, labels, apart
         self.signed = labels == 2
-        self.columns = 1 if self.signed else labels
+        self.columns = (2 if apart else 1) if self.signed else labels
         if one_of(get_args(Kind), report=kind) == "subset" and self.signed:
             raise ValueError("report='subset' is for more than two labels; use 'auto'.")
         kinds = ("grr", "signed-subset" if self.signed else "subset") if kind == "auto" else (kind,)
@@ -68,7 +71,7 @@ class LeafReport:
         self.randomizer.noise = noise
 
     def build(self, kind: str, epsilon: float) -> LocalRandomizer:
-        cells = self.leaves * self.columns
+        cells = self.leaves * (1 if self.signed else self.columns)
         if kind == "grr":
             return KaryRandomizedResponse(epsilon, self.leaves * self.labels, allow_inactive=not self.signed)
         if kind == "subset":
@@ -129,9 +132,9 @@ class LeafReport:
         if self.signed and self.randomizer.categorical:
             pairs = estimates.reshape(len(estimates), self.leaves, 2)
             return pairs[..., 1:] - pairs[..., :1]
-        if self.signed and self.kind == "laplace":
+        if self.signed and self.kind == "laplace" and not self.apart:
             return 2 * estimates[..., 1:] - estimates[..., :1]
-        return estimates.reshape(len(estimates), self.leaves, self.columns)
+        return estimates.reshape(len(estimates), self.leaves, self.columns)  # U and V too, if they are kept apart
 
 
 def chosen_depth(kind: str, epsilon: float, labels: int, users: int, least: int) -> int:

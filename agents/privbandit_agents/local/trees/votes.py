@@ -157,8 +157,7 @@ class LeafVotes(Summing[V]):
         super().begin(rng)
         self.cut_seed = int(rng.integers(2**31))
         self.partition = self.cut()
-        config, sizes = self.config, (self.partition.leaves, self.labels)
-        self.report = LeafReport(config.report, config.epsilon, *sizes, noise=config.noise)
+        self.report = self.reported()
         self.total = np.zeros((self.report.leaves, self.report.columns))
         self.given, self.fitted = np.zeros_like(self.total), 0
         self.tree = self.weighed()
@@ -167,6 +166,11 @@ class LeafVotes(Summing[V]):
     @abstractmethod
     def cut(self) -> Cells:
         """Return the partition, by public rows, settings and ``cut_seed`` alone."""
+
+    def reported(self) -> LeafReport:
+        """Return what the devices send."""
+        c = self.config
+        return LeafReport(c.report, c.epsilon, self.partition.leaves, self.labels, noise=c.noise)
 
     @abstractmethod
     def weighed(self) -> WeightedTree:

@@ -42,8 +42,8 @@ def small(name: str, env: Any, seed: int = 0, **config: Any) -> rl.StableBaselin
 
 
 def curve(name: str, env_id: str = CLASSIFICATION, agent_seed: int = 0, seed: int = 0, **config: Any) -> Any:
-    env = gym.make(env_id, horizon=300)
-    result = play(env, small(name, env, agent_seed, **config), seed=seed, checkpoints=range(10, 301, 10))
+    env = gym.make(env_id, horizon=120)
+    result = play(env, small(name, env, agent_seed, **config), seed=seed, checkpoints=range(10, 121, 10))
     return result.regret, result.reward
 
 
@@ -176,6 +176,7 @@ def test_actions_for_one_user_and_for_many_agree(name: str) -> None:
     assert isinstance(agent.select_action(contexts[0]), int) and set(many.tolist()) <= set(range(10))
 
 
+@pytest.mark.slow
 def test_dqn_learns() -> None:
     env = gym.make(CLASSIFICATION, horizon=4000)
     regrets = [play(env, make(one, env, seed=0), seed=0, checkpoints=[4000]).regret[0] for one in ("dqn", "uniform")]
@@ -254,7 +255,7 @@ def test_a_saved_agent_acts_the_same_and_can_go_on_learning(name: str, env_id: s
         pytest.skip("dqn plays arms alone")
     env: Any = gym.make(env_id)
     agent = small(name, env)
-    agent.learn(env, 100, seed=0)
+    agent.learn(env, 64, seed=0)
     save(agent, tmp_path / "agent.npz")
     copy = load(tmp_path / "agent.npz", env)
     assert isinstance(copy, rl.StableBaseline)
@@ -265,9 +266,9 @@ def test_a_saved_agent_acts_the_same_and_can_go_on_learning(name: str, env_id: s
     assert same_state(agent, copy)
     before = agent.model.num_timesteps
     for one in (copy, agent):
-        one.learn(env, 100, seed=1)
-    assert same_state(agent, copy) and copy.model.num_timesteps >= before + 100
-    agent.learn(env, 100, seed=2)
+        one.learn(env, 40, seed=1)
+    assert same_state(agent, copy) and copy.model.num_timesteps >= before + 40
+    agent.learn(env, 40, seed=2)
     assert not same_state(agent, copy)
 
 
@@ -284,7 +285,7 @@ def test_the_global_generators_are_given_back(name: str) -> None:
 
 
 def test_an_agent_saved_before_it_learned_learns_as_it_would_have(name: str, tmp_path: Path) -> None:
-    env = gym.make(CLASSIFICATION, horizon=300)
+    env = gym.make(CLASSIFICATION, horizon=100)
     agent = small(name, env, seed=5)
     assert agent.state()[0] == {}
     save(agent, tmp_path / "agent.npz")

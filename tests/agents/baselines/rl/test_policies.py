@@ -161,7 +161,7 @@ def test_a_policy_can_be_used_with_the_library_alone() -> None:
     assert actions.shape == (4, 6)
 
 
-@pytest.mark.parametrize("name", ["dqn", "a2c", "ppo"])
+@pytest.mark.parametrize("name", ["a2c", *(pytest.param(name, marks=pytest.mark.slow) for name in ("dqn", "ppo"))])
 def test_a_shared_policy_learns_what_an_mlp_does_not_in_so_few_users(name: str) -> None:
     env = gym.make(LINEAR, n_arms=5, dim=8, horizon=1500)
     chance, shared = (

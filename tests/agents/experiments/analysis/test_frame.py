@@ -16,11 +16,12 @@ from privbandit_agents import compare, load_results, make, play, ranks
 from privbandit_agents.experiments.analysis.data import write_data
 from privbandit_agents.experiments.analysis.frame import COLUMNS, as_frame, promise_of, settings_columns
 from privbandit_agents.experiments.analysis.ranks import interquartile_mean, ranked, wins
-from privbandit_agents.experiments.jobs.catalogue import agent_defaults
+from privbandit_agents.experiments.jobs.catalogue import agent_defaults, at_home
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.study import show
+from privbandit_agents.zoo import AGENTS
 from rich.console import Console
 
 SWEEP = list(sweep(2))
@@ -147,6 +148,36 @@ def test_comparing_orders_agents_by_rank() -> None:
         compare("privbandit/Linear-v0", ["grredy"], 1, 10)
 
 
+def test_comparing_calls_agents_by_labels_of_one_s_own() -> None:
+    world = {"id": "Linear-v0", "dim": 3, "grid": {"horizon": [20, 30]}}
+    wide = {"name": "linucb", "label": "wide", "alpha": 2.0}
+    frame = compare(world, [wide, {"name": "linucb", "label": "as it is"}, "uniform"], [1], checkpoints=1)
+    assert set(frame["label"]) == {"wide", "as it is", "uniform"} and set(frame["rank"]) == {1, 2, 3}
+    assert set(frame.filter(label="wide")["agent.alpha"]) == {2.0} and set(frame["horizon"]) == {20, 30}
+
+
+@pytest.mark.parametrize(
+    "agents",
+    [
+        [{"name": "uniform", "label": "one"}, {"name": "greedy", "label": "one"}],
+        [{"name": "uniform", "label": "one"}, {"name": "uniform", "label": "two"}],
+        [{"name": "linucb", "label": "one", "grid": {"alpha": [1, 2]}}],
+        [{"name": "uniform", "label": 3}],
+        [{"name": "uniform", "label": ""}],
+    ],
+)
+def test_a_label_stands_for_one_agent(agents: list[dict[str, Any]]) -> None:
+    with pytest.raises(ValueError, match=r"^label (must be a text|'\w+' must stand)"):
+        compare("Linear-v0", agents, 1, 10)
+
+
+def test_what_the_program_itself_defines_plays_in_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = SWEEP[0].job
+    assert not at_home(trial["env"], trial["agent"])
+    monkeypatch.setitem(AGENTS, trial["agent"], replace(AGENTS[trial["agent"]], agent="__main__:Mine"))
+    assert at_home(trial["env"], trial["agent"])
+
+
 def test_interquartile_means_leave_a_quarter_out_at_either_end() -> None:
     assert interquartile_mean(np.array([1.0, 2, 3, 1000])) == 2.5
     assert interquartile_mean(np.array([1.0, 2, 30])) == 11  # a quarter of three is none
@@ -184,7 +215,7 @@ def test_agents_are_ranked_over_environments_only_with_those_that_played_the_sam
 
 
 def test_the_top_level_has_what_a_notebook_needs() -> None:
-    wanted = {"compare", "load_results", "plot_frontier", "plot_regret", "ranks"}
+    wanted = {"compare", "load_results", "plot_along", "plot_frontier", "plot_regret", "ranks"}
     assert wanted <= set(privbandit_agents.__all__) & set(dir(privbandit_agents))
 
 

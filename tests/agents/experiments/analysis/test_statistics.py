@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 from numpy.random import default_rng
 from privbandit_agents.experiments.analysis.statistics import (
     Interval,
@@ -13,6 +14,7 @@ from privbandit_agents.experiments.analysis.statistics import (
     seed_weights,
     signed_rank_p,
     student_half_width,
+    weighted_medians,
 )
 
 
@@ -62,3 +64,27 @@ def test_signed_ranks_by_hand() -> None:
     # rank sum of the negative one is 1: {} and {1} on either side, 4 of 32
     assert signed_rank_p([-1, 2, 3, 4, 5]) == pytest.approx(4 / 32)
     assert signed_rank_p([0, 0, 0]) == 1
+
+
+def test_weighted_medians_are_those_of_the_repeated_values() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(7, 3))
+    for n in (7, 8):
+        counts = rng.multinomial(n, np.full(7, 1 / 7), size=50)
+        found = weighted_medians(counts / n, values)
+        again = np.stack([np.median(np.repeat(values, row, axis=0), axis=0) for row in counts])
+        np.testing.assert_allclose(found, again)
+
+
+def test_bootstrap_percentiles_are_those_of_scipy() -> None:
+    """The percentile bootstrap of a mean, within five standard errors of what 20 000 draws give either of them."""
+    values = default_rng(8).exponential(size=15)
+    drawn = seed_weights(15, default_rng(9), 20_000) @ values
+    ours = percentile_interval(float(values.mean()), drawn, 0.9)
+    theirs = scipy.stats.bootstrap(
+        (values,), np.mean, confidence_level=0.9, n_resamples=20_000, method="percentile", rng=default_rng(10)
+    ).confidence_interval
+    spread = drawn.std()
+    error = 5 * math.sqrt(2) * math.sqrt(0.05 * 0.95 / 20_000) / 0.103 * spread  # a normal's density at its 5 % point
+    assert ours.low == pytest.approx(theirs.low, abs=error) and ours.high == pytest.approx(theirs.high, abs=error)
+    assert percentile_interval(0.0, drawn, 0.8).low > theirs.low + error, "a narrower interval is told apart"

@@ -68,7 +68,7 @@ def test_the_files_hold_the_table(tmp_path: Path) -> None:
     heading, rule, *rows = (tmp_path / "table.md").read_text().splitlines()
     assert heading.startswith("| environment | rounds | agent | rank | seeds | final regret |")
     assert heading.count("|") == rule.count("|") == rows[0].count("|") and len(rows) == 2
-    assert "| Linear-v0 | 200 | linucb alpha=0.5 | 1 | 3 | 6 ± 4.97 | 0.2 | 0.500 | 60 | not recorded |" in rows
+    assert "| Linear-v0 | 200 | linucb alpha=0.5 | 1 | 3 | 6 ± 4.97 | 6 | 0.2 | 0.500 | 60 | not recorded |" in rows
 
 
 def test_the_terminal_has_one_table_per_environment() -> None:

@@ -10,10 +10,12 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from privbandit_agents.audits.claims import AuditResult, Claim, Game
+from privbandit_agents.cli.audit import FACTORS, Found, picture
 from privbandit_agents.experiments.drawing.figures import composed, label_numbers
 from privbandit_agents.experiments.drawing.layout import Panel
 from privbandit_agents.experiments.drawing.lines import frontier_of, panels_of, with_budgets
-from privbandit_agents.experiments.drawing.plots import plot_frontier, plot_regret
+from privbandit_agents.experiments.drawing.plots import plot_along, plot_frontier, plot_regret
 from privbandit_agents.experiments.drawing.style import (
     DASHES,
     PALETTE,
@@ -96,9 +98,20 @@ def ticks_beyond(figure: Figure) -> set[Any]:
     return found
 
 
-@pytest.mark.parametrize("envs", [("a/World-v0",), ("a/World-v0", "a/Other-v0(dim=5)", "a/Third-v0")])
-@pytest.mark.parametrize("seeds", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(8, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("agents", [SWEEP, MANY, LONG], ids=["sweep", "many", "long"])
+ONE, THREE = ("a/World-v0",), ("a/World-v0", "a/Other-v0(dim=5)", "a/Third-v0")
+WHO = {"sweep": SWEEP, "many": MANY, "long": LONG}
+QUICK = {("sweep", 3, ONE), ("many", 3, THREE), ("long", 3, THREE)}
+
+
+def shape(who: str, seeds: int, envs: tuple[str, ...]) -> Any:
+    marks = () if (who, seeds, envs) in QUICK else pytest.mark.slow
+    return pytest.param(WHO[who], seeds, envs, id=f"{who}-{seeds}-{len(envs)}", marks=marks)
+
+
+SHAPES = [shape(who, seeds, envs) for who in WHO for seeds in (1, 3, 8) for envs in (ONE, THREE)]
+
+
+@pytest.mark.parametrize(("agents", "seeds", "envs"), SHAPES)
 def test_no_text_lies_over_another(agents: dict[str, Any], seeds: int, envs: tuple[str, ...]) -> None:
     frame = made_up(agents, seeds, 5 * 10**8 if seeds == 3 else 1000, envs)
     assert overlaps(plot_regret(frame, title="A title")) == []
@@ -113,6 +126,49 @@ def test_the_check_of_texts_notices_one_over_another() -> None:
     assert overlaps(figure) == [("one", "two")]
     figure.texts[1].set_position((0.99, 0.5))
     assert overlaps(figure) == [("two", "the edge")]
+
+
+class OneGame(Game):
+    name = "somebody-s-long-name, all releases"
+    pair = "two records"
+
+    def play(self, world: int, runs: int, rng: Any) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("found", [0.0, 0.9, 2.5, np.inf])
+@pytest.mark.parametrize("claim", [Claim(0.01), Claim.gaussian(1.0, 1e-5), Claim(np.inf, 0.01, 2.0)])
+def test_the_picture_of_an_audit_has_no_text_over_another(claim: Claim, found: float) -> None:
+    rho = None if claim.rho is None else claim.rho * found**2
+    shares = np.linspace(0, 1, 50)
+    bound = found * min(claim.epsilon, 1e3)
+    result = AuditResult(OneGame.name, claim, bound, rho, 0.999, "an event", 500, np.stack([shares, shares**0.7]))
+    power = None if result.refuted else dict(zip(FACTORS, (0.01, 0.9, 1.0), strict=True))
+    figure = picture(Found(OneGame(), result, power))
+    assert overlaps(figure) == []
+    assert ("REFUTED" in figure.get_suptitle()) == (found > 1) and len(figure.axes) == 2
+    (bar,) = figure.axes[0].patches
+    assert bar.get_bbox().x1 == pytest.approx(min(found, 52.5))  # in shares of the claim, as far as is drawn
+    assert len(figure.axes[0].lines) == 1 + 3 * (found < 1)  # the claim, and a dot for each power
+
+
+def test_final_regret_along_a_setting_has_a_line_per_agent_and_a_panel_per_world() -> None:
+    frame = pl.concat(
+        made_up(
+            {"uniform": (*NONE, 10.0 * dim), "greedy alpha=2": (*NONE, dim)}, 3, envs=(f"a/W-v0(dim={dim}, m=2)",)
+        ).with_columns(pl.lit(dim).alias("env.dim"), pl.lit(2.0).alias("agent.alpha"))
+        for dim in (2, 4, 8)
+    )
+    figure = plot_along(frame, "env.dim")
+    (axis,) = figure.axes
+    assert axis.get_title("left") == "W-v0 (m=2)" and axis.get_xlabel() == "dim" and overlaps(figure) == []
+    uniform = next(line for line in axis.lines if line.get_label() == "uniform" or line.get_color() == "#777777")
+    assert np.asarray(uniform.get_xdata()).tolist() == [2, 4, 8]
+    assert len(plot_along(frame, "agent.alpha").axes) == 3  # the worlds stay apart
+    with pytest.raises(ValueError, match=r"x must be one of .*'env.dmi' \(did you mean 'env.dim'\?\)"):
+        plot_along(frame, "env.dmi")
+    with pytest.raises(ValueError, match="'epsilon' has none"):
+        plot_along(frame, "epsilon")
 
 
 def test_a_frontier_has_lines_along_epsilon_and_two_levels() -> None:

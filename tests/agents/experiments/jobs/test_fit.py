@@ -1,5 +1,6 @@
 """Fits: what a grid costs, what cannot run, and what is kept of it."""
 
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,7 +74,8 @@ def accuracies(results: Results) -> dict[str, list[float]]:
     return {name: found.arrays["accuracy"].tolist() for name, found in results.items()}
 
 
-def test_finished_fits_are_not_run_again_and_damaged_ones_are(known: Path) -> None:
+def test_finished_fits_are_not_run_again_and_damaged_ones_are(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", math.inf)  # in this process
     fits = [Fit(World(n_private=100, n_test=200), known_method(), 1.0, replication) for replication in range(4)]
     folder, engine = known / "out", Engine(jobs=1)
     first, failures = run_jobs(fits, folder, engine)
@@ -93,7 +95,7 @@ def test_finished_fits_are_not_run_again_and_damaged_ones_are(known: Path) -> No
         assert known_result(folder, fits[2].name, {"env": {}, "agent": {}}) is None
 
 
-def test_a_fit_that_lacks_memory_fails_and_is_tried_again(known: Path) -> None:
+def test_a_fit_that_lacks_memory_fails_and_is_tried_again(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One is told that there is no memory, one is killed for the lack of it; neither is a method that lost."""
     (known / "full").touch()
     fits = [Fit(World(n_private=100, n_test=200), known_method(), 1.0, replication) for replication in range(3)]
@@ -103,6 +105,7 @@ def test_a_fit_that_lacks_memory_fails_and_is_tried_again(known: Path) -> None:
     assert [failure.error for failure in failures] == ["MemoryError: no memory", DIED]
     assert not any(result_path(known / "out", fit.name).exists() for fit in fits[1:3])
     (known / "full").unlink()
+    monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", math.inf)  # in this process
     results, failures = run_jobs(fits, known / "out", Engine(jobs=1))
     assert not failures and all(found.reasons[0] is None for found in results.values())
 
@@ -134,7 +137,8 @@ def test_a_missing_package_is_told(known: Path, monkeypatch: pytest.MonkeyPatch)
     assert run_job(fit, Desk(known / "out")).reasons[0] is None
 
 
-def test_a_bug_is_a_failure_and_not_a_result(known: Path) -> None:
+def test_a_bug_is_a_failure_and_not_a_result(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", math.inf)  # in this process
     fit = Fit(World(n_private=100, n_test=200), known_method(estimator="known_estimator:Nobody"), 1.0, 0)
     results, failures = run_jobs([fit], known / "out", Engine(jobs=1))
     assert not results and len(failures) == 1 and "AttributeError" in failures[0].error

@@ -12,6 +12,7 @@ from made_up import sweep, written
 from privbandit_agents.cli.commands import app
 from privbandit_agents.experiments.analysis.frame import as_frame
 from privbandit_agents.experiments.report.audits import audit_rows
+from privbandit_agents.experiments.report.glance import Glance
 from privbandit_agents.experiments.report.page import numbers, page, write_report
 from privbandit_agents.experiments.usage import UsageError
 from typer.testing import CliRunner
@@ -73,7 +74,28 @@ def test_audits_are_told_with_their_power(tmp_path: Path) -> None:
     assert found["power"] == "40 % at 1.25 times, 100 % at 2 times" and found["verdict"] == "not refuted"
     assert (refuted["verdict"], refuted["power"], refuted["arithmetic"]) == ("REFUTED", "-", "-")
     text = page(SMALL, "A title", [one, other], "")
+    shown = 'aria-label="found at least 0.4 of the claim, 40 of 100 such audits refute it at 1.25 times'
+    assert shown in text and text.count("<circle") == 2
     assert "<td class=refuted>REFUTED</td>" in text and "Audits" not in page(SMALL, "A title", [foreign], "")
+
+
+@pytest.mark.parametrize(
+    ("claim", "found", "share"),
+    [
+        ({"epsilon": 2.0}, {"epsilon": 3.0}, 1.5),
+        ({"epsilon": 1.0, "delta": 1e-5, "rho": 0.04}, {"epsilon": 0.3, "rho": 0.01}, 0.5),
+        ({"epsilon": None, "rho": 1.0}, {"epsilon": 9.0, "rho": 4.0}, 2.0),
+        ({"epsilon": None}, {"epsilon": 9.0}, None),
+        ({"epsilon": 0}, {"epsilon": 9.0}, None),
+        ("<b>", {"epsilon": 9.0}, None),
+        ({"epsilon": 1.0}, {"epsilon": "<svg>"}, None),
+        ({"epsilon": 1.0}, {"epsilon": 1.0, "power": {"<": 1}}, None),
+        ({"epsilon": 1.0}, {"epsilon": float("nan")}, None),
+    ],
+)
+def test_a_glance_is_a_share_of_the_claim(claim: object, found: dict[str, object], share: float | None) -> None:
+    glance = Glance.of({"target": "x", "claim": claim, "refuted": False, **found})
+    assert (None if glance is None else pytest.approx(glance.found)) == share
 
 
 def test_without_the_library_one_sentence_says_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

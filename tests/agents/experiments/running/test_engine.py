@@ -33,7 +33,7 @@ fcntl = pytest.importorskip("fcntl")
 SLOW = """
 import fcntl, os, pathlib, resource, time
 from privbandit_agents.baselines.linucb import LinUCB
-from privbandit_agents.registry import register_agent
+from privbandit_agents.plugins import register_agent
 
 here = pathlib.Path(__file__).parent
 lock = os.open(here / f"{os.getpid()}.lock", os.O_CREAT | os.O_WRONLY)  # held until the process is gone
@@ -60,12 +60,19 @@ register_agent("fat", "slow_agents:Fat")
 """
 RUN = """
 from privbandit_agents.experiments import Trial
-from privbandit_agents.experiments.running.engine import Engine, run_jobs
-run_jobs([Trial(*spec) for spec in SPECS], "FOLDER", Engine(jobs=JOBS, save_every=0.05))
+from privbandit_agents.experiments.running import engine
+engine.LIGHT = HERE
+engine.run_jobs([Trial(*spec) for spec in SPECS], "FOLDER", engine.Engine(jobs=2, save_every=0.05))
 """
 LINEAR = "privbandit/Linear-v0"
 SPECS: list[Any] = [(LINEAR, "slow_agents:slow", 300, seed) for seed in range(6)]
 SPECS += [(LINEAR, "jdp-linucb", 3000, 0, {"dim": 5})]
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run all jobs in this process: workers take a second to start."""
+    monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", math.inf)
 
 
 @pytest.fixture
@@ -99,8 +106,10 @@ def gone(path: Path) -> bool:
     return True
 
 
-def start(folder: Path, out: str, jobs: int) -> "subprocess.Popen[bytes]":
-    code = RUN.replace("SPECS", str(SPECS)).replace("FOLDER", out).replace("JOBS", str(jobs))
+def start(folder: Path, out: str, workers: bool) -> "subprocess.Popen[bytes]":
+    """Start a sweep in a process of its own, which starts two workers or plays itself."""
+    here = "0" if workers else "float('inf')"
+    code = RUN.replace("SPECS", str(SPECS)).replace("FOLDER", out).replace("HERE", here)
     return subprocess.Popen([sys.executable, "-c", code], cwd=folder)
 
 
@@ -115,26 +124,21 @@ def table(folder: Path) -> pl.DataFrame:
     return load_results(folder).drop("seconds")
 
 
-def test_a_sweep_killed_twice_gives_what_an_undisturbed_one_gives(slow_agents: Path) -> None:
+def test_a_killed_sweep_gives_what_an_undisturbed_one_gives(slow_agents: Path, here: None) -> None:
     (slow_agents / "slow").touch()
-    rng = np.random.default_rng(0)
-    for kill in range(2):
-        before = len(list(slow_agents.glob("*.lock")))
-        process = start(slow_agents, "killed", 2)
-        try:
-            assert wait_until(lambda: len(list(slow_agents.glob("*.lock"))) >= before + 2, 60), "two workers play"  # noqa: B023
-            time.sleep(rng.uniform(0, 1.0))
-            assert kill or process.poll() is None, "the sweep was over before the first kill"
-        finally:
-            process.kill()
-            process.wait()
-        locks = list(slow_agents.glob("*.lock"))
-        assert wait_until(lambda: all(map(gone, locks)), 60), "a worker plays on"  # noqa: B023
-        done = len(list(slow_agents.glob("killed/trials/*.json")))
-        if kill == 0:
-            assert done < len(SPECS)
+    process = start(slow_agents, "killed", workers=True)
+    try:
+        assert wait_until(lambda: len(list(slow_agents.glob("*.lock"))) >= 2, 60), "two workers play"
+        time.sleep(np.random.default_rng(0).uniform(0, 1.0))
+        assert process.poll() is None, "the sweep was over before it was killed"
+    finally:
+        process.kill()
+        process.wait()
+    locks = list(slow_agents.glob("*.lock"))
+    assert wait_until(lambda: all(map(gone, locks)), 60), "a worker plays on"
+    assert len(list(slow_agents.glob("killed/trials/*.json"))) < len(SPECS)
     (slow_agents / "slow").unlink()
-    results, failures = run_jobs([Trial(*spec) for spec in SPECS], slow_agents / "killed", Engine(jobs=1))
+    results, failures = run_jobs([Trial(*spec) for spec in SPECS], slow_agents / "killed")
     assert len(results) == len(SPECS) and not failures
     assert table(slow_agents / "killed").equals(undisturbed(slow_agents / "whole"))
     assert not (slow_agents / "killed" / "unfinished").exists()
@@ -143,7 +147,7 @@ def test_a_sweep_killed_twice_gives_what_an_undisturbed_one_gives(slow_agents: P
 def test_two_sweeps_in_one_folder_share_the_work(slow_agents: Path) -> None:
     (slow_agents / "slow").touch()
     (slow_agents / "count").touch()
-    sweeps = [start(slow_agents, "both", 1) for _ in range(2)]
+    sweeps = [start(slow_agents, "both", workers=False) for _ in range(2)]
     assert [sweep.wait(120) for sweep in sweeps] == [0, 0]
     begun = (slow_agents / "count").read_text().split()
     slow = [spec for spec in SPECS if spec[1] == "slow_agents:slow"]
@@ -180,9 +184,9 @@ def test_a_full_disk_fails_its_trials_and_no_other(slow_agents: Path) -> None:
     assert len(run_jobs(good, slow_agents / "out", Engine(jobs=1))[0]) == 2
 
 
-def test_ctrl_c_stops_at_once_and_loses_only_running_trials(slow_agents: Path) -> None:
+def test_ctrl_c_stops_at_once_and_loses_only_running_trials(slow_agents: Path, here: None) -> None:
     (slow_agents / "slow").touch()
-    text = f"envs: [{{id: {LINEAR}}}]\nagents: [{{name: 'slow_agents:slow'}}]\nhorizon: 500\nseeds: 20\n"
+    text = f"envs: [{{id: {LINEAR}}}]\nagents: [{{name: 'slow_agents:slow'}}]\nhorizon: 500\nseeds: 12\n"
     (slow_agents / "sweep.yaml").write_text(text)
     command = [
         sys.executable,
@@ -200,36 +204,43 @@ def test_ctrl_c_stops_at_once_and_loses_only_running_trials(slow_agents: Path) -
     os.killpg(process.pid, signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     done = len(list(slow_agents.glob("stopped/trials/*.json")))
-    assert process.returncode == 130 and 2 <= done < 20
-    assert f"stopped with {done} of 20 trials done; the same command goes on." in stderr and "Traceback" not in stderr
+    assert process.returncode == 130 and 2 <= done < 12
+    assert f"stopped with {done} of 12 trials done; the same command goes on." in stderr and "Traceback" not in stderr
     assert wait_until(lambda: all(map(gone, slow_agents.glob("*.lock"))), 60), "a worker plays on"
     (slow_agents / "slow").unlink()
     trials = read_sweep(slow_agents / "sweep.yaml").trials()
-    results, failures = run_jobs(trials, slow_agents / "stopped", Engine(jobs=1))
-    assert len(results) == 20 and not failures
+    results, failures = run_jobs(trials, slow_agents / "stopped")
+    assert len(results) == 12 and not failures
 
 
 MIXED = [Trial(LINEAR, name, 400, seed, {"dim": 4}) for name in ("linucb", "lints", "jdp-linucb") for seed in range(3)]
 
 
-def test_any_engine_any_number_of_workers_and_any_order_give_the_same_table(tmp_path: Path) -> None:
-    pytest.importorskip("distributed")
-    run_jobs(MIXED, tmp_path / "one", Engine(jobs=1))
-    expected = table(tmp_path / "one")
+def test_workers_in_any_order_give_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", 0)
+    for trial in MIXED:
+        run_trial(trial, tmp_path / "one")
     run_jobs(MIXED[::-1], tmp_path / "two", Engine(jobs=2))
-    run_jobs(MIXED, tmp_path / "dask", Engine("dask", 2))
-    for out in ("two", "dask"):
-        assert table(tmp_path / out).equals(expected), out
+    assert table(tmp_path / "two").equals(table(tmp_path / "one"))
+
+
+def test_a_cluster_gives_the_same_table_and_a_running_one_is_used_by_its_address(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    for trial in MIXED:
+        run_trial(trial, tmp_path / "one")
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        engine = Engine("dask", address=cluster.scheduler_address)
+        assert len(run_jobs(MIXED, tmp_path / "dask", engine)[0]) == len(MIXED)
+    assert table(tmp_path / "dask").equals(table(tmp_path / "one"))
     files = [sorted(path.name for path in (tmp_path / out / "trials").iterdir()) for out in ("one", "dask")]
     assert files[0] == files[1]
 
 
-def test_a_running_cluster_is_used_by_its_address(tmp_path: Path) -> None:
+def test_a_running_cluster_whose_workers_have_several_threads_is_refused(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
-        address = cluster.scheduler_address
-        assert len(run_jobs(MIXED[:2], tmp_path, Engine("dask", address=address))[0]) == 2
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+    ) as cluster:
         engine = Engine("dask", address=cluster.scheduler_address)
         with pytest.raises(UsageError, match=r"has 2 threads; .* --nthreads 1"):
             run_jobs(MIXED[2:3], tmp_path, engine)
@@ -238,7 +249,7 @@ def test_a_running_cluster_is_used_by_its_address(tmp_path: Path) -> None:
 DEADLY = """
 import os, signal
 from privbandit_agents.baselines.uniform import Uniform
-from privbandit_agents.registry import register_agent
+from privbandit_agents.plugins import register_agent
 
 class Deadly(Uniform):
     def select_action(self, context): os.kill(os.getpid(), signal.SIGKILL)
@@ -247,7 +258,9 @@ register_agent("deadly", "deadly_agents:Deadly")
 """
 
 
-@pytest.mark.parametrize("engine", [Engine("loky", 2), Engine("dask", 2)], ids=str)
+@pytest.mark.parametrize(
+    "engine", [Engine("loky", 2), pytest.param(Engine("dask", 1), marks=pytest.mark.slow)], ids=str
+)
 def test_a_trial_that_kills_its_worker_fails_and_the_others_do_not(
     engine: Engine, slow_agents: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,11 +270,10 @@ def test_a_trial_that_kills_its_worker_fails_and_the_others_do_not(
             KEEP_MEMORY, "distributed.scheduler.allowed-failures", 0
         )  # no second chances, which take long
     (slow_agents / "deadly_agents.py").write_text(DEADLY)
-    trials = [Trial(LINEAR, "deadly_agents:deadly", 40, 1), *MIXED[:4]]
-    for _ in range(2 if engine.kind == "loky" else 1):
-        results, failures = run_jobs(trials, slow_agents / "out", engine)
-        assert list(results) == [trial.name for trial in MIXED[:4]]
-        assert [failure.job for failure in failures] == trials[:1] and "a worker process died" in failures[0].error
+    trials = [Trial(LINEAR, "deadly_agents:deadly", 40, 1), *MIXED[:2]]
+    results, failures = run_jobs(trials, slow_agents / "out", engine)
+    assert list(results) == [trial.name for trial in MIXED[:2]]
+    assert [failure.job for failure in failures] == trials[:1] and "a worker process died" in failures[0].error
     AGENTS.pop("deadly", None)
     sys.modules.pop("deadly_agents", None)
 

@@ -349,6 +349,27 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     assert study.name == "own" and study.folder == Path("runs/own-smoke") and not study.decides
 
 
+def test_a_scale_thins_grids_and_says_what_it_cannot() -> None:
+    content = {
+        "title": "t",
+        "about": "a",
+        "sweep": {
+            "envs": [{"id": "privbandit/Linear-v0", "grid": {"dim": [2, 3, 4]}}],
+            "agents": [{"name": "uniform"}, {"name": "ldp-linucb", "grid": {"epsilon": [0.5, 1, 2]}}],
+            "horizon": 100,
+        },
+        "scales": {"smoke": {}, "quick": {"only": {"env.dim": [4, 2], "agent.epsilon": [1]}}},
+    }
+    jobs = parse_experiment(content, "own.yaml").jobs("quick")[0]
+    assert {(job.spec["env_kwargs"]["dim"], job.spec["agent"]) for job in jobs} == {
+        (dim, agent) for dim in (2, 4) for agent in ("uniform", "ldp-linucb")
+    }
+    for only, why in (({"env.depth": [1]}, "no grid has 'env.depth'"), ({"env.dim": [9]}, "nothing of env.dim stays")):
+        content["scales"] = {"smoke": {}, "quick": {"only": only}}
+        with pytest.raises(UsageError, match=why):
+            parse_experiment(content, "own.yaml").jobs("quick")
+
+
 def test_the_experiments_of_the_papers_are_listed() -> None:
     assert {"baselines-linear", "dpmnl-fig4", "fliphat-fig2", "lpct-fig4", "lplr-theorem4"} <= set(library())
 
@@ -360,10 +381,11 @@ def test_the_experiments_of_the_papers_are_listed() -> None:
 def test_a_shipped_experiment_is_listed_and_has_statements(name: str, shelf: str) -> None:
     experiment = read_experiment(library()[name])
     assert f"{name} {' '.join(experiment.title.split())}" in shelf
-    for scale in ("smoke", "paper"):
+    assert experiment.scales.quick is not None, "every experiment has a scale that decides within minutes"
+    for scale in ("smoke", "quick", *(["paper"] if experiment.scales.quick.only else [])):
         study = prepared(experiment, name, scale)
         assert study.experiment.statements and (study.figures or study.experiment.tables)
-        assert study.decides == (scale == "paper") and len(study.measures) == len(study.experiment.statements)
+        assert study.decides == (scale != "smoke") and len(study.measures) == len(study.experiment.statements)
 
 
 @pytest.fixture(scope="module")

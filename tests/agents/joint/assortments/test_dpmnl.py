@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
+from privbandit_agents.joint.assortments.bounds import local_exponent, regret_upper_bound
 from privbandit_agents.joint.assortments.dpmnl_settings import exploration_length, spread_trigger
 from privbandit_agents.joint.assortments.private_cov import PrivateCov, gram_sensitivity, lemma_s6
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
@@ -552,3 +553,38 @@ def test_bad_settings_get_one_sentence(name: str, config: dict[str, Any], messag
 def test_an_unknown_objective_is_refused() -> None:
     with pytest.raises(ValueError, match="objective must be one of"):
         agent_of(objective="best")
+
+
+# As printed
+
+
+@pytest.mark.filterwarnings("ignore:dpmnl")
+def test_determinants_of_consecutive_users_do_not_call_again_and_printed_prices_exceed_the_budget() -> None:
+    shared: dict[str, Any] = {"calibration": "published", "objective": "published", "counter": "tree", "trigger": 2.0}
+    shared |= {"exploration": 50, "calls": 20, "rho": 1.0}
+    tallies = {}
+    for compare, price, growth in (("user", "printed", 1.0), ("call", "printed", 1.02), ("call", "equal", 1.02)):
+        agent = taught(users=T, compare=compare, price=price, growth=growth, **shared)
+        tallies[compare, price] = agent.tally
+    assert tallies["user", "printed"] == {"calls": 1.0, "claimed": 0.05}
+    calls, claimed = tallies["call", "printed"].values()
+    assert calls > 1 and claimed == pytest.approx(1 / 20 + sum(1 / k for k in range(1, int(calls)))) and claimed > 1
+    assert tallies["call", "equal"]["claimed"] == pytest.approx(tallies["call", "equal"]["calls"] / 20)
+
+
+def test_printed_prices_have_no_guarantee() -> None:
+    with pytest.raises(ValueError, match="price printed adds up to more than the budget"):
+        agent_of(price="printed")
+
+
+def test_theorem_4_has_the_powers_of_its_terms() -> None:
+    T = np.array([100.0, 400.0])
+    bound = regret_upper_bound(T, dim=5, rho=1.0, mle_share=0.9)
+    assert bound[1] / bound[0] == pytest.approx(2)
+    assert bound[0] == pytest.approx(10 * (5 + 5**2.5 / 0.9 + 5**0.75 / 0.1**0.25))
+    h = 1e-6
+    for of, moved in (("rho_1", {"rho": 1 + 0.9 * h, "mle_share": 0.9 * (1 + h) / (1 + 0.9 * h)}),):
+        there = regret_upper_bound(T, dim=5, **moved)
+        assert np.log(there[0] / bound[0]) / h == pytest.approx(local_exponent(5, 1.0, of=of), rel=1e-4)
+    assert local_exponent(10**6, 1.0, of="dim") == pytest.approx(2.5, abs=1e-2)
+    assert -0.25 < local_exponent(5, 1.0, of="rho_2") < 0

@@ -12,6 +12,7 @@ from privbandit_agents import make, play
 from privbandit_agents.audits.games.layered import history
 from privbandit_agents.local.layered.forest import Forest
 from privbandit_agents.local.layered.report import Release
+from privbandit_agents.privacy.randomizers.matrices import PublishedLayer
 
 WILD = [math.nan, math.inf, -math.inf, 1e38, -1e308]
 
@@ -34,7 +35,9 @@ def on_layer_two(release: str = "hemisphere", epsilon: float = 1.0, **config: An
 
 def offline(n: int, seed: int, **kwargs: Any) -> tuple[np.ndarray, np.ndarray]:
     """Errors and half-widths on the contexts of a design after n users of one arm."""
-    config = {key: kwargs.pop(key) for key in ("epsilon", "z", "preset", "kappas", "release") if key in kwargs}
+    config = {
+        key: kwargs.pop(key) for key in ("epsilon", "z", "preset", "calibration", "kappas", "release") if key in kwargs
+    }
     env = world(n, n_arms=1, support=200, delta=n**-0.5, **kwargs)
     agent = agent_of(env, seed, first=n, **config)
     play(env, agent, seed=seed, checkpoints=[n])
@@ -104,7 +107,7 @@ def test_directions_on_a_path_are_orthonormal_and_bound_predictions() -> None:
 def test_without_noise_theta_is_found(kind: str, preset: str) -> None:
     """What is left is the rewards' own noise: 1/sqrt(n) in every bin, a few of which make a prediction."""
     n = 10**6
-    extra = {"kappas": (0.0, 0.0, 0.0, 0.0)} if preset == "published" else {}
+    extra = {"kappas": (0.0, 0.0, 0.0, 0.0), "calibration": "correct"} if preset == "published" else {}
     errors = [offline(n, seed, design=kind, epsilon=math.inf, preset=preset, **extra)[0].mean() for seed in range(5)]
     rare = n**-0.5 * (kind == "case1")  # a bin that no context of the support is in
     assert np.mean(errors) < 8 / math.sqrt(n) + rare
@@ -126,7 +129,9 @@ def test_without_noise_the_best_arm_stays_and_others_go(setting: dict[str, Any])
 
 def test_the_published_preset_sums_estimates_along_the_paths_and_widths() -> None:
     env = world(10**6, n_arms=2, support=60)
-    agent = agent_of(env, epsilon=math.inf, preset="published", kappas=(0.1, 0.0, 0.2, 0.01), first=10**5)
+    agent = agent_of(
+        env, epsilon=math.inf, preset="published", calibration="correct", kappas=(0.1, 0.0, 0.2, 0.01), first=10**5
+    )
     play(env, agent, seed=0, checkpoints=[10**6])
     oracle, contexts = agent.oracle, env.unwrapped.support.contexts
     predicted, root = agent.predict(contexts), int(oracle.first_roots[-1])
@@ -140,7 +145,7 @@ def test_the_published_preset_sums_estimates_along_the_paths_and_widths() -> Non
 
 def test_the_published_preset_is_uniform_play_at_practical_horizons() -> None:
     env = world(10**7, support=50)
-    agent = agent_of(env, preset="published")
+    agent = agent_of(env, preset="published", calibration="correct")
     play(env, agent, seed=0, checkpoints=[10**7])
     assert agent.oracle.epochs_kept > 5 and agent.oracle.alive(env.unwrapped.support.contexts.astype(float)).all()
 
@@ -223,7 +228,13 @@ def test_vector_and_matrix_apart_cost_epsilon_together(epsilon: float, layer: in
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_widths_of_the_published_preset_are_released_with_epsilon(epsilon: float) -> None:
     """Exact densities at reports of users in both bins, with the widths at both ends, and of an inactive one."""
-    settings: dict[str, Any] = {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0), "first": 10**7, "gamma": 2.0}
+    settings: dict[str, Any] = {
+        "preset": "published",
+        "calibration": "correct",
+        "kappas": (0.0, 0.0, 0.0, 0.0),
+        "first": 10**7,
+        "gamma": 2.0,
+    }
     agent = agent_of(world(10**6), epsilon=epsilon, **settings)
     agent.absorb_sum(history(agent), agent.frozen_rounds())
     randomizer = agent.oracle.randomizer
@@ -322,7 +333,7 @@ def test_evidence_is_calibrated_over_epochs() -> None:
     ("settings", "words"),
     [
         ({"oracle": "per-arm"}, "width difference needs"),
-        ({"preset": "published", "carry": True}, "carry needs"),
+        ({"preset": "published", "calibration": "correct", "carry": True}, "carry needs"),
         ({"calibration": "published"}, "calibration published needs"),
         ({"share": 1.0}, "share must lie in"),
         ({"release": "gaussian"}, "release"),
@@ -337,10 +348,11 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], words
         agent_of(world(), **settings)
 
 
-def test_the_published_calibration_warns_and_promises_nothing() -> None:
+def test_the_published_preset_is_the_published_mechanism_warns_and_promises_nothing() -> None:
     with pytest.warns(UserWarning, match="comparison only"):
-        agent = agent_of(world(), preset="published", calibration="published")
-    assert not agent.guarantee.proven
+        agent = agent_of(world(), preset="published")
+    assert not agent.guarantee.proven and isinstance(agent.oracle.randomizer, PublishedLayer)
+    assert agent_of(world(), preset="published", calibration="correct").guarantee.proven
     env = world(5000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -173,8 +173,8 @@ def mean_regret(name: str, horizon: int, runs: int, **config: Any) -> float:
 
 
 def test_it_learns_the_weak_direction_and_ldp_greedy_does_not() -> None:
-    """Means of 10 runs at T = 10^7; uniform play has 76 000."""
-    assert 500 < mean_regret("prec", 10**7, 10) < 32_000 < mean_regret("ldp-greedy", 10**7, 10)
+    """Means of 4 runs at T = 10^7; uniform play has 76 000."""
+    assert 500 < mean_regret("prec", 10**7, 4) < 32_000 < mean_regret("ldp-greedy", 10**7, 4)
 
 
 @pytest.mark.parametrize(("policy", "runs"), [("thompson", 3), pytest.param("elimination", 8, marks=pytest.mark.slow)])

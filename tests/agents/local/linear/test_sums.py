@@ -42,7 +42,7 @@ def check_same_law(ours: Any, theirs: Any) -> None:
     assert min(shifts) < 1e-3
 
 
-@pytest.mark.parametrize("name", SUMMED)
+@pytest.mark.parametrize("name", [name for name in SUMMED if name != "ldp-oful"])  # its devices are ldp-linucb's
 def test_the_sum_of_a_block_has_the_law_of_single_reports(name: str) -> None:
     agent, records = agent_and_users(name, 500, epsilon=4.0)
     assert 1 <= agent.fewest_summed <= 500
@@ -51,8 +51,7 @@ def test_the_sum_of_a_block_has_the_law_of_single_reports(name: str) -> None:
     check_same_law(summed[:, :40], single[:, :40])
 
 
-@pytest.mark.parametrize("users", [1, 2, 5])
-@pytest.mark.parametrize("epsilon", [1.0, 6.0])
+@pytest.mark.parametrize(("users", "epsilon"), [(1, 1.0), (2, 6.0), (5, 1.0), (5, 6.0)])
 def test_few_users_in_many_dimensions(users: int, epsilon: float) -> None:
     """Along the users' own vectors, a fixed line, and in length: 6 / (n M) is the excess kurtosis that is off."""
     rng = np.random.default_rng(0)

@@ -9,6 +9,8 @@ from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.local.trees.lpct_prune import PrunedTree
 from privbandit_agents.local.trees.partition import max_edge
+from privbandit_agents.local.trees.printed import PrintedTree
+from privbandit_agents.local.trees.report import LeafReport
 
 from privbandit_envs.families.classification import eta
 
@@ -91,3 +93,67 @@ def test_it_is_for_two_labels() -> None:
         make("lpct-prune", classification(USERS, source="wine"))
     with pytest.raises(ValueError, match="constant must be > 0; got 0"):
         make("lpct-prune", classification(USERS), constant=0.0)
+
+
+def algorithm_2(tree: PrintedTree, total: Any, users: int, start: int) -> float:
+    """Return s_k of a leaf as printed, with a grid for the maximum over lambda; nodes are numbered from 0, the root."""
+    path, p0 = [start], len(tree.partition.levels) - 1
+    while tree.partition.parent[path[-1]] > 0:
+        path.append(int(tree.partition.parent[path[-1]]))
+    sums = tree.partition.gather(total)
+    ones = tree.partition.gather(tree.counts)
+    log, best = math.log(users + tree.rows[0, 0]), (-1.0, 0.5)
+    for node in path:
+        k = next(depth for depth, level in enumerate(tree.partition.levels) if node in level)
+        (U, V), rows, voted = sums[node], float(tree.rows[node, 0]), float(ones[node, 1])
+        if (noise := 2 ** (p0 - k + 3) * users / tree.epsilon**2) >= U:
+            v_q = abs(voted / rows - 0.5) / math.sqrt(4 * log / rows) if rows else 0.0
+            v_p = abs(V / U - 0.5) / math.sqrt(4 * noise * log / U**2)
+            s, v = (V / U, v_p) if v_q <= v_p else (voted / rows, v_q)
+            if v_q <= v_p and k <= math.floor(tree.share * math.log(users * tree.epsilon**2)):
+                return float(s)
+        else:
+            grid = np.concatenate([[0.0], np.geomspace(1e-6, 1e8, 2001)])
+            eta_pq = (V + grid * voted) / (U + grid * rows)
+            r = np.sqrt((32 * U + 4 * grid**2 * rows) * log) / (U + grid * rows)
+            at = int(np.argmax(np.abs(eta_pq - 0.5) / r))
+            s, v = float(eta_pq[at]), float(np.abs(eta_pq[at] - 0.5) / r[at])
+        if v >= 1:
+            return float(s)
+        best = max(best, (float(v), float(s)))
+    return best[1]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0, 1000.0])
+def test_the_printed_rule_is_algorithm_2_leaf_by_leaf(epsilon: float) -> None:
+    rng = np.random.default_rng(int(epsilon))
+    x, y, users = rng.random((200, 2)), rng.integers(0, 2, 200), 4000
+    tree = PrintedTree(max_edge(x, y, 4), x, y, epsilon)
+    for spread in (50.0, 500.0):
+        U = users / 16 + spread * rng.standard_normal(16)
+        total = np.stack([U, U / 2 + spread * rng.standard_normal(16)], axis=1)
+        answers = tree.predict(total, users).argmax(axis=1)
+        expected = [algorithm_2(tree, total, users, int(node)) > 0.5 for node in tree.partition.of_leaf]
+        assert (answers == expected).all()
+
+
+def test_the_printed_rule_reads_u_and_v() -> None:
+    """The sums apart are those of the report, and only the paper's report has them."""
+    together, apart = LeafReport("laplace", 1.0, 4, 2), LeafReport("laplace", 1.0, 4, 2, apart=True)
+    leaf, label = np.arange(4), np.array([0, 1, 1, 0])
+    one = together.total(leaf, label, np.random.default_rng(3))
+    two = apart.total(leaf, label, np.random.default_rng(3))
+    assert two.shape == (4, 2) and np.allclose(one[:, 0], 2 * two[:, 1] - two[:, 0])
+    with pytest.raises(ValueError, match="rule printed reads U and V"):
+        make("lpct-prune", classification(USERS), rule="printed")
+
+
+def test_the_printed_rule_answers_by_noise_where_the_known_noise_rule_does_not() -> None:
+    env = classification(USERS, n_public=200, gamma=0.5)
+    right = {}
+    for rule in ("printed", "known-noise"):
+        agent = make("lpct-prune", env, seed=0, report="laplace", epsilon=0.5, rule=rule)
+        play(env, agent, USERS, seed=0)
+        x = np.random.default_rng(1).random((2000, 2)).astype(np.float32)
+        right[rule] = np.mean(agent.chances(x).argmax(axis=1) == (eta(x) > 0.5))
+    assert right["known-noise"] > right["printed"] + 0.05

@@ -1,0 +1,53 @@
+"""Games for what is released about policies: a value from a log, and the best of many runs."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.audits.claims import Claim, Floats, Game
+from privbandit_agents.audits.mechanisms import MechanismGame, Request
+from privbandit_agents.privacy.contributions.means import BoundedMean
+from privbandit_agents.privacy.mechanisms.stopping import private_selection
+
+RUNS = 20.0
+
+
+def bounded_mean(request: Request, noise: float = 1.0) -> Game:
+    """One of 50 users earns 1 or -1 where the log's propensity was least: w r is the bound, or minus it.
+
+    ``noise`` scales what is drawn, for tests: below 1 the claim is false.
+    """
+    release = BoundedMean.from_epsilon(request.epsilon, request.delta, 50, 30.0)
+    mechanism = replace(release.mechanism, sigma=release.mechanism.sigma * noise)
+    exact = [release.encoded(np.append(30.0 - 60.0 * world, np.zeros(49))) for world in (0, 1)]
+
+    def sample(world: int, runs: int, rng: Generator) -> Floats:
+        return np.asarray(mechanism.release(np.tile(exact[world], (runs, 1)), rng) @ (exact[0] - exact[1]))
+
+    pair = "w r = 30 or -30 of one of 50 users"
+    return MechanismGame(pair, Claim.gaussian(request.epsilon, request.delta), sample)
+
+
+def selection(request: Request, naive: bool = False) -> Game:
+    """The second best of three results, which is e^epsilon_1 likelier in world 0, where the best is less likely.
+
+    ``naive`` hands the whole epsilon to every run, as who forgets that many were made: the claim is then false.
+    """
+
+    def chances(world: int, epsilon: float) -> tuple[float, float]:
+        best, second = (0.5 * math.exp(-epsilon), 0.2) if world == 0 else (0.5, 0.2 * math.exp(-epsilon))
+        return best, second
+
+    def sample(world: int, runs: int, rng: Generator) -> Floats:
+        def run(setting: int, epsilon: float, delta: float, rng: Generator) -> tuple[float, None]:
+            best, second = chances(world, request.epsilon if naive else epsilon)
+            u = rng.random()
+            return (2.0 if u < best else 1.0 if u < best + second else 0.0), None
+
+        found = [private_selection([0], run, request.epsilon, runs=RUNS, rng=rng).score for _ in range(runs)]
+        return np.array([[float(score == 1.0)] for score in found])
+
+    pair = "runs whose second best result is e^(epsilon / 3) times as likely, and the best as much less"
+    return MechanismGame(pair, Claim(request.epsilon), sample, ("the second best result is selected",))

@@ -1,0 +1,1 @@
+"""How likely an action is: the law of a policy."""

@@ -1,0 +1,140 @@
+"""With which probability a policy takes an action: in closed form where it draws nothing, else by drawing."""
+
+import copy
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Discrete
+from numpy.random import Generator, default_rng
+from numpy.typing import NDArray
+
+from privbandit_agents.base.state import kept, rekey
+from privbandit_envs.validate import count
+
+Array = NDArray[Any]
+DRAWS = 1000
+ENTRIES = 2**22
+"""So many numbers of contexts are looked at in one call."""
+
+
+class Probabilities(np.ndarray[Any, np.dtype[np.float64]]):
+    """An array of probabilities that knows its error.
+
+    Attributes:
+        error: standard errors of the same shape where the probabilities were estimated by drawing; None: exact.
+        draws: how many draws they are from; 0: none.
+    """
+
+    error: Array | None = None
+    draws: int = 0
+
+    @classmethod
+    def of(cls, values: Array, error: Array | None = None, draws: int = 0) -> "Probabilities":
+        """Return values (n, K) with their standard errors."""
+        made = np.asarray(values, np.float64).view(cls)
+        made.error, made.draws = error, draws
+        return made
+
+
+def sampled(agent: Any, contexts: Array, draws: int, rng: Generator) -> tuple[Array, bool]:
+    """Return actions that a policy takes for n contexts, shape (m, n, ...), and whether it draws them.
+
+    The agent itself stays as it is: a copy with other random numbers chooses. If the copy drew nothing, m is 1: the
+    policy is deterministic.
+    """
+    draws = count(draws=draws)
+    twin = copy.deepcopy(agent)
+    rekey(twin, rng.spawn(1)[0])
+    before = [generator.bit_generator.state for generator in generators(twin)]
+    first = np.asarray(twin.select_action(contexts))
+    if not len(contexts) or before == [generator.bit_generator.state for generator in generators(twin)]:
+        return first[None], False
+    at_once = max(1, ENTRIES // max(1, contexts.size))
+    parts = [first[None]]
+    for start in range(1, draws, at_once):
+        m = min(at_once, draws - start)
+        again = np.broadcast_to(contexts, (m, *contexts.shape)).reshape(-1, *contexts.shape[1:])
+        parts.append(np.asarray(twin.select_action(again)).reshape(m, *first.shape))
+    return np.concatenate(parts), True
+
+
+def probabilities(agent: Any, contexts: Array, draws: int = DRAWS, rng: Generator | None = None) -> Probabilities:
+    """Return the probability of every arm for each of n users who might come next, shape (n, K).
+
+    It is exact for a policy that draws nothing, and where a subclass knows the law. Else it is a share of draws, and
+    ``error`` of the result has the standard errors. The agent stays as it is.
+
+    Args:
+        agent: whose method this is.
+        contexts: shape (n, ...).
+        draws: how many, where draws are needed.
+        rng: for these draws; None: a fresh key from the operating system.
+
+    Raises:
+        TypeError: actions are sets; ``propensities`` knows the probability of those that were chosen.
+        ValueError: contexts of another shape, or a number of draws that is no integer >= 1.
+    """
+    if not isinstance(agent.action_space, Discrete):
+        raise TypeError(f"{agent.name} plays sets, which are too many to list; propensities() takes those chosen.")
+    arms = np.arange(int(agent.action_space.n))
+    actions, random = sampled(agent, many(agent, contexts), draws, default_rng() if rng is None else rng)
+    shares = (actions[..., None] == arms).mean(axis=0)
+    if not random:
+        return Probabilities.of(shares)
+    drawn = len(actions)
+    smooth = (shares * drawn + 1) / (drawn + 2)  # no error is 0: what was never drawn may be rare
+    return Probabilities.of(shares, np.sqrt(smooth * (1 - smooth) / drawn), drawn)
+
+
+def propensities(
+    agent: Any, contexts: Array, actions: Any, draws: int = DRAWS, rng: Generator | None = None
+) -> Probabilities:
+    """Return the probability of each user's own action, shape (n,); arguments as for ``probabilities``.
+
+    Of m draws among which c are the action, the result is (c + 1) / (m + 1): never 0, and the mean of its inverse is
+    (1 - (1 - p)^(m + 1)) / p, which is 1 / p but for actions that are hardly ever drawn.
+
+    Raises:
+        ValueError: not one action for each user, or one that does not exist.
+    """
+    contexts, actions = many(agent, contexts), np.atleast_1d(actions)
+    if len(actions) != len(contexts) or not all(agent.action_space.contains(action) for action in actions):
+        raise ValueError(f"actions must be one of {agent.action_space} for each of {len(contexts)} users.")
+    if isinstance(agent.action_space, Discrete):
+        law = agent.probabilities(contexts, draws, rng)
+        users = np.arange(len(contexts))
+        shares = np.asarray(law)[users, actions]
+        if not law.draws:
+            return Probabilities.of(shares)
+        error = np.asarray(law.error)[users, actions]
+        return Probabilities.of((shares * law.draws + 1) / (law.draws + 1), error, law.draws)
+    drawn, random = sampled(agent, contexts, draws, default_rng() if rng is None else rng)
+    hits = (drawn == actions).all(axis=-1).sum(axis=0)
+    if not random:
+        return Probabilities.of(hits)
+    shares = (hits + 1) / (len(drawn) + 1)
+    return Probabilities.of(shares, np.sqrt(shares * (1 - shares / 2) / len(drawn)), len(drawn))
+
+
+def many(agent: Any, contexts: Array) -> Array:
+    """Return the contexts of n users, shape (n, ...); one user's alone is a group of one."""
+    given: Array = agent.contexts_of(contexts)
+    return given[None] if given.shape == agent.context_shape else given
+
+
+def uniform_propensity(action_space: Any) -> float:
+    """Return the probability of each action of uniform play: an arm, or a set of full capacity."""
+    if isinstance(action_space, Discrete):
+        return 1 / int(action_space.n)
+    return 1 / math.comb(action_space.n_items, action_space.capacity)
+
+
+def generators(thing: object) -> Iterator[Generator]:
+    """Yield the generators in an object's state, and in the objects within."""
+    for _, value in kept(thing):
+        if isinstance(value, Generator):
+            yield value
+        elif hasattr(value, "__dict__"):
+            yield from generators(value)

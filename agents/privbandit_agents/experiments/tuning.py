@@ -1,0 +1,216 @@
+"""Tuning settings of an agent by Optuna, on seeds that the final table does not use; it needs the extra ``tune``."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.names import plain
+from privbandit_agents.experiments.spec.yaml_text import from_yaml
+from privbandit_agents.experiments.usage import UsageError, usage_errors
+from privbandit_agents.play import play
+from privbandit_envs.files import atomic
+from privbandit_envs.validate import count, did_you_mean
+from privbandit_envs.wrappers import RegretCurve, even_checkpoints
+
+FIRST_TUNING, FIRST_FINAL = 980_000, 990_000
+"""Seeds by default: from these on."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is tuned.
+
+    Attributes:
+        env: id of the environment.
+        agent: its name.
+        search: from a setting to a list of values, or to {low, high} with ``log: true`` or ``int: true``.
+        horizon: users of every run.
+        trials: how many settings are tried, the defaults first.
+        env_kwargs: arguments of the environment.
+        config: settings of the agent that are not searched.
+        tuning: how many seeds a trial plays, from ``first_tuning`` on.
+        final: how many seeds the final table has, from ``first_final`` on.
+        first_tuning: the first seed of tuning.
+        first_final: the first seed of the table.
+        checkpoints: how often a run is held against the others, and may be given up.
+        seed: of the search itself.
+
+    Raises:
+        ValueError: a value out of range, nothing to search, or a seed that both tunes and judges.
+    """
+
+    env: str
+    agent: str
+    search: Mapping[str, Any]
+    horizon: int = 10_000
+    trials: int = 20
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    tuning: int = 3
+    final: int = 10
+    first_tuning: int = FIRST_TUNING
+    first_final: int = FIRST_FINAL
+    checkpoints: int = 10
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("horizon", "trials", "tuning", "final", "checkpoints"):
+            count(**{name: getattr(self, name)})
+        for name in ("first_tuning", "first_final", "seed"):
+            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int) or value < 0:
+                raise ValueError(f"{name} must be an integer >= 0; got {value!r:.60}.")
+        if set(self.seeds("tuning")) & set(self.seeds("final")):
+            raise ValueError("the seeds of tuning and of the final table must be others; they overlap.")
+        if not isinstance(self.search, Mapping) or not self.search:
+            raise ValueError("search must say which settings are searched, and where.")
+        for name, space in self.search.items():
+            checked_space(name, space)
+        if both := set(self.search) & set(self.config):
+            raise ValueError(f"{', '.join(sorted(both))} is searched and set; leave it out of one of them.")
+
+    def seeds(self, kind: str) -> range:
+        """Return the seeds that tune, or those that judge."""
+        first = self.first_tuning if kind == "tuning" else self.first_final
+        return range(first, first + (self.tuning if kind == "tuning" else self.final))
+
+    def trial(self, seed: int, found: Mapping[str, Any]) -> Trial:
+        """Return the run of a seed with settings that were found."""
+        config = {**self.config, **found}
+        return Trial(self.env, self.agent, self.horizon, seed, self.env_kwargs, config, self.checkpoints)
+
+
+def checked_space(name: str, space: Any) -> None:
+    """Raise ValueError unless a setting's space is a list, or has a low and a high end."""
+    if isinstance(space, list) and space:
+        return
+    ends = space if isinstance(space, Mapping) else {}
+    low, high = ends.get("low"), ends.get("high")
+    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) for x in (low, high))
+    unknown = set(ends) - {"low", "high", "log", "int"}
+    if unknown or not numbers or not low < high or (ends.get("log") and low <= 0):  # type: ignore[operator]
+        raise ValueError(f"search.{name} must be a list of values, or low < high with log or int; got {space!r:.80}.")
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a YAML file; its keys are the attributes of a Plan.
+
+    Raises:
+        UsageError: it is none; the message says where.
+    """
+    with usage_errors(str(path)):
+        given = from_yaml(path.read_text(encoding="utf-8"))
+        if not isinstance(given, Mapping):
+            raise ValueError("a plan of tuning is a table: env, agent, search.")
+        names = list(Plan.__dataclass_fields__)
+        for key in given:
+            if key not in names:
+                raise ValueError(f"unknown key {key!r}{did_you_mean(str(key), names)}; there are {', '.join(names)}.")
+        if missing := [key for key in ("env", "agent", "search") if key not in given]:
+            raise ValueError(f"{' and '.join(missing)} must be given.")
+        plan = Plan(**plain(given))
+        first = plan.trial(0, {name: first_of(space) for name, space in plan.search.items()})
+        first.make_agent(first.make_env())
+    return plan
+
+
+def first_of(space: Any) -> Any:
+    return space[0] if isinstance(space, list) else space["low"]
+
+
+def tune(plan: Plan, folder: Path, say: Say = print) -> dict[str, Any]:
+    """Search, then play the best settings and the defaults on seeds that tuned nothing; return what was written.
+
+    Args:
+        plan: what to do.
+        folder: where ``tuned.json`` goes, with all trials, best first, after each of them.
+        say: is told a line for every trial.
+
+    Raises:
+        UsageError: Optuna is not installed, or a trial cannot be run.
+    """
+    try:
+        import optuna
+    except ImportError:
+        raise UsageError("privbandit tune needs Optuna: pip install 'privbandit[tune]'.") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    rows: list[dict[str, Any]] = []
+
+    def objective(trial: Any) -> float:
+        found = {name: suggested(trial, name, space) for name, space in plan.search.items()} if trial.number else {}
+        row: dict[str, Any] = {"regret": None, "pruned": False, "settings": found}
+        rows.append(row)
+        try:
+            row["regret"] = regret(plan, found, trial)
+        except optuna.TrialPruned:
+            row["pruned"] = True
+            raise
+        finally:
+            say(f"trial {len(rows)} of {plan.trials}: {found or 'defaults'}: {row['regret'] or 'given up'}")
+            write(folder, plan, rows)
+        return float(row["regret"])
+
+    sampler, pruner = optuna.samplers.TPESampler(seed=plan.seed), optuna.pruners.MedianPruner(n_startup_trials=3)
+    study = optuna.create_study(sampler=sampler, pruner=pruner)
+    with usage_errors("tune"):
+        study.optimize(objective, n_trials=plan.trials)
+        best = min((row for row in rows if row["regret"] is not None), key=lambda row: row["regret"])
+        final = {name: judged(plan, found) for name, found in (("defaults", {}), ("tuned", best["settings"]))}
+    return write(folder, plan, rows, best["settings"], final)
+
+
+def suggested(trial: Any, name: str, space: Any) -> Any:
+    """Return the value of a setting that a trial of Optuna's shall have."""
+    if isinstance(space, list):
+        return trial.suggest_categorical(name, space)
+    draw = trial.suggest_int if space.get("int") else trial.suggest_float
+    return draw(name, space["low"], space["high"], log=bool(space.get("log")))
+
+
+def regret(plan: Plan, found: Mapping[str, Any], trial: Any) -> float:
+    """Return the mean regret over the seeds of tuning, unless the trial is given up at a checkpoint."""
+    import optuna
+
+    done = 0.0
+    at = even_checkpoints(plan.horizon, plan.checkpoints)
+    for place, seed in enumerate(plan.seeds("tuning")):
+
+        def watch(curve: RegretCurve, before: float = done, first: int = place * len(at)) -> None:
+            trial.report(before + float(curve.regret[curve.passed - 1]), first + curve.passed)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+
+        run = plan.trial(seed, found)
+        env = run.make_env()
+        result = play(env, run.make_agent(env), plan.horizon, seed, checkpoints=at, on_checkpoint=watch)
+        done += float(result.regret[-1])
+    return done / plan.tuning
+
+
+def judged(plan: Plan, found: Mapping[str, Any]) -> dict[str, float]:
+    """Return mean regret and its standard error over the seeds of the table."""
+    values = []
+    for seed in plan.seeds("final"):
+        run = plan.trial(seed, found)
+        env = run.make_env()
+        values.append(float(play(env, run.make_agent(env), plan.horizon, seed, checkpoints=[plan.horizon]).regret[-1]))
+    n = len(values)
+    mean = sum(values) / n
+    error = math.sqrt(sum((value - mean) ** 2 for value in values) / (n - 1) / n) if n > 1 else 0.0
+    return {"regret": round(mean, 4), "error": round(error, 4)}
+
+
+def write(folder: Path, plan: Plan, rows: list[dict[str, Any]], best: Any = None, final: Any = None) -> dict[str, Any]:
+    """Write what is known so far, the best trial first; return it."""
+    order = sorted(rows, key=lambda row: math.inf if row["regret"] is None else row["regret"])
+    seeds = {kind: [plan.seeds(kind)[0], plan.seeds(kind)[-1]] for kind in ("tuning", "final")}
+    told = {"env": plan.env, "agent": plan.agent, "horizon": plan.horizon, "seeds": seeds}
+    told |= {"best": best, "final": final, "trials": order}
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic(folder / "tuned.json") as file:
+        file.write(json.dumps(told, indent=2) + "\n")
+    return told

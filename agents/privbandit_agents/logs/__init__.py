@@ -1,0 +1,1 @@
+"""Logged data: what was shown, chosen and answered, how likely the choice was, and what it says of other policies."""

@@ -1,0 +1,188 @@
+"""What a policy would have earned, estimated from the log of another one.
+
+Daniel Horvitz and Donovan Thompson, "A Generalization of Sampling Without Replacement From a Finite Universe", JASA
+1952 (inverse propensities); Adith Swaminathan and Thorsten Joachims, "The Self-Normalized Estimator for Counterfactual
+Learning", NeurIPS 2015; Miroslav Dudik, John Langford and Lihong Li, "Doubly Robust Policy Evaluation and Learning",
+ICML 2011.
+
+A policy is an agent, as it stands; a function from contexts (n, ...) to probabilities (n, K); or these probabilities.
+It must not depend on the users in the log, or an estimate praises it for what it learned by heart. The logging policy
+may have learned from user to user: given the past, each term is unbiased, so that errors are a martingale.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from privbandit_agents.base.agent import Agent, AnyAgent, Array
+from privbandit_agents.logs.record import Log
+from privbandit_agents.privacy._validate import failure
+from privbandit_envs.validate import shown
+
+Floats = NDArray[np.float64]
+Model: TypeAlias = Callable[[Array], Array]
+Policy: TypeAlias = AnyAgent | Model | Array
+FIRST = 32
+"""The model of rewards is fitted when so many users are known, and whenever they have doubled."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The mean reward of a policy, a user.
+
+    Attributes:
+        value: the estimate.
+        error: its standard error.
+        low, high: the interval.
+        confidence: of the interval, by the normal law.
+        users: in the log.
+        effective: how many users of the policy itself would tell as much, by the weights: (sum w)^2 / sum w^2.
+    """
+
+    value: float
+    error: float
+    low: float
+    high: float
+    confidence: float
+    users: int
+    effective: float
+
+
+def ips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | None = None) -> Estimate:
+    """Return the mean of w r, where w is the policy's probability of the logged action over the logged one.
+
+    It is unbiased whenever the log could take what the policy takes.
+
+    Args:
+        log: from ``log``, or made of arrays.
+        policy: which is to be judged.
+        confidence: of the interval, in (0, 1).
+        rng: for policies whose probabilities are drawn.
+
+    Raises:
+        ValueError: probabilities of another shape, or that are none; fewer than two users.
+    """
+    weights = weights_of(log, policy, rng)
+    return estimate(weights * log.rewards, weights, confidence)
+
+
+def snips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | None = None) -> Estimate:
+    """Return sum w r / sum w: with a small bias it is never beyond the rewards, and hardly feels a shift of them.
+
+    Arguments and errors are those of ``ips``; the error is that of the ratio to first order.
+
+    Raises:
+        ValueError: as for ``ips``, or no logged action is one of the policy's.
+    """
+    weights = weights_of(log, policy, rng)
+    if not weights.sum() > 0:
+        raise ValueError("no logged action is one of the policy's: the log tells nothing of it.")
+    value = float(weights @ log.rewards / weights.sum())
+    influence = value + weights * (log.rewards - value) / weights.mean()
+    return estimate(influence, weights, confidence)
+
+
+def dr(
+    log: Log, policy: Policy, model: Model | None = None, confidence: float = 0.95, rng: Generator | None = None
+) -> Estimate:
+    """Return the mean of sum_a pi(a) q(a) + w (r - q(chosen)), for predictions q of a model of rewards.
+
+    It is unbiased whatever the model says, as long as the model does not know the user's own reward or later ones; a
+    good one makes the interval short. By default it is a ridge regression on the users before, fitted anew whenever
+    they have doubled: one for all arms where they have features of their own, one for each arm where they share them.
+
+    Args:
+        log: of a policy over arms.
+        policy: as for ``ips``.
+        model: from contexts (n, ...) to mean rewards (n, K), made without the log.
+        confidence: of the interval, in (0, 1).
+        rng: as for ``ips``.
+
+    Raises:
+        ValueError: as for ``ips``.
+        TypeError: a log of sets.
+    """
+    law = law_of(log, policy, rng)
+    users = np.arange(len(log))
+    weights = law[users, log.actions] / log.propensities
+    q = progressive(log, law.shape[1]) if model is None else np.asarray(model(log.contexts), np.float64)
+    if q.shape != law.shape or not np.isfinite(q).all():
+        raise ValueError(f"model must predict finite rewards of shape {law.shape}; got shape {q.shape}.")
+    terms = (law * q).sum(axis=1) + weights * (log.rewards - q[users, log.actions])
+    return estimate(terms, weights, confidence)
+
+
+def estimate(terms: Floats, weights: Floats, confidence: float) -> Estimate:
+    """Return the mean of the users' terms with its normal interval."""
+    n = len(terms)
+    if n < 2:
+        raise ValueError(f"an interval needs at least 2 users; got {n}.")
+    z = float(scipy.special.ndtri((1 + failure(confidence=confidence)) / 2))
+    value, error = float(terms.mean()), float(terms.std(ddof=1) / np.sqrt(n))
+    square = float(weights @ weights)
+    effective = float(weights.sum() ** 2 / square) if square else 0.0
+    return Estimate(value, error, value - z * error, value + z * error, confidence, n, effective)
+
+
+def weights_of(log: Log, policy: Policy, rng: Generator | None = None) -> Floats:
+    """Return each user's weight, the policy's probability of the logged action over that of the log, shape (n,)."""
+    if isinstance(policy, Agent) and log.actions.ndim > 1:
+        # not smoothed: an action that the policy never draws has the weight 0
+        law = policy.propensities(log.contexts, log.actions, rng=rng)
+        chances = np.asarray(law)
+        if law.draws:
+            chances = np.maximum((chances * (law.draws + 1) - 1) / law.draws, 0.0)
+        return np.asarray(chances / log.propensities)
+    return np.asarray(law_of(log, policy, rng)[np.arange(len(log)), log.actions] / log.propensities)
+
+
+def law_of(log: Log, policy: Policy, rng: Generator | None = None) -> Floats:
+    """Return the policy's probability of every arm for every user in the log, shape (n, K)."""
+    if log.actions.ndim > 1:
+        raise TypeError("the log has sets, not arms: take ips or snips, and an agent as the policy.")
+    given: Any = policy
+    if isinstance(policy, Agent):
+        given = policy.probabilities(log.contexts, rng=rng)
+    elif callable(policy):
+        given = policy(log.contexts)
+    try:
+        law = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"a policy must be an agent, a function or probabilities; got {given!r:.60}.") from None
+    if law.ndim != 2 or len(law) != len(log) or law.shape[1] <= log.actions.max(initial=0):
+        raise ValueError(f"a policy must give {len(log)} users a probability for every arm; got shape {law.shape}.")
+    sums = law.sum(axis=1)
+    if not ((law >= 0).all() and (np.abs(sums - 1) < 1e-6).all()):
+        raise ValueError(f"a policy's probabilities must be >= 0 and add up to 1 for every user; got {shown(sums)}.")
+    return law
+
+
+def progressive(log: Log, n_arms: int, ridge: float = 1.0) -> Floats:
+    """Return predictions for every user and arm by a ridge regression on the users before, shape (n, K)."""
+    n, own = len(log), log.contexts.ndim == 3
+    x = np.asarray(log.contexts, np.float64).reshape(n, -1) if not own else np.asarray(log.contexts, np.float64)
+    predicted = np.zeros((n, n_arms))
+    start = FIRST
+    while start < n:
+        past, now = slice(0, start), slice(start, min(2 * start, n))
+        if own:
+            chosen = x[past][np.arange(start), log.actions[past]]
+            predicted[now] = x[now] @ fitted(chosen, log.rewards[past], ridge)
+        else:
+            for arm in range(n_arms):
+                rows = np.flatnonzero(log.actions[past] == arm)
+                ones = np.ones((len(x), 1))
+                features = np.hstack([x, ones])
+                predicted[now, arm] = features[now] @ fitted(features[rows], log.rewards[rows], ridge)
+        start *= 2
+    return predicted
+
+
+def fitted(x: Floats, y: Floats, ridge: float) -> Floats:
+    """Return the ridge regression of y (n,) on x (n, d)."""
+    return np.asarray(np.linalg.solve(x.T @ x + ridge * np.eye(x.shape[1]), x.T @ y))

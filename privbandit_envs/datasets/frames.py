@@ -1,0 +1,201 @@
+"""Tables of yours: CSV and parquet files, data frames of pandas and polars, or arrays by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit_envs.datasets.dataset import Dataset, encode
+from privbandit_envs.datasets.lines import check_width, csv_rows, text_lines
+from privbandit_envs.validate import did_you_mean, listed, shown
+
+Columns = dict[str, NDArray[Any]]
+Table: TypeAlias = "str | Path | Mapping[str, Any] | Any"
+"""The path of a CSV or parquet file, a data frame, or arrays by name."""
+YES, NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
+
+
+@dataclass(frozen=True, eq=False)
+class ArmTable:
+    """People who each have K arms, with the features and the reward of every arm; the arrays are read-only.
+
+    Attributes:
+        features: finite, shape (n, K, d).
+        rewards: in [-1, 1], shape (n, K).
+        public: people whose rows everybody may know, shape (n,); None: there is no such rule.
+    """
+
+    features: NDArray[np.float64]
+    rewards: NDArray[np.float64]
+    public: NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        for array in (self.features, self.rewards):
+            array.flags.writeable = False
+
+    def __deepcopy__(self, memo: object) -> "ArmTable":
+        return self  # nothing in it can change
+
+
+def labelled(table: Table, label: str, public: str | None = None) -> Dataset:
+    """Return a table as a data set for classification: one row a person, one column the label, the others features."""
+    columns = columns_of(table)
+    names = feature_names(columns, {"label": label, "public": public})
+    labels = columns[label]
+    if len(gone := np.flatnonzero(nothing(labels))):
+        raise ValueError(f"column {shown(label)} has no label in row {gone[0]}; fill it in or leave the row out.")
+    y, label_names = encode(labels.tolist())
+    if len(label_names) < 2:
+        raise ValueError(f"column {shown(label)} must have at least two different labels; got {shown(label_names)}.")
+    return Dataset(matrix(columns, names), y, label_names, tuple(names), flags(columns, public))
+
+
+def armed(table: Table, user: str, reward: str, public: str | None = None) -> ArmTable:
+    """Return a table with one row for each arm of each person; arms are in the order of their rows."""
+    columns = columns_of(table)
+    names = feature_names(columns, {"user": user, "reward": reward, "public": public})
+    who, people = encode(columns[user].tolist())
+    sizes = np.bincount(who)
+    if len(other := np.flatnonzero(sizes != sizes[0])):
+        found = f"{shown(people[0])} has {sizes[0]} and {shown(people[other[0]])} has {sizes[other[0]]}"
+        raise ValueError(f"every person must have as many rows as there are arms; in column {shown(user)} {found}.")
+    order = np.argsort(who, kind="stable").reshape(len(people), sizes[0])
+    features, rewards = matrix(columns, names)[order], matrix(columns, [reward])[order][..., 0]
+    if not (np.abs(rewards) <= 1).all():
+        wild = rewards[np.abs(rewards) > 1][0]
+        raise ValueError(f"column {shown(reward)} must hold rewards in [-1, 1]; got {wild:g}: scale them.")
+    known = flags(columns, public)
+    if known is not None:
+        known = np.asarray(known[order].all(axis=1), dtype=bool)  # who has a private row is private
+        if known.all() or not known.any():
+            raise ValueError(f"column {shown(public)} must make some people public and leave some private.")
+    return ArmTable(features, rewards, known)
+
+
+def columns_of(table: Table) -> Columns:
+    """Return the columns of a table as arrays, in order.
+
+    Raises:
+        ValueError: no table of at least two columns and one row, columns of different lengths or of one name.
+        ImportError: a parquet file, and neither polars nor pandas is installed.
+    """
+    frame = read(Path(table).expanduser()) if isinstance(table, str | Path) else table
+    names = list(getattr(frame, "columns", frame if isinstance(frame, Mapping) else ()))
+    if len(names) < 2:
+        raise ValueError(
+            f"a table must be a file, a data frame or arrays by name, of two columns or more; got {shown(table)}."
+        )
+    if len(set(map(str, names))) < len(names):
+        raise ValueError(f"every column must have a name of its own; got {listed(map(str, names))}.")
+    columns = {str(name): np.asarray(frame[name]) for name in names}
+    lengths = {array.shape for array in columns.values()}
+    if len(lengths) > 1 or any(len(shape) != 1 or not shape[0] for shape in lengths):
+        raise ValueError(f"columns must be rows of one length, at least 1; got shapes {shown(sorted(lengths))}.")
+    return columns
+
+
+def read(path: Path) -> Any:
+    """Return a file as a data frame, or as columns of text."""
+    try:
+        there = path.is_file()
+    except OSError:  # a name that is too long for a file
+        there = False
+    if not there:
+        raise FileNotFoundError(
+            f"no file {shown(str(path))}; a table must be a CSV or a parquet file, or a data frame."
+        )
+    if path.suffix not in (".parquet", ".pq"):
+        return csv_columns(path)
+    try:
+        import polars
+
+        return polars.read_parquet(path)
+    except ImportError:
+        pass
+    except Exception as error:
+        raise ValueError(f"{path} is no parquet file: {shown(str(error))}.") from None
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("a parquet file needs polars; run pip install 'privbandit[bench]'.") from error
+    return pandas.read_parquet(path)
+
+
+def csv_columns(path: Path) -> dict[str, list[str]]:
+    where = str(path)
+    with path.open("rb") as file:
+        rows = csv_rows(text_lines(file, where), where)
+        _, header = next(rows, (1, [""]))
+        names, cells = [name.strip() for name in header], []
+        for line, row in rows:
+            check_width(row, len(names), where, line)
+            cells.append([cell.strip() for cell in row])
+    if len(set(names)) < len(names):
+        raise ValueError(f"{where}: every column must have a name of its own; got {listed(names)}.")
+    return {name: [row[place] for row in cells] for place, name in enumerate(names)}
+
+
+def feature_names(columns: Columns, roles: dict[str, str | None]) -> list[str]:
+    """Return the columns that are features; raise ValueError if one with a role is not there, or none is left."""
+    for role, name in roles.items():
+        if name is not None and name not in columns:
+            near = did_you_mean(name, columns)
+            raise ValueError(f"{role} must be a column of the table: {listed(columns)}; got {shown(name)}{near}.")
+    taken = [name for name in roles.values() if name is not None]
+    if len(set(taken)) < len(taken):
+        raise ValueError(f"{', '.join(roles)} must be different columns; got {shown(taken)}.")
+    if not (names := [name for name in columns if name not in taken]):
+        raise ValueError(f"a table needs a column of features; it has {listed(columns)}, which are {listed(roles)}.")
+    return names
+
+
+def matrix(columns: Columns, names: list[str]) -> NDArray[np.float64]:
+    """Return columns of finite numbers as a matrix, shape (n, d)."""
+    found = np.empty((len(columns[names[0]]), len(names)))
+    for place, name in enumerate(names):
+        array = columns[name]
+        try:
+            if array.dtype.kind in "cmM":
+                raise TypeError
+            found[:, place] = array.astype(np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(f"column {shown(name)} must hold finite numbers; got {shown(first_odd(array))}.") from None
+        if len(bad := np.flatnonzero(~np.isfinite(found[:, place]))):
+            odd = f"{found[bad[0], place]} in row {bad[0]}"
+            raise ValueError(f"column {shown(name)} must hold finite numbers; got {odd}: fill it in or leave it out.")
+    return found
+
+
+def first_odd(array: NDArray[Any]) -> object:
+    """Return the first entry that is no number."""
+    for value in array.tolist():
+        try:
+            float(value)
+        except (TypeError, ValueError, OverflowError):
+            return value
+    return array.dtype
+
+
+def flags(columns: Columns, public: str | None) -> NDArray[np.bool_] | None:
+    """Return which rows a column of 0 and 1 makes public."""
+    if public is None:
+        return None
+    words = [str(value).lower() for value in columns[public].tolist()]
+    if strange := set(words) - YES - NO:
+        raise ValueError(
+            f"column {shown(public)} must say of every row whether it is public, 0 or 1; got {shown(min(strange))}."
+        )
+    found = np.array([word in YES for word in words])
+    if found.all() or not found.any():
+        raise ValueError(f"column {shown(public)} must make some rows public and leave some private.")
+    return found
+
+
+def nothing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which labels are missing: None, NaN or an empty text."""
+    return np.array(
+        [value is None or value != value or str(value) in ("", "<NA>", "nan", "NaT") for value in values.tolist()]
+    )

@@ -1,0 +1,99 @@
+"""Your own table of arms with features as a bandit."""
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from numpy.random import Generator
+
+from privbandit_envs.datasets.frames import ArmTable
+from privbandit_envs.families.classification import min_max, public_stream
+from privbandit_envs.families.people import POPULATIONS, WITH, check_everyone_once, most_visits, rows_in_turn
+from privbandit_envs.problem import ArmProblem, Array, Floats
+from privbandit_envs.validate import count, one_of, shown
+from privbandit_envs.validate import seed as checked_seed
+
+
+class TableProblem(ArmProblem):
+    """People from a table, each with K arms of d features and the reward of every arm.
+
+    The context has shape (K, d), each row in the unit ball. Public people, of whom everybody may know the rows, are
+    drawn first, or are those that the table's own column makes public; they are no users. Features are scaled by the
+    minimum and maximum of the public rows to [-1, 1], clipped, and divided by sqrt(d): the range of private rows would
+    leak. The users are the other people, first each once in a random order, then independent draws. The oracle knows
+    every arm's reward.
+
+    Args:
+        table: an ``ArmTable``, as ``from_table`` makes it.
+        n_public: number of public people; None: all that the table's own column makes public.
+        public_seed: decides who is public.
+        population: ``"with-replacement"``, or ``"without-replacement"``: nobody comes twice in an episode.
+        horizon: rounds an episode.
+        dtype: of the contexts.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+
+    def __init__(
+        self,
+        rng: Generator,
+        *,
+        table: ArmTable | None = None,
+        n_public: int | None = 50,
+        public_seed: int = 0,
+        population: str = WITH,
+        horizon: int = 10_000,
+        dtype: str = "float32",
+    ) -> None:
+        if not isinstance(table, ArmTable):
+            raise ValueError(f"table must be an ArmTable, as privbandit_envs.from_table makes it; got {shown(table)}.")
+        seed = checked_seed(public_seed=public_seed) or 0
+        self.population = one_of(POPULATIONS, population=population)
+        known, users = divided(table, n_public, public_stream(seed))
+        people, arms, dim = table.features.shape
+        reference = table.features[known].reshape(-1, dim)
+        scaled = (2 * min_max(table.features.reshape(-1, dim), reference) - 1) / np.sqrt(dim)
+        contexts = scaled.reshape(people, arms, dim).astype(np.dtype(one_of(("float32", "float64"), dtype=dtype)))
+        self.public_rows = contexts[known], table.rewards[known]
+        self.records = np.concatenate([contexts[users], table.rewards[users][..., None]], axis=2)  # double precision
+        check_everyone_once(horizon, len(users), population)
+        self.observation_space = Box(-1, 1, (arms, dim), contexts.dtype.type)
+        self.action_space = Discrete(arms)
+
+    def contexts(self, n: int, rng: Generator) -> Array:
+        return self.observe(self.users(0, n, rng))
+
+    def users(self, start: int, n: int, rng: Generator) -> Array:
+        """Return records: the features of every arm, and its reward in a last column."""
+        return rows_in_turn(self.records, start, n, rng, self.population)
+
+    def observe(self, users: Array) -> Array:
+        return users[..., :-1].astype(self.observation_space.dtype)
+
+    def means(self, contexts: Array) -> Floats:
+        means: Floats = contexts[..., -1]
+        return means
+
+    def rewards(self, means: Floats, rng: Generator) -> Floats:
+        return means
+
+    def visits(self, users: int) -> int:
+        people = len(self.records)
+        return 1 if users <= people or self.population != WITH else 1 + most_visits(users - people, people)
+
+
+def divided(table: ArmTable, n_public: int | None, rng: Generator) -> tuple[Array, Array]:
+    """Return the numbers of the public people and of the users."""
+    people = len(table.features)
+    if n_public is not None:
+        count(n_public=n_public)
+    if table.public is None:
+        if n_public is None or n_public >= people:
+            raise ValueError(
+                f"n_public must be a number below the {people} people of the table; got {shown(n_public)}."
+            )
+        order = rng.permutation(people)
+        return order[:n_public], order[n_public:]
+    known = np.flatnonzero(table.public)
+    if n_public is not None and n_public > len(known):
+        raise ValueError(f"n_public must be at most {len(known)}, or None for all public people; got {n_public}.")
+    return rng.permutation(known)[:n_public], np.flatnonzero(~table.public)

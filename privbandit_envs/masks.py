@@ -1,0 +1,68 @@
+"""Arms that come and go: which arms each user may get, and stand-ins for those that are absent."""
+
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from privbandit_envs.validate import fraction, positive, shown
+
+Masks = NDArray[np.bool_]
+
+
+class Presence:
+    """The law of masks: each arm is present independently of all else; one, drawn uniformly, is present in any case.
+
+    Args:
+        available: probability of each arm, in (0, 1].
+        n_arms: K.
+        rng: of the masks alone, so that users and rewards are those of the world in which every arm is present.
+    """
+
+    def __init__(self, available: float, n_arms: int, rng: Generator) -> None:
+        self.available, self.n_arms, self.rng = available, n_arms, rng
+
+    def draw(self, n: int) -> Masks:
+        """Return which arms are present for n users, shape (n, K)."""
+        keys = self.rng.random((n, self.n_arms))
+        masks: Masks = (keys < self.available) | (keys == keys.min(axis=1, keepdims=True))
+        return masks
+
+
+def share(available: float) -> float:
+    """Return the share of arms that are present, or raise ValueError.
+
+    Example:
+        >>> share(available=0)
+        Traceback (most recent call last):
+        ValueError: available must be > 0; got 0.
+    """
+    return fraction(available=positive(available=available))
+
+
+def refuse_absent(masks: Masks, actions: ArrayLike) -> None:
+    """Raise ValueError if an action is an arm that is absent; masks (n, K), actions (n,) that are arms."""
+    chosen = np.atleast_1d(actions)
+    present = masks[np.arange(len(chosen)), chosen]
+    if not present.all():
+        at = int(np.flatnonzero(~present)[0])
+        there = shown(np.flatnonzero(masks[at]).tolist())
+        raise ValueError(
+            f"action must be an arm that is present, as info['action_mask'] says: {there}; got {chosen[at]}."
+        )
+
+
+def stand_ins(masks: NDArray[Any]) -> NDArray[np.intp]:
+    """Return an arm that is present for each arm, itself where it is; masks (..., K) with an arm in each.
+
+    Absent arms share the present ones out in turn.
+
+    Example:
+        >>> stand_ins(np.array([True, False, True, False, False]))
+        array([0, 0, 2, 2, 0])
+    """
+    here = np.asarray(masks, dtype=bool)
+    first_present = np.argsort(~here, axis=-1, kind="stable")
+    turn = (np.cumsum(~here, axis=-1) - 1) % here.sum(axis=-1, keepdims=True)
+    return np.where(here, np.arange(here.shape[-1]), np.take_along_axis(first_present, turn, axis=-1))

@@ -1,0 +1,1 @@
+"""Time: worlds that change, and feedback that comes late."""

@@ -1,0 +1,132 @@
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents import Ledger, Log, dr, ips, log, make, private_value, snips
+from privbandit_agents.audits.games.values import bounded_mean
+from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.mechanisms import Request
+from privbandit_agents.privacy import PrivacyBudgetExceeded
+
+CHANCES, LAW = np.array([0.5, 0.3, 0.2]), np.array([[0.1, 0.9], [0.6, 0.4], [0.5, 0.5]])
+MEANS, LOGGED = np.array([[0.2, 0.5], [-0.3, 0.6], [0.9, 0.0]]), np.array([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]])
+TRUTH = float(CHANCES @ (LAW * MEANS).sum(axis=1))
+
+
+def drawn(n: int, rng: np.random.Generator, shift: float = 0.0) -> Log:
+    """A log of three contexts, two arms and rewards of +-1, by a law that is known."""
+    rows = rng.choice(3, n, p=CHANCES)
+    actions = (rng.random(n) > LOGGED[rows, 0]).astype(int)
+    rewards = np.where(rng.random(n) < (1 + MEANS[rows, actions]) / 2, 1.0, -1.0) + shift
+    contexts = np.eye(3)[rows]
+    return Log(contexts, actions, rewards, LOGGED[rows, actions], rewards, np.zeros(n), {"least_propensity": 0.2})
+
+
+def policy(contexts: np.ndarray) -> np.ndarray:
+    return np.asarray(contexts @ LAW)
+
+
+def exact(contexts: np.ndarray) -> np.ndarray:
+    return np.asarray(contexts @ MEANS)
+
+
+W = LAW / LOGGED
+SPREADS = {
+    ips: CHANCES @ (LAW * W).sum(axis=1) - TRUTH**2,
+    snips: CHANCES @ (LAW * W * (1 - 2 * TRUTH * MEANS + TRUTH**2)).sum(axis=1),
+    dr: CHANCES @ (LAW * W * (1 - MEANS**2)).sum(axis=1) + CHANCES @ (LAW * MEANS).sum(axis=1) ** 2 - TRUTH**2,
+}
+"""Variance of a user's term in closed form, rewards being +-1; that of dr with the exact model."""
+
+
+@pytest.mark.parametrize("estimator", [ips, snips, dr])
+def test_estimates_and_errors_are_those_of_closed_forms(estimator: Any) -> None:
+    rng = np.random.default_rng(1)
+    more = {"model": exact} if estimator is dr else {}
+    found = [estimator(drawn(500, rng), policy, **more) for _ in range(400)]
+    values, errors = np.array([one.value for one in found]), np.array([one.error for one in found])
+    error = np.sqrt(SPREADS[estimator] / 500)
+    assert np.abs(values.mean() - TRUTH) < 4 * error / 20
+    assert values.std() == pytest.approx(error, rel=0.15) and errors.mean() == pytest.approx(error, rel=0.03)
+    covered = np.mean([one.low <= TRUTH <= one.high for one in found])
+    assert 0.91 < covered < 0.985, "four standard deviations around 95 %"
+
+
+def test_the_model_of_earlier_users_leaves_dr_unbiased_and_shortens_it() -> None:
+    rng = np.random.default_rng(2)
+    found = [(dr(one, policy), ips(one, policy)) for one in (drawn(500, rng, shift=3.0) for _ in range(150))]
+    values = np.array([one.value for one, _ in found])
+    assert np.abs(values.mean() - TRUTH - 3) < 4 * values.std() / np.sqrt(150)
+    assert np.mean([a.error / b.error for a, b in found]) < 0.6
+
+
+def test_a_shift_of_rewards_moves_snips_by_as_much() -> None:
+    plain, shifted = (snips(drawn(300, np.random.default_rng(3), shift), policy) for shift in (0.0, 5.0))
+    assert shifted.value - plain.value == pytest.approx(5) and shifted.error == pytest.approx(plain.error)
+
+
+def test_the_policy_that_logged_has_its_own_mean() -> None:
+    one = drawn(300, np.random.default_rng(4))
+    assert ips(one, lambda x: x @ LOGGED).value == pytest.approx(one.rewards.mean())
+
+
+def test_an_agent_is_a_policy_and_sets_can_be_judged() -> None:
+    env: Any = gym.make("privbandit/Assortment-v0", n_items=4, capacity=1, horizon=2000).unwrapped
+    logged = log(env, make("uniform", env, seed=0), 400, seed=0)
+    assert ips(logged, make("uniform", env, seed=1)).value == pytest.approx(logged.rewards.mean())
+    assert ips(logged, make("ucb-mnl", env, seed=1)).effective > 50
+    with pytest.raises(TypeError, match="sets"):
+        dr(logged, make("uniform", env, seed=1))
+
+
+@pytest.mark.parametrize(
+    "given", [LAW, LAW[:, 0], np.full((50, 2), 0.7), np.full((50, 2), np.nan), np.ones((50, 1)), lambda x: x[:3]]
+)
+def test_what_is_no_policy_is_refused(given: Any) -> None:
+    with pytest.raises(ValueError, match="polic"):
+        ips(drawn(50, np.random.default_rng(0)), given)
+
+
+def test_private_intervals_cover_and_have_the_noise_s_width() -> None:
+    rng = np.random.default_rng(5)
+    found = [private_value(drawn(400, rng), policy, 1.0, rng=rng) for _ in range(250)]
+    values, first = np.array([one.value for one in found]), found[0]
+    error = np.sqrt(SPREADS[ips] / 400 + first.noise**2)
+    assert first.bound == 5 and first.noise == pytest.approx(2 * 5 / 400 * 3.7306, rel=1e-3)  # the analytic Gaussian
+    assert values.std() == pytest.approx(error, rel=0.15)
+    assert 0.9 < np.mean([one.low <= TRUTH <= one.high for one in found]) < 0.99
+    assert all(one.high - one.low >= 2 * 1.95 * one.noise for one in found)
+
+
+def test_infinite_epsilon_is_the_estimate_itself() -> None:
+    one = drawn(300, np.random.default_rng(6))
+    found, plain = private_value(one, policy, np.inf), ips(one, policy)
+    assert found.value == pytest.approx(plain.value) and found.error == pytest.approx(plain.error, rel=0.01)
+
+
+def test_the_ledger_is_told_and_refuses() -> None:
+    one, ledger = drawn(100, np.random.default_rng(7)), Ledger(1.0, 1e-5)
+    private_value(one, policy, 0.9, ledger=ledger)
+    assert 0.89 < ledger.spent_epsilon() <= 0.9
+    with pytest.raises(PrivacyBudgetExceeded):
+        private_value(one, policy, 0.9, ledger=ledger)
+
+
+@pytest.mark.parametrize("wrong", [{"epsilon": 0}, {"delta": 1}, {"bound": -1}, {"confidence": 1.0}])
+def test_parameters_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must"):
+        private_value(drawn(50, np.random.default_rng(0)), policy, **{"epsilon": 1.0, **wrong})
+
+
+def test_without_a_public_bound_nothing_is_released() -> None:
+    env: Any = gym.make("privbandit/Linear-v0", n_arms=2, dim=2, horizon=100).unwrapped
+    with pytest.raises(ValueError, match="bound must be given"):
+        private_value(log(env, make("linucb", env, seed=0), 50, seed=0), make("uniform", env), 1.0)
+
+
+@pytest.mark.parametrize(("noise", "refuted"), [(1.0, False), (0.8, True)])
+def test_the_audit_refutes_a_wrong_scale_alone(noise: float, refuted: bool) -> None:
+    game = bounded_mean(Request(1.0, 1e-5), noise)
+    game.name = "private-value"
+    assert audit(game, 100_000, np.random.default_rng(1)).refuted == refuted

@@ -1,0 +1,156 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents import Explore, Log, log, make, play, to_obp
+from privbandit_agents.base.chances.laws import Probabilities
+from privbandit_agents.logs.record import ARRAYS
+from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume
+from privbandit_agents.testing.privacy import check_central, check_forks, check_local
+
+SMALL: dict[str, Any] = {"n_arms": 4, "dim": 2, "horizon": 300}
+Check = Callable[[str, str, int, dict[str, Any]], None]
+
+
+def world() -> Any:
+    return gym.make("privbandit/Linear-v0", **SMALL).unwrapped
+
+
+@pytest.mark.parametrize("name", ["linucb", "jdp-linucb", "ldp-greedy", "lints", "explore-jdp-linucb"])
+def test_a_logged_run_is_the_run_of_play(name: str) -> None:
+    env = world()
+    agents = [make(name, env, seed=3) for _ in range(2)]
+    result = play(env, agents[0], 200, seed=5, by_counts=False)
+    logged = log(env, agents[1], 200, seed=5, draws=20)
+    probe = env.upcoming(50)
+    assert logged.rewards.sum() == result.reward[-1]
+    assert np.array_equal(agents[0].select_action(probe), agents[1].select_action(probe))
+
+
+@pytest.mark.parametrize("name", ["linucb", "jdp-linucb", "explore-linucb", "uniform", "epsilon-greedy", "lints"])
+def test_probabilities_are_the_frequencies_of_actions(name: str) -> None:
+    env = world()
+    agent = make(name, env, seed=0)
+    play(env, agent, 60, seed=0)
+    context = env.upcoming(2)
+    law = agent.probabilities(context, draws=4000, rng=np.random.default_rng(1))
+    assert isinstance(law, Probabilities) and np.allclose(law.sum(axis=1), 1)
+    drawn = np.asarray(agent.select_action(np.repeat(context, 4000, axis=0))).reshape(2, 4000)
+    seen = (drawn[..., None] == np.arange(4)).mean(axis=1)
+    assert np.abs(seen - np.asarray(law)).max() < 5 * np.sqrt(2 * 0.25 / 4000)
+    assert (law.error is None) == (name != "lints")
+
+
+def test_asking_for_probabilities_leaves_the_agent_as_it_was() -> None:
+    env = world()
+    one, other = (make("lints", env, seed=0) for _ in range(2))
+    env.reset(seed=0)
+    context = env.upcoming(30)
+    one.probabilities(context, draws=50)
+    one.propensities(context, np.zeros(30, int), draws=50)
+    assert np.array_equal(one.select_action(context), other.select_action(context))
+
+
+def test_the_mean_inverse_of_a_drawn_propensity_is_that_of_the_probability() -> None:
+    """E[(m + 1) / (c + 1)] = (1 - (1 - p)^(m + 1)) / p for c of m draws."""
+    rng, m, p = np.random.default_rng(0), 30, 0.1
+    hits = rng.binomial(m, p, 400_000)
+    assert ((m + 1) / (hits + 1)).mean() == pytest.approx((1 - (1 - p) ** (m + 1)) / p, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["uniform", "ucb-mnl", "explore-ucb-mnl"])
+def test_sets_have_propensities_and_no_list_of_probabilities(name: str) -> None:
+    env: Any = gym.make("privbandit/Assortment-v0", n_items=5, capacity=2, horizon=100).unwrapped
+    logged = log(env, make(name, env, seed=0), 100, seed=0, draws=50)
+    values = {"uniform": {0.1}, "ucb-mnl": {1.0}, "explore-ucb-mnl": {0.01, 0.91}}[name]
+    assert set(logged.propensities[-5:].round(6).tolist()) <= values, "it explores at first"
+    with pytest.raises(TypeError, match="sets"):
+        make(name, env, seed=0).probabilities(logged.contexts)
+
+
+def test_wrapped_environments_are_logged_too() -> None:
+    env = gym.make("privbandit/Linear-v0", **SMALL)
+    bare, wrapped = world(), gym.Wrapper(env)
+    logs = [log(one, make("explore-linucb", one, seed=1), 40, seed=2) for one in (bare, wrapped)]
+    assert all(np.array_equal(getattr(logs[0], name), getattr(logs[1], name)) for name in ARRAYS)
+
+
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_a_log_comes_back_from_its_file(tmp_path: Path, ending: str) -> None:
+    env: Any = gym.make("privbandit/Assortment-v0", n_items=5, capacity=2, horizon=100).unwrapped
+    for logged in (log(world(), make("uniform", world(), seed=0), 9, 1), log(env, make("uniform", env, seed=0), 9, 1)):
+        path = tmp_path / f"log.{ending}"
+        logged.write(path)
+        again = Log.read(path)
+        assert path.stat().st_mode & 0o077 == 0, "others can read raw data"
+        assert again.about == logged.about
+        for name in ARRAYS:
+            assert np.array_equal(getattr(again, name), getattr(logged, name)), name
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="damaged"):
+        Log.read(path)
+
+
+def test_a_log_for_the_open_bandit_pipeline() -> None:
+    feedback = to_obp(log(world(), make("uniform", world(), seed=0), 20, 1))
+    assert feedback["context"].shape == (20, 8) and (feedback["pscore"] == 0.25).all() and feedback["n_actions"] == 4
+
+
+def bad() -> list[tuple[Callable[[], object], type[Exception]]]:
+    env = world()
+    p = make("uniform", env, seed=0)
+    logged = log(env, p, 5, 0)
+    rows: dict[str, Any] = {name: getattr(logged, name) for name in ARRAYS}
+    return [
+        (lambda: log(env, p, 0), ValueError),
+        (lambda: log(env, p, 301), ValueError),
+        (lambda: log(env, "linucb", 5), TypeError),  # type: ignore[arg-type]
+        (lambda: log("world", p, 5), TypeError),  # type: ignore[arg-type]
+        (lambda: logged.write("log.csv"), ValueError),
+        (lambda: Log(**{**rows, "propensities": np.zeros(5)}), ValueError),
+        (lambda: Log(**{**rows, "rewards": np.zeros(2)}), ValueError),
+        (lambda: Explore(p, 1.5), ValueError),
+        (lambda: Explore("linucb"), TypeError),  # type: ignore[type-var]
+        (lambda: Explore(Explore(p, 0.5)), TypeError),
+        (lambda: make("explore-ppo", env), TypeError),
+        (lambda: make("explore-auto-joint", env), TypeError),
+        (lambda: make("explore-linuc", env), ValueError),
+        (lambda: make("explore-linucb", env, share=2), ValueError),
+        (lambda: make("explore-explore-linucb", env), ValueError),
+        (lambda: p.propensities(logged.contexts, [0, 1, 2, 9, 0]), ValueError),
+        (lambda: p.propensities(logged.contexts, [0]), ValueError),
+    ]
+
+
+@pytest.mark.parametrize("case", range(17))
+def test_bad_usage_is_one_sentence(case: int) -> None:
+    call, kind = bad()[case]
+    with pytest.raises(kind) as told:
+        call()
+    assert len(str(told.value)) < 900 and "\n" not in str(told.value)
+
+
+CHECKS: list[tuple[Check, str]] = [
+    *((check, "explore-jdp-linucb") for check in (check_actions, check_frozen, check_resume, check_central)),
+    *((check, "explore-ldp-greedy") for check in (check_frozen, check_resume, check_local, check_forks)),
+    *((check, "explore-lints") for check in (check_actions, check_frozen, check_resume)),
+]
+
+
+@pytest.mark.parametrize(("check", "name"), CHECKS, ids=lambda case: getattr(case, "__name__", str(case)))
+def test_an_agent_that_explores_conforms(check: Check, name: str) -> None:
+    check(name, "privbandit/Linear-v0", 100, {"share": 0.3})
+
+
+def test_exploring_keeps_kind_guarantee_and_ledger() -> None:
+    env = world()
+    own = make("jdp-linucb", env, seed=0)
+    face = Explore(own, 0.25, seed=0)
+    assert isinstance(face, type(own)) and face.guarantee == own.guarantee and face.ledger is own.ledger  # type: ignore[attr-defined]
+    play(env, face, 200, seed=0)
+    probe = env.upcoming(40)
+    law = np.asarray(face.probabilities(probe))
+    assert np.allclose(law[np.arange(40), own.select_action(probe)], 0.75 + 0.25 / 4), "one state, two ways to choose"

@@ -1,0 +1,230 @@
+import math
+import pickle
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents import LearningAgent, make, play
+
+from privbandit_envs import Delay, DelayFeedback
+from privbandit_envs.families.linear import LinearProblem
+from privbandit_envs.timing.timeline import Timeline
+
+SMALL: dict[str, Any] = {"n_arms": 3, "dim": 3, "horizon": 1200}
+CHANGING: dict[str, dict[str, Any]] = {
+    "jumps": {"jumps": [300, 601]},
+    "drift": {"drift": 0.01},
+    "shift": {"shifts": {500: {"design": "ill"}}},
+    "all": {"jumps": [300], "drift": -0.003, "shifts": {"300": {"noise": "uniform"}, 700: {"design": "heavy"}}},
+}
+
+
+def world(**more: Any) -> Any:
+    return gym.make("privbandit/Linear-v0", **SMALL, **more).unwrapped
+
+
+def test_a_world_that_does_not_change_has_the_users_it_always_had() -> None:
+    """Numbers of the version before worlds could change."""
+    env = world()
+    env.reset(seed=11)
+    contexts = env.upcoming(400)
+    served = env.serve(np.arange(400) % 3)
+    assert np.allclose(contexts[399].sum(), EXPECTED[0], atol=1e-6) and served.reward.sum() == EXPECTED[1]
+    assert served.regret.sum() == pytest.approx(EXPECTED[2], abs=1e-9)
+
+
+EXPECTED = (-2.392930746078491, -6.0, 174.283083077178)
+
+
+def test_blocks_before_the_first_change_are_those_of_the_world_that_stays() -> None:
+    plain = world()
+    for changed in ({"jumps": [700]}, {"shifts": {700: {"design": "ill"}}}):
+        env = world(**changed)
+        for one in (env, plain):
+            one.reset(seed=4)
+        assert np.array_equal(env.upcoming(512), plain.upcoming(512))
+        a, b = (one.serve(np.zeros(512, int)) for one in (env, plain))
+        assert np.array_equal(a.reward, b.reward) and np.array_equal(a.regret, b.regret)
+
+
+@pytest.mark.parametrize("kind", CHANGING)
+def test_steps_blocks_and_bookmarks_give_the_same_users(kind: str) -> None:
+    env, other = world(**CHANGING[kind]), world(**CHANGING[kind])
+    env.reset(seed=4)
+    other.reset(seed=4)
+    served = env.serve(np.arange(1000) % 3)
+    rewards, mark = [], None
+    for t in range(1000):
+        if t == 650:
+            mark = other.bookmark()
+        rewards.append(other.step(t % 3)[1])
+    assert np.array_equal(served.reward, rewards)
+    again = world(**CHANGING[kind])
+    again.go_to(pickle.loads(pickle.dumps(mark)))
+    assert np.array_equal(again.serve(np.arange(650, 1000) % 3).reward, rewards[650:])
+
+
+def test_theta_jumps_and_turns_as_it_is_told() -> None:
+    env = world(jumps=[500], drift=0.002)
+    env.reset(seed=1)
+    time = env.problem
+    assert isinstance(time, Timeline)
+    thetas = {user: time.at(user).theta for user in (0, 49, 50, 450, 499, 500, 549, 550)}  # type: ignore[attr-defined]
+    norm = np.linalg.norm(thetas[0])
+    assert all(np.linalg.norm(theta) == pytest.approx(norm) for theta in thetas.values())
+    assert (
+        np.array_equal(thetas[0], thetas[49]) and np.array_equal(thetas[450], thetas[499]) and thetas[500] is not None
+    )
+    for start, later in ((0, 50), (0, 450), (500, 550)):
+        assert thetas[start] @ thetas[later] / norm**2 == pytest.approx(math.cos(0.002 * (later - start)))
+    assert not np.allclose(thetas[499], thetas[500], atol=1e-3)
+
+
+def test_a_shift_changes_the_users_and_leaves_theta() -> None:
+    env = world(shifts={400: {"design": "adversarial"}})
+    env.reset(seed=1)
+    assert np.array_equal(env.problem.at(0).theta, env.problem.at(400).theta)
+    contexts = env.upcoming(800)
+    assert not (contexts[:400] == 0).any() and (contexts[400:] == 0).any(axis=(1, 2)).all()
+
+
+def test_static_regret_is_that_against_the_best_fixed_policy() -> None:
+    """In hindsight no fixed direction of a fine grid does better than the policy that static regret is against."""
+    env = world(jumps=[400, 900])
+    result = play(env, make("uniform", env, seed=0), 1200, seed=3)
+    env.reset(seed=3)
+    contexts, means = env.upcoming(1200), np.zeros((1200, 3))
+    for start, stop in ((0, 400), (400, 900), (900, 1200)):
+        means[start:stop] = env.problem.at(start).means(contexts[start:stop])
+    thetas = np.random.default_rng(0).standard_normal((400, 3))
+    best = max(means[np.arange(1200), (contexts @ theta).argmax(axis=1)].sum() for theta in thetas)
+    dynamic_best = means.max(axis=1).sum()
+    assert result.static is not None
+    fixed = dynamic_best - (result.regret[-1] - result.static[-1])
+    assert fixed == pytest.approx(best, abs=25) and fixed > best - 8, "on average over users, not in hindsight"
+
+
+def test_other_families_change_too() -> None:
+    for name, more in (("SparseLinear", {"dim": 20}), ("Assortment", {"n_items": 6, "capacity": 2})):
+        env = gym.make(f"privbandit/{name}-v0", horizon=200, jumps=[80], drift=0.01, **more)  # type: ignore[arg-type]
+        result = play(env, make("uniform", env, seed=0), 200, seed=0)
+        assert (result.static is None) == (name == "Assortment") and result.regret[-1] > 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"jumps": "soon"},
+        {"jumps": [5, 5]},
+        {"jumps": [0]},
+        {"jumps": [2.5]},
+        {"drift": math.nan},
+        {"drift": 0.1, "theta": [0.5, 0.0, 0.0]},
+        {"jumps": [9], "theta": [0.1, 0.2, 0.3]},
+        {"shifts": [3]},
+        {"shifts": {4: {"dim": 9}}},
+        {"shifts": {4: {"design": "round"}}},
+        {"shifts": {-4: {}}},
+    ],
+)
+def test_changes_that_cannot_be_are_refused_in_a_sentence(wrong: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError)) as told:
+        world(**wrong)
+    assert "\n" not in str(told.value) and len(str(told.value)) < 200
+
+
+@pytest.mark.parametrize("design", ["heavy", "adversarial"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_heavy_and_adversarial_features_are_in_the_ball(design: str, dtype: str) -> None:
+    env = world(design=design, dtype=dtype)
+    env.reset(seed=0)
+    lengths = np.linalg.norm(env.upcoming(1200).astype(np.float64), axis=2)
+    assert lengths.max() <= 1
+    if design == "heavy":
+        for r in (0.1, 0.3, 0.9):
+            share, expected = (lengths > r).mean(), (0.05 / r) ** 1.2
+            assert abs(share - expected) < 5 * math.sqrt(expected / lengths.size)
+
+
+def test_an_adversary_shows_one_direction_after_the_other() -> None:
+    env = world(design="adversarial")
+    env.reset(seed=0)
+    spread = np.ptp(env.upcoming(1200), axis=1).reshape(3, 400, 3)
+    assert (spread[[0, 1, 2], :, [0, 1, 2]] > 1.9).all()
+    assert (spread[0, :, 1:] == 0).all() and (spread[1, :, 2] == 0).all()
+    direct = LinearProblem(np.random.default_rng(0), n_arms=3, dim=3, design="adversarial", horizon=1200)
+    late = direct.users(800, 2, np.random.default_rng(1))
+    assert (np.ptp(late, axis=1)[:, 2] > 1.9).all()
+
+
+def late(law: Any) -> DelayFeedback:
+    return DelayFeedback(world(), law)
+
+
+@pytest.mark.parametrize("agent", ["linucb", "ldp-greedy"])
+def test_no_delay_is_no_change(agent: str) -> None:
+    env = world()
+    plain = play(env, make(agent, env, seed=2), 200, seed=5, by_counts=False)
+    delayed = play(late(0), make(agent, env, seed=2), 200, seed=5)
+    assert np.array_equal(plain.regret, delayed.regret)
+
+
+@pytest.mark.parametrize("law", ["fixed", "geometric", "heavy", "batch"])
+def test_every_report_comes_once_when_it_is_due(law: str) -> None:
+    env = late(Delay(20, law))
+    context, _ = env.reset(seed=1)
+    shown, came = [], []
+    for t in range(1200):
+        shown.append(context)
+        context, *_, info = env.step(t % 3)
+        assert "feedback" not in info
+        if info["reports"] is not None:
+            came += [(t, c, a) for c, a in zip(info["reports"][0], info["reports"][1], strict=True)]
+    users = [next(u for u in range(t, -1, -1) if np.array_equal(shown[u], c)) for t, c, _ in came]
+    assert len(set(users)) == len(users) == 1200 - env.outstanding
+    assert all(action == user % 3 for user, (_, _, action) in zip(users, came, strict=True))
+    delays = np.array([t - user for user, (t, _, _) in zip(users, came, strict=True)])
+    assert delays.mean() == pytest.approx(9.5 if law == "batch" else 20, rel=0.25)
+    assert (law in ("fixed", "batch")) == (np.diff(users) > 0).all(), "out of order where delays are drawn"
+
+
+def test_missing_reports_never_come() -> None:
+    env = late(Delay(0, "fixed", missing=0.3))
+    env.reset(seed=0)
+    came = sum(env.step(0)[4]["reports"] is not None for _ in range(1000))
+    assert abs(came - 700) < 5 * math.sqrt(210) and env.outstanding == 0
+
+
+def test_delays_know_nothing_of_records() -> None:
+    """Other actions get other answers, and reports come at the same times."""
+    times = []
+    for action in (0, 2):
+        env = late(Delay(15))
+        env.reset(seed=3)
+        times.append([0 if (r := env.step(action)[4]["reports"]) is None else len(r[2]) for _ in range(300)])
+    assert times[0] == times[1]
+
+
+@pytest.mark.parametrize("law", [-1, math.nan, lambda rng, user: -2, lambda rng, user: "soon"])
+def test_delays_that_cannot_be_are_refused(law: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        env = late(law)
+        env.reset(seed=0)
+        env.step(0)
+
+
+class Owner(LearningAgent[Any]):
+    """It owns its loop."""
+
+    def select_action(self, context: Any) -> Any:
+        return 0
+
+    def learn(self, *arguments: Any, **more: Any) -> None:
+        raise AssertionError("nobody is served")
+
+
+def test_who_owns_the_loop_takes_no_late_reports() -> None:
+    env = late(3)
+    with pytest.raises(TypeError, match="late reports"):
+        play(env, Owner(env.observation_space, env.action_space, None), 100, seed=0)

@@ -31,7 +31,7 @@ def test_the_cells_of_a_partition_tile_the_square() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.random((300, 2)), rng.integers(0, 2, 300)
     for rule in ("max-edge", "occupied", "random"):
-        tree = grow(rule, x, y, 5)  # type: ignore[arg-type]
+        tree = grow(rule, x, y, 5)
         corners = boxes(tree)
         assert len(corners) == tree.leaves and sum((high - low).prod() for low, high in corners) == pytest.approx(1)
         points = np.array([(low + high) / 2 for low, high in corners])
@@ -44,4 +44,4 @@ def test_the_rates_have_their_powers() -> None:
     assert np.divide(*excess_risk(n, of="n_public", gamma=0.5)) == pytest.approx(4)  # n^(-2/3)
     assert excess_risk(1e4, epsilon=2)[()] == pytest.approx(excess_risk(4e4)[()])
     with pytest.raises(ValueError, match="of must be"):
-        excess_risk(n, of="users")  # type: ignore[arg-type]
+        excess_risk(n, of="users")

@@ -20,7 +20,7 @@ PROOF = "docs/privacy/windows.md"
 
 
 @dataclass(frozen=True)
-class Config(jdp_linucb.Config):
+class Windowed(jdp_linucb.Config):
     """Settings of SW-JDP-LinUCB, besides those of JDP-LinUCB.
 
     Attributes:
@@ -45,8 +45,8 @@ class SWJDPLinUCB(jdp_linucb.JDPLinUCB):
     docs/privacy/windows.md.
     """
 
-    Config = Config
-    config: Config
+    Config = Windowed
+    config: Windowed
     kept: Array
     noisy: Array
     kept_sigma: float

@@ -24,21 +24,21 @@ import privbandit_envs  # noqa: F401  (registers the environments)
 FIRST_SEED = 990_000
 PAIRS = {
     "linucb": {},
-    "sw-linucb": {"window": 2000},
+    "sw-linucb": {"window": 1000},
     "jdp-linucb": {},
-    "sw-jdp-linucb": {"window": 2000},
+    "sw-jdp-linucb": {"window": 1000},
     "ldp-linucb": {},
-    "sw-ldp-linucb": {"window": 8000},
+    "sw-ldp-linucb": {"window": 3000},
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--users", type=int, default=40_000)
-    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--users", type=int, default=16_000)
+    parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--epsilon", type=float, default=4.0)
-    parser.add_argument("--jumps", type=int, nargs="*", default=[10_000, 20_000, 30_000])
+    parser.add_argument("--jumps", type=int, nargs="*", default=[4000, 8000, 12_000])
     parser.add_argument("--drift", type=float, default=0.0)
     given = parser.parse_args()
     started, quarters = time.process_time(), [given.users * k // 4 for k in (1, 2, 3, 4)]

@@ -1,7 +1,7 @@
 """Regret against the mean delay of feedback, with privacy and without.
 
     python benchmarks/delays.py
-    python benchmarks/delays.py --users 5000 --seeds 2 --law heavy --missing 0.1
+    python benchmarks/delays.py --users 10000 --seeds 8 --law heavy --missing 0.1
 
 Rows are agents, columns are mean delays in users; entries are mean regret and its standard error over seeds.
 """
@@ -37,8 +37,8 @@ def regret(agent: str, mean: float, seed: int, given: argparse.Namespace) -> flo
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--users", type=int, default=10_000)
-    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--users", type=int, default=4000)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--epsilon", type=float, default=4.0)
     parser.add_argument("--law", default="geometric")

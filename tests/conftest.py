@@ -53,7 +53,7 @@ class LenientModule(pytest.Module):
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
-    return LenientModule.from_parent(parent, path=module_path)  # type: ignore[no-any-return]
+    return LenientModule.from_parent(parent, path=module_path)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -81,7 +81,8 @@ def main(out: Path, seed: int, apart: bool) -> None:
     scheduler = subprocess.Popen([*DASK, "scheduler", *options], cwd=out.parent, env=environment, stderr=log)
     out.mkdir()
     workers = [Worker(place, out, apart) for place in (1, 2)]
-    over, killed, rng = threading.Event(), [], np.random.default_rng(seed)
+    over, rng = threading.Event(), np.random.default_rng(seed)
+    killed: list[int] = []
 
     def disturb() -> None:
         while len(killed) < KILLS and not over.wait(0.05):

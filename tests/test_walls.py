@@ -36,15 +36,19 @@ class Wall:
 
 PRIVACY = f"{A}.privacy"
 X = f"{A}.experiments"
-PUBLIC_MATHS = (f"{E}.validate", f"{E}.spaces", f"{E}.families.mnl", f"{E}.wrappers")
+PUBLIC_MATHS = (f"{E}.validate", f"{E}.masks", f"{E}.spaces", f"{E}.families.mnl", f"{E}.wrappers")
 ENV_CORE = tuple(
-    f"{E}.{name}" for name in ("problem", "timing", "stream", "population", "env", "vector_env", "spaces", "wrappers")
+    f"{E}.{name}"
+    for name in ("problem", "timing", "masks", "stream", "population", "env", "vector_env", "spaces", "wrappers")
 )
 GYM = NUMBERS | {"gymnasium"}
 GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names", "shelf"))
 ZOO = tuple(
     f"{A}.{name}"
-    for name in ("zoo", "auto", "explore", "plugins", "registry", "saving", "play", "snapshots", "classifiers")
+    for name in (
+        *("zoo", "auto", "explore", "plugins", "registry", "saving", "play", "masked", "foreign", "snapshots"),
+        "classifiers",
+    )
 )
 BENCH = frozenset(
     {
@@ -72,7 +76,9 @@ WALLS = (
     Wall(ENV_CORE, (*ENV_CORE, f"{E}.validate", f"{E}.files"), GYM),
     Wall((f"{E}.validate", f"{E}.files"), (), GYM),
     Wall((f"{E}.families",), (*ENV_CORE, f"{E}.validate", f"{E}.files", f"{E}.datasets"), GYM),
-    Wall((f"{E}.datasets",), (f"{E}.validate", f"{E}.files"), NUMBERS, lazily=frozenset({"sklearn"})),
+    Wall(
+        (f"{E}.datasets",), (f"{E}.validate", f"{E}.files"), NUMBERS, lazily=frozenset({"sklearn", "polars", "pandas"})
+    ),
     Wall((f"{E}.testing",), (E,), GYM, lazily=frozenset({"stable_baselines3"})),
     # privacy stands alone, in its own order
     Wall((PRIVACY,), (PRIVACY, f"{A}.faces")),

@@ -17,8 +17,9 @@ if not getattr(sys.modules.get("privbandit"), "only_tells", False):  # the comma
     from privbandit_agents.base.learning import LearningAgent
     from privbandit_agents.base.shuffling import ShuffleAgent
     from privbandit_agents.play import Result, play
+    from privbandit_agents.plugins import register_agent
     from privbandit_agents.privacy.accounting.ledger import Ledger as Ledger
-    from privbandit_agents.registry import make, register_agent
+    from privbandit_agents.registry import make
     from privbandit_agents.saving import load, save
     from privbandit_agents.zoo import AGENTS
     from privbandit_envs import __version__ as __version__

@@ -155,7 +155,8 @@ def face_of(agent: AnyAgent, kind: type[AnyAgent]) -> AnyAgent:
 
 def explored_name(name: str) -> str:
     """Return the name of the agent that ``explore-NAME`` wraps, or ""."""
-    return name.removeprefix(PREFIX) if name.startswith(PREFIX) else ""
+    inner = name.removeprefix(PREFIX)
+    return "" if inner == name or inner.startswith(PREFIX) else inner
 
 
 class Explored(Entry):

@@ -1,4 +1,6 @@
-"""Agents, environments and audit targets of installed packages, imported when something of theirs may be asked for.
+"""Agents that are not in the zoo: registered by name, or offered by installed packages.
+
+Agents, environments and audit targets of packages are imported when something of theirs may be asked for.
 
 A package names a module of its own in the entry points of its ``pyproject.toml``, and importing the module registers:
 
@@ -9,9 +11,9 @@ A package names a module of its own in the entry points of its ``pyproject.toml`
 import importlib
 import sys
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo import AGENTS, Entry
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -20,6 +22,22 @@ GROUPS = ("privbandit.envs", "privbandit.agents", "privbandit.audits")
 """The groups of entry points: modules that register environments, agents, and targets of audits."""
 LOADED: set[str] = set()
 """The groups that were looked at in this process."""
+
+
+def register_agent(
+    name: str, agent: str, summary: str = "", *, audit: str = "", runs: int | None = None, **defaults: Any
+) -> None:
+    """Add an agent to the zoo, so that ``make``, the command line and the conformance suite know it.
+
+    Args:
+        name: its name.
+        agent: ``"module:Class"`` of an Agent.
+        summary: one line for ``privbandit list``.
+        audit: ``"module:Game"``, the game that ``privbandit audit`` plays; "": the one for agents of this shape.
+        runs: how often an audit plays each world; None: as often as the game says.
+        **defaults: settings that differ from the class's Config; none may be called ``audit`` or ``runs``.
+    """
+    AGENTS[name] = Entry(agent, summary, "", defaults, audit, runs)
 
 
 class BrokenPlugin(UserWarning):

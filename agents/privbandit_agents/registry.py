@@ -1,4 +1,4 @@
-"""Building agents by name, and registering new ones."""
+"""Building agents by name."""
 
 import dataclasses
 import importlib
@@ -21,22 +21,6 @@ from privbandit_envs.validate import seed as checked_seed
 
 SEED_STREAM, AGENT_STREAM = 2**20, 7_777_777
 """Keep an agent's generator, and what is spawned from it, apart from those of a world with the same seed."""
-
-
-def register_agent(
-    name: str, agent: str, summary: str = "", *, audit: str = "", runs: int | None = None, **defaults: Any
-) -> None:
-    """Add an agent to the zoo, so that ``make``, the command line and the conformance suite know it.
-
-    Args:
-        name: its name.
-        agent: ``"module:Class"`` of an Agent.
-        summary: one line for ``privbandit list``.
-        audit: ``"module:Game"``, the game that ``privbandit audit`` plays; "": the one for agents of this shape.
-        runs: how often an audit plays each world; None: as often as the game says.
-        **defaults: settings that differ from the class's Config; none may be called ``audit`` or ``runs``.
-    """
-    AGENTS[name] = Entry(agent, summary, "", defaults, audit, runs)
 
 
 def find(name: str) -> Entry:

@@ -231,7 +231,7 @@ class LinearProblem(ArmProblem):
             return directions(rng, shape, self.dtype)
         if self.design == "heavy":
             lengths = np.minimum(SHORTEST * (1 - rng.random((*shape[:2], 1))) ** (-1 / TAIL), 1.0)
-            return directions(rng, shape, self.dtype) * lengths.astype(self.dtype)
+            return np.asarray(directions(rng, shape, self.dtype) * lengths.astype(self.dtype))
         x = np.zeros(shape, self.dtype)
         if self.design == "case1":
             rare = rng.random(shape[:2]) < self.delta

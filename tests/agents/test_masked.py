@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from privbandit_agents import AGENTS, make, play
 from privbandit_agents.auto import Auto
 from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.baselines.classifier import played_for
 from privbandit_agents.masked import choose_present
 from privbandit_agents.registry import can_play
 
@@ -198,3 +199,9 @@ def test_maskable_algorithms_find_the_masks() -> None:
             masks = np.stack(users.env_method("action_masks"))
             assert masks.shape == (users.num_envs, 4) and masks.dtype == bool and masks.any(axis=1).all()
             users.step(masks.argmax(axis=1))
+
+
+def test_weights_of_right_answers_know_which_label_stands_for_an_absent_guess() -> None:
+    masks = np.array([[True, False, True], [True, True, True], [False, False, True]])
+    assert played_for(np.array([1, 1, 0]), masks).tolist() == [0, 1, 2]
+    assert played_for(np.array([1, 2, 0]), np.ones((3, 3), bool)).tolist() == [1, 2, 0]

@@ -5,11 +5,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import make, play
+from privbandit_agents import LearningAgent, make, play
 
 from privbandit_envs import Delay, DelayFeedback
 from privbandit_envs.families.linear import LinearProblem
-from privbandit_envs.timing.timeline import EVERY, Timeline
+from privbandit_envs.timing.timeline import Timeline
 
 SMALL: dict[str, Any] = {"n_arms": 3, "dim": 3, "horizon": 1200}
 CHANGING: dict[str, dict[str, Any]] = {
@@ -37,15 +37,15 @@ def test_a_world_that_does_not_change_has_the_users_it_always_had() -> None:
 EXPECTED = (-2.392930746078491, -6.0, 174.283083077178)
 
 
-@pytest.mark.parametrize("kind", CHANGING)
-def test_before_the_first_change_users_are_those_of_the_world_that_stays(kind: str) -> None:
-    env, plain = world(**CHANGING[kind]), world()
-    for one in (env, plain):
-        one.reset(seed=4)
-    users = EVERY if "drift" in CHANGING[kind] else 300
-    assert np.array_equal(env.upcoming(users), plain.upcoming(users))
-    a, b = (one.serve(np.zeros(users, int)) for one in (env, plain))
-    assert np.array_equal(a.reward, b.reward) and np.array_equal(a.regret, b.regret)
+def test_blocks_before_the_first_change_are_those_of_the_world_that_stays() -> None:
+    plain = world()
+    for changed in ({"jumps": [700]}, {"shifts": {700: {"design": "ill"}}}):
+        env = world(**changed)
+        for one in (env, plain):
+            one.reset(seed=4)
+        assert np.array_equal(env.upcoming(512), plain.upcoming(512))
+        a, b = (one.serve(np.zeros(512, int)) for one in (env, plain))
+        assert np.array_equal(a.reward, b.reward) and np.array_equal(a.regret, b.regret)
 
 
 @pytest.mark.parametrize("kind", CHANGING)
@@ -162,11 +162,11 @@ def late(law: Any) -> DelayFeedback:
     return DelayFeedback(world(), law)
 
 
-@pytest.mark.parametrize("agent", ["linucb", "jdp-linucb", "ldp-greedy", "lplr"])
+@pytest.mark.parametrize("agent", ["linucb", "ldp-greedy"])
 def test_no_delay_is_no_change(agent: str) -> None:
     env = world()
-    plain = play(env, make(agent, env, seed=2), 400, seed=5, by_counts=False)
-    delayed = play(late(0), make(agent, env, seed=2), 400, seed=5)
+    plain = play(env, make(agent, env, seed=2), 200, seed=5, by_counts=False)
+    delayed = play(late(0), make(agent, env, seed=2), 200, seed=5)
     assert np.array_equal(plain.regret, delayed.regret)
 
 
@@ -214,8 +214,17 @@ def test_delays_that_cannot_be_are_refused(law: Any) -> None:
         env.step(0)
 
 
+class Owner(LearningAgent[Any]):
+    """It owns its loop."""
+
+    def select_action(self, context: Any) -> Any:
+        return 0
+
+    def learn(self, *arguments: Any, **more: Any) -> None:
+        raise AssertionError("nobody is served")
+
+
 def test_who_owns_the_loop_takes_no_late_reports() -> None:
-    pytest.importorskip("stable_baselines3")
     env = late(3)
     with pytest.raises(TypeError, match="late reports"):
-        play(env, make("ppo", env, seed=0), 100, seed=0)
+        play(env, Owner(env.observation_space, env.action_space, None), 100, seed=0)

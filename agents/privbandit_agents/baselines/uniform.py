@@ -50,7 +50,10 @@ class Uniform(Agent[Settings]):
     def propensities(
         self, contexts: Array, actions: Any, draws: int = DRAWS, rng: Generator | None = None
     ) -> Probabilities:
-        return Probabilities.of(np.full(len(many(self, contexts)), uniform_propensity(self.action_space)))
+        if not isinstance(self.action_space, Assortments):
+            return super().propensities(contexts, actions, draws, rng)
+        full = np.asarray(actions).sum(axis=-1) == self.action_space.capacity
+        return Probabilities.of(np.atleast_1d(full) * uniform_propensity(self.action_space))
 
     @property
     def least_propensity(self) -> float:

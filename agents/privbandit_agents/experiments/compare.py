@@ -10,13 +10,11 @@ import polars as pl
 
 from privbandit_agents.experiments.analysis.frame import as_frame
 from privbandit_agents.experiments.analysis.ranks import ranks
-from privbandit_agents.experiments.jobs.catalogue import env_class
-from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.jobs.catalogue import at_home
 from privbandit_agents.experiments.names import canonical
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.spec.sweep import Sweep, parse_sweep
-from privbandit_agents.zoo import AGENTS
 
 Named = str | Mapping[str, Any]
 """A name, or a name with settings beside it as in the file of a sweep."""
@@ -62,8 +60,9 @@ def compare(
     players, labels = unlabelled(entries(agents, "name"))
     trials = parse_sweep({**block, "agents": players}, "compare").trials("compare")
     called = labelled({label: parse_sweep({**block, "agents": [one]}, "compare") for label, one in labels.items()})
+    here = jobs == 1 or any(at_home(trial.env, trial.agent) for trial in trials)
     with TemporaryDirectory() if folder is None else nullcontext(str(folder)) as place:
-        results, failures = run_jobs(trials, place, Engine(jobs=jobs, alone=jobs == 1 or any(map(at_home, trials))))
+        results, failures = run_jobs(trials, place, Engine(jobs=jobs, alone=here))
     if failures:
         raise ValueError(" ".join(told(failures)))
     frame = relabelled(as_frame(list(results.values())), called)
@@ -71,13 +70,6 @@ def compare(
     ranked = frame.join(ranking, on=["env", "horizon", "label"], how="left", maintain_order="left")
     order = ["env", "horizon", pl.col("notion") == "none", "rank", "seed", "checkpoint"]
     return ranked.sort(order, maintain_order=True).select("rank", pl.exclude("rank"))
-
-
-def at_home(trial: Trial) -> bool:
-    """Return whether a class that plays is defined in the program itself, so that no other process finds it."""
-    world, agent = env_class(trial.env), AGENTS.get(trial.agent)
-    homes = getattr(world, "__module__", str(world)), "" if agent is None else agent.agent
-    return any(home.startswith("__main__") for home in homes)
 
 
 def entries(given: Named | Sequence[Named], key: str) -> list[dict[str, Any]]:

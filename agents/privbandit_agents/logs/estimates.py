@@ -150,7 +150,10 @@ def law_of(log: Log, policy: Policy, rng: Generator | None = None) -> Floats:
         given = policy.probabilities(log.contexts, rng=rng)
     elif callable(policy):
         given = policy(log.contexts)
-    law = np.asarray(given, np.float64)
+    try:
+        law = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"a policy must be an agent, a function or probabilities; got {given!r:.60}.") from None
     if law.ndim != 2 or len(law) != len(log) or law.shape[1] <= log.actions.max(initial=0):
         raise ValueError(f"a policy must give {len(log)} users a probability for every arm; got shape {law.shape}.")
     sums = law.sum(axis=1)

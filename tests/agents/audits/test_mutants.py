@@ -201,7 +201,7 @@ import numpy as np
 from privbandit_agents.base.agent import Guarantee, LocalAgent, arms_with_features, labels_of_contexts
 from privbandit_agents.privacy.accounting.costs import pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
-from privbandit_agents.registry import register_agent
+from privbandit_agents.plugins import register_agent
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ import numpy as np
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.base.agent import CentralAgent, Guarantee, LocalAgent
 from privbandit_agents.privacy.accounting.ledger import Ledger
-from privbandit_agents.registry import register_agent
+from privbandit_agents.plugins import register_agent
 
 
 @dataclass(frozen=True)

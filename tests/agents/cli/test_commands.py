@@ -19,7 +19,7 @@ LINEAR = ["run", "--env", "privbandit/Linear-v0"]
 FAILING = """
 from dataclasses import dataclass
 from privbandit_agents.baselines.uniform import Uniform
-from privbandit_agents.registry import register_agent
+from privbandit_agents.plugins import register_agent
 
 class Failing(Uniform):
     def select_action(self, context):
@@ -46,6 +46,9 @@ def test_list_shows_every_environment_and_agent_and_what_it_promises() -> None:
     chosen = invoke("list", "agents", "--notion", "joint", "--plays", "sparse").stdout
     assert "clipped-iht" in chosen and "newton-mnl" not in chosen and "ldp-greedy" not in chosen
     assert invoke("list", "--notion", "secret").exit_code == 2
+    for notion, name in (("shuffle", "shuffle-linucb"), ("reward", "reward-dp-linucb")):
+        chosen = invoke("list", "agents", "--notion", notion).stdout
+        assert name in chosen and "jdp-linucb" not in chosen.replace("reward-dp-linucb", "")
 
 
 def test_list_shows_only_what_was_asked_for() -> None:

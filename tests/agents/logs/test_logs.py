@@ -119,10 +119,13 @@ def bad() -> list[tuple[Callable[[], object], type[Exception]]]:
         (lambda: make("explore-auto-joint", env), TypeError),
         (lambda: make("explore-linuc", env), ValueError),
         (lambda: make("explore-linucb", env, share=2), ValueError),
+        (lambda: make("explore-explore-linucb", env), ValueError),
+        (lambda: p.propensities(logged.contexts, [0, 1, 2, 9, 0]), ValueError),
+        (lambda: p.propensities(logged.contexts, [0]), ValueError),
     ]
 
 
-@pytest.mark.parametrize("case", range(14))
+@pytest.mark.parametrize("case", range(17))
 def test_bad_usage_is_one_sentence(case: int) -> None:
     call, kind = bad()[case]
     with pytest.raises(kind) as told:

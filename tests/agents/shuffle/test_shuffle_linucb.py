@@ -2,22 +2,27 @@
 
 import dataclasses
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import load, make, play, save
+from privbandit_agents import AGENTS, Guarantee, Ledger, Settings, arms_with_features, load, make, n_arms, play, save
 from privbandit_agents.audits.games.shuffled import ShuffleGame
 from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.base.settings import Budget
 from privbandit_agents.base.shuffling import ShuffleAgent, Shuffler
+from privbandit_agents.privacy.accounting.costs import pure
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack
 from privbandit_agents.privacy.randomizers.coins import CoinSums, shift_of
 from privbandit_agents.shuffle.shuffle_linucb import ShuffleLinUCB
+from privbandit_agents.testing import check_agent
 from privbandit_agents.testing.runs import environment
 from privbandit_agents.testing.shuffling import check_shuffle
 from privbandit_agents.testing.targets import Record, targets
+from privbandit_agents.zoo import Entry
 
 LINEAR, NAME = "privbandit/Linear-v0", "shuffle-linucb"
 Patch = pytest.MonkeyPatch
@@ -200,5 +205,71 @@ def test_it_lies_between_joint_and_local_privacy() -> None:
     assert means["jdp-linucb"] < 1.1 * means[NAME] and 3 * means[NAME] < means["ldp-greedy"]
 
 
-def test_it_is_a_shape_of_its_own() -> None:
-    assert issubclass(ShuffleLinUCB, ShuffleAgent)
+class Tally(ShuffleAgent[Any]):
+    """A stranger: each user sends one message, the arm and whether the reward was positive, by randomised response."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Config(Settings):
+        epsilon: Budget = 1.0
+
+    boldness = 1.0
+    plays = staticmethod(arms_with_features)
+
+    def begin(self) -> None:
+        super().begin()
+        self.arms = n_arms(self.action_space)
+        self.shuffler, self.cost = Shuffler(2 * self.arms), pure(self.config.epsilon)
+        self.ledger = Ledger(self.config.epsilon)
+        self.guarantee = Guarantee("shuffle", self.config.epsilon, 0.0, protects="the record", reference="this file")
+        self.votes = np.zeros(2 * self.arms)
+
+    @property
+    def batch_size(self) -> int:
+        return 20
+
+    def select_action(self, context: Any) -> Any:
+        best = int(np.argmax(self.votes[: self.arms]))
+        single = np.ndim(context) == len(self.context_shape)
+        return best if single else np.full(len(context), best)
+
+    def randomize(self, context: Any, action: Any, feedback: Any) -> Any:
+        _, actions, rewards = self.records_of(context, action, feedback)
+        cells = np.where(actions < 0, 0, actions) + self.arms * ~(np.isfinite(rewards) & (np.nan_to_num(rewards) > 0))
+        kinds, uniforms = 2 * self.arms, self.rng.random((len(cells), 2))
+        lie = kinds / (math.exp(min(self.boldness * self.config.epsilon, 700.0)) - 1 + kinds)
+        sent = np.where(uniforms[:, 0] < lie, (uniforms[:, 1] * kinds).astype(int), cells)
+        return np.eye(2 * self.arms, dtype=np.int64)[sent]
+
+    def absorb(self, bag: Any, users: int) -> None:
+        self.votes = self.votes + bag
+
+
+class Bold(Tally):
+    """It sends with twice the epsilon that it states."""
+
+    boldness = 2.0
+
+
+@pytest.fixture
+def strangers(monkeypatch: Patch) -> None:
+    for name in ("Tally", "Bold"):
+        monkeypatch.setitem(AGENTS, name.lower(), Entry(f"{__name__}:{name}", "a tally"))
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[Tally.__module__])
+
+
+@pytest.mark.usefixtures("strangers")
+@pytest.mark.filterwarnings("ignore::privbandit_agents.testing.replay.NotSeen")
+def test_a_stranger_of_this_shape_passes_the_suite() -> None:
+    check_agent("tally", LINEAR, 60)
+
+
+class Alone(ShuffleGame):
+    pilots, finals, fits = 400, 1000, 2000
+
+
+@pytest.mark.usefixtures("strangers")
+@pytest.mark.parametrize(("name", "refuted"), [("tally", False), ("bold", True)])
+def test_an_audit_refutes_a_bold_stranger_in_a_batch_of_one(name: str, refuted: bool, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Tally, "batch_size", 1)
+    game = Alone(name, {"epsilon": 1.0})
+    assert audit(game, 4000, np.random.default_rng(1), 0.999).refuted == refuted

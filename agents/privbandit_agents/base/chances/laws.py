@@ -95,8 +95,13 @@ def propensities(
 
     Of m draws among which c are the action, the result is (c + 1) / (m + 1): never 0, and the mean of its inverse is
     (1 - (1 - p)^(m + 1)) / p, which is 1 / p but for actions that are hardly ever drawn.
+
+    Raises:
+        ValueError: not one action for each user, or one that does not exist.
     """
-    contexts, actions = many(agent, contexts), np.asarray(actions)
+    contexts, actions = many(agent, contexts), np.atleast_1d(actions)
+    if len(actions) != len(contexts) or not all(agent.action_space.contains(action) for action in actions):
+        raise ValueError(f"actions must be one of {agent.action_space} for each of {len(contexts)} users.")
     if isinstance(agent.action_space, Discrete):
         law = agent.probabilities(contexts, draws, rng)
         users = np.arange(len(contexts))

@@ -15,6 +15,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 import privbandit_envs  # noqa: F401 (registers the environments)
 from privbandit_agents.plugins import load_plugins
+from privbandit_agents.zoo import AGENTS
 from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.validate import did_you_mean
 
@@ -91,3 +92,10 @@ def agent_defaults(name: str) -> dict[str, Any]:
     values = {f.name: None if f.default is dataclasses.MISSING else f.default for f in fields}
     made = {f.name: f.default_factory() for f in fields if f.default_factory is not dataclasses.MISSING}
     return values | made | dict(entry.defaults)
+
+
+def at_home(env: str, agent: str) -> bool:
+    """Return whether a class that plays is defined in the program itself, so that no other process finds it."""
+    world, entry = env_class(env), AGENTS.get(agent)
+    homes = getattr(world, "__module__", str(world)), "" if entry is None else entry.agent
+    return any(home.startswith("__main__") for home in homes)

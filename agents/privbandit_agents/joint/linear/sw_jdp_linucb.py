@@ -8,18 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array, next_change
+from privbandit_agents.base.agent import Array, Guarantee, next_change
 from privbandit_agents.base.arms import optimistic_scorer
 from privbandit_agents.base.settings import Count
 from privbandit_agents.joint.linear import jdp_linucb
+from privbandit_agents.joint.settings import COUNTERS
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
-from privbandit_agents.privacy.contributions.moments import perturbed_ridge
+from privbandit_agents.privacy.contributions.moments import SENSITIVITY, perturbed_ridge
 
 PROOF = "docs/privacy/windows.md"
 
 
 @dataclass(frozen=True)
-class Config(jdp_linucb.Config):
+class Windowed(jdp_linucb.Config):
     """Settings of SW-JDP-LinUCB, besides those of JDP-LinUCB.
 
     Attributes:
@@ -44,25 +45,30 @@ class SWJDPLinUCB(jdp_linucb.JDPLinUCB):
     docs/privacy/windows.md.
     """
 
-    Config = Config
+    Config = Windowed
+    config: Windowed
+    kept: Array
+    noisy: Array
+    kept_sigma: float
+    noisy_sigma: float
 
-    def begin(self) -> None:
-        super().begin()
-        self.guarantee = self.config.guarantee(PROOF)
+    def promise(self) -> Guarantee:
+        return self.config.guarantee(PROOF)
 
     def open_window(self) -> None:
         """Begin a window: its users are others than those before, so they pay on their own."""
-        config, size = self.config, jdp_linucb.packed_size(self.dim)
+        config, size = self.config, self.counted
         first = self.group is None
         self.group = 0 if self.group is None else self.group + 1
-        self.kept, self.kept_sigma = (np.zeros(size), 0.0) if first else (self.noisy, self.noisy_sigma)
+        nothing = np.zeros(size), 0.0
+        self.kept, self.kept_sigma = nothing if first else (self.noisy, self.noisy_sigma)
         self.noisy, self.noisy_sigma = np.zeros(size), 0.0
         if first:
             self.counters = self.rng.spawn(1)[0]
         terms = config.epochs(min(config.window, self.horizon)) + 1  # the last one is cut at the end of the window
-        kind, rho = jdp_linucb.COUNTERS[config.counter], config.concentrated()
+        kind, rho = COUNTERS[config.counter], config.concentrated()
         key = self.counters.integers(2**63, size=4).tolist()  # not spawned: a saved agent goes on with the same ones
-        self.counter = kind(terms, size, jdp_linucb.SENSITIVITY, rho, np.random.default_rng(key))
+        self.counter = kind(terms, size, SENSITIVITY, rho, np.random.default_rng(key))
         self.ledger.spend(gaussian_dp(rho), group=self.group)
 
     def _scorer(self, noisy: Array) -> Array:

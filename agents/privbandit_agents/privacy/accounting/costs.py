@@ -34,7 +34,8 @@ class Cost:
     gaussian: float = 0.0
 
     def __post_init__(self) -> None:
-        if not all(value >= 0 for value in vars_of(self)):
+        one = self.pure >= 0 and self.pure_rho >= 0 and self.rho >= 0  # a loop takes twice as long, for every user
+        if not (one and self.epsilon >= 0 and self.delta >= 0 and self.gaussian >= 0):
             raise ValueError(f"a cost must be >= 0 in every component; got {self}.")
 
     def __add__(self, other: "Cost") -> "Cost":

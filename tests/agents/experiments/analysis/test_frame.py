@@ -16,8 +16,7 @@ from privbandit_agents import compare, load_results, make, play, ranks
 from privbandit_agents.experiments.analysis.data import write_data
 from privbandit_agents.experiments.analysis.frame import COLUMNS, as_frame, promise_of, settings_columns
 from privbandit_agents.experiments.analysis.ranks import interquartile_mean, ranked, wins
-from privbandit_agents.experiments.compare import at_home
-from privbandit_agents.experiments.jobs.catalogue import agent_defaults
+from privbandit_agents.experiments.jobs.catalogue import agent_defaults, at_home
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
@@ -174,9 +173,9 @@ def test_a_label_stands_for_one_agent(agents: list[dict[str, Any]]) -> None:
 
 def test_what_the_program_itself_defines_plays_in_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
     trial = SWEEP[0].job
-    assert not at_home(Trial(**trial))
+    assert not at_home(trial["env"], trial["agent"])
     monkeypatch.setitem(AGENTS, trial["agent"], replace(AGENTS[trial["agent"]], agent="__main__:Mine"))
-    assert at_home(Trial(**trial))
+    assert at_home(trial["env"], trial["agent"])
 
 
 def test_interquartile_means_leave_a_quarter_out_at_either_end() -> None:

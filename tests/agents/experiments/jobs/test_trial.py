@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import gymnasium as gym
 import numpy as np
 from privbandit_agents.base.agent import Agent
-from privbandit_agents.registry import register_agent
+from privbandit_agents.plugins import register_agent
 
 class Coin(gym.Env):
     observation_space, action_space = gym.spaces.Box(0, 1, (1,)), gym.spaces.Discrete(2)

@@ -51,7 +51,7 @@ def test_moved_features_are_seen_and_not_claimed_to_be_hidden(monkeypatch: pytes
 
 def test_an_adversary_reads_the_features_of_a_user_without_a_reward() -> None:
     """Both worlds have the same sum of y x, 0, and the same noise; the policies differ, whatever epsilon is."""
-    released = []
+    released: list[Any] = []
     for axis in (0, 1):
         agent: Any = make(NAME, world(), seed=0, epsilon=1e-3)
         agent.update(np.tile(np.eye(3)[axis], (3, 1)), 0, 0.0)

@@ -44,4 +44,4 @@ def test_the_rates_have_their_powers() -> None:
     assert np.divide(*excess_risk(n, of="n_public", gamma=0.5)) == pytest.approx(4)  # n^(-2/3)
     assert excess_risk(1e4, epsilon=2)[()] == pytest.approx(excess_risk(4e4)[()])
     with pytest.raises(ValueError, match="of must be"):
-        excess_risk(n, of="users")
+        excess_risk(n, of="users")  # type: ignore[arg-type]

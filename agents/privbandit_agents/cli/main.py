@@ -54,7 +54,7 @@ def ended() -> int:
 def command() -> Callable[[], None]:
     """Return what runs the command: all of it, or what the core of the package can do alone.
 
-    A list without options is the core's, too: the whole command's parser takes longer to load than a list to print.
+    A list without options is the core's, too: the parser of the whole command takes longer to load than the list.
     """
     if sys.argv[1:2] == ["list"] and len(sys.argv) <= 3 and not sys.argv[-1].startswith("-"):
         from privbandit_agents.cli.core import app as core

@@ -174,6 +174,8 @@ def resolved(block: object, path: Path, within: tuple[Path, ...]) -> list[Any]:
 
 
 def parse_sweep(content: object, source: str = "") -> Sweep:
+    if content is None:
+        raise UsageError(f"{source or 'the sweep'} is empty; a sweep has envs and agents.")
     single = isinstance(content, dict) and "parts" not in content
     hidden = 2 if single or not source else 0  # parts[0] is not what the file says
     whole = {"parts": [content]} if single else content

@@ -31,6 +31,9 @@ def validated(model: type[M], content: object, source: str = "", named: Callable
     Raises:
         UsageError: a key or a value is wrong; the message names the place and the nearest valid key.
     """
+    if content is None:
+        keys = ", ".join(field.alias or name for name, field in model.model_fields.items())
+        raise UsageError(f"{source or 'the file'} is empty; its keys are {keys}.")
     try:
         return model.model_validate(content)
     except ValidationError as error:
@@ -49,6 +52,8 @@ def explained(error: ValidationError, model: type[BaseModel], named: Callable[[P
         near = [key for key in first["input"] if did_you_mean(key, [last])]
         return f"{place} is missing" + (f" (did you mean it by {near[0]!r}?)" if near else "")
     message = first["msg"].removeprefix("Value error, ").removesuffix(".")
+    if first["type"] == "model_type":
+        message = "must be keys with their values, as in key: value"
     got = "" if "; got " in message else f"; got {shown(first['input'])}"
     return f"{place}: {message[0].lower()}{message[1:]}{got}".removesuffix(".")
 

@@ -170,7 +170,9 @@ def test_a_mistake_in_a_part_is_named_with_the_part(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_or_not_a_plan(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^none\.yaml cannot be read: .*No such file"):
         read_sweep(tmp_path / "none.yaml")
-    assert message(tmp_path, "- a\n- b\n").startswith("plan.yaml: the file: input should be a valid dictionary")
+    assert message(tmp_path, "- a\n- b\n").startswith("plan.yaml: the file: must be keys with their values")
+    for empty in ("", "# nothing\n", "null\n"):
+        assert message(tmp_path, empty) == "plan.yaml is empty; a sweep has envs and agents."
 
 
 def test_set_goes_to_those_that_have_the_setting() -> None:
@@ -255,8 +257,8 @@ def test_names_alone_and_short_ids_are_agents_and_environments(tmp_path: Path) -
             "agents[0]: epsilon must be one value; got [1, 2]; values to try stand",
         ),
         ("{name: linucb, alpha: []}", "agents[0]: alpha must be one value; got []; values to try stand under the grid"),
-        ("[linucb]", "agents[0]: input should be a valid dictionary"),
-        ("3", "agents[0]: input should be a valid dictionary"),
+        ("[linucb]", "agents[0]: must be keys with their values"),
+        ("3", "agents[0]: must be keys with their values"),
         ("linucp", "did you mean 'linucb'"),
     ],
 )

@@ -67,15 +67,15 @@ def test_sensitivities_are_attained_and_never_exceeded() -> None:
 
     one, two = np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([[-1.0, 0.0], [1.0, 0.0]])
     gradients = search_sensitivity(
-        part(0), draw, [((one, 1, theta), (one, -1, -theta))], both[0], np.random.default_rng(0)
+        part(0), draw, [((one, 1, theta), (one, -1, -theta))], both[0], np.random.default_rng(0), pairs=600
     )
     flipped = search_sensitivity(
-        part(0), draw, [((one, 1, theta), (two, 1, -theta))], both[0], np.random.default_rng(0)
+        part(0), draw, [((one, 1, theta), (two, 1, -theta))], both[0], np.random.default_rng(0), pairs=600
     )
     assert max(gradients.attained, flipped.attained) == pytest.approx(both[0]) and not gradients.exceeded
     zero = np.zeros(2)
     across = [(np.array([[1.0, 0], [-1.0, 0]]), -1, zero), (np.array([[0, 1.0], [0, -1.0]]), -1, zero)]
-    hessians = search_sensitivity(part(1), draw, [(across[0], across[1])], both[1], np.random.default_rng(0))
+    hessians = search_sensitivity(part(1), draw, [(across[0], across[1])], both[1], np.random.default_rng(0), pairs=600)
     assert hessians.attained == pytest.approx(both[1]) and not hessians.exceeded
 
 
@@ -135,7 +135,7 @@ def test_a_search_over_masks_never_exceeds_the_sensitivities() -> None:
     along, across = (np.concatenate([[axis, -axis], junk]) for axis in np.eye(2))
     pairs = [((along, 0, zero, mask), (along, 1, zero, mask)), ((along, 2, zero, mask), (across, 2, zero, mask))]
     for part in (0, 1):
-        found = search_sensitivity(statistic(part), draw, pairs, both[part], np.random.default_rng(part))
+        found = search_sensitivity(statistic(part), draw, pairs, both[part], np.random.default_rng(part), pairs=600)
         assert not found.exceeded and found.attained == pytest.approx(both[part])
 
 

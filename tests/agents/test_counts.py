@@ -47,12 +47,12 @@ def counting() -> list[str]:
     return names
 
 
-RUNS = 28
+RUNS = 40
 
 
 @pytest.mark.parametrize("name", [name for name in counting() if name != "ldp-oful"])  # ldp-linucb, but for its width
 def test_regret_has_the_law_of_the_step_path(name: str) -> None:
-    """Means within 4 standard errors, and KS at p > 1e-4, over 28 runs each."""
+    """Means within 4 standard errors, and KS at p > 1e-4, over 40 runs each."""
     regrets = []
     for by_counts in (True, False):
         runs = []

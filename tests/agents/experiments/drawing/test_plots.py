@@ -104,8 +104,8 @@ QUICK = {("sweep", 3, ONE), ("many", 3, THREE), ("long", 3, THREE)}
 
 
 def shape(who: str, seeds: int, envs: tuple[str, ...]) -> Any:
-    marks = () if (who, seeds, envs) in QUICK else pytest.mark.slow
-    return pytest.param(WHO[who], seeds, envs, id=f"{who}-{seeds}-{len(envs)}", marks=marks)
+    name, quick = f"{who}-{seeds}-{len(envs)}", (who, seeds, envs) in QUICK
+    return pytest.param(WHO[who], seeds, envs, id=name, marks=() if quick else pytest.mark.slow)
 
 
 SHAPES = [shape(who, seeds, envs) for who in WHO for seeds in (1, 3, 8) for envs in (ONE, THREE)]

@@ -91,7 +91,12 @@ def section(name: str, rows: list[dict[str, str]], folder: Path) -> str:
     spent_here = cost(folder)
     minutes = "" if spent_here is None else f" ({spent_here / 60:.1f} CPU minutes)"
     heading = (folder / "verdicts.md").read_text(encoding="utf-8").partition("\n")[0]
-    lines = [f"## {name}{minutes}\n", f"{heading}\n", "| statement | measured (95 %) | bound | verdict |", "|---|---|---|---|"]
+    lines = [
+        f"## {name}{minutes}\n",
+        f"{heading}\n",
+        "| statement | measured (95 %) | bound | verdict |",
+        "|---|---|---|---|",
+    ]
     for statement, row in zip(read_experiment(library()[name]).statements, rows, strict=True):
         says = statement.says.replace("|", "&#124;")
         first = f"; at first: {statement.at_first}" if statement.at_first else ""

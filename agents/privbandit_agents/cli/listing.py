@@ -17,11 +17,8 @@ MORE = "privbandit show NAME tells more."
 
 def lists(notion: str | None = None, plays: str | None = None) -> dict[str, Callable[[], Lines]]:
     """Return what makes each list, by its name; the notion and the family choose agents."""
-    agents = partial(agent_lines, notion, plays)
-    return {"envs": env_lines, "agents": agents, "experiments": experiment_lines} | {
-        "targets": target_lines,
-        "datasets": dataset_lines,
-    }
+    made: dict[str, Callable[[], Lines]] = {"envs": env_lines, "agents": partial(agent_lines, notion, plays)}
+    return made | {"experiments": experiment_lines, "targets": target_lines, "datasets": dataset_lines}
 
 
 def env_lines() -> Lines:

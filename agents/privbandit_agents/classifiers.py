@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import SCALES, Floats, LabelAgent, Labels, ends_of
 from privbandit_agents.registry import field_names, find, generator, settings_of
+from privbandit_agents.zoo import AGENTS
 from privbandit_envs.families.classification import min_max
 from privbandit_envs.validate import one_of
 
@@ -64,6 +65,12 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     random_state: Randomness
     agent_: Any
     ledger_: Any
+
+    def __sklearn_tags__(self) -> Any:
+        """Say whether more than two classes can be told apart."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = not is_binary(self.chosen()[0])
+        return tags
 
     @abstractmethod
     def chosen(self) -> tuple[str, dict[str, Any]]:
@@ -143,7 +150,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             settings = {"horizon": users, **settings}
         spaces = Box(0, 1, (self.n_features_in_,), np.float64), Discrete(len(self.classes_))
         if needs := agent_class.plays(*spaces):
-            raise ValueError(f"{name} needs {needs}; got {len(self.classes_)} labels.")
+            only = "Only binary classification is supported. " * is_binary(name)  # as scikit-learn's checks want it
+            raise ValueError(f"{only}{name} needs {needs}; got {len(self.classes_)} labels.")
         agent = agent_class(*spaces, settings_of(name, settings), generator_of(self.random_state), public)
         agent.name = name
         return agent
@@ -218,6 +226,11 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the likeliest class of each row, shape (n,)."""
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
+
+
+def is_binary(name: str) -> bool:
+    """Return whether an agent is for two labels only; False for a name that is none."""
+    return name in AGENTS and getattr(AGENTS[name].load(), "binary", False) is True
 
 
 class AgentClassifier(LabelClassifier):

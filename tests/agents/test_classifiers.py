@@ -251,7 +251,11 @@ class AnyWithPublicCopy(AgentClassifier):
 
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [WithPublicCopy(1000.0, depth=6, random_state=0), AnyWithPublicCopy("lpct", {"epsilon": 1000.0}, random_state=0)]
+    [
+        WithPublicCopy(1000.0, depth=6, random_state=0),
+        AnyWithPublicCopy("lpct", {"epsilon": 1000.0}, random_state=0),
+        AnyWithPublicCopy("pglm", {"epsilon": 1000.0}, random_state=0),  # for two classes only
+    ]
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():

@@ -151,8 +151,8 @@ def prepared(
         raise ValueError(f"{name} is a mechanism: it has no environment and no settings.")
     target, as_published = TARGETS[name], calibration == "published"
     if as_published and not target.published:
-        known = ", ".join(key for key, other in TARGETS.items() if other.published)
-        raise ValueError(f"{name} has no published calibration; those of {known} can be audited.")
+        those = ", ".join(key for key, other in TARGETS.items() if other.published)
+        raise ValueError(f"{name} has no published calibration; those of {those} can be audited.")
     if as_published and epsilon > target.published:
         raise ValueError(f"{name}: the paper defines epsilon in (0, {target.published:g}]; got {epsilon:g}.")
     played = target.game(Request(epsilon, target.delta if delta is None else delta, as_published))

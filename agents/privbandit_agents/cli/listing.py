@@ -17,8 +17,9 @@ MORE = "privbandit show NAME tells more."
 
 def lists(notion: str | None = None, plays: str | None = None) -> dict[str, Callable[[], Lines]]:
     """Return what makes each list, by its name; the notion and the family choose agents."""
-    made: dict[str, Callable[[], Lines]] = {"envs": env_lines, "agents": partial(agent_lines, notion, plays)}
-    return made | {"experiments": experiment_lines, "targets": target_lines, "datasets": dataset_lines}
+    agents = partial(agent_lines, notion, plays)
+    made: dict[str, Callable[[], Lines]] = {"envs": env_lines, "agents": agents, "experiments": experiment_lines}
+    return made | {"targets": target_lines, "datasets": dataset_lines}
 
 
 def env_lines() -> Lines:

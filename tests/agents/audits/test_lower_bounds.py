@@ -162,8 +162,8 @@ def test_selection_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
 def test_zcdp_alone_is_not_audited_as_gaussian() -> None:
     """Randomised response with log-ratios +-r/2 is r^2/8-zCDP and would fail a Gaussian claim of that rho."""
     gaussian = {name for name in private_agents() if find(name).load().gaussian}
-    counters = {"jdp-linucb", "reward-dp-linucb", "dp-dqn"}
-    assert gaussian == {"ldp-linucb", "ldp-oful", "pglm", "shuffle-linucb", *counters, "newton-mnl"}
+    counters = {"jdp-linucb", "sw-jdp-linucb", "reward-dp-linucb", "dp-dqn"}
+    assert gaussian == {"ldp-linucb", "ldp-oful", "sw-ldp-linucb", "pglm", "shuffle-linucb", *counters, "newton-mnl"}
     assert game("gumbel-topk", 1.0).claim.rho is None and game("objective-perturbation", 1.0).claim.rho is None
 
 

@@ -228,6 +228,7 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     (less_noise_than_the_scale, "dp-dqn", LINEAR, check_noise, r"0.70\d* times what is declared"),
     (nothing_in_the_ledger, "newton-mnl", ASSORTMENT, check_replay, "in the ledger"),
     (two_terms_for_a_user, "jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
+    (less_noise_in_the_counter, "sw-jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
     (less_noise_in_the_counter, "reward-dp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
     (less_noise_than_the_scale, "reward-dp-linucb", LINEAR, check_noise, r"0.[67]\d* times what is declared"),
     (features_forgotten_with_their_reward, "reward-dp-linucb", LINEAR, check_replay, "release differs"),

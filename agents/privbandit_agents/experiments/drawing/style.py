@@ -199,7 +199,7 @@ def write_caption(figure: Figure, text: str, panels: Iterable[Sequence[Line]]) -
     samples = [Line2D([], [], color="#333333", linestyle=DASHES[notion], linewidth=1.6) for notion in shown]
     names = [NOTIONS[notion] for notion in shown]
     look: Any = {"frameon": False, "fontsize": 9, "title_fontsize": 9, "alignment": "left", "handlelength": 3}
-    legend = figure.legend(samples, names, loc="outside lower left", ncols=len(shown), title=told, **look)
+    legend = figure.legend(samples, names, loc="outside lower left", ncols=min(len(shown), 3), title=told, **look)
     legend.get_title().set_color("#555555")
 
 

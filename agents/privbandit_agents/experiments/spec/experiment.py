@@ -90,8 +90,8 @@ class Experiment(Model):
             raise ValueError("tables are of fits; a sweep has none")
         if self.maps and self.sweep is None:
             raise ValueError("maps are of a sweep; fits have none")
-        drawn = [*self.figures, *self.pictures, *self.maps]
-        distinct("names of figures", [each.name for each in drawn])
+        drawn = [each.name for each in self.figures] + [each.name for each in self.pictures]
+        distinct("names of figures", drawn + [each.name for each in self.maps])
         distinct(
             "names of tables",
             ["table", "verdicts", *(table.name for table in self.tables), *(each.name for each in self.maps)],

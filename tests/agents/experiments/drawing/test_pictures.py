@@ -31,7 +31,7 @@ def test_the_cells_of_a_partition_tile_the_square() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.random((300, 2)), rng.integers(0, 2, 300)
     for rule in ("max-edge", "occupied", "random"):
-        tree = grow(rule, x, y, 5)  # type: ignore[arg-type]
+        tree = grow(rule, x, y, 5)
         corners = boxes(tree)
         assert len(corners) == tree.leaves and sum((high - low).prod() for low, high in corners) == pytest.approx(1)
         points = np.array([(low + high) / 2 for low, high in corners])

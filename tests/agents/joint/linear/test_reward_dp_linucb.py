@@ -71,9 +71,9 @@ def test_no_reward_changes_what_is_kept_of_the_features(wild: Any) -> None:
 
 
 def test_features_and_rewards_are_clipped_each_by_itself() -> None:
-    x, y = [[3.0, 4.0], [math.nan, 1.0], [0.3, 0.4]], [math.inf, 5.0, -0.25]
+    x, y = np.array([[3.0, 4.0], [math.nan, 1.0], [0.3, 0.4]]), np.array([math.inf, 5.0, -0.25])
     features, rewards = sanitise_apart(x, y)
-    assert np.allclose(features, [[0.6, 0.8], [0, 0], [0.3, 0.4]]) and rewards.tolist() == [0, 1, -0.25]
+    assert np.allclose(features, np.array([[0.6, 0.8], [0, 0], [0.3, 0.4]])) and rewards.tolist() == [0, 1, -0.25]
     good = np.array([[0.1, 0.2], [2.0, 0.0]]), np.array([0.3, -7.0])
     assert all(np.array_equal(a, b) for a, b in zip(sanitise(*good), sanitise_apart(*good), strict=True))
 

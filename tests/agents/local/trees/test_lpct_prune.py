@@ -152,7 +152,7 @@ def test_the_printed_rule_answers_by_noise_where_the_known_noise_rule_does_not()
     env = classification(USERS, n_public=200, gamma=0.5)
     right = {}
     for rule in ("printed", "known-noise"):
-        agent = make("lpct-prune", env, seed=0, report="laplace", epsilon=0.5, rule=rule)
+        agent: Any = make("lpct-prune", env, seed=0, report="laplace", epsilon=0.5, rule=rule)
         play(env, agent, USERS, seed=0)
         x = np.random.default_rng(1).random((2000, 2)).astype(np.float32)
         right[rule] = np.mean(agent.chances(x).argmax(axis=1) == (eta(x) > 0.5))

@@ -135,11 +135,11 @@ def prepared(
     """Yield the games of a target, each prepared when it is asked for; see ``games``."""
     if name not in TARGETS and name not in AGENTS:
         load_plugins("privbandit.agents", "privbandit.audits")
-    known, base = (*TARGETS, *private_agents(), *choosers()), explored_name(name) or name
-    if base in AGENTS and base not in known:
+    targets, base = (*TARGETS, *private_agents(), *choosers()), explored_name(name) or name
+    if base in AGENTS and base not in targets:
         raise ValueError(f"{name} promises no privacy, so there is nothing to refute.")
-    if ":" not in name and base not in known:
-        near = did_you_mean(base, known)
+    if ":" not in name and base not in targets:
+        near = did_you_mean(base, targets)
         raise ValueError(f"no target is called {shown(name)}{near}; `privbandit list targets` shows all.")
     positive(epsilon=epsilon)
     one_of(("correct", "published"), calibration=calibration)

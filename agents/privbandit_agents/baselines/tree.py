@@ -36,9 +36,9 @@ class Config(RefitSettings):
 class TreeClassifier(RefittingLabelAgent[Config]):
     """Predict by a decision tree of Gini splits over the rows seen so far.
 
-    At most 65 536 rows are kept, and no more than 16 MiB of them (fewer from 60 features on). Until there is no room a
-    refit grows a new tree in O(n log n). The first refit after that grows the last tree: its splits stay, and each later
-    row votes in its leaf. Rows between the end of the room and that refit are dropped.
+    At most 65 536 rows are kept, and no more than 16 MiB of them (fewer from 61 features on). Until there is no room a
+    refit grows a new tree in O(n log n). The first refit after that grows the last tree: its splits stay, and each
+    later row votes in its leaf. Rows between the end of the room and that refit are dropped.
     """
 
     Config = Config

@@ -138,4 +138,6 @@ def play_in_step(
             curve.extend(served.regret, served.reward)
         left -= arms.shape[1]
     seconds = (time.perf_counter() - started) / len(pairs)
-    return [result_of(env, agent, horizon, curve, seconds) for env, agent, curve in zip(envs, agents, curves, strict=True)]
+    return [
+        result_of(env, agent, horizon, curve, seconds) for env, agent, curve in zip(envs, agents, curves, strict=True)
+    ]

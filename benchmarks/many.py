@@ -1,7 +1,9 @@
 """Seeds in step: CPU time of single runs over that of ``play_many``, in turns, and whether the results are the same.
 
-python benchmarks/many.py
-python benchmarks/many.py --only wide
+``agents`` has those that play in step, ``wide`` LinUCB against the number of features.
+
+    python benchmarks/many.py
+    python benchmarks/many.py --only wide
 """
 
 import sys
@@ -28,7 +30,7 @@ def agents(options: Options) -> Iterator[Row]:
 def wide(options: Options) -> Iterator[Row]:
     """Measure LinUCB against the number of features."""
     rounds = 20 if options.quick else ROUNDS // 4
-    for dim in (5, 50, 100, 150):
+    for dim in (5, 50, 100):
         yield compared("linucb", 32, {"dim": dim, "horizon": rounds})
 
 

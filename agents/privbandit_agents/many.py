@@ -92,8 +92,8 @@ def play_many(
 
 def checked(seeds: int | Sequence[int] | NDArray[np.integer[Any]]) -> list[int]:
     """Return the seeds: so many from 0 on, or those that are listed."""
-    if hasattr(seeds, "__index__") and not getattr(seeds, "shape", ()):
-        return list(range(count(seeds=seeds)))
+    if isinstance(seeds, int | np.integer):
+        return list(range(count(seeds=int(seeds))))
     if isinstance(seeds, str) or not hasattr(seeds, "__iter__") or any(one is None for one in seeds):
         raise ValueError(f"seeds must be a number of seeds or a list of integers >= 0; got {seeds!r:.60}.")
     return [checked_seed(seeds=one) or 0 for one in seeds]
@@ -102,10 +102,9 @@ def checked(seeds: int | Sequence[int] | NDArray[np.integer[Any]]) -> list[int]:
 def runs_in_step(env: Any, agent: AnyAgent) -> int:
     """Return how many runs of a pair to play in step, 1 if each is to be played alone."""
     bare = without_limit(env)
-    if not isinstance(bare, BanditEnv) or bare.masked or not serves_in_turn(agent):
+    if not isinstance(bare, BanditEnv) or bare.masked or agent.by_counts or not serves_in_turn(agent):
         return 1
-    assert isinstance(agent, InTurn)
-    return 1 if agent.by_counts else agent.runs_in_step()
+    return agent.runs_in_step()
 
 
 def play_in_step(
@@ -125,7 +124,9 @@ def play_in_step(
     started = time.perf_counter()
     for env, seed in zip(envs, seeds, strict=True):
         env.reset(seed=seed)
-    step, left = agents[0].in_step(agents), horizon
+    lead = agents[0]
+    assert isinstance(lead, InTurn)
+    step, left = lead.in_step(agents), horizon
     while left:
         contexts, rewards = zip(*(env.drawn() for env in envs), strict=True)
         if any(one is None or one.dtype != np.float64 for one in rewards):

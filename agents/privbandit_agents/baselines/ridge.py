@@ -34,7 +34,7 @@ class RidgeSettings(Settings):
 R = TypeVar("R", bound=RidgeSettings)
 AT_ONCE = 64
 """So many users' features are laid out at once, to stay in cache."""
-RUNS, FEWEST_RUNS = 32, 4
+RUNS, FEWEST_RUNS = 32, 8
 """So many runs are played in step at most; where there is no cache for so many, each is played alone."""
 CACHE = 2**20
 """The matrices of runs in step take so many bytes at most."""
@@ -210,7 +210,7 @@ class RidgeAgent(InTurn, Agent[R]):
 def all_near(contexts: Array) -> bool:
     """Return whether records with these contexts can be learned from whatever arm is played."""
     farthest = max(float(contexts.max()), -float(contexts.min()), 1.0)
-    return contexts[0].size * farthest <= FARTHEST
+    return bool(contexts[0].size * farthest <= FARTHEST)
 
 
 class Turn:

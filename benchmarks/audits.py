@@ -188,7 +188,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     """Print the rows, with what is seen and not seen."""
     print("\n".join(heading()))
     for row in rows:
-        print(line(*(row[key] for key in ("name", "seen", "unseen", "claim", "runs")), numbers_of(row)))
+        print(line(row["name"], row["seen"], row["unseen"], row["claim"], row["runs"], numbers_of(row)))
 
 
 def heading() -> list[str]:

@@ -39,7 +39,8 @@ def test_power_is_a_share_that_grows_with_the_truth_or_not_measured(text: str) -
 def test_what_is_missing_or_has_other_runs_is_not_measured(text: str) -> None:
     """A target that the page forgot comes back, and numbers of other runs or of another claim do not count."""
     row = next(line for line in text.splitlines() if line.startswith("| `laplace` |"))
-    unknown = audits.line("laplace", *row.strip("| ").split(" | ")[1:3], 1.0, 20_000, audits.UNKNOWN)
+    seen, unseen = row.strip("| ").split(" | ")[1:3]
+    unknown = audits.line("laplace", seen, unseen, 1.0, 20_000, audits.UNKNOWN)
     for less in (text.replace(row + "\n", ""), text.replace(row, row.replace("20,000", "19,000"))):
         assert audits.paged(less, {}) == text.replace(row, unknown)
     measured = {"name": "laplace", "runs": 20_000, "power": [0.1, 0.2, 0.3, 0.4], "seconds": 7.0}

@@ -152,6 +152,9 @@ AGENTS: dict[str, Entry] = {
         "private gradients of a logistic model, rewards 0 and 1 (Han et al. 2021)",
         "linear sparse: local, exact",
     ),
+    "ldp-mnl": ours(
+        "local.assortments.ldp_mnl:LDPMNL", "assortments by locally private gradients", "assortments: local, exact"
+    ),
     "input-perturbation": ours(
         "local.linear.input_perturbation:InputPerturbation",
         "regression on features and rewards with noise",

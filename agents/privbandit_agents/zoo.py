@@ -56,7 +56,9 @@ GAUSSIAN = 300_000
 
 AGENTS: dict[str, Entry] = {
     "auto-local": ours(
-        "auto:AutoLocal", "the default agent with local privacy: start here", "linear sparse labels: local, exact"
+        "auto:AutoLocal",
+        "the default agent with local privacy: start here",
+        "linear sparse assortments labels: local, exact",
     ),
     "auto-joint": ours(
         "auto:AutoJoint", "the default agent with joint privacy: start here", "linear sparse assortments: joint, real"

@@ -8,15 +8,16 @@ Optimization", ICML 2013.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback, assortments
 from privbandit_agents.base.choices import best_sets, lay_out, sizes
 from privbandit_agents.base.reports import ENTRIES_AT_ONCE
-from privbandit_agents.base.settings import Growth, Positive
+from privbandit_agents.base.settings import Growth, Within
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
-from privbandit_agents.privacy.contributions.choices import clipped_gradients
+from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_gradients
 from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
@@ -26,6 +27,8 @@ RECENT = 3.0
 """The t-th user's theta weighs t^RECENT in the average: what was learned first is soon forgotten."""
 LONGEST = 4.0
 """A batch moves theta by at most so many lengths: many users at one theta are worth no longer step."""
+
+Bounded = Annotated[float, Within(1 / LIMIT, LIMIT)]
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,9 @@ class Config(MomentSettings):
     """
 
     growth: Growth = 1.01
-    step: Positive = 4.0
-    radius: Positive = 5.0
-    gradient_norm: Positive = 0.7
+    step: Bounded = 4.0
+    radius: Bounded = 5.0
+    gradient_norm: Bounded = 0.7
 
 
 class LDPMNL(MomentAgent[Config]):

@@ -1,10 +1,9 @@
 """Locally private assortments by private gradients: what is left of the multinomial-logit bandit without a curator.
 
 Young Hyun Cho and Will Wei Sun, "Privacy-Preserving Dynamic Assortment Selection", have a curator, and regret that does
-not depend on the number of items; a local agent is the contrast. The gradient leaves by the l2-ball mechanism of John
-Duchi, Michael Jordan and Martin Wainwright, "Minimax Optimal Procedures for Locally Private Estimation", JASA 113, 2018;
-averages whose weights grow are those of Ohad Shamir and Tong Zhang, "Stochastic Gradient Descent for Non-smooth
-Optimization", ICML 2013.
+not depend on the number of items; a local agent is the contrast. The gradient leaves by the l2-ball mechanism of
+Duchi, Jordan and Wainwright, "Minimax Optimal Procedures for Locally Private Estimation", JASA 2018. Averages whose
+weights grow are those of Shamir and Zhang, "Stochastic Gradient Descent for Non-smooth Optimization", ICML 2013.
 """
 
 from dataclasses import dataclass
@@ -60,8 +59,8 @@ class LDPMNL(MomentAgent[Config]):
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record, for any record whatever: one
     report a user by a randomizer whose likelihood ratio is at most e^epsilon for any two vectors of the ball of radius
-    G. ``clipped_gradients`` are in this ball whatever theta is, and theta is a function of earlier reports. Records with
-    NaN or infinity in what was offered count as items of zeros, nothing bought: their gradient is 0.
+    G. ``clipped_gradients`` are in this ball whatever theta is, and theta is a function of earlier reports. NaN or
+    infinity in what was offered makes a record of zeros, nothing bought: its gradient is 0.
 
     The noise of a report grows with the root of d and not with the number of items, which no report names.
     """
@@ -78,7 +77,9 @@ class LDPMNL(MomentAgent[Config]):
 
     def open_channel(self) -> RandomizerChannel:
         _, _, dim = sizes(self.observation_space, self.action_space)
-        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, dim, radius=self.config.gradient_norm))
+        randomizer = Hemisphere(self.config.epsilon, 1, dim, radius=self.config.gradient_norm)
+        self.norm = randomizer.scale  # B, of every estimate
+        return RandomizerChannel(randomizer)
 
     def select_action(self, context: Array) -> Action:
         """Return the best assortment for the average theta."""
@@ -101,13 +102,8 @@ class LDPMNL(MomentAgent[Config]):
     def learn(self) -> None:
         batch = self.users - self.stepped
         length = self.config.step * min(batch / self.users**0.5, LONGEST)
-        theta = self.scorer[:, 0] - length * self.total / (batch * self.longest)
+        theta = self.scorer[:, 0] - length * self.total / (batch * self.norm)
         theta /= max(1.0, float(np.linalg.norm(theta)) / self.config.radius)
         kept = (self.stepped / self.users) ** (RECENT + 1)
         self.scorer = np.column_stack([theta, kept * self.scorer[:, -1] + (1 - kept) * theta])
         self.total, self.stepped = np.zeros_like(self.total), self.users
-
-    @property
-    def longest(self) -> float:
-        """B, the norm of every report: what the server takes as the length of a gradient."""
-        return float(self.channel.randomizer.scale)

@@ -90,7 +90,7 @@ def test_steps_go_against_the_reports_and_the_average_forgets_what_was_first() -
     assert np.allclose(agent.scorer[:, 1], np.array([-2.0, 0.0]) / 16 + 15 / 16 * theta)
     agent.users, agent.total = 10_002, np.array([-unit * 5000, 0.0])
     agent.learn()  # at most four lengths, and a ball: 4 * 2 * 0.5 on top of theta
-    moved = theta + [4.0, 0.0]
+    moved = theta + np.array([4.0, 0.0])
     assert np.allclose(agent.scorer[:, 0], 3 * moved / np.linalg.norm(moved))
 
 

@@ -50,9 +50,10 @@ class LocalBudget(Settings):
 
 
 class AutoLocal(Auto):
-    """The default agent with local privacy: for arms, and for labels.
+    """The default agent with local privacy: for arms, for assortments, and for labels.
 
-    ``prec-ts`` for arms; for labels ``kernel-ldp``, or ``lpct`` where a tree predicts held-out public rows better.
+    ``prec-ts`` for arms; ``ldp-mnl`` for assortments; for labels ``kernel-ldp``, or ``lpct`` where a tree predicts
+    held-out public rows better.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-local", env).guarantee``. The choice reads
     what is public: the spaces, and public rows.
@@ -65,12 +66,15 @@ class AutoLocal(Auto):
         spaces = observation_space, action_space
         if not labels_of_contexts(*spaces):
             return in_unit_cube(observation_space)
-        return arms_with_features(*spaces) and "arms with features of shape (K, d), and classification"
+        known = not arms_with_features(*spaces) or not assortments(*spaces)
+        return "" if known else "arms with features of shape (K, d), assortments, and classification"
 
     @classmethod
     def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:
         if not arms_with_features(observation_space, action_space):
             return "prec-ts"
+        if not assortments(observation_space, action_space):
+            return "ldp-mnl"
         from privbandit_agents.local.choice import default_local  # loads what models need
 
         return "kernel-ldp" if public is None else default_local(public, n_arms(action_space))

@@ -56,7 +56,9 @@ GAUSSIAN = 300_000
 
 AGENTS: dict[str, Entry] = {
     "auto-local": ours(
-        "auto:AutoLocal", "the default agent with local privacy: start here", "linear sparse labels: local, exact"
+        "auto:AutoLocal",
+        "the default agent with local privacy: start here",
+        "linear sparse assortments labels: local, exact",
     ),
     "auto-joint": ours(
         "auto:AutoJoint", "the default agent with joint privacy: start here", "linear sparse assortments: joint, real"
@@ -151,6 +153,9 @@ AGENTS: dict[str, Entry] = {
         "local.linear.ldp_glm:LDPGLM",
         "private gradients of a logistic model, rewards 0 and 1 (Han et al. 2021)",
         "linear sparse: local, exact",
+    ),
+    "ldp-mnl": ours(
+        "local.assortments.ldp_mnl:LDPMNL", "assortments by locally private gradients", "assortments: local, exact"
     ),
     "input-perturbation": ours(
         "local.linear.input_perturbation:InputPerturbation",

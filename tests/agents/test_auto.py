@@ -34,10 +34,10 @@ def test_joint_privacy_is_played_by_the_default_agent_of_the_family(
     assert stands_for in repr(agent) and promise.words in repr(agent)
 
 
-@pytest.mark.parametrize("env", [LINEAR, SPARSE, LABELS])
+@pytest.mark.parametrize("env", [LINEAR, SPARSE, LABELS, ASSORTMENT])
 def test_local_privacy_is_played_by_the_default_agent_of_the_family(env: str) -> None:
     agent = make("auto-local", gym.make(env, horizon=100), epsilon=0.5)
-    promise, named = agent.guarantee, "kernel-ldp" if env == LABELS else "prec-ts"
+    promise, named = agent.guarantee, {LABELS: "kernel-ldp", ASSORTMENT: "ldp-mnl"}.get(env, "prec-ts")
     assert (agent.name, promise.notion, promise.epsilon, promise.arithmetic) == (named, "local", 0.5, "exact")
 
 

@@ -10,9 +10,10 @@ from gymnasium.spaces import Discrete
 
 from privbandit_agents.audits.records import Pair, Records, corners, pairs
 from privbandit_agents.base.agent import AnyAgent, Array
+from privbandit_envs.spaces import Assortments
 
 BEYOND = 1e6
-Record = tuple[Array, int, float]
+Record = tuple[Array, "int | Array", float]
 
 
 def local_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
@@ -28,6 +29,8 @@ def local_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
         found += [*arms(shape[0], *np.eye(shape[1])[:2]), *equal_features(*shape)]
     elif isinstance(space, Discrete) and len(shape) == 1:
         found += labels(int(space.n), *corners(env, seen))
+    elif isinstance(space, Assortments) and len(shape) == 2:
+        found += sets(space, shape[1] - 1)
     return found
 
 
@@ -84,6 +87,24 @@ def arms(n: int, one: Array, other: Array) -> Iterator[Pair]:
     yield pair("features or 0", (context, 0, 1.0), (np.zeros_like(context), 0, 1.0))
     yield pair("the first arm or the last, all arms alike", (context, 0, 1.0), (context, n - 1, 1.0))
     yield pair("features of an arm that was not chosen", (context, 0, 1.0), (unchosen, 0, 1.0))
+
+
+def sets(space: Assortments, dim: int) -> Iterator[Pair]:
+    """Yield pairs for sets of items, of which two have opposite features and all others none; revenues are 1.
+
+    Only the purchase differs; or only the features; or only the features of an item that was not on offer.
+    """
+    context = np.zeros((space.n_items, dim + 1))
+    context[:, -1] = 1.0
+    elsewhere = context.copy()
+    context[:2, 0] = (1.0, -1.0)[: space.n_items]
+    elsewhere[:2, 0] = -context[:2, 0]
+    offered = (np.arange(space.n_items) < space.capacity).astype(np.int8)
+    unoffered = np.where(offered[:, None] != 0, context, BEYOND)
+    yield pair("the purchase of an item or of its opposite", (context, offered, 0.0), (context, offered, 1.0))
+    yield pair("the purchase of an item or of nothing", (context, offered, 0.0), (context, offered, -1.0))
+    yield pair("opposite features of what was bought", (context, offered, 0.0), (elsewhere, offered, 0.0))
+    yield pair("features of what was not on offer", (context, offered, 0.0), (unoffered, offered, 0.0))
 
 
 def equal_features(n: int, dim: int) -> list[Pair]:

@@ -70,6 +70,36 @@ def clipped_sums(
     return first, second
 
 
+def clipped_gradients(
+    features: Array,
+    bought: Array,
+    theta: ArrayLike,
+    offered: Array | None = None,
+    *,
+    radius: float,
+    gradient_norm: float,
+) -> Floats:
+    """Return the gradients of n users' negative log-likelihoods, shape (n, d), clipped as in ``clipped_sums``.
+
+    *Formal guarantees.* For any input whatever a row has l2 norm at most ``gradient_norm``, up to rounding, and is a
+    function of that user's record and of theta.
+
+    Args:
+        features: shape (n, K, d).
+        bought: position of the purchased item, or -1, shape (n,).
+        theta: shape (d,).
+        offered: which of the K items are there, shape (n, K); default: all.
+        radius: > 0, to which features are clipped.
+        gradient_norm: > 0.
+    """
+    gradients = np.zeros((len(features), np.shape(features)[-1]))
+    for start in range(0, len(features), USERS_A_BLOCK):
+        part = slice(start, start + USERS_A_BLOCK)
+        shown = None if offered is None else offered[part]
+        gradients[part], _ = clipped_factors(features[part], bought[part], theta, shown, radius, gradient_norm, 1.0)
+    return gradients
+
+
 def clipped_factors(
     features: ArrayLike,
     bought: ArrayLike,

@@ -1,0 +1,1 @@
+"""Locally private assortments."""

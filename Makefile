@@ -9,7 +9,7 @@ export MKL_NUM_THREADS := 1
 unexport PYTHONDONTWRITEBYTECODE  # tests start many processes, which had to compile every module anew
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-clients test-lowest test-browser notebooks test-faults check format docs bench bench-sweeps clean
+.PHONY: help demo test test-slow test-clients test-lowest test-extras test-browser notebooks test-faults check format docs bench bench-sweeps clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -62,6 +62,9 @@ test-lowest: $(BIN)/python  ## run the core's conformance suites with the lowest
 	$(VENV)-lowest/bin/python -m pytest -rs -m "not slow" $(addprefix tests/, envs/test_conformance.py envs/test_gymnasium.py \
 	  envs/test_spaces.py envs/test_wrappers.py agents/test_conformance.py agents/test_play.py)
 
+test-extras:  ## run commands with the core alone, and with each light extra alone, in environments of their own
+	$(PYTHON) .ci/extras.py
+
 notebooks: $(VENV)/.dev  ## run every notebook
 	$(BIN)/python -m pytest -n auto -m "slow or not slow" tests/test_notebooks.py
 
@@ -83,6 +86,7 @@ docs: $(VENV)/.docs  ## build the documentation into site/
 bench: $(VENV)/.run  ## measure speed, memory and noise; tables of regret: privbandit reproduce targets-sparse, ...
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/cost.py
+	$(BIN)/python benchmarks/many.py
 	$(BIN)/python benchmarks/trees.py
 	$(BIN)/python benchmarks/privacy.py
 
@@ -90,4 +94,4 @@ bench-sweeps: $(VENV)/.dev  ## measure what sweeps cost beyond their trials, and
 	$(BIN)/python benchmarks/sweeps.py
 
 clean:  ## remove what was made
-	rm -rf $(VENV) $(VENV)-clients $(VENV)-lowest build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-clients $(VENV)-lowest $(VENV)-extras build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

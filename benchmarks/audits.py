@@ -5,6 +5,9 @@ where canaries are guessed, the audit's own runs tell it; elsewhere the target i
 factors at epsilon = 1, by 1.25 alone at 0.5 and 4. Rows are kept in a file as they are measured, and a second call goes
 on from there. Seconds are of the CPU, for games, audit and the power at 1.25 together.
 
+``--page docs/privacy/auditing.md`` plays nothing. It writes the table of the page: every target of ours at epsilon = 1.
+Power comes from the file of the rows, else from the page, unless the default runs have changed.
+
 ``--strangers`` prints which faults of somebody else's joint agents are found instead, and ``--honest`` how often audits
 refute those of them that are honest: 100 audits with few runs, of games that are prepared once.
 """
@@ -15,7 +18,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +27,9 @@ os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREA
 import numpy as np
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.power import power, power_of_less_noise
-from privbandit_agents.audits.registry import TARGETS, games, prepared, private_agents, stronger
+from privbandit_agents.audits.registry import TARGETS, game_classes, games, prepared, private_agents, stronger
 from privbandit_agents.testing import check_agent
+from privbandit_agents.zoo import AGENTS
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -45,6 +49,10 @@ GAMES = 3
 """With a stranger's agent, at most."""
 BATCHES = ("schedule leak", "counted twice", "one more report")
 """Faults that the agent with a tree does not have."""
+HEAD = ("target", "looks at", "cannot see", "epsilon", "runs", *(f"{factor:g}" for factor in FACTORS), "CPU seconds")
+"""Columns of the table; those of the factors have the power."""
+UNKNOWN = ("not measured",) * (len(FACTORS) + 1)
+"""Cells of power and seconds."""
 
 
 def main() -> int:
@@ -52,6 +60,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", help="a target, or a stranger's law; may be repeated")
     parser.add_argument("--claims", type=float, nargs="+", default=CLAIMS, help="epsilons that are claimed")
     parser.add_argument("--out", type=Path, default=Path("runs/audits.jsonl"), help="file of the rows")
+    parser.add_argument("--page", type=Path, help="write the table of this page, and play nothing")
     parser.add_argument("--strangers", action="store_true", help="faults of joint agents of others")
     parser.add_argument("--honest", action="store_true", help="how often honest joint agents of others are refuted")
     chosen = parser.parse_args()
@@ -60,6 +69,9 @@ def main() -> int:
         laws = chosen.only or LAWS
         return print_strangers(laws) if chosen.strangers else print_honest(laws)
     known = rows_of(chosen.out)
+    if chosen.page:
+        chosen.page.write_text(paged(chosen.page.read_text(encoding="utf-8"), known), encoding="utf-8")
+        return 0
     targets = chosen.only or [*TARGETS, *private_agents()]
     cases = [(name, claim) for name in targets for claim in chosen.claims]
     columns = TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn()
@@ -152,7 +164,8 @@ def measured(name: str, claim: float) -> list[dict[str, Any]]:
                 clock.stop()
         clock.run()
         row = {"target": name, "name": game.title, "claim": claim, "runs": game.runs, "power": shares}
-        row |= {"bound": result.lower_bound, "refuted": result.refuted, "seen": game.seen, "unseen": game.unseen}
+        seen = f"{game.seen} for {game.pair}" if name in TARGETS else game.seen
+        row |= {"bound": result.lower_bound, "refuted": result.refuted, "seen": seen, "unseen": game.unseen}
         found.append(row)
     return [row | {"seconds": clock.spent} for row in found]
 
@@ -172,17 +185,75 @@ class Clock:
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    """Print the rows; what is seen and not seen once for each game, and "low" where the stated power is."""
-    factors = " | ".join(f"{factor:g}" for factor in FACTORS)
-    print(f"| target | epsilon | runs | {factors} | at {STATED} | CPU seconds |")
-    print(f"|---|---|---|{'---|' * len(FACTORS)}---|---|")
+    """Print the rows, with what is seen and not seen."""
+    print("\n".join(heading()))
     for row in rows:
-        shares = " | ".join("" if share is None else f"{share:.2f}" for share in row["power"])
-        enough = "" if stated(row) >= ENOUGH else "low"
-        print(f"| `{row['name']}` | {row['claim']:g} | {row['runs']:,} | {shares} | {enough} | {row['seconds']:.0f} |")
-    print("\n| target | looks at | cannot see |\n|---|---|---|")
-    for row in {row["name"]: row for row in rows}.values():
-        print(f"| `{row['name']}` | {row['seen']} | {row['unseen']} |")
+        print(line(row["name"], row["seen"], row["unseen"], row["claim"], row["runs"], numbers_of(row)))
+
+
+def heading() -> list[str]:
+    return [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
+
+
+def line(title: str, seen: str, unseen: str, claim: float, runs: int, numbers: Sequence[str]) -> str:
+    return f"| {' | '.join((quoted(title), seen, unseen, f'{claim:g}', f'{runs:,}', *numbers))} |"
+
+
+def quoted(title: str) -> str:
+    """Return a title with its target as code."""
+    name, comma, part = title.partition(", ")
+    return f"`{name}`{comma}{part}"
+
+
+def numbers_of(row: dict[str, Any]) -> list[str]:
+    """Return the cells of power, "" where a factor was not asked for, and of seconds."""
+    return ["" if share is None else f"{share:.2f}" for share in row["power"]] + [f"{row['seconds']:.0f}"]
+
+
+def paged(text: str, known: dict[tuple[str, float], list[dict[str, Any]]], claim: float = 1.0) -> str:
+    """Return a page with its table made anew, of all our targets at one claim.
+
+    Args:
+        text: of the page, which has the table's heading.
+        known: rows that were measured, by target and claim.
+        claim: epsilon.
+
+    Raises:
+        ValueError: a page without the table.
+    """
+    lines = text.splitlines()
+    if heading()[0] not in lines:
+        raise ValueError(f"the page has no table with this heading: {heading()[0]}")
+    start = lines.index(heading()[0])
+    end = next((k for k in range(start, len(lines)) if not lines[k].startswith("|")), len(lines))
+    # numbers by title and runs: those of the page, then those of the file
+    numbers: dict[tuple[str, str], Sequence[str]] = {}
+    for cells in (row.strip("| ").split(" | ") for row in lines[start + 2 : end]):
+        numbers[cells[0], cells[4]] = cells[5:]
+    for row in (row for (_, epsilon), rows in known.items() if epsilon == claim for row in rows):
+        numbers[quoted(row["name"]), f"{row['runs']:,}"] = numbers_of(row)
+    table = [
+        line(title, seen, unseen, claim, runs, numbers.get((quoted(title), f"{runs:,}"), UNKNOWN))
+        for name in own_targets()
+        for title, seen, unseen, runs in looks(name)
+    ]
+    return "\n".join(lines[:start] + heading() + table + lines[end:]) + "\n"
+
+
+def own_targets() -> list[str]:
+    """Return the names of all targets but those of other packages: mechanisms first."""
+    return [*TARGETS, *(name for name in private_agents() if AGENTS[name].agent.startswith("privbandit_agents."))]
+
+
+def looks(name: str) -> Iterator[tuple[str, str, str, int]]:
+    """Yield title, what is seen, what is not, and default runs of each game; those of agents are not prepared."""
+    if name in TARGETS:
+        (played,) = games(name, 1.0)
+        yield name, f"{played.seen} for {played.pair}", played.unseen, played.runs
+        return
+    for k, game in enumerate(game_classes(name)):
+        title = f"{name}, {game.part}" if game.part else name
+        yield title, game.seen, game.unseen, (AGENTS[name].runs if k == 0 else 0) or game.runs
 
 
 def stated(row: dict[str, Any]) -> float:

@@ -46,8 +46,8 @@ GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names", "shelf"))
 ZOO = tuple(
     f"{A}.{name}"
     for name in (
-        *("zoo", "auto", "explore", "plugins", "registry", "saving", "play", "masked", "foreign", "snapshots"),
-        "classifiers",
+        *("zoo", "auto", "explore", "plugins", "registry", "saving", "play", "many", "masked", "foreign"),
+        *("snapshots", "classifiers"),
     )
 )
 BENCH = frozenset(

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from privbandit_agents.logs.obp import to_obp
     from privbandit_agents.logs.private_value import private_value
     from privbandit_agents.logs.record import Log, log
+    from privbandit_agents.many import play_many
     from privbandit_agents.privacy import *  # noqa: F403
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "load_results",
     "make",
     "play",
+    "play_many",
     "plot_along",
     "plot_frontier",
     "plot_regret",
@@ -79,6 +81,7 @@ _homes = {
     ".logs.obp": "to_obp",
     ".logs.private_value": "private_value",
     ".logs.record": "Log log",
+    ".many": "play_many",
     ".base.agent": "arms_or_context arms_with_features assortments labels_of_contexts n_arms next_change",
     ".base.settings": "Budget Count Fraction Growth NonNegative Positive Settings",
     ".foreign": "ForeignAgent",

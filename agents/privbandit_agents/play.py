@@ -117,9 +117,7 @@ def play(
     check_match(env, agent)
     env = without_limit(env)
     horizon = horizon_of(env) if horizon is None else count(horizon=horizon)
-    curve = RegretCurve(even_checkpoints(horizon) if checkpoints is None else checkpoints, on_checkpoint)
-    if curve.checkpoints[-1] > horizon:
-        raise ValueError(f"checkpoints must not exceed the horizon {horizon}; got {curve.checkpoints[-1]}.")
+    curve = curve_of(horizon, checkpoints, on_checkpoint)
     started = time.perf_counter()
     if isinstance(agent, LearningAgent):
         agent.learn(env, horizon, curve, seed, **({} if snapshots is None else {"snapshots": snapshots}))
@@ -130,6 +128,23 @@ def play(
     else:
         play_steps(env, agent, horizon, curve, seed)
     seconds = time.perf_counter() - started + (snapshots.seconds_before if snapshots else 0.0)
+    return result_of(env, agent, horizon, curve, seconds)
+
+
+def curve_of(
+    horizon: int,
+    checkpoints: Sequence[int] | NDArray[Any] | None,
+    on_checkpoint: Callable[[RegretCurve], None] | None = None,
+) -> RegretCurve:
+    """Return the curve of a run that begins, or raise: its checkpoints go beyond the horizon."""
+    curve = RegretCurve(even_checkpoints(horizon) if checkpoints is None else checkpoints, on_checkpoint)
+    if curve.checkpoints[-1] > horizon:
+        raise ValueError(f"checkpoints must not exceed the horizon {horizon}; got {curve.checkpoints[-1]}.")
+    return curve
+
+
+def result_of(env: AnyEnv, agent: AnyAgent, horizon: int, curve: RegretCurve, seconds: float) -> Result:
+    """Return what a run gave that is over."""
     errors = curve.notes.get("mad"), curve.notes.get("mse")
     simulation = "users"
     if curve.counted:

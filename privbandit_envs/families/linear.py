@@ -16,7 +16,8 @@ DESIGNS = ("sphere", "case1", "case2", "theorem2", "ill", "mixed", "heavy", "adv
 SHORTEST, TAIL = 0.05, 1.2  # of the lengths of heavy features: the least, and the index of their law
 NOISES = ("rademacher", "uniform", "none")
 LINKS = ("identity", "logistic", "band")
-MOST_CONTEXTS = 4096
+MOST_BYTES = 2**28
+"""A finite support has contexts of so many bytes at most."""
 
 
 class LinearProblem(ArmProblem):
@@ -53,8 +54,10 @@ class LinearProblem(ArmProblem):
             the mean, within [-1, 1]; ``"none"``: the mean itself. Default: ``"none"`` for ``"theorem2"``, else
             ``"rademacher"``.
         support: a number: only that many contexts exist, drawn once and equally likely. ``"all"``: the contexts of a
-            discrete design are listed with their probabilities; the law stays the design's. With a finite support and
-            rewards that are Rademacher or the means users can be served by counts, a billion of them in seconds.
+            discrete design are listed with their probabilities; the law stays the design's. Either way contexts take
+            256 MiB at most (a million with 3 arms and 20 features), and a run needs several times that. With a finite
+            support and rewards that are Rademacher or the means users can be served by counts, a billion of them in
+            seconds.
         theta: the parameter itself, shape (d,), of a norm as ``theta_norm`` may be; by default drawn: uniform on the
             sphere for ``"sphere"``, random signs (of the directions in use) for the other designs.
         link: what the features say of the mean reward. ``"identity"``: phi . theta. ``"logistic"``: the sigmoid
@@ -188,27 +191,33 @@ class LinearProblem(ArmProblem):
         return np.asarray(np.sqrt(dim) * np.stack([first, across / np.linalg.norm(across)], axis=1))
 
     def _supported(self, support: int | str, rng: Generator) -> Support:
+        n_arms, dim = self.observation_space.shape  # type: ignore[misc]
+        most = max(1, MOST_BYTES // (n_arms * dim * self.dtype.itemsize))
         if support != "all":
             if isinstance(support, str):
                 raise ValueError(f"support must be a number of contexts or 'all'; got {shown(support)}.")
-            contexts = self._features(count(support=support), rng)
+            if count(support=support) > most:
+                raise ValueError(f"support must be at most {most} contexts of this shape; got {shown(support)}.")
+            contexts = self._features(support, rng)
             return Support(contexts, np.full(len(contexts), 1 / len(contexts)))
+        bits = n_arms * self._bits()
+        if 2**bits > most:
+            raise ValueError(f"support 'all' has 2^{bits} contexts, more than {most}; give a number of them.")
         atoms, chances = self._atoms()
-        n_arms = self.observation_space.shape[0]  # type: ignore[index]
-        if len(atoms) ** n_arms > MOST_CONTEXTS:
-            raise ValueError(
-                f"support 'all' has {len(atoms)}^{n_arms} contexts, more than {MOST_CONTEXTS}; give a number of them."
-            )
         places = np.indices((len(atoms),) * n_arms).reshape(n_arms, -1).T  # every arm's atom, in all combinations
         return Support(atoms[places], chances[places].prod(axis=1))
 
-    def _atoms(self) -> tuple[Array, Floats]:
-        """Return the features that an arm of a discrete design may have, and their probabilities."""
-        dim = self.observation_space.shape[1]  # type: ignore[index]
+    def _bits(self) -> int:
+        """Return b where an arm of a discrete design has one of 2^b features."""
         if self.design in ("sphere", "mixed", "heavy"):
             raise ValueError(
                 f"support 'all' is for the discrete designs case1, case2, theorem2, ill; got design {self.design!r}."
             )
+        return 1 if self.design == "case1" else len(self._scales()) - 1
+
+    def _atoms(self) -> tuple[Array, Floats]:
+        """Return the features that an arm of a discrete design may have, and their probabilities."""
+        dim = self.observation_space.shape[1]  # type: ignore[index]
         if self.design == "case1":
             return np.eye(2, dim, dtype=self.dtype), np.array([1 - self.delta, self.delta])
         scales = self._scales()

@@ -83,7 +83,7 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
         >>> env = DelayFeedback(gym.make("privbandit/Linear-v0", n_arms=2, dim=2), 2)
         >>> _ = env.reset(seed=0)
         >>> [None if (came := env.step(0)[4]["reports"]) is None else came[2].tolist() for _ in range(3)]
-        [None, None, [1.0]]
+        [None, None, [-1.0]]
     """
 
     per_user = True  # a report is handed on as it is; when it comes tells nothing of it

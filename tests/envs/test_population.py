@@ -132,12 +132,29 @@ def test_all_contexts_of_a_discrete_design_have_its_law(design: str, n_arms: int
     [
         ({"support": "all", "design": "sphere"}, "support 'all' is for the discrete designs .*; got design 'sphere'"),
         ({"support": "some"}, "support must be a number of contexts or 'all'; got 'some'"),
-        ({"support": "all", "design": "ill", "n_arms": 5, "dim": 5}, r"support 'all' has 16\^5 contexts"),
+        (
+            {"support": "all", "design": "ill", "n_arms": 6, "dim": 5},
+            r"support 'all' has 2\^24 contexts, more than 2236962",
+        ),
+        ({"support": "all", "design": "ill", "n_arms": 3, "dim": 400}, r"support 'all' has 2\^1197 contexts"),
+        ({"support": 11_184_811}, "support must be at most 11184810 contexts of this shape; got 11184811"),
     ],
 )
 def test_a_support_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         world(**changes)
+
+
+def test_thousands_of_contexts_serve_a_billion_users() -> None:
+    env = world(support="all", design="case1", delta=0.2, n_arms=14, horizon=10**9)
+    assert env.support is not None and env.support.probabilities.sum() == pytest.approx(1)
+    contexts, users = env.support.contexts, 10**9
+    assert contexts.shape == (2**14, 14, 2)
+    counts = env.draw_counts(users)
+    rare = counts @ contexts[:, :, 1]  # of every arm; deviations of 5 sigma and more are refused
+    assert np.abs(rare - 0.2 * users).max() < 5 * np.sqrt(0.16 * users) < 0.001 * users
+    tally = env.serve_counts(np.arange(2**14), np.zeros(2**14, int), counts)
+    assert tally.counts.sum() == users
 
 
 def test_a_mixed_design_has_large_features_as_often_as_it_says() -> None:

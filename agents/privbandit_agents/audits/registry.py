@@ -191,6 +191,28 @@ def stronger(
 
 def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any]) -> Iterator[Game]:
     """Yield the games that an agent's entry names, or those for its shape, with what was asked of its settings."""
+    kinds = game_classes(name)
+    entry, known = find(name), field_names(find(name).load().Config)
+    if asked["calibration"] == "published" and "calibration" not in known:
+        raise ValueError(f"{name} has no published calibration.")
+    asked["delta"] = kinds[0].delta if asked["delta"] is None else asked["delta"]
+    if "rho" in config:  # in place of epsilon
+        del asked["epsilon"]
+    settings = {key: value for key, value in asked.items() if key in known} | dict(config)
+    for kind in kinds:
+        played = kind(name, settings, env)
+        if kind is kinds[0]:
+            played.runs = entry.runs or played.runs
+        if not isinstance(played, CanaryGame) or played.canaries:
+            yield played
+
+
+def game_classes(name: str) -> tuple[type[AgentGame], ...]:
+    """Return the games of an agent that is audited, those of its entry or its shape, before any is prepared.
+
+    Raises:
+        ValueError: an agent that stands for others, promises nothing, or whose entry names no game.
+    """
     entry = find(name)
     agent_class = entry.load()
     if issubclass(agent_class, Auto):
@@ -202,19 +224,7 @@ def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mappi
     kind = resolve_name(entry.audit) if entry.audit else by_shape
     if not (isinstance(kind, type) and issubclass(kind, AgentGame)):
         raise ValueError(f"{name} is registered with audit={entry.audit!r}, which is not a subclass of AgentGame.")
-    known = field_names(agent_class.Config)
-    if asked["calibration"] == "published" and "calibration" not in known:
-        raise ValueError(f"{name} has no published calibration.")
-    asked["delta"] = kind.delta if asked["delta"] is None else asked["delta"]
-    if "rho" in config:  # in place of epsilon
-        del asked["epsilon"]
-    settings = {key: value for key, value in asked.items() if key in known} | dict(config)
-    for each in (kind, *kind.besides):
-        played = each(name, settings, env)
-        if each is kind:
-            played.runs = entry.runs or played.runs
-        if not isinstance(played, CanaryGame) or played.canaries:
-            yield played
+    return kind, *kind.besides
 
 
 def private_agents() -> list[str]:

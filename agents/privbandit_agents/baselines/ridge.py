@@ -1,6 +1,7 @@
 """Recursive ridge regression, the agents' side of it that LinUCB, LinTS and greedy play share."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -33,6 +34,10 @@ class RidgeSettings(Settings):
 R = TypeVar("R", bound=RidgeSettings)
 AT_ONCE = 64
 """So many users' features are laid out at once, to stay in cache."""
+RUNS, FEWEST_RUNS = 32, 8
+"""So many runs are played in step at most; where there is no cache for so many, each is played alone."""
+CACHE = 2**20
+"""The matrices of runs in step take so many bytes at most."""
 
 
 class Ridge:
@@ -95,6 +100,8 @@ class RidgeAgent(InTurn, Agent[R]):
 
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"last"}
     plays = staticmethod(arms_or_context)
+    chooses_for_all: ClassVar[bool] = False
+    """Whether ``choose`` of this very class serves users of several runs at once; it is not inherited."""
 
     def begin(self) -> None:
         self.n_arms = n_arms(self.action_space)
@@ -143,8 +150,7 @@ class RidgeAgent(InTurn, Agent[R]):
                 self.regression.learn(x, self.regression.score(x, group), reward, group)
 
     def serve_in_turn(self, contexts: Array, answer: Answer) -> Array | None:
-        farthest = max(float(contexts.max()), -float(contexts.min()), 1.0)
-        if not contexts[0].size * farthest <= FARTHEST:  # else every record can be learned from
+        if not all_near(contexts):
             return None
         self.forget()
         arms, random = np.empty(len(contexts), np.intp), self.draw(len(contexts))
@@ -158,6 +164,15 @@ class RidgeAgent(InTurn, Agent[R]):
                     arms[user] = arm = int(choose(x, directions, estimates, None if random is None else random[user]))
                     learn(x, arm, answer(user, arm))
         return arms
+
+    def runs_in_step(self) -> int:
+        if not vars(type(self)).get("chooses_for_all"):
+            return 1
+        runs = min(RUNS, CACHE // self.regression.matrices.nbytes)
+        return runs if runs >= FEWEST_RUNS else 1
+
+    def in_step(self, agents: Sequence["RidgeAgent[Any]"]) -> "Step":
+        return Step(agents)
 
     def predict(self, contexts: Array) -> Array:
         return self.scored(self.features(contexts))[..., -1]
@@ -192,6 +207,12 @@ class RidgeAgent(InTurn, Agent[R]):
         return features[:, 0] * exists, np.where(exists[:, 0], arms, 0).astype(int).tolist()
 
 
+def all_near(contexts: Array) -> bool:
+    """Return whether records with these contexts can be learned from whatever arm is played."""
+    farthest = max(float(contexts.max()), -float(contexts.min()), 1.0)
+    return bool(contexts[0].size * farthest <= FARTHEST)
+
+
 class Turn:
     """One user after the other, in arrays that are used again: what the loop computes, by the same products.
 
@@ -222,3 +243,66 @@ class Turn:
             add(self.by_group[arm], x[0], *self.rows[arm], reward)
         else:
             add(self.by_group[0], x[arm], *self.rows[arm], reward)
+
+
+class Step:
+    """Runs in step: a user of each at a time, in arrays that are used again, by the products of ``Turn``.
+
+    Args:
+        agents: one for every run, alike but for their seeds. Their regressions become parts of one array.
+    """
+
+    def __init__(self, agents: Sequence[RidgeAgent[Any]]) -> None:
+        self.agents, self.lead, runs = agents, agents[0], len(agents)
+        arms, dim = self.lead.n_arms, self.lead.dim
+        self.matrices = np.stack([agent.regression.matrices for agent in agents])
+        for agent, matrices in zip(agents, self.matrices, strict=True):
+            agent.regression.matrices = matrices
+        self.by_group = [[matrix.T for matrix in matrices] for matrices in self.matrices]
+        self.alone = [groups[0] for groups in self.by_group]
+        # scores of all arms, and what was scored of the arms that are played
+        self.scored, self.firsts = np.empty((runs, arms, dim + 1)), np.arange(runs) * arms
+        self.rows, self.played = np.empty((runs, dim + 1)), np.empty((runs, dim))
+        self.row_of, self.directions = list(self.rows), list(self.rows[:, :-1])
+        self.most = max(1, CACHE // (4 * self.scored.nbytes))  # users whose features are laid out at once
+
+    def serve(self, contexts: Sequence[Array], rewards: Sequence[Array]) -> Array | None:
+        if not all(all_near(one) for one in contexts) or not all((np.abs(one) <= FARTHEST).all() for one in rewards):
+            return None
+        users, lead = len(contexts[0]), self.lead
+        arms, answers = np.empty((users, len(contexts)), np.intp), np.stack(rewards, axis=1).reshape(users, -1)
+        drawn = [one for agent in self.agents if (one := agent.draw(users)) is not None]
+        random = np.stack(drawn, axis=1) if drawn else None
+        with np.errstate(over="ignore", invalid="ignore"):
+            for first in range(0, users, self.most):
+                shown = np.stack([one[first : first + self.most] for one in contexts], axis=1)
+                features = np.ascontiguousarray(lead.features(shown))
+                for user, x in enumerate(features, first):
+                    self.score(x)
+                    directions, estimates = self.scored[..., :-1], self.scored[..., -1]
+                    chosen = lead.choose(x, directions, estimates, None if random is None else random[user])
+                    arms[user] = chosen
+                    self.learn(x, chosen, answers[user])
+        return arms.T
+
+    def score(self, x: Array) -> None:
+        """Score the features of a user of every run, shape (runs, K, d) or (runs, 1, d)."""
+        if self.lead.shared_context:
+            np.matmul(x[:, None], self.matrices, out=self.scored[:, :, None])
+        else:
+            np.matmul(x, self.matrices[:, 0], out=self.scored)
+
+    def learn(self, x: Array, arms: Array, answers: Array) -> None:
+        """Add what the users answer, who were scored last, as ``add`` does."""
+        places = self.firsts + arms
+        self.scored.reshape(len(self.firsts) * self.scored.shape[1], -1).take(places, 0, self.rows, "clip")
+        self.rows[:, -1] -= answers.take(places)
+        if self.lead.shared_context:
+            self.played[:] = x[:, 0]
+            matrices = [groups[arm] for groups, arm in zip(self.by_group, arms.tolist(), strict=True)]
+        else:
+            x.reshape(-1, x.shape[-1]).take(places, 0, self.played, "clip")
+            matrices = self.alone
+        gains = -1.0 / (1.0 + np.vecdot(self.rows[:, :-1], self.played))
+        for gain, row, direction, matrix in zip(gains.tolist(), self.row_of, self.directions, matrices, strict=True):
+            dger(gain, row, direction, 1, 1, matrix, 1, 1, 1)  # overwrites the matrix

@@ -15,6 +15,9 @@ from privbandit_agents.base.rows import Rows
 from privbandit_agents.base.settings import Count, Growth
 from privbandit_agents.baselines.classifier import RefitSettings, RefittingLabelAgent
 
+KEPT_ROWS, KEPT_BYTES = 2**16, 2**24
+"""So many labelled rows are kept at most, in at most so much memory."""
+
 
 @dataclass(frozen=True)
 class Config(RefitSettings):
@@ -33,35 +36,53 @@ class Config(RefitSettings):
 class TreeClassifier(RefittingLabelAgent[Config]):
     """Predict by a decision tree of Gini splits over the rows seen so far.
 
-    It keeps every row, so memory grows with the users, and refits take O(n log n) for each of them.
+    At most 65 536 rows are kept, and no more than 16 MiB of them (fewer from 61 features on). Until there is no room a
+    refit grows a new tree in O(n log n). The first refit after that grows the last tree: its splits stay, and each
+    later row votes in its leaf. Rows between the end of the room and that refit are dropped.
     """
 
     Config = Config
-    fixed: ClassVar[frozenset[str]] = RefittingLabelAgent.fixed | {"tree", "leaf_labels"}
+    fixed: ClassVar[frozenset[str]] = RefittingLabelAgent.fixed | {"tree", "classes"}
 
     def begin(self) -> None:
         super().begin()
         if not len(self.public_data[1]):
             raise ValueError("a tree needs public rows to grow from at first; got none.")
         self.tree_seed = int(self.rng.integers(2**31))
-        self.x = Rows(self.public_data[0].shape[1:], np.float32)  # scikit-learn's own type
+        (dim,) = self.public_data[0].shape[1:]
+        self.most, self.fitted_rows = max(1, min(KEPT_ROWS, KEPT_BYTES // (4 * dim + 8 + 8))), 0
+        self.x = Rows((dim,), np.float32)  # scikit-learn's own type
         self.y, self.weight = Rows((), np.int64), Rows((), np.float64)
         self.learn(*self.public_data, np.ones(len(self.public_data[1])))
         self.fit()
 
     def guess(self, contexts: Array) -> Labels:
-        with np.errstate(over="ignore"):
-            labels: Labels = self.leaf_labels[self.tree.apply(contexts.astype(np.float32))]
+        labels: Labels = self.leaf_labels[self.leaves(contexts)]
         return labels
 
     def learn(self, contexts: Array, labels: Labels, weights: Floats) -> None:
-        self.x.append(contexts)
-        self.y.append(labels)
-        self.weight.append(weights)
+        """Keep rows as long as there is room; let later ones vote in the leaves of the last tree."""
+        room = self.most - len(self.y)
+        self.x.append(contexts[:room])
+        self.y.append(labels[:room])
+        self.weight.append(weights[:room])
+        if self.fitted_rows == self.most:
+            np.add.at(self.votes, (self.leaves(contexts[room:]), labels[room:]), weights[room:])
 
     def fit(self) -> None:
-        self.fitted_rows = len(self.y)
-        self.restored()
+        if self.fitted_rows < self.most:
+            self.fitted_rows = len(self.y)
+            self.restored()
+            self.votes: Floats = np.zeros((self.tree.node_count, self.n_labels))  # of rows that are not kept
+        shares = self.votes / self.tree.weighted_n_node_samples[:, None]
+        shares[:, self.classes] += self.tree.value[:, 0, :]
+        self.leaf_labels: Labels = shares.argmax(axis=1)
+
+    def leaves(self, contexts: Array) -> Labels:
+        """Return the node of the tree in which each context ends, shape (n,)."""
+        with np.errstate(over="ignore"):
+            nodes: Labels = self.tree.apply(contexts.astype(np.float32))
+        return nodes
 
     def restored(self) -> None:
         """Grow the tree again from the rows it was grown from."""
@@ -74,4 +95,4 @@ class TreeClassifier(RefittingLabelAgent[Config]):
             max_depth=self.config.max_depth, min_samples_leaf=self.config.min_samples_leaf, random_state=self.tree_seed
         ).fit(x, y, weight)
         self.tree = classifier.tree_  # the bare tree: a prediction for one user costs a tenth of the classifier's
-        self.leaf_labels: Labels = classifier.classes_[self.tree.value[:, 0, :].argmax(axis=1)]
+        self.classes = classifier.classes_

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from privbandit_agents.cli.process import interruption
+from privbandit_agents.cli.text import warned
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, on_one_line, unwritten, usage_errors
 
 if TYPE_CHECKING:
@@ -110,10 +111,6 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def kind_of(warning: type[Warning]) -> str:
-    return "note" if warning.__name__ == "LeftOut" else "warning"
-
-
 @app.callback()
 def command(
     version_wanted: Annotated[
@@ -122,7 +119,7 @@ def command(
 ) -> None:
     """Benchmark contextual bandits, private and not."""
     warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # loky renews a worker that has grown
-    warnings.showwarning = lambda message, kind, *_: print(f"{kind_of(kind)}: {message}", file=sys.stderr)
+    warnings.showwarning = warned
 
 
 @app.command("list", short_help="List environments, agents, experiments and data sets.")

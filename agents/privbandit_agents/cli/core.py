@@ -2,9 +2,11 @@
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from privbandit_agents.cli.text import warned
 from privbandit_agents.experiments.usage import UsageError, on_one_line, usage_errors
 from privbandit_envs.validate import one_of
 
@@ -16,6 +18,7 @@ OTHERS = ("run", "sweep", "reproduce", "report", "frontier", "audit", "data", "l
 def app(arguments: Sequence[str] | None = None) -> None:
     """Run the command; bad usage is one sentence and exit code 2."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    warnings.showwarning = warned
     try:
         if given[:1] and given[0] in OTHERS:
             raise UsageError(f"privbandit {given[0]} needs more than is installed: run {BENCH}.")

@@ -5,10 +5,23 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import TextIO
 
 GAP = "  "
 LEAST, MOST = 24, 40
 """Characters: the last column has at least the first number, the others at most the second."""
+
+
+def warned(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Show a warning as one line: the command's ``warnings.showwarning``."""
+    print(f"{'note' if category.__name__ == 'LeftOut' else 'warning'}: {message}", file=sys.stderr)
 
 
 def width() -> int:

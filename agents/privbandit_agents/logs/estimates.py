@@ -3,7 +3,8 @@
 Daniel Horvitz and Donovan Thompson, "A Generalization of Sampling Without Replacement From a Finite Universe", JASA
 1952 (inverse propensities); Adith Swaminathan and Thorsten Joachims, "The Self-Normalized Estimator for Counterfactual
 Learning", NeurIPS 2015; Miroslav Dudik, John Langford and Lihong Li, "Doubly Robust Policy Evaluation and Learning",
-ICML 2011.
+ICML 2011; Robert Bell and Daniel McCaffrey, "Bias Reduction in Standard Errors for Linear Regression with Multi-Stage
+Samples", Survey Methodology 2002 (the interval of ``snips``).
 
 A policy is an agent, as it stands; a function from contexts (n, ...) to probabilities (n, K); or these probabilities.
 It must not depend on the users in the log, or an estimate praises it for what it learned by heart. The logging policy
@@ -39,7 +40,7 @@ class Estimate:
         value: the estimate.
         error: its standard error.
         low, high: the interval.
-        confidence: of the interval, by the normal law.
+        confidence: of the interval, by the normal law; that of ``snips`` by Student's.
         users: in the log.
         effective: how many users of the policy itself would tell as much, by the weights: (sum w)^2 / sum w^2.
     """
@@ -74,17 +75,50 @@ def ips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | Non
 def snips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | None = None) -> Estimate:
     """Return sum w r / sum w: with a small bias it is never beyond the rewards, and hardly feels a shift of them.
 
-    Arguments and errors are those of ``ips``; the error is that of the ratio to first order.
+    Arguments and errors are those of ``ips``. A few users may have most of the weight: ``ratio_error`` corrects the
+    error for that, and says how many degrees of freedom Student's law has in the interval.
 
     Raises:
-        ValueError: as for ``ips``, or no logged action is one of the policy's.
+        ValueError: as for ``ips``, or fewer than two logged actions are the policy's.
     """
     weights = weights_of(log, policy, rng)
     if not weights.sum() > 0:
         raise ValueError("no logged action is one of the policy's: the log tells nothing of it.")
     value = float(weights @ log.rewards / weights.sum())
-    influence = value + weights * (log.rewards - value) / weights.mean()
-    return estimate(influence, weights, confidence)
+    error, freedom = ratio_error(weights / weights.sum(), log.rewards - value)
+    quantile = float(scipy.special.stdtrit(freedom, (1 + failure(confidence=confidence)) / 2))
+    return Estimate(
+        value, error, value - quantile * error, value + quantile * error, confidence, len(log), effective(weights)
+    )
+
+
+def ratio_error(shares: Floats, residuals: Floats) -> tuple[float, float]:
+    """Return the standard error of a weighted mean, and its degrees of freedom.
+
+    A residual is shorter than an error, as the mean follows heavy users. Were all rewards equally uncertain, the
+    square of user i's would be 1 - 2 h_i + sum h^2 times as large in the mean, for shares h: each is divided by this.
+    The degrees of freedom fit the variance of the sum of squares (Satterthwaite), with such rewards of a normal law.
+    With equal shares both are those of Student's t: the sample variance, and n - 1.
+
+    Args:
+        shares: each user's of all weight, which add up to 1, shape (n,).
+        residuals: rewards less their weighted mean, shape (n,).
+
+    Raises:
+        ValueError: one user has all weight.
+    """
+    total, heaviest = float(shares @ shares), int(shares.argmax())
+    rest = np.where(np.arange(len(shares)) == heaviest, 0.0, shares)
+    shrunk = 1 - 2 * shares + total
+    shrunk[heaviest] = rest.sum() ** 2 + rest @ rest  # the same, without cancellation if its share is nearly 1
+    if not shrunk[heaviest] > 0:
+        raise ValueError("an interval needs at least 2 users whose logged action is the policy's; one has all weight.")
+    parts, off = shares**2 / shrunk, shares - total / 2
+    # the squared error is a quadratic form of the errors, of trace total; spread is the trace of its square
+    few, top = np.where(rest > 0, parts, 0.0), (parts[heaviest], off[heaviest])
+    spread = (shares**4).sum() + 2 * few.sum() * (few @ off**2) + 2 * (few @ off) ** 2 - 4 * (few**2 @ off**2)
+    spread += 2 * top[0] * (few @ (off + top[1]) ** 2)
+    return float(np.sqrt(parts @ residuals**2)), float(total**2 / spread)
 
 
 def dr(
@@ -124,9 +158,13 @@ def estimate(terms: Floats, weights: Floats, confidence: float) -> Estimate:
         raise ValueError(f"an interval needs at least 2 users; got {n}.")
     z = float(scipy.special.ndtri((1 + failure(confidence=confidence)) / 2))
     value, error = float(terms.mean()), float(terms.std(ddof=1) / np.sqrt(n))
+    return Estimate(value, error, value - z * error, value + z * error, confidence, n, effective(weights))
+
+
+def effective(weights: Floats) -> float:
+    """Return how many users of the policy itself would tell as much."""
     square = float(weights @ weights)
-    effective = float(weights.sum() ** 2 / square) if square else 0.0
-    return Estimate(value, error, value - z * error, value + z * error, confidence, n, effective)
+    return float(weights.sum() ** 2 / square) if square else 0.0
 
 
 def weights_of(log: Log, policy: Policy, rng: Generator | None = None) -> Floats:

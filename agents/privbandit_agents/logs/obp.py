@@ -25,7 +25,7 @@ def to_obp(log: Log) -> dict[str, Any]:
         >>> from privbandit_agents import log, make
         >>> env = gym.make("privbandit/Linear-v0", n_arms=4, dim=2, horizon=100)
         >>> feedback = to_obp(log(env, make("uniform", env, seed=0), 50, seed=0))
-        >>> feedback["context"].shape, feedback["pscore"][0], feedback["n_actions"]
+        >>> feedback["context"].shape, float(feedback["pscore"][0]), feedback["n_actions"]
         ((50, 8), 0.25, 4)
     """
     if log.actions.ndim > 1:

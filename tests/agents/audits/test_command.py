@@ -12,14 +12,13 @@ DRAWN: list[str] = []
 
 
 @pytest.fixture(autouse=True)
-def legends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Collect the legends of the pictures that are drawn."""
+def words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Collect the words on the scale of the pictures that are drawn."""
     save = Figure.savefig
     DRAWN.clear()
 
     def saved(self: Figure, *arguments: Any, **options: Any) -> None:
-        legend = self.axes[0].get_legend()
-        DRAWN.extend(text.get_text() for text in legend.get_texts()) if legend else None
+        DRAWN.extend([self.axes[0].get_xlabel(), *(text.get_text() for text in self.axes[0].texts)])
         save(self, *arguments, **options)
 
     monkeypatch.setattr(Figure, "savefig", saved)
@@ -41,7 +40,8 @@ def test_table_picture_and_numbers_say_the_power(
     shares = {float(factor): share for factor, share in numbers["power"].items()}
     assert code == 0 and list(shares) == factors and shares[factors[-1]] > 0
     assert f"{100 * shares[1.25]:.0f} of 100 such audits refute the claim if the true epsilon is 1.25" in printed
-    assert f"1.25 times the claim: {100 * shares[1.25]:.0f} of 100 such audits refute it" in DRAWN
+    what = "epsilon over the claim; dots: how many audits refute it there"
+    assert DRAWN == [what, *(f"{share:.0%}" for share in shares.values())]
     assert numbers["refuted"] is False and numbers["claim"]["epsilon"] == 1.0 and numbers["runs"] == 3000
 
 
@@ -52,4 +52,4 @@ def test_what_is_refuted_or_not_asked_for_has_no_power(
     code, printed = audited(tmp_path, capsys, "private-cov", "--runs", "2000", *options)
     (path,) = tmp_path.glob("*.json")
     assert code == ("published" in options) and json.loads(path.read_text())["power"] is None
-    assert "of 100 such audits" not in printed and not any("of 100" in text for text in DRAWN)
+    assert "of 100 such audits" not in printed and not any("how many audits" in text for text in DRAWN)

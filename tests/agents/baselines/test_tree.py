@@ -73,20 +73,30 @@ def test_refits_follow_the_growth_of_the_data() -> None:
     assert agent.fitted_rows == len(agent.y) == 50 + sum(fits)
 
 
-@pytest.mark.parametrize("source", ["lpct-synthetic", "digits"])
-def test_blocks_and_steps_give_the_same_run(source: str) -> None:
+def keep_at_most(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privbandit_agents.baselines.tree.KEPT_ROWS", rows)
+
+
+@pytest.mark.parametrize(("source", "kept"), [("lpct-synthetic", 100), ("digits", 2**16), ("digits", 150)])
+def test_blocks_and_steps_give_the_same_run(source: str, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_at_most(kept, monkeypatch)
     runs = []
     for world in (classification(USERS, source=source), gym.Wrapper(classification(USERS, source=source))):
         agent = tree(world)
         result = play(world, agent, seed=5)
-        runs.append((result.reward, agent.x.view(), agent.y.view(), agent.weight.view()))
+        runs.append((result.reward, agent.x.view(), agent.y.view(), agent.weight.view(), agent.votes))
     for block, step in zip(*runs, strict=True):
         assert np.array_equal(block, step)
 
 
-@pytest.mark.parametrize("source", ["lpct-synthetic", "digits"])
-@pytest.mark.parametrize("name", ["tree-all", "tree-public"])
-def test_a_saved_agent_goes_on_bit_for_bit(name: str, source: str, tmp_path: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "source", "kept"),
+    [("tree-all", "lpct-synthetic", 100), ("tree-all", "digits", 2**16), ("tree-public", "digits", 2**16)],
+)
+def test_a_saved_agent_goes_on_bit_for_bit(
+    name: str, source: str, kept: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_at_most(kept, monkeypatch)
     world = classification(USERS, source=source)
     agent = tree(world, name)
     play(world, agent, 560, seed=2)
@@ -96,6 +106,30 @@ def test_a_saved_agent_goes_on_bit_for_bit(name: str, source: str, tmp_path: Any
     assert isinstance(copy, TreeClassifier) and np.array_equal(copy.tree.threshold, agent.tree.threshold)
     first, second = (play(world, one, 300, seed=3).reward for one in (agent, copy))
     assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize(("rows", "bytes_"), [(100, 2**24), (2**16, 2400)])
+def test_rows_are_kept_up_to_a_constant(rows: int, bytes_: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_at_most(rows, monkeypatch)
+    monkeypatch.setattr("privbandit_agents.baselines.tree.KEPT_BYTES", bytes_)
+    agent = tree(classification(USERS))
+    corner, middle = np.zeros((1, 2)), np.full((5000, 2), 0.5)
+    for users in (1, 30, 5000):
+        agent.learn_labels(middle[:users], np.ones(users, int))
+        assert len(agent.y) == min(50 + agent.users, 100)
+        assert agent.x.array.nbytes + agent.y.array.nbytes + agent.weight.array.nbytes <= 2 * 2400 + 64 * 24
+        agent.fit()
+    splits = agent.tree
+    assert agent.guess(middle[:1]) == 1 and not agent.votes.any()
+    # later rows turn a leaf's vote, and no other one's
+    before = agent.guess(corner)
+    agent.learn_labels(middle[:40], np.zeros(40, int))
+    assert agent.guess(middle[:1]) == 1  # not before the next refit
+    agent.learn_labels(middle, np.zeros(5000, int))
+    agent.fit()
+    assert agent.tree is splits and agent.votes.sum() == 5040 and len(agent.y) == 100
+    same_leaf = agent.leaves(corner) == agent.leaves(middle[:1])
+    assert agent.guess(middle[:1]) == 0 and (same_leaf or agent.guess(corner) == before)
 
 
 def test_missing_scikit_learn_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

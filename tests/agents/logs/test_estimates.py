@@ -7,7 +7,9 @@ from privbandit_agents import Ledger, Log, dr, ips, log, make, private_value, sn
 from privbandit_agents.audits.games.values import bounded_mean
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.mechanisms import Request
+from privbandit_agents.logs.estimates import ratio_error
 from privbandit_agents.privacy import PrivacyBudgetExceeded
+from scipy import stats
 
 CHANCES, LAW = np.array([0.5, 0.3, 0.2]), np.array([[0.1, 0.9], [0.6, 0.4], [0.5, 0.5]])
 MEANS, LOGGED = np.array([[0.2, 0.5], [-0.3, 0.6], [0.9, 0.0]]), np.array([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]])
@@ -64,6 +66,56 @@ def test_the_model_of_earlier_users_leaves_dr_unbiased_and_shortens_it() -> None
 def test_a_shift_of_rewards_moves_snips_by_as_much() -> None:
     plain, shifted = (snips(drawn(300, np.random.default_rng(3), shift), policy) for shift in (0.0, 5.0))
     assert shifted.value - plain.value == pytest.approx(5) and shifted.error == pytest.approx(plain.error)
+
+
+def test_the_interval_of_snips_is_student_s_where_all_weigh_the_same() -> None:
+    one = drawn(12, np.random.default_rng(8))
+    found, rewards = snips(one, lambda x: x @ LOGGED, confidence=0.9), one.rewards
+    low, high = stats.t.interval(0.9, 11, rewards.mean(), stats.sem(rewards))
+    assert [found.low, found.high] == pytest.approx([low, high])
+
+
+@pytest.mark.parametrize("heavy", [0.1, 0.5, 0.9, 0.99])
+def test_error_and_freedom_are_those_of_the_quadratic_form(heavy: float) -> None:
+    """With errors of variance 1 the squared error has the mean sum h^2, and the variance 2 tr G^2."""
+    shares = np.append(np.array([0.0, 0.2, 0.3, 0.5]) * (1 - heavy), heavy)
+    left = np.eye(5) - shares  # from errors to residuals: each row less the weighted mean
+    form = np.array([[ratio_error(shares, left @ (a + b))[0] ** 2 for a in np.eye(5)] for b in np.eye(5)])
+    alone = np.array([ratio_error(shares, left @ a)[0] ** 2 for a in np.eye(5)])
+    form = (form - alone - alone[:, None]) / 2  # by polarisation
+    assert np.trace(form) == pytest.approx(shares @ shares)
+    assert ratio_error(shares, np.ones(5))[1] == pytest.approx(np.trace(form) ** 2 / np.trace(form @ form))
+
+
+def test_snips_covers_where_few_users_have_most_of_the_weight() -> None:
+    """100 users, of whom about ten have nine tenths of the weight; the first-order interval covers 87 %."""
+    rng, covered = np.random.default_rng(9), 0
+    for _ in range(1000):
+        likely = rng.random(100) < 0.6
+        chance = np.where(likely, 0.8, 0.1)
+        actions = (rng.random(100) > chance).astype(int)
+        rewards = np.where(likely, 0.5, -0.1) + 0.3 * rng.standard_normal(100)
+        one = Log(np.ones((100, 1)), actions, rewards, np.abs(actions - chance), rewards, np.zeros(100), {})
+        found = snips(one, np.tile([1.0, 0.0], (100, 1)))
+        covered += found.low <= 0.26 <= found.high
+    assert 925 <= covered <= 972, "three and a half standard deviations around 95 %"
+
+
+@pytest.mark.parametrize("rest", [1e-3, 1e-6, 1e-12])
+def test_a_share_of_nearly_all_leaves_one_degree_of_freedom(rest: float) -> None:
+    shares = np.append(np.full(3, rest / 3), 1 - rest)
+    error, freedom = ratio_error(shares, np.array([3.0, -1, 2, -1e-3 * rest]))
+    assert 0 < error < 10 and freedom == pytest.approx(1, rel=1e-2)
+
+
+def test_one_user_with_all_the_weight_is_no_interval() -> None:
+    one, law = drawn(50, np.random.default_rng(0)), np.zeros((50, 2))
+    law[np.arange(50), 1 - one.actions] = 1
+    with pytest.raises(ValueError, match="tells nothing"):
+        snips(one, law)
+    law[0] = law[0, ::-1]
+    with pytest.raises(ValueError, match="2 users"):
+        snips(one, law)
 
 
 def test_the_policy_that_logged_has_its_own_mean() -> None:

@@ -29,6 +29,7 @@ from privbandit_agents.local.layered.settings import Config
 from privbandit_agents.privacy.accounting.costs import pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.moments import Lifted, sanitise
+from privbandit_agents.privacy.randomizers.randomizer import LARGE
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 
@@ -135,8 +136,11 @@ class LPLR(LocalAgent[Config, Array]):
 
     def randomize_sum(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> Array:
         """Return the sum of the estimates from the users' reports, shape (cells, D)."""
-        cells, values = self.encode(contexts, actions, feedback)
-        return self.oracle.randomizer.approximate_sum(cells, values, self.rng, counts)
+        randomizer = self.oracle.randomizer
+        cells, values = self.lift(contexts, actions, feedback)
+        if isinstance(randomizer, Hemisphere) and values.size >= LARGE and math.isfinite(randomizer.epsilon):
+            return randomizer.sum_by_counts(cells, values, self.rng, counts)
+        return randomizer.approximate_sum(cells, values.dense(), self.rng, counts)
 
     @property
     def at_once(self) -> int:

@@ -1,12 +1,14 @@
-"""Sums of random directions: many users' hemisphere reports in one draw, for simulation.
+"""Sums of random directions: many users' hemisphere reports in one draw, for simulation; one by one, or by counts.
 
 Persi Diaconis and David Freedman, "A Dozen de Finetti-style Results in Search of a Theory", Annales de l'I.H.P. 23,
 1987: few coordinates of a uniform direction in many dimensions are close to independent Gaussians.
 """
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.polynomial import chebyshev
 from numpy.random import Generator
 
 from privbandit_agents.privacy.randomizers.randomizer import Floats, Ints
@@ -15,6 +17,8 @@ AT_ONCE = 256
 """So many users share one Gaussian draw; the cost of a user grows with their number."""
 ROOM = 1e-9
 """Added to a covariance, relative to its size: it is singular where all directions agree."""
+DIGITS = 13
+"""Decimal digits to which a matrix root is computed."""
 
 
 class Vectors(Protocol):
@@ -87,3 +91,44 @@ def _add(total: Floats, z: Vectors, own: Ints, radius: float, right: float, rng:
         total[cell] += mine.sum(heights[here] * inverse[here] - rows[here] * w[here])
     noise *= size
     total += noise
+
+
+def gaussian_sum(
+    vectors: Vectors, own: Ints, cells: int, number: Ints, radius: float, spread: float, rng: Generator
+) -> Floats:
+    """Draw Gaussian vectors of mean (sum of z) and covariance (spread I - sum of z z'), over the users of each cell.
+
+    No D x D matrix is formed: the symmetric root of the covariance is a polynomial of it, right to 13 digits.
+
+    Args:
+        vectors: z, of norm ``radius`` at most, shape (k, D).
+        own: cells, -1 for users who are left out, shape (k,).
+        cells: m.
+        number: how many users have each vector, shape (k,).
+        radius: > 0.
+        spread: at least 1.2 radius^2 times the number of all users.
+        rng: the noise.
+
+    Returns:
+        The draws, shape (m, D).
+    """
+    total = np.sqrt(spread) * rng.standard_normal((cells, vectors.size))
+    for cell in np.unique(own[(own >= 0) & (number > 0)]):
+        here = np.flatnonzero(own == cell)
+        mine, many = vectors[here], number[here].astype(np.float64)
+        bound = radius**2 * float(many.sum()) / spread  # no eigenvalue of the scaled sum of z z' is larger
+        total[cell] = _root_times(mine, many / spread, bound, total[cell]) + mine.sum(many)
+    return total
+
+
+def _root_times(z: Vectors, weights: Floats, bound: float, vector: Floats) -> Floats:
+    """Return (I - sum of w z z')^(1/2) times a vector, by the Chebyshev series of sqrt(1 - t) on [0, bound]."""
+    terms = math.ceil(DIGITS * math.log(10) / math.acosh(2 / bound - 1))
+    series = chebyshev.chebinterpolate(lambda t: np.sqrt(1 - bound / 2 * (t + 1)), terms)
+    # the recursion of Chebyshev's polynomials, at the matrix moved to [-1, 1]
+    before, now = vector, 2 / bound * z.sum(weights * z.times(vector)) - vector
+    result = series[0] * before + series[1] * now
+    for factor in series[2:]:
+        before, now = now, 2 * (2 / bound * z.sum(weights * z.times(now)) - now) - before
+        result += factor * now
+    return np.asarray(result)

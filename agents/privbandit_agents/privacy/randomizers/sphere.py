@@ -16,7 +16,7 @@ from numpy.random import Generator
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.mechanisms.grid import rounded
 from privbandit_agents.privacy.randomizers.caps import LEAST, Cap, around, best_cap, directions
-from privbandit_agents.privacy.randomizers.directions import Vectors, sum_of_directions
+from privbandit_agents.privacy.randomizers.directions import Vectors, gaussian_sum, sum_of_directions
 from privbandit_agents.privacy.randomizers.one_hot import signed_sum, signs
 from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, gaussian
 from privbandit_agents.privacy.randomizers.thresholds import (
@@ -226,6 +226,20 @@ class Hemisphere(LocalRandomizer):
         if not math.isinf(self.epsilon):
             return self.scale * sum_of_directions(vectors, own, self.cells, self.radius, self.right, rng)
         return np.array([vectors[np.flatnonzero(own == cell)].sum() for cell in range(self.cells)])
+
+    def sum_by_counts(self, cells: Array, vectors: Vectors, rng: Generator, counts: Array) -> Floats:
+        """Draw ``approximate_sum`` by its law, shape (m, D), of values by their factors: no D x D matrix is formed.
+
+        For simulation, m D >= 2 and a finite epsilon.
+
+        Args:
+            cells: shape (k,), -1 if inactive.
+            vectors: k values, finite, of norm ``radius`` at most.
+            rng: the noise.
+            counts: how many users have each input, shape (k,).
+        """
+        spread = int(counts.sum()) * self._variance(own=False)
+        return gaussian_sum(vectors, np.asarray(cells), self.cells, counts, self.radius, spread, rng)
 
     def _draw_sum(self, crowd: Crowd, rng: Generator) -> Floats:
         spread = crowd.users * self._variance(own=False) * np.eye(self.dim)

@@ -201,9 +201,10 @@ def test_settings_override_the_file(name: str) -> None:
         if (name, kind) != ("dqn", "items"):
             assert set(hyperparameters(name.upper(), kind, {"policy": None})) == known
     assert hyperparameters(name.upper(), "arms", {"policy": "mlp"}) == defaults
-    agent = small(name, env, learning_rate=0.5, n_envs=2, net_arch=(5, 6))
+    agent = small(name, env, learning_rate=0.5, schedule="constant", n_envs=2, net_arch=(5, 6))
     agent.learn(env, 64, seed=0)
-    assert agent.hyperparameters == {**defaults, **SMALL[name], "learning_rate": 0.5, "n_envs": 2, "net_arch": (5, 6)}
+    given = {"learning_rate": 0.5, "schedule": "constant", "n_envs": 2, "net_arch": (5, 6)}
+    assert agent.hyperparameters == {**defaults, **SMALL[name], **given}
     assert agent.model.learning_rate == 0.5 and agent.model.n_envs == 2 and agent.model.gamma == 0
     assert agent.model.policy_kwargs["net_arch"] == [5, 6] and str(agent.model.device) == "cpu"
 

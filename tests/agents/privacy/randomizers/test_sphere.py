@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from privbandit_agents.privacy.contributions.moments import Moments
+from privbandit_agents.privacy.contributions.moments import Lifted, Moments
 from privbandit_agents.privacy.randomizers.caps import Cap, best_activity, best_cap
 from privbandit_agents.privacy.randomizers.one_hot import SignedSubset
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
@@ -223,3 +223,42 @@ def test_reports_of_the_shortest_values_are_unit_vectors_too(kind: type, length:
     if length < 1e-100:
         logs = [randomizer.log_likelihood(reports, 0, value) for value in (values[0], np.zeros(3))]
         assert np.array_equal(*logs)
+
+
+class Scripted:
+    """A generator whose next normals are given."""
+
+    def __init__(self, normals: np.ndarray) -> None:
+        self.normals = normals
+
+    def standard_normal(self, shape: tuple[int, ...]) -> np.ndarray:
+        return self.normals.reshape(shape).copy()
+
+
+@pytest.mark.parametrize("radius", [1.0, 0.3])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 50.0])
+@pytest.mark.parametrize("most", [5, 10**9])
+def test_a_sum_by_factors_has_the_mean_and_covariance_of_the_dense_one(
+    epsilon: float, radius: float, most: int
+) -> None:
+    noise = rng(3)
+    x, head = noise.standard_normal((30, 4)), noise.standard_normal((30, 5))
+    x[:9] = x[0]  # one direction has nearly all users of a cell
+    lifted = Lifted(head, x)
+    lengths = np.linalg.norm(lifted.dense(), axis=1)[:, None] / radius
+    lifted = Lifted(head / lengths, x / np.sqrt(lengths))
+    own, counts = np.repeat([0, 1, -1, 0, 1], 6), noise.integers(0, most, 30)
+    counts[own == 1] //= 2
+    randomizer = Hemisphere(epsilon, 3, lifted.size, radius)  # the last cell is empty
+    silence = np.zeros((3, lifted.size))
+    mean = randomizer.sum_by_counts(own, lifted, Scripted(silence), counts)  # type: ignore[arg-type]
+    roots = []
+    for normals in np.eye(lifted.size):
+        drawn = randomizer.sum_by_counts(own, lifted, Scripted(np.tile(normals, (3, 1))), counts)  # type: ignore[arg-type]
+        roots.append(drawn - mean)
+    for cell, root in enumerate(np.swapaxes(roots, 0, 1)):
+        z, number = lifted.dense()[own == cell], counts[own == cell]
+        spread = counts.sum() * randomizer.variance(own=False)
+        assert np.allclose(mean[cell], number @ z, rtol=1e-12, atol=1e-12 * max(number.sum(), 1))
+        expected = spread * np.eye(lifted.size) - z.T @ (z * number[:, None])
+        assert np.abs(root.T @ root - expected).max() <= 1e-11 * spread

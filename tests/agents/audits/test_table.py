@@ -1,0 +1,59 @@
+"""The table of the auditing page: all targets, what the registry says of them, and shares as power."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import audits
+import pytest
+from privbandit_agents.audits.registry import games
+
+PAGE = Path(__file__).parents[3] / "docs" / "privacy" / "auditing.md"
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return PAGE.read_text(encoding="utf-8")
+
+
+def cells(text: str) -> list[list[str]]:
+    lines = text.splitlines()
+    start = lines.index(audits.heading()[0]) + 2
+    end = next(k for k in range(start, len(lines)) if not lines[k].startswith("|"))
+    return [line.strip("| ").split(" | ") for line in lines[start:end]]
+
+
+def test_the_table_is_what_the_command_writes_today(text: str) -> None:
+    assert audits.paged(text, {}) == text, "run `python benchmarks/audits.py --page docs/privacy/auditing.md`"
+    named = {row[0].split("`")[1] for row in cells(text)}
+    assert named == set(audits.own_targets()) and {"laplace", "private-pursuit", "shuffle-linucb"} <= named
+
+
+def test_power_is_a_share_that_grows_with_the_truth_or_not_measured(text: str) -> None:
+    for row in cells(text):
+        assert len(row) == len(audits.HEAD), row[0]
+        if row[5:] != list(audits.UNKNOWN):
+            shares = [float(share) for share in row[5:9]]
+            assert 0 <= shares[0] and shares[3] <= 1 and all(b >= a - 0.1 for a, b in pairwise(shares))
+
+
+def test_what_is_missing_or_has_other_runs_is_not_measured(text: str) -> None:
+    """A target that the page forgot comes back, and numbers of other runs or of another claim do not count."""
+    row = next(line for line in text.splitlines() if line.startswith("| `laplace` |"))
+    seen, unseen = row.strip("| ").split(" | ")[1:3]
+    unknown = audits.line("laplace", seen, unseen, 1.0, 20_000, audits.UNKNOWN)
+    for less in (text.replace(row + "\n", ""), text.replace(row, row.replace("20,000", "19,000"))):
+        assert audits.paged(less, {}) == text.replace(row, unknown)
+    measured = {"name": "laplace", "runs": 20_000, "power": [0.1, 0.2, 0.3, 0.4], "seconds": 7.0}
+    assert audits.paged(text, {("laplace", 4.0): [measured]}) == text
+    assert "| 20,000 | 0.10 | 0.20 | 0.30 | 0.40 | 7 |" in audits.paged(text, {("laplace", 1.0): [measured]})
+    with pytest.raises(ValueError, match="no table"):
+        audits.paged("a page", {})
+
+
+@pytest.mark.parametrize("name", ["grr", "jdp-linucb", "dp-dqn", "newton-mnl", "dpmnl"])
+def test_what_is_written_is_what_is_played(name: str) -> None:
+    played = games(name, 1.0)
+    assert [(title, unseen, runs) for title, _, unseen, runs in audits.looks(name)] == [
+        (game.title, game.unseen, game.runs) for game in played
+    ]
+    assert all(seen.startswith(game.seen) for (_, seen, _, _), game in zip(audits.looks(name), played, strict=True))

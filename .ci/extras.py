@@ -22,7 +22,7 @@ LEFT_OUT = {"rl", "peers", "clients", "all", "docs", "browser", "dev", "notebook
 SMALL = ["--env", "privbandit/Linear-v0", "--agent", "jdp-linucb"]
 WORLD = "import gymnasium as gym, privbandit_envs; env = gym.make('privbandit/Linear-v0', horizon=50); "
 PLAY = WORLD + "from privbandit_agents import make, play; play(env, make('jdp-linucb', env, seed=0), seed=0)"
-SECURE = WORLD + "from privbandit_agents import make; make('jdp-linucb', env, seed=0, noise='secure')"
+SECURE = WORLD + "from privbandit_agents import make; make('ldp-linucb', env, seed=0, noise='secure')"
 LABELS = "from privbandit_agents.classifiers import *"
 
 Case = tuple[list[str], set[str]]

@@ -112,7 +112,7 @@ def gaussian_sum(
     Returns:
         The draws, shape (m, D).
     """
-    total = np.sqrt(spread) * rng.standard_normal((cells, vectors.size))
+    total: Floats = math.sqrt(spread) * rng.standard_normal((cells, vectors.size))
     for cell in np.unique(own[(own >= 0) & (number > 0)]):
         here = np.flatnonzero(own == cell)
         mine, many = vectors[here], number[here].astype(np.float64)
@@ -123,8 +123,10 @@ def gaussian_sum(
 
 def _root_times(z: Vectors, weights: Floats, bound: float, vector: Floats) -> Floats:
     """Return (I - sum of w z z')^(1/2) times a vector, by the Chebyshev series of sqrt(1 - t) on [0, bound]."""
-    terms = math.ceil(DIGITS * math.log(10) / math.acosh(2 / bound - 1))
-    series = chebyshev.chebinterpolate(lambda t: np.sqrt(1 - bound / 2 * (t + 1)), terms)
+    points = chebyshev.chebpts1(math.ceil(DIGITS * math.log(10) / math.acosh(2 / bound - 1)) + 1)
+    values = np.sqrt(1 - bound / 2 * (points + 1))
+    series = np.asarray(2 / len(points) * chebyshev.chebvander(points, len(points) - 1).T @ values)
+    series[0] /= 2
     # the recursion of Chebyshev's polynomials, at the matrix moved to [-1, 1]
     before, now = vector, 2 / bound * z.sum(weights * z.times(vector)) - vector
     result = series[0] * before + series[1] * now

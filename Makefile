@@ -9,7 +9,7 @@ export MKL_NUM_THREADS := 1
 unexport PYTHONDONTWRITEBYTECODE  # tests start many processes, which had to compile every module anew
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-clients test-lowest test-extras test-browser notebooks test-faults check format docs bench bench-sweeps clean
+.PHONY: help demo test test-wide test-slow test-clients test-lowest test-extras test-browser notebooks test-faults check format docs bench bench-sweeps clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -35,7 +35,10 @@ demo: $(VENV)/.run  ## play private agents beside others on four bandit families
 	$(BIN)/privbandit frontier runs/demo
 
 test: $(VENV)/.dev  ## run the tests
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not wide"
+
+test-wide: $(VENV)/.dev  ## run checks of `make test` again in further worlds, at further budgets (about two minutes)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "wide and not slow"
 
 test-slow: $(VENV)/.dev  ## run the long statistical studies
 	$(BIN)/python -m pytest -n auto -m slow

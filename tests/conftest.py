@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterable
+from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,6 +17,8 @@ settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")  # pytest --hypothesis-profile=default looks for new examples
 
 ROOT = Path(__file__).parents[1]
+WIDE = ROOT / "tests" / "wide.txt"
+"""Tests that `make test` leaves to `make test-wide`."""
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 LONG = ("test_notebooks", "test_engine", "test_comparison", "test_study", "test_docs", "test_readme")
 """Modules with tests that take long: they start first, so that no core waits for one at the end."""
@@ -66,8 +69,21 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         raise
 
 
+def left_out() -> dict[str, tuple[bool, list[str]]]:
+    """Read wide.txt: of each test whether patterns name what is left out (or else what is kept), and the patterns."""
+    lines = [line.split() for line in WIDE.read_text().splitlines() if line and not line.startswith("#")]
+    return {test: (patterns[:1] != ["but"], patterns[patterns[:1] == ["but"] :] or ["*"]) for test, *patterns in lines}
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.stem not in LONG)
+    wide = left_out()
+    for item in items:
+        test, _, parameters = item.nodeid.removeprefix("tests/").partition("[")
+        named, patterns = wide.get(test, (True, []))
+        if any(fnmatchcase(parameters.removesuffix("]"), pattern) for pattern in patterns) == named:
+            item.add_marker("wide")
 
 
 def pytest_collection_finish() -> None:

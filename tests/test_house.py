@@ -3,6 +3,7 @@
 import ast
 from collections import Counter
 from graphlib import TopologicalSorter
+from pathlib import Path
 
 import pytest
 from import_graph import MODULES, imports, ours
@@ -12,6 +13,7 @@ from reading import examples, files_behind
 SOURCES = {name: path.read_text() for name, path in MODULES.items()}
 EXAMPLES = examples()
 assert len(EXAMPLES) >= 2, "docs/extending.md has a local and a joint agent"
+WIDE = Path(__file__).with_name("wide.txt")
 ANY = {"Any", "Any | None", "typing.Any"}
 
 
@@ -66,3 +68,12 @@ def test_a_stranger_reads_five_files_to_add_a_private_agent(example: str) -> Non
     """The files behind the names that an agent of docs/extending.md uses, as ``benchmarks/reading.py`` prints them."""
     behind = files_behind(EXAMPLES[example])
     assert 2 < len(behind) <= 5 and sum(behind.values()) <= 900, behind
+
+
+def test_what_is_left_to_further_cases_exists() -> None:
+    """Lines of wide.txt name tests that are there, once each."""
+    lines = [line.split()[0] for line in WIDE.read_text().splitlines() if line and not line.startswith("#")]
+    assert len(lines) == len(set(lines)) > 20
+    for line in lines:
+        file, _, test = line.partition("::")
+        assert f"def {test}(" in (WIDE.parent / file).read_text(), line

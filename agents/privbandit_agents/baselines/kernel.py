@@ -5,6 +5,7 @@ implemented in scikit-learn: Fabian Pedregosa et al., "Scikit-learn: Machine Lea
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -67,18 +68,11 @@ class KernelPublic(PublicLabelAgent[Config]):
         config = self.config
         widths = (*WIDTHS, 0.0) if config.gamma is None else (config.gamma,)
         ridges = RIDGES if config.inverse_ridge is None else (config.inverse_ridge,)
-        tried = [(KernelFeatures.of(x, width, config.components), ridge) for width in widths for ridge in ridges]
-        rarest = np.unique(y, return_counts=True)[1].min()
-        if len(tried) > 1 and rarest >= 2:
-            folds = int(min(FOLDS, rarest))
-            scores = [likelihood(LogisticRegression(C=c, max_iter=MOST), f(x), y, folds) for f, c in tried]
-            self.features, chosen = tried[int(np.argmax(scores))]
-        else:
-            self.features, chosen = (
-                KernelFeatures.of(x, config.gamma or 1.0, config.components),
-                ridges[len(ridges) // 3],
-            )
-        model = LogisticRegression(C=chosen, max_iter=MOST).fit(self.features(x), y)
+        width, ridge = config.gamma or 1.0, ridges[len(ridges) // 3]
+        if len(widths) * len(ridges) > 1 and np.unique(y, return_counts=True)[1].min() >= 2:
+            width, ridge = likeliest(x.tobytes(), y.tobytes(), x.shape, y.dtype.str, config.components, widths, ridges)
+        self.features = KernelFeatures.of(x, width, config.components)
+        model = LogisticRegression(C=ridge, max_iter=MOST).fit(self.features(x), y)
         rows = slice(1, None) if len(self.known) == 2 else slice(None)
         self.weights, self.offsets = np.zeros((len(self.known), self.features.dim)), np.zeros(len(self.known))
         self.weights[rows], self.offsets[rows] = model.coef_, model.intercept_
@@ -89,6 +83,29 @@ class KernelPublic(PublicLabelAgent[Config]):
         chances = np.zeros((len(scores), self.n_labels))
         chances[:, self.known] = likely / likely.sum(axis=1, keepdims=True)
         return chances
+
+
+@lru_cache(maxsize=8)
+def likeliest(
+    features: bytes,
+    known: bytes,
+    shape: tuple[int, int],
+    kind: str,
+    components: int,
+    widths: tuple[float, ...],
+    ridges: tuple[float, ...],
+) -> tuple[float, float]:
+    """Return the width and the ridge of the best likelihood; they are remembered, as other seeds have the same rows."""
+    from sklearn.linear_model import LogisticRegression
+
+    x, y = np.frombuffer(features).reshape(shape), np.frombuffer(known, kind)
+    folds = int(min(FOLDS, np.unique(y, return_counts=True)[1].min()))
+    tried = [(width, ridge) for width in widths for ridge in ridges]
+    scores = [
+        likelihood(LogisticRegression(C=ridge, max_iter=MOST), KernelFeatures.of(x, width, components)(x), y, folds)
+        for width, ridge in tried
+    ]
+    return tried[int(np.argmax(scores))]
 
 
 def likelihood(model: Any, features: Floats, y: Labels, folds: int) -> float:

@@ -64,7 +64,8 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
     """Hand feedback on later: ``info`` has ``reports`` in place of ``feedback``.
 
     ``info["reports"]`` are the records (contexts, actions, feedback) that arrive after this user, in order of arrival,
-    one row each; None if there are none. ``play`` and ``log`` let agents learn from them. ``regret`` and the reward of
+    one row each; None if there are none. Where arms come and go ``info["report_masks"]`` are the masks by which these
+    users were served. ``play`` and ``log`` let agents learn from them. ``regret`` and the reward of
     the step are the user's own, at once: they are for the recorder. Reports that are on their way arrive in the next
     episode too, unless it begins with a seed.
 
@@ -103,6 +104,7 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
         if seed is not None:
             self._forget(seed)
         self._context, info = self.env.reset(seed=seed, options=options)
+        self._mask = info.get("action_mask")
         return self._context, info
 
     def step(self, action: Any) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
@@ -114,22 +116,28 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
         if not late >= 0:
             raise ValueError(f"a delay must be a number >= 0, or infinity; got {late!r:.60}.")
         if late < math.inf:
-            record = self._context, np.asarray(action), np.asarray(info["feedback"])
+            mask = () if self._mask is None else (self._mask,)
+            record = self._context, np.asarray(action), np.asarray(info["feedback"]), *mask
             heapq.heappush(self._coming, (self._user + math.floor(late), self._user, record))
-        told["reports"] = self._arrived()
+        came = self._arrived()
+        told["reports"] = None if came is None else came[:3]
+        if came is not None and len(came) > 3:
+            told["report_masks"] = came[3]
         self._user += 1
-        self._context = context
+        self._context, self._mask = context, info.get("action_mask")
         return context, reward, terminated, truncated, told
 
-    def _arrived(self) -> Reports | None:
-        """Return the reports that are due, in order of arrival; of those due together the first user's comes first."""
+    def _arrived(self) -> tuple[Array, ...] | None:
+        """Return the reports that are due, in order of arrival; of those due together the first user's comes first.
+
+        Where arms come and go the masks stand fourth.
+        """
         due = []
         while self._coming and self._coming[0][0] <= self._user:
             due.append(heapq.heappop(self._coming)[2])
         if not due:
             return None
-        contexts, actions, feedback = (np.stack(column) for column in zip(*due, strict=True))
-        return contexts, actions, feedback
+        return tuple(np.stack(column) for column in zip(*due, strict=True))
 
     def _forget(self, seed: int | None) -> None:
         self._coming: list[tuple[int, int, Any]] = []

@@ -53,6 +53,36 @@ def refuse_absent(masks: Masks, actions: ArrayLike) -> None:
         )
 
 
+def masks_of(given: ArrayLike, shape: tuple[int, ...], name: str = "action_mask") -> Masks:
+    """Return masks as booleans, or raise ValueError: they have another shape or other numbers, or allow nothing.
+
+    Example:
+        >>> masks_of([0, 0, 0], (3,))
+        Traceback (most recent call last):
+        ValueError: action_mask must be 0 or 1 for every arm, shape (3,), with a 1 for every user; got [0, 0, 0].
+    """
+    try:
+        array = np.asarray(given)
+        masks: Masks = array.astype(bool)
+        fits = array.shape == shape and bool((masks == array).all() and masks.any(axis=-1).all())
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        needed = f"0 or 1 for every arm, shape {shape}, with a 1 for every user"
+        raise ValueError(f"{name} must be {needed}; got {shown(given)}.")
+    return masks
+
+
+def uniform_over(masks: Masks) -> NDArray[np.float64]:
+    """Return the probability of every arm if one that is present is drawn uniformly; masks (..., K).
+
+    Example:
+        >>> uniform_over(np.array([True, False, True, True, True])).tolist()
+        [0.25, 0.0, 0.25, 0.25, 0.25]
+    """
+    return np.asarray(masks / masks.sum(axis=-1, keepdims=True))
+
+
 def stand_ins(masks: NDArray[Any]) -> NDArray[np.intp]:
     """Return an arm that is present for each arm, itself where it is; masks (..., K) with an arm in each.
 

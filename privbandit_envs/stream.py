@@ -2,6 +2,7 @@
 
 import inspect
 from collections import deque
+from itertools import chain
 from pkgutil import resolve_name
 from typing import Any
 
@@ -53,7 +54,7 @@ class World:
             config = {**config, "horizon": self.horizon}
         self.changes = Changes.of(config)
         config = {name: value for name, value in config.items() if name not in TIME}
-        for name in config:
+        for name in (*config, *chain.from_iterable(self.changes.shifts.values())):
             if name not in keywords:
                 raise TypeError(
                     f"{self.problem_class.__name__} has no argument {name!r}{did_you_mean(name, keywords)}; "

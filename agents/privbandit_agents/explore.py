@@ -8,12 +8,13 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from privbandit_agents.base.agent import Action, Agent, AnyAgent, Array, n_arms
-from privbandit_agents.base.chances.laws import DRAWS, Probabilities, uniform_propensity
+from privbandit_agents.base.chances.laws import DRAWS, Probabilities, checked, uniform_propensity
 from privbandit_agents.base.choices import random_sets
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Fraction
 from privbandit_agents.zoo import Entry
+from privbandit_envs.masks import uniform_over
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.validate import fraction
 
@@ -49,21 +50,34 @@ class Exploring(Agent[Any]):
         if isinstance(self.action_space, Assortments):
             sets = random_sets(self.rng_sets, context, self.action_space.capacity)
             return np.where(explores[..., None], sets, own)
-        random = (coins[..., 1] * n_arms(self.action_space)).astype(own.dtype)
-        chosen = np.where(explores, random, own)
+        random = coins[..., 1] * n_arms(self.action_space)
+        if self.present is not None:
+            here = np.asarray(self.present, bool)
+            nth = (coins[..., 1] * here.sum(axis=-1)).astype(int)[..., None]
+            random = np.take_along_axis(np.argsort(~here, axis=-1, kind="stable"), nth, axis=-1)[..., 0]
+        chosen = np.where(explores, random.astype(own.dtype), own)
         return chosen if chosen.ndim else chosen[()]
 
-    def probabilities(self, contexts: Array, draws: int = DRAWS, rng: Generator | None = None) -> Probabilities:
-        own = self._own().probabilities(contexts, draws, rng)
-        return mixed(own, self.share, uniform_propensity(self.action_space))
+    def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
+        own = self._own().law(contexts, draws, rng)
+        random = uniform_propensity(self.action_space) if self.present is None else uniform_over(self.present)
+        return mixed(own, self.share, random)
 
     def propensities(
-        self, contexts: Array, actions: Any, draws: int = DRAWS, rng: Generator | None = None
+        self,
+        contexts: Array,
+        actions: Any,
+        draws: int = DRAWS,
+        rng: Generator | None = None,
+        mask: Array | None = None,
     ) -> Probabilities:
-        own = self._own().propensities(contexts, actions, draws, rng)
-        sets = self.action_space if isinstance(self.action_space, Assortments) else None
-        full = np.asarray(actions).sum(axis=-1) == sets.capacity if sets else 1
-        return mixed(own, self.share, uniform_propensity(self.action_space) * full)
+        own = self._own().propensities(contexts, actions, draws, rng, mask)
+        random: Any = uniform_propensity(self.action_space)
+        if isinstance(self.action_space, Assortments):
+            random = random * (np.asarray(actions).sum(axis=-1) == self.action_space.capacity)
+        elif mask is not None:
+            random = uniform_over(checked(self, mask, len(own)))[np.arange(len(own)), np.atleast_1d(actions)]
+        return mixed(own, self.share, random)
 
     def _own(self) -> AnyAgent:
         """Return the agent as it chooses by itself, on the same state."""

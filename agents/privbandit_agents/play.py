@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Agent, AnyAgent, Array, LocalAgent
+from privbandit_agents.base.chances.present import seen_by
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.base.turns import InTurn, serves_in_turn
 from privbandit_agents.masked import choose_present
@@ -210,7 +211,10 @@ def learn_from(
     """Let an agent learn from a step: from the user's feedback, or from the reports that came, whosever they are."""
     if "reports" in info:
         if info["reports"] is not None:
-            agent.update(*info["reports"])
+            contexts, actions, feedback = info["reports"]
+            masks = info.get("report_masks")
+            seen = contexts if masks is None else seen_by(agent, contexts, np.asarray(masks, bool))
+            learn(agent, seen, actions, feedback, masks)
         return
     if "feedback" not in info:
         reported(info, env.unwrapped, "feedback", "regret")

@@ -2,8 +2,8 @@
 
 import heapq
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -12,7 +12,7 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.random import Generator, SeedSequence, default_rng
 
 from privbandit_envs.problem import Array
-from privbandit_envs.validate import at_least, fraction, one_of, reported
+from privbandit_envs.validate import at_least, did_you_mean, fraction, one_of, reported, shown
 
 Reports: TypeAlias = tuple[Array, Array, Array]
 LAWS = ("fixed", "geometric", "heavy", "batch")
@@ -45,6 +45,26 @@ class Delay:
     def __post_init__(self) -> None:
         at_least(0, mean=self.mean), one_of(LAWS, law=self.law), fraction(missing=self.missing)
 
+    @classmethod
+    def of(cls, given: object) -> "Delay":
+        """Return what a number says, by which every report is late, or a table such as {mean: 20, missing: 0.1}.
+
+        Example:
+            >>> Delay.of({"mean": 20, "mising": 0.1})
+            Traceback (most recent call last):
+            ValueError: a delay has no 'mising' (did you mean 'missing'?); it has mean, law, missing.
+        """
+        if not isinstance(given, Mapping):
+            if isinstance(given, bool) or not isinstance(given, int | float):
+                raise ValueError(f"a delay must be a number of users, or a table with a mean; got {shown(given)}.")
+            return cls(at_least(0, delay=given), "fixed")
+        known = [part.name for part in fields(cls)]
+        for key in given:
+            if key not in known:
+                near = did_you_mean(str(key), known)
+                raise ValueError(f"a delay has no {shown(key)}{near}; it has {', '.join(known)}.")
+        return cls(**given)
+
     def __call__(self, rng: Generator, user: int) -> float:
         """Draw the delay of a user's report, infinity if it never comes; the record is not looked at."""
         lost = rng.random() < self.missing
@@ -64,7 +84,8 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
     """Hand feedback on later: ``info`` has ``reports`` in place of ``feedback``.
 
     ``info["reports"]`` are the records (contexts, actions, feedback) that arrive after this user, in order of arrival,
-    one row each; None if there are none. ``play`` and ``log`` let agents learn from them. ``regret`` and the reward of
+    one row each; None if there are none. Where arms come and go ``info["report_masks"]`` are the masks by which these
+    users were served. ``play`` and ``log`` let agents learn from them. ``regret`` and the reward of
     the step are the user's own, at once: they are for the recorder. Reports that are on their way arrive in the next
     episode too, unless it begins with a seed.
 
@@ -73,11 +94,11 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
 
     Args:
         env: an environment whose ``info`` has ``feedback``.
-        law: a ``Delay``; a number, by which every report is late; or a function of a generator and the number of the
-            user, which returns how many users later the report comes.
+        law: a ``Delay``; a number, by which every report is late; a table of what a ``Delay`` is made of; or a function
+            of a generator and the number of the user, which returns how many users later the report comes.
 
     Raises:
-        ValueError: a delay that is negative or no number.
+        ValueError: a delay that is negative or no number, or a table with something else in it.
 
     Example:
         >>> env = DelayFeedback(gym.make("privbandit/Linear-v0", n_arms=2, dim=2), 2)
@@ -88,10 +109,14 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
 
     per_user = True  # a report is handed on as it is; when it comes tells nothing of it
 
-    def __init__(self, env: gym.Env[Array, Any], law: Delay | float | Callable[[Generator, int], float]) -> None:
+    def __init__(
+        self,
+        env: gym.Env[Array, Any],
+        law: Delay | float | Mapping[str, Any] | Callable[[Generator, int], float],
+    ) -> None:
         RecordConstructorArgs.__init__(self, law=law)
         super().__init__(env)
-        self.law: Callable[[Generator, int], float] = law if callable(law) else Delay(law, "fixed")
+        self.law: Callable[[Generator, int], float] = law if callable(law) else Delay.of(law)
         self._forget(None)
 
     @property
@@ -103,6 +128,7 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
         if seed is not None:
             self._forget(seed)
         self._context, info = self.env.reset(seed=seed, options=options)
+        self._mask = info.get("action_mask")
         return self._context, info
 
     def step(self, action: Any) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
@@ -114,22 +140,28 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
         if not late >= 0:
             raise ValueError(f"a delay must be a number >= 0, or infinity; got {late!r:.60}.")
         if late < math.inf:
-            record = self._context, np.asarray(action), np.asarray(info["feedback"])
+            mask = () if self._mask is None else (self._mask,)
+            record = self._context, np.asarray(action), np.asarray(info["feedback"]), *mask
             heapq.heappush(self._coming, (self._user + math.floor(late), self._user, record))
-        told["reports"] = self._arrived()
+        came = self._arrived()
+        told["reports"] = None if came is None else came[:3]
+        if came is not None and len(came) > 3:
+            told["report_masks"] = came[3]
         self._user += 1
-        self._context = context
+        self._context, self._mask = context, info.get("action_mask")
         return context, reward, terminated, truncated, told
 
-    def _arrived(self) -> Reports | None:
-        """Return the reports that are due, in order of arrival; of those due together the first user's comes first."""
+    def _arrived(self) -> tuple[Array, ...] | None:
+        """Return the reports that are due, in order of arrival; of those due together the first user's comes first.
+
+        Where arms come and go the masks stand fourth.
+        """
         due = []
         while self._coming and self._coming[0][0] <= self._user:
             due.append(heapq.heappop(self._coming)[2])
         if not due:
             return None
-        contexts, actions, feedback = (np.stack(column) for column in zip(*due, strict=True))
-        return contexts, actions, feedback
+        return tuple(np.stack(column) for column in zip(*due, strict=True))
 
     def _forget(self, seed: int | None) -> None:
         self._coming: list[tuple[int, int, Any]] = []

@@ -180,7 +180,7 @@ class Agent(ABC, Generic[C]):
         """Return the estimated mean reward of every arm, contexts (m, K, d) to (m, K); None from agents without one."""
         return None
 
-    probabilities, propensities = laws.probabilities, laws.propensities
+    law, probabilities, propensities = laws.law, laws.probabilities, laws.propensities
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.base.chances.laws import DRAWS, Probabilities, many
+from privbandit_agents.base.chances.laws import Probabilities
 from privbandit_agents.base.settings import Fraction
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
@@ -40,7 +40,7 @@ class EpsilonGreedy(RidgeAgent[GreedySettings]):
     def draw(self, *users: int) -> Array | None:
         return None if self.config.exploration == 0 else self.rng.random((*users, 2))
 
-    def probabilities(self, contexts: Array, draws: int = DRAWS, rng: Generator | None = None) -> Probabilities:
+    def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
         """Return 1 - exploration + exploration / K for the arm of the largest estimate, exploration / K for others."""
-        best, share = self.predict(many(self, contexts)).argmax(axis=-1), self.config.exploration
+        best, share = self.predict(contexts).argmax(axis=-1), self.config.exploration
         return Probabilities.of((1 - share) * np.eye(self.n_arms)[best] + share / self.n_arms)

@@ -16,10 +16,11 @@ from privbandit_agents.base.agent import (
     assortments,
     n_arms,
 )
-from privbandit_agents.base.chances.laws import DRAWS, Probabilities, many, uniform_propensity
+from privbandit_agents.base.chances.laws import DRAWS, Probabilities, uniform_propensity
 from privbandit_agents.base.choices import random_sets
 from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Settings
+from privbandit_envs.masks import uniform_over
 from privbandit_envs.spaces import Assortments
 
 
@@ -41,17 +42,20 @@ class Uniform(Agent[Settings]):
         arms = uniforms_per_user(self.rng, context, self.context_shape) * n_arms(self.action_space)
         return arms.astype(int) if arms.ndim else int(arms)
 
-    def probabilities(self, contexts: Array, draws: int = DRAWS, rng: Generator | None = None) -> Probabilities:
-        if isinstance(self.action_space, Assortments):
-            return super().probabilities(contexts, draws, rng)
-        arms = n_arms(self.action_space)
-        return Probabilities.of(np.full((len(many(self, contexts)), arms), 1 / arms))
+    def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
+        shape = len(contexts), n_arms(self.action_space)
+        return Probabilities.of(uniform_over(np.ones(shape, bool) if self.present is None else self.present))
 
     def propensities(
-        self, contexts: Array, actions: Any, draws: int = DRAWS, rng: Generator | None = None
+        self,
+        contexts: Array,
+        actions: Any,
+        draws: int = DRAWS,
+        rng: Generator | None = None,
+        mask: Array | None = None,
     ) -> Probabilities:
-        if not isinstance(self.action_space, Assortments):
-            return super().propensities(contexts, actions, draws, rng)
+        if not isinstance(self.action_space, Assortments) or mask is not None:
+            return super().propensities(contexts, actions, draws, rng, mask)
         full = np.asarray(actions).sum(axis=-1) == self.action_space.capacity
         return Probabilities.of(np.atleast_1d(full) * uniform_propensity(self.action_space))
 

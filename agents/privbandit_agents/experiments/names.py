@@ -38,9 +38,9 @@ def unfinished(folder: str | Path, name: str, suffix: str) -> Path:
 
 
 def plain(value: object) -> Any:
-    """Return a canonical JSON value: sorted keys, 1.0 written as 1, so that equal jobs hash alike."""
+    """Return a canonical JSON value: sorted keys that are texts, 1.0 written as 1, so that equal jobs hash alike."""
     if isinstance(value, Mapping):
-        return {key: plain(value[key]) for key in sorted(value)}
+        return {str(key): plain(value[key]) for key in sorted(value, key=str)}
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):

@@ -7,6 +7,7 @@ ICML 2011; Robert Bell and Daniel McCaffrey, "Bias Reduction in Standard Errors 
 Samples", Survey Methodology 2002 (the interval of ``snips``).
 
 A policy is an agent, as it stands; a function from contexts (n, ...) to probabilities (n, K); or these probabilities.
+Where arms come and go an agent chooses by the log's masks, and probabilities are those given that an arm is present.
 It must not depend on the users in the log, or an estimate praises it for what it learned by heart. The logging policy
 may have learned from user to user: given the past, each term is unbiased, so that errors are a martingale.
 """
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from privbandit_agents.base.agent import Agent, AnyAgent, Array
 from privbandit_agents.logs.record import Log
 from privbandit_agents.privacy._validate import failure
+from privbandit_envs.masks import Masks
 from privbandit_envs.validate import shown
 
 Floats = NDArray[np.float64]
@@ -185,19 +187,31 @@ def law_of(log: Log, policy: Policy, rng: Generator | None = None) -> Floats:
         raise TypeError("the log has sets, not arms: take ips or snips, and an agent as the policy.")
     given: Any = policy
     if isinstance(policy, Agent):
-        given = policy.probabilities(log.contexts, rng=rng)
+        given = policy.probabilities(log.contexts, rng=rng, mask=log.masks)
     elif callable(policy):
         given = policy(log.contexts)
     try:
         law = np.asarray(given, np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"a policy must be an agent, a function or probabilities; got {given!r:.60}.") from None
-    if law.ndim != 2 or len(law) != len(log) or law.shape[1] <= log.actions.max(initial=0):
+    arms = int(log.actions.max(initial=0)) + 1 if log.masks is None else log.masks.shape[1]
+    fits = law.ndim == 2 and len(law) == len(log) and law.shape[1] >= arms
+    if not fits or (log.masks is not None and law.shape[1] > arms):
         raise ValueError(f"a policy must give {len(log)} users a probability for every arm; got shape {law.shape}.")
     sums = law.sum(axis=1)
     if not ((law >= 0).all() and (np.abs(sums - 1) < 1e-6).all()):
         raise ValueError(f"a policy's probabilities must be >= 0 and add up to 1 for every user; got {shown(sums)}.")
-    return law
+    return law if log.masks is None else among(law, log.masks)
+
+
+def among(law: Floats, masks: Masks) -> Floats:
+    """Return probabilities given that the arm is present, shape (n, K): those of a policy that draws until it is."""
+    here = np.where(masks, law, 0.0)
+    sums = here.sum(axis=1, keepdims=True)
+    if not (sums > 0).all():
+        user = int(np.flatnonzero(sums <= 0)[0])
+        raise ValueError(f"a policy must take an arm that log.masks allows; it takes none of those of user {user}.")
+    return np.asarray(here / sums)
 
 
 def progressive(log: Log, n_arms: int, ridge: float = 1.0) -> Floats:

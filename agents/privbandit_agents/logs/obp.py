@@ -15,7 +15,8 @@ def to_obp(log: Log) -> dict[str, Any]:
 
     The package itself is not needed; numpy alone makes the dictionary, which ``np.savez`` keeps for another Python.
     Contexts of arms with features of their own, (n, K, d), become rows of K d numbers; one arm's part is
-    ``action_context`` there only where features do not change from user to user, so it is left out.
+    ``action_context`` there only where features do not change from user to user, so it is left out. Masks of arms that
+    come and go are ``action_mask``, which its estimators do not read: give them probabilities by these masks.
 
     Raises:
         TypeError: a log of sets.
@@ -32,7 +33,9 @@ def to_obp(log: Log) -> dict[str, Any]:
         raise TypeError("Open Bandit Pipeline's estimators take one arm a user; this log has sets.")
     uniform = log.about.get("uniform")
     n_actions = int(log.actions.max(initial=0)) + 1 if not uniform else round(1 / uniform)
-    return {
+    n_actions = n_actions if log.masks is None else log.masks.shape[1]
+    masks = {} if log.masks is None else {"action_mask": log.masks}
+    return masks | {
         "n_rounds": len(log),
         "n_actions": n_actions,
         "context": np.asarray(log.contexts, np.float64).reshape(len(log), -1),

@@ -7,16 +7,18 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from privbandit_agents.base import state
-from privbandit_agents.base.agent import AnyAgent, Array
+from privbandit_agents.base.agent import AnyAgent, Array, n_arms
 from privbandit_agents.base.chances.laws import DRAWS, uniform_propensity
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
-from privbandit_agents.play import BLOCK_BYTES, check_match, learn_from
+from privbandit_agents.play import BLOCK_BYTES, check_match, choose, learn, learn_from
 from privbandit_envs import BanditEnv
 from privbandit_envs.files import atomic
+from privbandit_envs.masks import Masks, masks_of
 from privbandit_envs.validate import count, one_of
 
 Floats = NDArray[np.float64]
@@ -37,9 +39,11 @@ class Log:
         errors: standard errors of the propensities, shape (n,); 0 where they are exact.
         about: JSON values: the agent's name and guarantee, how many arms there are, and ``least_propensity``, a public
             number below which no propensity is, or None.
+        masks: whether each arm was present, shape (n, K); None: all were, or actions are sets.
 
     Raises:
-        ValueError: the arrays have not the same length, or a propensity is not in (0, 1].
+        ValueError: the arrays have not the same length, a propensity is not in (0, 1], a mask allows nothing, or an
+            action was absent.
     """
 
     contexts: Array
@@ -49,6 +53,7 @@ class Log:
     feedback: Array
     errors: Floats
     about: dict[str, Any] = field(default_factory=dict)
+    masks: Masks | None = None
 
     def __post_init__(self) -> None:
         lengths = {name: len(getattr(self, name)) for name in ARRAYS}
@@ -57,12 +62,29 @@ class Log:
         p = self.propensities
         if not ((p > 0) & (p <= 1)).all():
             raise ValueError("propensities must lie in (0, 1]: every action that was taken could be taken.")
+        if self.masks is not None:
+            object.__setattr__(self, "masks", self._checked(self.masks))
+
+    def _checked(self, masks: Array) -> Masks:
+        """Return the masks as booleans, or raise: they allow nothing, or not what was done."""
+        if self.actions.ndim > 1:
+            raise ValueError("masks say which arms were present; this log has sets.")
+        arms = np.shape(masks)[1] if np.ndim(masks) == 2 else int(self.actions.max(initial=0)) + 1
+        masks = masks_of(masks, (len(self), arms), "masks")
+        if arms <= self.actions.max(initial=0) or not masks[np.arange(len(self)), self.actions].all():
+            raise ValueError("masks must allow every action that was taken.")
+        return masks
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The arrays by name, with the masks if there are any."""
+        return {name: getattr(self, name) for name in (*ARRAYS, *(() if self.masks is None else ("masks",)))}
 
     def __len__(self) -> int:
         return len(self.rewards)
 
     def __getitem__(self, users: slice) -> "Log":
-        rows: dict[str, Any] = {name: getattr(self, name)[users] for name in ARRAYS}
+        rows: dict[str, Any] = {name: array[users] for name, array in self.arrays.items()}
         return Log(**rows, about=self.about)
 
     def write(self, path: str | Path) -> None:
@@ -76,20 +98,20 @@ class Log:
         """
         path = Path(path)
         if one_of(SUFFIXES, ending=path.suffix) == ".npz":
-            state.write(path, {name: getattr(self, name) for name in ARRAYS}, self.about, secret=True)
+            state.write(path, self.arrays, self.about, secret=True)
             return
         import polars as pl
 
-        flat = {name: getattr(self, name).reshape(len(self), -1) for name in ARRAYS}
+        flat = {name: array.reshape(len(self), -1) for name, array in self.arrays.items()}
         columns = {name: rows[:, 0] if rows.shape[1] == 1 else rows for name, rows in flat.items()}
-        shapes = {name: getattr(self, name).shape[1:] for name in ARRAYS}
+        shapes = {name: array.shape[1:] for name, array in self.arrays.items()}
         about = pl.Series("about", [json.dumps({"about": self.about, "shapes": shapes})] * len(self), pl.Categorical)
         with atomic(path, "wb", 0o600) as file:
             pl.DataFrame(columns).with_columns(about).write_parquet(file)
 
     @classmethod
     def read(cls, path: str | Path) -> "Log":
-        """Read what ``write`` wrote.
+        """Read what ``write`` wrote, also before logs had masks.
 
         Raises:
             ValueError: it is no log, or damaged.
@@ -99,13 +121,13 @@ class Log:
         try:
             if one_of(SUFFIXES, ending=path.suffix) == ".npz":
                 arrays, about = state.read(path)
-                rows: dict[str, Any] = {name: arrays[name] for name in ARRAYS}
+                rows: dict[str, Any] = {name: arrays[name] for name in (*ARRAYS, *({"masks"} & arrays.keys()))}
                 return cls(**rows, about=about)
             import polars as pl
 
             frame = pl.read_parquet(path.read_bytes())
             kept = json.loads(frame["about"][0])
-            rows = {name: frame[name].to_numpy().reshape(-1, *kept["shapes"][name]) for name in ARRAYS}
+            rows = {name: frame[name].to_numpy().reshape(-1, *shape) for name, shape in kept["shapes"].items()}
             return cls(**rows, about=kept["about"])
         except (OSError, ImportError):
             raise
@@ -138,12 +160,10 @@ def log(env: AnyEnv, agent: AnyAgent, n: int, seed: int | None = None, *, draws:
     check_match(env, agent)
     if isinstance(agent, LearningAgent) or not isinstance(env, gym.Env):
         raise TypeError(f"{agent.name} is logged one user after the other, which it or its environment cannot do.")
-    if getattr(env.unwrapped, "masked", False):
-        raise ValueError(f"arms come and go in this environment, and no propensity of {agent.name} knows of that.")
     if isinstance(env, BanditEnv) and count(n=n) > env.horizon:
         raise ValueError(f"n must be at most the environment's horizon {env.horizon}; got {n}.")
     rng = default_rng() if seed is None else default_rng([seed, 20])
-    context, _ = env.reset(seed=seed)
+    context, told = env.reset(seed=seed)
     parts: list[list[Array]] = []
     left = count(n=n)
     largest = max(64, BLOCK_BYTES // max(1, context.nbytes))
@@ -153,37 +173,49 @@ def log(env: AnyEnv, agent: AnyAgent, n: int, seed: int | None = None, *, draws:
             part = logged_block(env, agent, m, draws, rng)
         else:
             m = 1
-            part, context = logged_step(env, agent, context, draws, rng)
+            part, context, told = logged_step(env, agent, context, told.get("action_mask"), draws, rng)
         parts.append(part)
         left -= m
     columns = (np.concatenate(column) for column in zip(*parts, strict=True))
-    rows: dict[str, Any] = dict(zip(ARRAYS, columns, strict=True))
+    rows: dict[str, Any] = dict(zip((*ARRAYS, "masks"), columns, strict=True))
+    if rows["masks"].all():
+        del rows["masks"]
     return Log(**rows, about=about_of(agent))
 
 
 def logged_block(env: BanditEnv, agent: AnyAgent, m: int, draws: int, rng: Generator) -> list[Array]:
-    """Serve m users while the policy is frozen; return their rows in the order of ``ARRAYS``."""
-    contexts = env.upcoming(m)
-    actions = np.asarray(agent.select_action(contexts))
-    law = agent.propensities(contexts, actions, draws, rng)
+    """Serve m users while the policy is frozen; return their rows in the order of ``ARRAYS``, and the masks."""
+    contexts, masks = env.upcoming(m), env.action_masks(m) if env.masked else None
+    seen, chosen = choose(agent, contexts, masks)
+    actions = np.asarray(chosen)
+    law = agent.propensities(contexts, actions, draws, rng, masks)
     served = env.serve(actions)
-    agent.update(contexts, actions, served.feedback)
-    return [contexts, actions, served.reward, np.array(law), np.asarray(served.feedback), errors_of(law)]
+    learn(agent, seen, actions, served.feedback, masks)
+    told = np.asarray(served.feedback)
+    return [contexts, actions, served.reward, np.array(law), told, errors_of(law), shown(masks, agent, m)]
 
 
 def logged_step(
-    env: gym.Env[Any, Any], agent: AnyAgent, context: Array, draws: int, rng: Generator
-) -> tuple[list[Array], Array]:
-    """Serve one user through any wrappers; return the row, and the next context."""
-    action = agent.select_action(context)
-    law = agent.propensities(context[None], np.asarray(action)[None], draws, rng)
+    env: gym.Env[Any, Any], agent: AnyAgent, context: Array, mask: Array | None, draws: int, rng: Generator
+) -> tuple[list[Array], Array, dict[str, Any]]:
+    """Serve one user through any wrappers; return the row, the next context, and what is told of it."""
+    seen, action = choose(agent, context, mask)
+    masks = None if mask is None else np.asarray(mask)[None]
+    law = agent.propensities(context[None], np.asarray(action)[None], draws, rng, masks)
     following, reward, terminated, truncated, info = env.step(action)
-    learn_from(info, agent, context, action, None, env)
-    told = info.get("feedback", reward)
-    row = [context[None], np.asarray(action)[None], np.array([float(reward)])]
+    learn_from(info, agent, seen, action, mask, env)
+    told = np.atleast_1d(info.get("feedback", reward))
+    row = [context[None], np.asarray(action)[None], np.array([float(reward)]), np.array(law), told, errors_of(law)]
+    row.append(shown(masks, agent, 1))
     if terminated or truncated:
-        following = env.reset()[0]
-    return [*row, np.array(law), np.atleast_1d(told), errors_of(law)], following
+        following, info = env.reset()
+    return row, following, info
+
+
+def shown(masks: Array | None, agent: AnyAgent, n: int) -> Masks:
+    """Return which arms were present for n users, shape (n, K), or (n, 1) where actions are sets."""
+    arms = n_arms(agent.action_space) if isinstance(agent.action_space, Discrete) else 1
+    return np.ones((n, arms), bool) if masks is None else np.asarray(masks, bool)
 
 
 def errors_of(law: Any) -> Floats:

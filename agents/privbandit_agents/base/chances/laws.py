@@ -10,7 +10,9 @@ from gymnasium.spaces import Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
+from privbandit_agents.base.chances.present import played_for, seen_by
 from privbandit_agents.base.state import kept, rekey
+from privbandit_envs.masks import Masks, masks_of
 from privbandit_envs.validate import count
 
 Array = NDArray[Any]
@@ -55,13 +57,23 @@ def sampled(agent: Any, contexts: Array, draws: int, rng: Generator) -> tuple[Ar
     parts = [first[None]]
     for start in range(1, draws, at_once):
         m = min(at_once, draws - start)
-        again = np.broadcast_to(contexts, (m, *contexts.shape)).reshape(-1, *contexts.shape[1:])
+        again = repeated(contexts, m)
+        twin.present = None if agent.present is None else repeated(agent.present, m)
         parts.append(np.asarray(twin.select_action(again)).reshape(m, *first.shape))
     return np.concatenate(parts), True
 
 
-def probabilities(agent: Any, contexts: Array, draws: int = DRAWS, rng: Generator | None = None) -> Probabilities:
+def repeated(rows: Array, m: int) -> Array:
+    """Return n rows m times, one after the other, shape (m n, ...)."""
+    return np.broadcast_to(rows, (m, *rows.shape)).reshape(-1, *rows.shape[1:])
+
+
+def probabilities(
+    agent: Any, contexts: Array, draws: int = DRAWS, rng: Generator | None = None, mask: Array | None = None
+) -> Probabilities:
     """Return the probability of every arm for each of n users who might come next, shape (n, K).
+
+    It is that of ``play``: where arms come and go, an absent one has the probability 0.
 
     It is exact for a policy that draws nothing, and where a subclass knows the law. Else it is a share of draws, and
     ``error`` of the result has the standard errors. The agent stays as it is.
@@ -71,15 +83,53 @@ def probabilities(agent: Any, contexts: Array, draws: int = DRAWS, rng: Generato
         contexts: shape (n, ...).
         draws: how many, where draws are needed.
         rng: for these draws; None: a fresh key from the operating system.
+        mask: whether each arm is present, shape (n, K); None: all are.
 
     Raises:
         TypeError: actions are sets; ``propensities`` knows the probability of those that were chosen.
-        ValueError: contexts of another shape, or a number of draws that is no integer >= 1.
+        ValueError: contexts or masks of another shape, a mask in which no arm is present, or a number of draws that is
+            no integer >= 1.
     """
     if not isinstance(agent.action_space, Discrete):
         raise TypeError(f"{agent.name} plays sets, which are too many to list; propensities() takes those chosen.")
+    contexts, rng = many(agent, contexts), default_rng() if rng is None else rng
+    if mask is None:
+        return agent.law(contexts, draws, rng)  # type: ignore[no-any-return]
+    masks = checked(agent, mask, len(contexts))
+    seen = seen_by(agent, contexts, masks)
+    agent.present = masks
+    try:
+        law = agent.law(seen, draws, rng)
+    finally:
+        agent.present = None
+    return moved(law, played_for(agent, seen, masks))
+
+
+def checked(agent: Any, mask: Array, n: int) -> Masks:
+    """Return the masks of n users; one user's alone is a group of one."""
+    shape = n, int(agent.action_space.n)
+    return masks_of(mask if np.ndim(mask) != 1 or n != 1 else np.asarray(mask)[None], shape, "mask")
+
+
+def moved(law: Probabilities, played: NDArray[np.intp]) -> Probabilities:
+    """Return a law whose arms are played as others, shape (n, K); errors of arms played alike add in squares."""
+    users = np.arange(len(law))[:, None]
+    values = np.zeros(law.shape)
+    np.add.at(values, (users, played), np.asarray(law))
+    if law.error is None:
+        return Probabilities.of(values)
+    squares = np.zeros(law.shape)
+    np.add.at(squares, (users, played), law.error**2)  # the shares of arms compete, so their sum is no less certain
+    return Probabilities.of(values, np.sqrt(squares), law.draws)
+
+
+def law(agent: Any, contexts: Array, draws: int, rng: Generator) -> Probabilities:
+    """Return the probability with which ``select_action`` returns each arm, shape (n, K), by drawing if need be.
+
+    Arms that are absent for the users say ``agent.present``, for agents that look at it.
+    """
     arms = np.arange(int(agent.action_space.n))
-    actions, random = sampled(agent, many(agent, contexts), draws, default_rng() if rng is None else rng)
+    actions, random = sampled(agent, contexts, draws, rng)
     shares = (actions[..., None] == arms).mean(axis=0)
     if not random:
         return Probabilities.of(shares)
@@ -89,7 +139,12 @@ def probabilities(agent: Any, contexts: Array, draws: int = DRAWS, rng: Generato
 
 
 def propensities(
-    agent: Any, contexts: Array, actions: Any, draws: int = DRAWS, rng: Generator | None = None
+    agent: Any,
+    contexts: Array,
+    actions: Any,
+    draws: int = DRAWS,
+    rng: Generator | None = None,
+    mask: Array | None = None,
 ) -> Probabilities:
     """Return the probability of each user's own action, shape (n,); arguments as for ``probabilities``.
 
@@ -103,13 +158,17 @@ def propensities(
     if len(actions) != len(contexts) or not all(agent.action_space.contains(action) for action in actions):
         raise ValueError(f"actions must be one of {agent.action_space} for each of {len(contexts)} users.")
     if isinstance(agent.action_space, Discrete):
-        law = agent.probabilities(contexts, draws, rng)
+        law = agent.probabilities(contexts, draws, rng, mask)
         users = np.arange(len(contexts))
         shares = np.asarray(law)[users, actions]
         if not law.draws:
             return Probabilities.of(shares)
         error = np.asarray(law.error)[users, actions]
-        return Probabilities.of((shares * law.draws + 1) / (law.draws + 1), error, law.draws)
+        smooth = (shares * law.draws + 1) / (law.draws + 1)
+        here = True if mask is None else checked(agent, mask, len(contexts))[users, actions]
+        return Probabilities.of(np.where(here, smooth, 0.0), error, law.draws)
+    if mask is not None:
+        raise TypeError(f"masks say which arms are present, and {agent.name} plays sets.")
     drawn, random = sampled(agent, contexts, draws, default_rng() if rng is None else rng)
     hits = (drawn == actions).all(axis=-1).sum(axis=0)
     if not random:
@@ -125,7 +184,7 @@ def many(agent: Any, contexts: Array) -> Array:
 
 
 def uniform_propensity(action_space: Any) -> float:
-    """Return the probability of each action of uniform play: an arm, or a set of full capacity."""
+    """Return the probability of each action of uniform play: an arm if all are present, or a set of full capacity."""
     if isinstance(action_space, Discrete):
         return 1 / int(action_space.n)
     return 1 / math.comb(action_space.n_items, action_space.capacity)

@@ -10,7 +10,7 @@ import polars as pl
 
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.names import as_text, canonical, short, swept, with_settings
-from privbandit_agents.experiments.store.results import Finished
+from privbandit_agents.experiments.store.results import Finished, Floats
 
 COLUMNS = (
     *("env_id", "agent", "label", "notion", "epsilon", "delta", "rho", "horizon", "seed"),
@@ -42,8 +42,15 @@ def as_frame(trials: Sequence[Finished], final: bool = False) -> pl.DataFrame:
     rows = table[np.repeat(np.arange(len(trials)), list(map(len, users)))].with_columns(
         pl.Series("checkpoint", np.concatenate(users).astype(np.int64)),
         *(pl.Series(name, values) for name, values in series.items()),
+        *static_column([run.arrays.get("static", np.full(len(run.arrays["regret"]), np.nan))[kept] for run in trials]),
     )
     return rows.select(*COLUMNS, *(name for name in rows.columns if name not in COLUMNS))
+
+
+def static_column(parts: Sequence[Floats]) -> list[pl.Series]:
+    """Return the column of static regret if a world changes: null where none does."""
+    static = pl.Series("static", np.concatenate(parts) if parts else [], pl.Float64).fill_nan(None)
+    return [static] if static.is_not_null().any() else []
 
 
 def numbered_cells(trials: Sequence[Finished]) -> tuple[np.ndarray[Any, Any], list[Finished]]:

@@ -42,6 +42,7 @@ from privbandit_agents.zoo import AGENTS
 
 Y_LABELS = {
     "regret": "cumulative regret",
+    "static": "regret against the best fixed policy",
     "ratio": "regret / regret of uniform",
     "regret_per_round": "regret per user",
     "reward": "reward per user",

@@ -17,7 +17,11 @@ import privbandit_envs  # noqa: F401 (registers the environments)
 from privbandit_agents.plugins import load_plugins
 from privbandit_agents.zoo import AGENTS
 from privbandit_envs.registration import ENV_IDS
+from privbandit_envs.timing.timeline import TIME
 from privbandit_envs.validate import did_you_mean
+
+DELAY = "delay"
+"""What makes an environment's feedback late stands among its arguments by this name."""
 
 
 @cache
@@ -52,6 +56,12 @@ def env_defaults(id: str) -> dict[str, Any]:
         creator = spec.entry_point if callable(spec.entry_point) else load_env_creator(spec.entry_point)
         defaults = keywords(creator)
     return {**defaults, **{key: value for key, value in spec.kwargs.items() if key != "problem"}}
+
+
+def env_arguments(id: str) -> list[str]:
+    """Return what may stand beside an environment's id: its arguments, those of masks and of time, and a delay."""
+    more = ("available", *TIME) if "problem" in env_spec(id).kwargs else ()
+    return [*env_defaults(id), *more, DELAY]
 
 
 def named_problem(spec: EnvSpec) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from privbandit_agents import registry
 from privbandit_agents.base.agent import AnyAgent, UnprovenCalibration
-from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults
+from privbandit_agents.experiments.jobs.catalogue import DELAY, agent_defaults, env_defaults
 from privbandit_agents.experiments.jobs.job import JSON, Desk, Ran, one_thread
 from privbandit_agents.experiments.names import (
     TALLIES,
@@ -33,12 +33,13 @@ from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.play import Result, play
 from privbandit_agents.snapshots import Snapshots
 from privbandit_agents.zoo import AGENTS, FAMILIES
+from privbandit_envs.timing.delay import DelayFeedback
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints
 
-ERRORS = ("mad", "mse")
-"""Arrays that only some results have."""
+ERRORS = ("mad", "mse", "static")
+"""Arrays that only some results have: errors of predictions, and static regret of worlds that change."""
 MODEST = 100
 """No setting of a light trial is larger."""
 
@@ -52,7 +53,7 @@ class Trial:
         agent: a name in ``AGENTS``, or ``"package:name"`` if importing the package registers it.
         horizon: number of users.
         seed: of the environment; the agent's own seed is derived from it.
-        env_kwargs: keyword arguments of the environment.
+        env_kwargs: keyword arguments of the environment; ``delay`` is a ``DelayFeedback`` around it.
         config: settings of the agent.
         checkpoints: how many there are, evenly spaced; ``Result.checkpoints`` has the numbers of users they stand for.
     """
@@ -162,13 +163,18 @@ class Trial:
     def make_env(self) -> gym.Env[Any, Any]:
         """Build the environment; its horizon is the trial's unless ``env_kwargs`` says otherwise.
 
+        A ``delay``, unless it is an argument of the environment's own, makes feedback late.
+
         Where a setting such as ``public_seed`` has the word "seed" for its value, it gets the trial's seed.
         """
         own = {key: self.seed for key, value in self.env_kwargs.items() if key.endswith("seed") and value == "seed"}
         kwargs = {**self.env_kwargs, **own}
         if "horizon" in env_defaults(self.env):
             kwargs.setdefault("horizon", self.horizon)
-        return gym.make(self.env, **kwargs)
+        late = DELAY in kwargs and DELAY not in env_defaults(self.env)
+        law = kwargs.pop(DELAY) if late else None
+        env = gym.make(self.env, **kwargs)
+        return DelayFeedback(env, law) if late else env
 
     def make_agent(self, env: gym.Env[Any, Any]) -> AnyAgent:
         """Build the agent for its environment; the result's settings say if its calibration is a published one."""

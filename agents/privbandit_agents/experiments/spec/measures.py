@@ -7,10 +7,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from privbandit_agents.experiments.fields import Model, Real, Users
 
 Quantity = Literal[
-    "regret", "ratio", "regret_per_round", "reward", "mad", "mse", "calls", "claimed", "accuracy", "excess", "seconds"
+    *("regret", "static", "ratio", "regret_per_round", "reward", "mad", "mse"),
+    *("calls", "claimed", "accuracy", "excess", "seconds"),
 ]
-"""Of trials: cumulative regret; that over uniform's in the same environment; regret per user; reward per user; mean
-absolute and mean squared error of the predicted mean rewards; at the end, how often an agent called its estimator and
+"""Of trials: cumulative regret; that against the best fixed policy, in worlds that change; regret over uniform's in the
+same environment; regret per user; reward per user; mean absolute and mean squared error of the predicted mean rewards;
+at the end, how often an agent called its estimator and
 what these calls claim of the budget set aside for them (1 is all of it). Of fits: accuracy; on the synthetic law, what
 it lacks of the best classifier's; seconds of one fit."""
 Pick = Literal["best", "honest"]

@@ -13,14 +13,17 @@ import gymnasium as gym
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from privbandit_agents import registry
+from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.experiments.fields import MOST, Grid, Model, Points, Positive, Seeds, combinations, given_once
-from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults
+from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_arguments, env_defaults
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import short
 from privbandit_agents.experiments.spec.validation import place_of, validated
 from privbandit_agents.experiments.spec.yaml_text import content_of, filled, from_yaml
 from privbandit_agents.experiments.usage import UsageError, on_one_line, usage_errors
 from privbandit_envs import ENV_IDS, BanditEnv
+from privbandit_envs.timing.delay import DelayFeedback
+from privbandit_envs.timing.timeline import TIME
 from privbandit_envs.validate import count, did_you_mean, one_of, shown
 
 
@@ -242,7 +245,7 @@ def one_value_each(given: dict[str, Any]) -> Iterator[None]:
         yield
     except (ValueError, TypeError) as error:
         for key, value in given.items():
-            if isinstance(value, list):
+            if isinstance(value, list) and key not in TIME:
                 way_out = f"values to try stand under the grid: grid: {{{key}: {shown(value)}}}"
                 raise ValueError(f"{key} must be one value; got {shown(value)}; {way_out}.") from error
         raise
@@ -272,7 +275,8 @@ def horizon_of(id: str, kwargs: dict[str, Any], asked: int | None) -> int:
 def cannot_play(name: str, env_id: str, env: gym.Env[Any, Any]) -> str:
     """Return "" if an agent can play an environment, else why not."""
     if registry.can_play(name, env):
-        return ""
+        owns_loop = issubclass(registry.find(name).load(), LearningAgent) and isinstance(env, DelayFeedback)
+        return f"cannot play {env_id} with a delay; it owns its loop." if owns_loop else ""
     needs = registry.find(name).load().plays(*registry.spaces_of(env)) or "environments with public data"
     return f"cannot play {env_id}; it plays {needs}."
 
@@ -375,9 +379,9 @@ def assign(blocks: list[dict[str, Any]], assignment: str) -> None:
 
 def having(entries: list[dict[str, Any]], key: str, kind: str) -> list[dict[str, Any]]:
     """Return the environments or agents that have a setting; raise if none has."""
-    known = [(one, env_defaults(one["id"]) if kind == "env" else agent_defaults(one["name"])) for one in entries]
-    chosen = [entry for entry, defaults in known if key in defaults]
+    known = [(one, env_arguments(one["id"]) if kind == "env" else agent_defaults(one["name"])) for one in entries]
+    chosen = [entry for entry, settings in known if key in settings]
     if not chosen:
-        near = did_you_mean(key, {name for _, defaults in known for name in defaults})
+        near = did_you_mean(key, {name for _, settings in known for name in settings})
         raise ValueError(f"no {kind} here has a setting {key!r}{near}.")
     return chosen

@@ -53,8 +53,8 @@ class Finished:
         kind: ``"trial"`` or ``"fit"``.
         job: its spec, as JSON values; the hash of it is the job's name.
         settings: all settings with their defaults, by ``env`` and ``agent``.
-        arrays: of a trial ``checkpoints, regret, reward``, maybe ``mad, mse``, shape (c,), and ``seconds``, shape (1,);
-            of a fit ``accuracy, seconds``, one for each point of the grid, NaN where it could not run.
+        arrays: of a trial ``checkpoints, regret, reward``, maybe ``mad, mse, static``, shape (c,), and ``seconds``,
+            shape (1,); of a fit ``accuracy, seconds``, one for each point of the grid, NaN where it could not run.
         notes: of a trial ``simulation``, ``played`` (the agent, which for a name that chooses is another one),
             ``privacy`` (what it promises, in words), ``guarantee`` (its notion, epsilon, delta and rho) and ``visits``
             (how often one person comes at most); of a fit ``reasons``, a sentence for each point that could not run, or

@@ -1,0 +1,76 @@
+"""How an agent that knows nothing of masks chooses among the arms that are present."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit_envs.masks import Masks, masks_of, stand_ins
+
+Array = NDArray[Any]
+
+
+def choose_present(agent: Any, context: Array, mask: Array) -> tuple[Array, Any]:
+    """Let an agent choose among the arms that are present.
+
+    Where arms have features of their own, absent arms show those of present ones, and stand for them. Where all arms
+    share one context, an agent whose choice is absent plays the best arm that is present, by what it predicts, and the
+    one that stands for its choice if it predicts nothing.
+
+    Args:
+        agent: plays arms.
+        context: of one user or of n.
+        mask: whether each arm is present, shape (K,) or (n, K).
+
+    Returns:
+        The contexts as the agent saw them, which ``update`` should get, and the actions.
+
+    Raises:
+        ValueError: a mask of another shape, of other numbers than 0 and 1, or in which no arm is present.
+
+    Example:
+        >>> import gymnasium as gym
+        >>> from privbandit_agents import make
+        >>> env = gym.make("privbandit/Linear-v0", n_arms=4, dim=2, available=0.5)
+        >>> context, info = env.reset(seed=0)
+        >>> seen, arm = choose_present(make("linucb", env), context, info["action_mask"])
+        >>> seen.shape, bool(info["action_mask"][arm])
+        ((4, 2), True)
+    """
+    masks = masks_of(
+        mask, (*np.shape(context)[: np.ndim(context) - len(agent.context_shape)], int(agent.action_space.n))
+    )
+    seen = seen_by(agent, context, masks)
+    agent.present = masks
+    try:
+        wanted = np.asarray(agent.select_action(seen))[..., None]
+    finally:
+        agent.present = None
+    chosen = np.take_along_axis(played_for(agent, seen, masks), wanted, axis=-1)
+    return seen, chosen[..., 0] if chosen.ndim > 1 else int(chosen[0])
+
+
+def seen_by(agent: Any, context: Array, masks: Masks) -> Array:
+    """Return contexts in which absent arms show the features of present ones, if arms have features of their own."""
+    if len(agent.context_shape) != 2:
+        return context
+    return np.take_along_axis(context, stand_ins(masks)[..., None], axis=-2)
+
+
+def played_for(agent: Any, seen: Array, masks: Masks) -> NDArray[np.intp]:
+    """Return the arm that is played for each choice of an agent, itself where it is present, shape (..., K)."""
+    instead = stand_ins(masks)
+    scores = None if len(agent.context_shape) == 2 else predicted(agent, seen)
+    if scores is None:
+        return instead
+    scores = np.where(masks, scores, -np.inf)
+    best = scores.argmax(axis=-1)[..., None]
+    better = np.take_along_axis(scores, best, axis=-1) > np.take_along_axis(scores, instead, axis=-1)
+    return np.where(~masks & better, best, instead)
+
+
+def predicted(agent: Any, contexts: Array) -> Array | None:
+    """Return what an agent predicts for every arm that shares one context, shape (..., K), or None."""
+    rows = contexts.reshape(-1, *agent.context_shape)
+    scores = agent.chances(rows) if hasattr(agent, "chances") else agent.predict(rows)  # labels, or rewards
+    return None if scores is None else np.asarray(scores).reshape(*contexts.shape[:-1], -1)

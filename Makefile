@@ -9,7 +9,7 @@ export MKL_NUM_THREADS := 1
 unexport PYTHONDONTWRITEBYTECODE  # tests start many processes, which had to compile every module anew
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-clients test-lowest test-extras test-browser notebooks test-faults check format docs bench bench-sweeps clean
+.PHONY: help demo test test-slow test-clients test-lowest test-extras test-package test-browser notebooks test-faults check format docs bench bench-sweeps clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -64,6 +64,9 @@ test-lowest: $(BIN)/python  ## run the core's conformance suites with the lowest
 
 test-extras:  ## run commands with the core alone, and with each light extra alone, in environments of their own
 	$(PYTHON) .ci/extras.py
+
+test-package:  ## build the source archive and the wheel, install each elsewhere, and run README's commands from the archive
+	$(PYTHON) .ci/package.py
 
 notebooks: $(VENV)/.dev  ## run every notebook
 	$(BIN)/python -m pytest -n auto -m "slow or not slow" tests/test_notebooks.py

@@ -56,7 +56,7 @@ test-clients: $(BIN)/python  ## run docs/clients.md with the libraries that it n
 
 test-lowest: $(BIN)/python  ## run the core's conformance suites with the lowest versions that pyproject.toml allows
 	$(PYTHON) -m venv $(VENV)-lowest
-	$(VENV)-lowest/bin/python .ci/lowest.py bench > $(VENV)-lowest/lowest.txt
+	$(VENV)-lowest/bin/python .ci/lowest.py bench data > $(VENV)-lowest/lowest.txt
 	$(VENV)-lowest/bin/python $(OWN) -r $(VENV)-lowest/lowest.txt pytest pytest-timeout hypothesis
 	$(VENV)-lowest/bin/python $(OWN) --no-deps -e .
 	$(VENV)-lowest/bin/python -m pytest -rs -m "not slow" $(addprefix tests/, envs/test_conformance.py envs/test_gymnasium.py \

@@ -137,8 +137,9 @@ def test_vectors_of_equal_seeds_are_equal(setting: Setting, mode: AutoresetMode)
         assert one.metadata["autoreset_mode"] is mode
         for vector in (one, other):
             vector.action_space.seed(3)
-        (_, info), (_, same), masks = shown = (*(vector.reset(seed=3) for vector in (one, other)), None)
-        assert data_equivalence(*shown[:2])
+        begun = [vector.reset(seed=3) for vector in (one, other)]
+        assert data_equivalence(begun[0], begun[1])
+        (_, info), (_, same), masks = *begun, None
         for _ in range(10):
             (actions, now), (again, _) = drawn(one, info, masks), drawn(other, same, masks)
             assert data_equivalence(actions, again)
@@ -146,10 +147,9 @@ def test_vectors_of_equal_seeds_are_equal(setting: Setting, mode: AutoresetMode)
             info, same, masks = step[-1], twin[-1], now
             assert one.observation_space.contains(step[0]) and data_equivalence(step, twin)
             if mode is AutoresetMode.DISABLED and step[3].any():
-                (_, info), (_, same) = shown = [
-                    vector.reset(options={"reset_mask": step[3].copy()}) for vector in (one, other)
-                ]
-                assert data_equivalence(*shown)
+                begun = [vector.reset(options={"reset_mask": step[3].copy()}) for vector in (one, other)]
+                assert data_equivalence(begun[0], begun[1])
+                (_, info), (_, same) = begun
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)

@@ -9,7 +9,7 @@ export MKL_NUM_THREADS := 1
 unexport PYTHONDONTWRITEBYTECODE  # tests start many processes, which had to compile every module anew
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-wide test-slow test-clients test-lowest test-extras test-browser notebooks test-faults check format docs bench bench-sweeps clean
+.PHONY: help demo test test-wide test-slow test-clients test-lowest test-extras test-package test-browser notebooks test-faults check format docs bench bench-sweeps clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -59,7 +59,7 @@ test-clients: $(BIN)/python  ## run docs/clients.md with the libraries that it n
 
 test-lowest: $(BIN)/python  ## run the core's conformance suites with the lowest versions that pyproject.toml allows
 	$(PYTHON) -m venv $(VENV)-lowest
-	$(VENV)-lowest/bin/python .ci/lowest.py bench > $(VENV)-lowest/lowest.txt
+	$(VENV)-lowest/bin/python .ci/lowest.py bench data > $(VENV)-lowest/lowest.txt
 	$(VENV)-lowest/bin/python $(OWN) -r $(VENV)-lowest/lowest.txt pytest pytest-timeout hypothesis
 	$(VENV)-lowest/bin/python $(OWN) --no-deps -e .
 	$(VENV)-lowest/bin/python -m pytest -rs -m "not slow" $(addprefix tests/, envs/test_conformance.py envs/test_gymnasium.py \
@@ -67,6 +67,9 @@ test-lowest: $(BIN)/python  ## run the core's conformance suites with the lowest
 
 test-extras:  ## run commands with the core alone, and with each light extra alone, in environments of their own
 	$(PYTHON) .ci/extras.py
+
+test-package:  ## build the source archive and the wheel, install each elsewhere, and run README's commands from the archive
+	$(PYTHON) .ci/package.py
 
 notebooks: $(VENV)/.dev  ## run every notebook
 	$(BIN)/python -m pytest -n auto -m "slow or not slow" tests/test_notebooks.py

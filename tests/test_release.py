@@ -87,6 +87,12 @@ def test_workflows_and_hooks_can_be_read_and_call_what_is_there() -> None:
         for step in steps:
             assert set(re.findall(r"make ([a-z-]+)", step.get("run", ""))) <= verbs
             assert all((ROOT / name).exists() for name in re.findall(r"(\.ci/\S+|tests/\S+)", step.get("run", "")))
+    matrix = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]["tests"]["strategy"]["matrix"][
+        "python"
+    ]
+    said = " ".join(PROJECT["project"]["classifiers"])
+    assert matrix[0] == PROJECT["project"]["requires-python"].removeprefix(">=") and matrix[-1] == "3.14"
+    assert set(re.findall(r"3\.\d+", said)) <= set(matrix)
     (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().split() if "==" in line)
     for hook in local["hooks"]:
@@ -122,6 +128,9 @@ def test_the_files_for_clusters_are_sound() -> None:
     for part in (cluster["spec"]["worker"]["spec"], cluster["spec"]["scheduler"]["spec"], job):
         (inner,) = part["containers"]
         assert inner["image"].endswith(f":{privbandit_envs.__version__}") and inner["resources"]["requests"]
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    shown = set(re.findall(r'^--8<-- "examples/cluster/(\S+)"$', page, flags=re.MULTILINE))
+    assert shown == {path.name for path in CLUSTER.iterdir() if path.is_file()}, "the page shows every file"
     subprocess.run(["bash", "-n", str(CLUSTER / "shards.sh")], check=True)
     compile((CLUSTER / "slurm.py").read_text(), "slurm.py", "exec")
     for text in ((CLUSTER / "shards.sh").read_text(), " ".join(container["command"] + container["args"])):

@@ -1,5 +1,6 @@
 """What Gymnasium asks of environments in its own tests: alone, and in vectors of each kind and autoreset mode."""
 
+import dataclasses
 import json
 import pickle
 import warnings
@@ -20,10 +21,16 @@ from gymnasium.wrappers import vector as vector_wrappers
 from privbandit_agents import make, play
 
 from privbandit_envs import ENV_IDS, Assortments, BanditEnv
+from privbandit_envs.datasets.frames import armed, labelled
+from privbandit_envs.masks import stand_ins
 from privbandit_envs.wrappers import FlattenContext, RecordRegret, RecordVectorRegret, ScoreAction
 
 Setting = tuple[str, dict[str, Any]]
 LINEAR, ASSORTMENT, LABELS = "privbandit/Linear-v0", "privbandit/Assortment-v0", "privbandit/Classification-v0"
+SPARSE, TABLE = "privbandit/SparseLinear-v0", "privbandit/Table-v0"
+RNG = np.random.default_rng(7)
+ROWS = {"age": RNG.normal(size=90), "dose": RNG.random(90), "ill": np.tile(["yes", "no", "perhaps"], 30)}
+LONG = {"who": np.arange(90) // 3, "f": RNG.normal(size=90), "gain": RNG.uniform(-1, 1, 90)}
 SMALL: list[Setting] = [
     *((env_id, {}) for env_id in ENV_IDS),
     (LINEAR, {"design": "case2", "dim": 2}),
@@ -37,40 +44,79 @@ SMALL: list[Setting] = [
     (ASSORTMENT, {"source": "expedia-sample"}),
     (LABELS, {"source": "digits"}),
     (LABELS, {"source": "wine", "n_public": 20}),
+    (LINEAR, {"available": 0.5, "link": "logistic", "jumps": [2, 17], "drift": 0.01, "n_arms": 3, "dim": 2}),
+    (LABELS, {"source": labelled(ROWS, "ill"), "n_public": 20, "available": 0.5}),
+]
+MORE: list[Setting] = [
+    (LINEAR, {"available": 0.5, "n_arms": 4}),
+    (LINEAR, {"jumps": [1, 2, 30]}),
+    (LINEAR, {"drift": 0.1}),
+    (LINEAR, {"shifts": {2: {"design": "ill"}, 20: {"design": "heavy"}}}),
+    (LINEAR, {"link": "logistic", "theta_norm": 3.0}),
+    (LINEAR, {"link": "band"}),
+    (LINEAR, {"design": "heavy"}),
+    (LINEAR, {"design": "adversarial", "available": 0.3}),
+    (SPARSE, {"jumps": [3], "available": 0.5}),
+    (SPARSE, {"drift": 0.05}),
+    (ASSORTMENT, {"jumps": [3], "drift": 0.05}),
+    (LABELS, {"shifts": {3: {"gamma": 0.5}}}),
+    (LABELS, {"source": "digits", "available": 0.2}),
+    (TABLE, {"table": armed(LONG, "who", "gain"), "n_public": 20}),
+    (TABLE, {"table": armed(LONG, "who", "gain"), "n_public": 20, "available": 0.5}),
 ]
 MODES = list(AutoresetMode)
 
 
 def named(setting: Setting) -> str:
-    return f"{setting[0].split('/')[1]}-{'-'.join(map(str, setting[1].values()))}"
+    said = (f"{name}={value}" for name, value in setting[1].items() if isinstance(value, (str, int, float, list, dict)))
+    return "-".join([setting[0].split("/")[1], *said])
 
 
-each = pytest.mark.parametrize("setting", SMALL, ids=named)
+each = pytest.mark.parametrize(
+    "setting", [*SMALL, *(pytest.param(setting, marks=pytest.mark.slow) for setting in MORE)], ids=named
+)
 
 
 def made(setting: Setting, **more: Any) -> gym.Env[Any, Any]:
     return gym.make(setting[0], **{**setting[1], **more})
 
 
+def drawn(env: Any, info: dict[str, Any], masks: Any = None) -> tuple[Any, Any]:
+    """Draw an action of present arms, as ``info`` says, and return it with the masks of all slots.
+
+    Where only some slots were reset, the others' masks are as they were: give them.
+    """
+    if "action_mask" not in info:
+        return env.action_space.sample(), masks
+    masks = (
+        info["action_mask"] if masks is None else np.where(info["_action_mask"][:, None], info["action_mask"], masks)
+    )
+    return env.action_space.sample(tuple(masks) if masks.ndim == 2 else masks), masks
+
+
 @each
 def test_the_checkers_find_nothing(setting: Setting) -> None:
     with warnings.catch_warnings(action="error"):
-        check_env(made(setting, horizon=40).unwrapped, skip_render_check=True)
+        env: Any = made(setting, horizon=40).unwrapped
+        if "available" in setting[1]:  # the checker draws arms without a look at masks
+            step = env.step
+            env.step = lambda arm: step(stand_ins(env.action_masks())[arm])
+        check_env(env, skip_render_check=True)
         checked = gym.make(setting[0], **setting[1], disable_env_checker=False)
-        checked.reset(seed=0)
-        checked.step(checked.action_space.sample())
+        checked.step(drawn(checked, checked.reset(seed=0)[1])[0])
 
 
 @each
 def test_equal_seeds_give_equal_rollouts_and_copies_go_on(setting: Setting) -> None:
     first, again = made(setting, horizon=40), made(setting, horizon=40)
-    assert data_equivalence(first.reset(seed=5), again.reset(seed=5))
+    shown: Any = first.reset(seed=5)
+    assert data_equivalence(shown, again.reset(seed=5))
     first.action_space.seed(5)
     copies = [again]
     for step in range(40):
         if step == 20:
             copies += [deepcopy(first), pickle.loads(pickle.dumps(first))]
-        action = first.action_space.sample()
+        action, _ = drawn(first, shown[-1])
         shown = first.step(action)
         assert first.observation_space.contains(shown[0])
         assert all(data_equivalence(shown, copy.step(action)) for copy in copies)
@@ -91,15 +137,19 @@ def test_vectors_of_equal_seeds_are_equal(setting: Setting, mode: AutoresetMode)
         assert one.metadata["autoreset_mode"] is mode
         for vector in (one, other):
             vector.action_space.seed(3)
-        assert data_equivalence(one.reset(seed=3), other.reset(seed=3))
+        begun = [vector.reset(seed=3) for vector in (one, other)]
+        assert data_equivalence(begun[0], begun[1])
+        (_, info), (_, same), masks = *begun, None
         for _ in range(10):
-            actions = one.action_space.sample()
-            assert data_equivalence(actions, other.action_space.sample())
+            (actions, now), (again, _) = drawn(one, info, masks), drawn(other, same, masks)
+            assert data_equivalence(actions, again)
             step, twin = one.step(actions), other.step(actions)
+            info, same, masks = step[-1], twin[-1], now
             assert one.observation_space.contains(step[0]) and data_equivalence(step, twin)
             if mode is AutoresetMode.DISABLED and step[3].any():
-                options = [{"reset_mask": step[3].copy()} for _ in range(2)]
-                assert data_equivalence(one.reset(options=options[0]), other.reset(options=options[1]))
+                begun = [vector.reset(options={"reset_mask": step[3].copy()}) for vector in (one, other)]
+                assert data_equivalence(begun[0], begun[1])
+                (_, info), (_, same) = begun
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
@@ -121,14 +171,19 @@ def test_one_slot_of_ours_is_gymnasium_s_vector_of_one_environment(mode: Autores
             assert np.array_equal(*after)
 
 
-@pytest.mark.parametrize("setting", [SMALL[0], SMALL[2]], ids=named)
+MASKED = next(setting for setting in SMALL if "jumps" in setting[1])
+
+
+@pytest.mark.parametrize("setting", [SMALL[0], SMALL[2], pytest.param(MASKED, marks=pytest.mark.slow)], ids=named)
 def test_processes_are_threads_bit_for_bit(setting: Setting) -> None:
     vectors = [kind([lambda: made(setting, horizon=4)] * 2) for kind in (SyncVectorEnv, AsyncVectorEnv)]
     with closing(vectors[1]):
-        assert data_equivalence(vectors[0].reset(seed=2), vectors[1].reset(seed=2))
+        shown: Any = vectors[0].reset(seed=2)
+        assert data_equivalence(shown, vectors[1].reset(seed=2))
         for _ in range(6):
-            actions = vectors[0].action_space.sample()
-            assert data_equivalence(vectors[0].step(actions), vectors[1].step(actions))
+            actions, _ = drawn(vectors[0], shown[-1])
+            shown = vectors[0].step(actions)
+            assert data_equivalence(shown, vectors[1].step(actions))
 
 
 def test_an_autoreset_mode_that_is_none_is_refused() -> None:
@@ -200,11 +255,13 @@ def test_batched_assortments_sample_as_their_space_was_seeded() -> None:
 def test_a_spec_says_how_long_an_episode_is_and_makes_the_same_again(setting: Setting) -> None:
     env = made(setting, horizon=6)
     assert env.spec is not None and env.spec.max_episode_steps == 6
-    again = gym.make(EnvSpec.from_json(env.spec.to_json()))
+    arrays = any(dataclasses.is_dataclass(value) for value in setting[1].values())  # a table is no JSON
+    again = gym.make(env.spec if arrays else EnvSpec.from_json(env.spec.to_json()))
     assert isinstance(env, BanditEnv) and isinstance(again.unwrapped, BanditEnv)
-    assert env.reset(seed=1)[0].tolist() == again.reset(seed=1)[0].tolist()
+    shown: Any = env.reset(seed=1)
+    assert data_equivalence(shown, again.reset(seed=1))
     for step in range(6):
-        action = env.action_space.sample()
+        action, _ = drawn(env, shown[-1])
         shown, twin = env.step(action), again.step(action)
         assert data_equivalence(shown, twin) and shown[3] == (step == 5)
 

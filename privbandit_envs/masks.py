@@ -33,7 +33,7 @@ class Presence:
 def share(available: float) -> float:
     """Return the share of arms that are present, or raise ValueError.
 
-    Example:
+    Examples:
         >>> share(available=0)
         Traceback (most recent call last):
         ValueError: available must be > 0; got 0.
@@ -58,7 +58,7 @@ def stand_ins(masks: NDArray[Any]) -> NDArray[np.intp]:
 
     Absent arms share the present ones out in turn.
 
-    Example:
+    Examples:
         >>> stand_ins(np.array([True, False, True, False, False]))
         array([0, 0, 2, 2, 0])
     """

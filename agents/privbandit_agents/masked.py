@@ -32,7 +32,7 @@ def choose_present(agent: AnyAgent, context: Array, mask: NDArray[np.generic]) -
     Returns:
         The contexts as the agent saw them, which ``update`` should get, and the actions.
 
-    Example:
+    Examples:
         >>> import gymnasium as gym
         >>> from privbandit_agents import make
         >>> env = gym.make("privbandit/Linear-v0", n_arms=4, dim=2, available=0.5)

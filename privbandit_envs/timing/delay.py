@@ -33,7 +33,7 @@ class Delay:
     Raises:
         ValueError: a value out of range.
 
-    Example:
+    Examples:
         >>> [Delay(4, "batch")(np.random.default_rng(0), user) for user in range(5)]
         [3.0, 2.0, 1.0, 0.0, 3.0]
     """
@@ -79,7 +79,7 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
     Raises:
         ValueError: a delay that is negative or no number.
 
-    Example:
+    Examples:
         >>> env = DelayFeedback(gym.make("privbandit/Linear-v0", n_arms=2, dim=2), 2)
         >>> _ = env.reset(seed=0)
         >>> [None if (came := env.step(0)[4]["reports"]) is None else came[2].tolist() for _ in range(3)]

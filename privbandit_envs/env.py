@@ -141,7 +141,7 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         TypeError: an argument the family does not have.
         ValueError: an argument out of range.
 
-    Example:
+    Examples:
         >>> env = gym.make("privbandit/Linear-v0", n_arms=3, dim=2, horizon=100).unwrapped
         >>> context, _ = env.reset(seed=1)
         >>> context.shape

@@ -25,7 +25,7 @@ def atomic(path: Path, mode: str = "w", permissions: int = 0o666, sync: bool = T
     Raises:
         OSError: the file cannot be written.
 
-    Example:
+    Examples:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     path = Path(folder) / "deep" / "a.txt"

@@ -33,7 +33,7 @@ class Presence:
 def share(available: float) -> float:
     """Return the share of arms that are present, or raise ValueError.
 
-    Example:
+    Examples:
         >>> share(available=0)
         Traceback (most recent call last):
         ValueError: available must be > 0; got 0.
@@ -56,7 +56,7 @@ def refuse_absent(masks: Masks, actions: ArrayLike) -> None:
 def masks_of(given: ArrayLike, shape: tuple[int, ...], name: str = "action_mask") -> Masks:
     """Return masks as booleans, or raise ValueError: they have another shape or other numbers, or allow nothing.
 
-    Example:
+    Examples:
         >>> masks_of([0, 0, 0], (3,))
         Traceback (most recent call last):
         ValueError: action_mask must be 0 or 1 for every arm, shape (3,), with a 1 for every user; got [0, 0, 0].
@@ -76,7 +76,7 @@ def masks_of(given: ArrayLike, shape: tuple[int, ...], name: str = "action_mask"
 def uniform_over(masks: Masks) -> NDArray[np.float64]:
     """Return the probability of every arm if one that is present is drawn uniformly; masks (..., K).
 
-    Example:
+    Examples:
         >>> uniform_over(np.array([True, False, True, True, True])).tolist()
         [0.25, 0.0, 0.25, 0.25, 0.25]
     """
@@ -88,7 +88,7 @@ def stand_ins(masks: NDArray[Any]) -> NDArray[np.intp]:
 
     Absent arms share the present ones out in turn.
 
-    Example:
+    Examples:
         >>> stand_ins(np.array([True, False, True, False, False]))
         array([0, 0, 2, 2, 0])
     """

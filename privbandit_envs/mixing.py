@@ -34,7 +34,7 @@ RESETS = {gym.Wrapper.reset, VectorWrapper.reset}
 def mixing_wrappers(env: AnyEnv) -> tuple[str, ...]:
     """Return the names of the wrappers that may carry something from one user to another, the outermost first.
 
-    Example:
+    Examples:
         >>> from gymnasium.wrappers import NormalizeObservation, TimeLimit
         >>> mixing_wrappers(TimeLimit(NormalizeObservation(gym.make("privbandit/Linear-v0")), 100))
         ('NormalizeObservation',)
@@ -45,7 +45,7 @@ def mixing_wrappers(env: AnyEnv) -> tuple[str, ...]:
 def unseen_rewards(env: AnyEnv) -> tuple[str, ...]:
     """Return the names of the wrappers that change rewards; an agent that learns from ``info["feedback"]`` sees none.
 
-    Example:
+    Examples:
         >>> from gymnasium.wrappers import ClipReward
         >>> unseen_rewards(ClipReward(gym.make("privbandit/Linear-v0"), 0, 1))
         ('ClipReward',)

@@ -45,7 +45,7 @@ class Population:
     Raises:
         TypeError: the world has no finite set of contexts.
 
-    Example:
+    Examples:
         >>> from numpy.random import default_rng
         >>> from privbandit_envs.families.linear import LinearProblem
         >>> world = LinearProblem(default_rng(0), n_arms=2, dim=2, design="case1", delta=0.1, support="all")

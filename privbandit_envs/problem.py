@@ -54,7 +54,7 @@ class Support:
     Raises:
         ValueError: not one probability for each context, or they do not add up to 1.
 
-    Example:
+    Examples:
         >>> Support(np.eye(2), np.array([0.5, 0.4]))
         Traceback (most recent call last):
         ValueError: probabilities must be >= 0 and add up to 1 in float64; their sum is 0.9.
@@ -237,7 +237,7 @@ class ArmProblem(Problem):
 
     A subclass implements ``contexts`` and ``means``, and may override ``rewards``.
 
-    Example:
+    Examples:
         >>> class Coin(ArmProblem):  # heads or tails? the context says how the coin is loaded
         ...     def __init__(self, rng, *, dtype="float64"):
         ...         self.observation_space = gym.spaces.Box(0, 1, (1,), np.float64)

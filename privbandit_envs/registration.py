@@ -25,7 +25,7 @@ def register(id: str, problem: str, *, listed: bool = True, **kwargs: object) ->
     Raises:
         ValueError: the id belongs to another problem.
 
-    Example:
+    Examples:
         >>> register("privbandit/Linear-v0", "clinic.dosage:DosageProblem")
         Traceback (most recent call last):
         ValueError: privbandit/Linear-v0 is registered for another problem; choose another name or version.
@@ -77,7 +77,7 @@ def from_table(
         ValueError: something in the table is not as it should be; the sentence names the column.
         FileNotFoundError: no such file.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> x = np.random.default_rng(0).random(100)
         >>> env = from_table({"age": x, "height": 1 - x, "ill": x > 0.4}, label="ill", n_public=20, horizon=80)

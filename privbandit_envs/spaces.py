@@ -24,7 +24,7 @@ class Assortments(MultiBinary):
     Raises:
         ValueError: a size is not an integer >= 1, or the capacity exceeds the number of items.
 
-    Example:
+    Examples:
         >>> space = Assortments(n_items=5, capacity=2, seed=0)
         >>> int(space.sample().sum())
         2
@@ -87,7 +87,7 @@ def _batch_assortments(space: Assortments, n: int = 1) -> Assortments:
 def top_k(scores: NDArray[np.number], k: int) -> NDArray[np.int8]:
     """Return 0/1 vectors that mark the k largest entries along the last axis; ties are broken in any way.
 
-    Example:
+    Examples:
         >>> top_k(np.array([[0.3, 0.1, 0.2], [1.0, 2.0, 3.0]]), 2)
         array([[1, 0, 1],
                [0, 1, 1]], dtype=int8)

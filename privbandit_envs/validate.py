@@ -82,7 +82,7 @@ def fraction(**named: float) -> float:
 def one_of(options: Iterable[str], **named: str) -> str:
     """Return one of ``options``; the error names the nearest one.
 
-    Example:
+    Examples:
         >>> one_of(("laplace", "gaussian"), noise="gausian")
         Traceback (most recent call last):
         ValueError: noise must be one of laplace, gaussian; got 'gausian' (did you mean 'gaussian'?).
@@ -97,7 +97,7 @@ def one_of(options: Iterable[str], **named: str) -> str:
 def numbers(size: int, **named: object) -> NDArray[np.float64]:
     """Return ``size`` finite numbers as an array.
 
-    Example:
+    Examples:
         >>> numbers(2, theta=[0.6, 0.8])
         array([0.6, 0.8])
     """
@@ -141,7 +141,7 @@ def is_number(text: str) -> bool:
 def shown(value: object) -> str:
     """Return a value as an error shows it: as Python writes it, cut after 60 characters.
 
-    Example:
+    Examples:
         >>> shown("two"), shown("2" * 10**6)[-5:]
         ("'two'", '22...')
     """
@@ -195,7 +195,7 @@ def reported(info: Mapping[str, object], env: object, *keys: str) -> None:
     Raises:
         ValueError: a key is missing: the environment is no bandit.
 
-    Example:
+    Examples:
         >>> reported({"TimeLimit.truncated": False}, "CartPole-v1", "feedback", "regret")
         Traceback (most recent call last):
         ValueError: CartPole-v1 is not a bandit: the info of a step has no 'feedback' and no 'regret'.

@@ -39,7 +39,7 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
             ``"Disabled"``: ``reset`` must be called.
         **config: keyword arguments of the problem class.
 
-    Example:
+    Examples:
         >>> import gymnasium as gym
         >>> envs = gym.make_vec("privbandit/Linear-v0", num_envs=4, n_arms=3, dim=2)
         >>> contexts, _ = envs.reset(seed=1)

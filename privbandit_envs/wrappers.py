@@ -38,7 +38,7 @@ class RegretCurve:
     Raises:
         ValueError: the checkpoints are not increasing integers >= 1.
 
-    Example:
+    Examples:
         >>> curve = RegretCurve([2, 4])
         >>> curve.extend(np.array([0.5, 0.25, 0.0]), np.array([1.0, 0.0, 1.0]))
         >>> curve.add(0.25, 0.0)
@@ -140,7 +140,7 @@ class RecordRegret(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
         env: an environment whose ``info`` has ``regret``.
         curve: where to record, or the checkpoints of a new RegretCurve.
 
-    Example:
+    Examples:
         >>> env = RecordRegret(gym.make("privbandit/Linear-v0", n_arms=3, dim=2, theta=[0.6, 0.8]), [5, 10])
         >>> _ = env.reset(seed=0)
         >>> for _ in range(10):
@@ -193,7 +193,7 @@ class RecordVectorRegret(VectorWrapper):  # it takes no types before Gymnasium 1
 class FlattenContext(gym.ObservationWrapper[Array, Any, Array], RecordConstructorArgs):
     """Show contexts of shape (K, d) as vectors of length K d, as policies of stable-baselines3 expect.
 
-    Example:
+    Examples:
         >>> FlattenContext(gym.make("privbandit/Linear-v0", n_arms=3, dim=2)).observation_space.shape
         (6,)
     """
@@ -210,7 +210,7 @@ class FlattenContext(gym.ObservationWrapper[Array, Any, Array], RecordConstructo
 class ScoreAction(gym.ActionWrapper[Array, Any, Any], RecordConstructorArgs):
     """Play an assortment problem by N real scores in [-1, 1]: the K items of the largest scores are offered.
 
-    Example:
+    Examples:
         >>> env = ScoreAction(gym.make("privbandit/Assortment-v0", n_items=4, capacity=2))
         >>> env.action(np.array([0.5, -1.0, 0.1, 0.3], np.float32))
         array([1, 0, 0, 1], dtype=int8)
@@ -252,7 +252,7 @@ def top_scores(scores: Array, space: gym.Space[object]) -> Array:
 def even_checkpoints(horizon: int, points: int = 200) -> NDArray[np.int64]:
     """Return up to ``points`` evenly spaced numbers of users, the last of them the horizon.
 
-    Example:
+    Examples:
         >>> even_checkpoints(10, points=4)
         array([ 3,  5,  8, 10])
     """

@@ -142,7 +142,7 @@ def Explore(agent: A, share: float = SHARE, seed: int | None = None) -> A:  # no
         ValueError: a share outside of [0, 1].
         TypeError: something that is no agent, or that cannot be wrapped.
 
-    Example:
+    Examples:
         >>> import gymnasium as gym, privbandit_envs
         >>> from privbandit_agents import make
         >>> env = gym.make("privbandit/Linear-v0", n_arms=4, dim=2, horizon=100)

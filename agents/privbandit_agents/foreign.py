@@ -23,7 +23,7 @@ class ForeignAgent(Agent[Settings]):
     Raises:
         TypeError: no environment, or no functions.
 
-    Example:
+    Examples:
         >>> import gymnasium as gym
         >>> from privbandit_agents import play
         >>> env = gym.make("privbandit/Linear-v0", n_arms=3, dim=2, horizon=50)

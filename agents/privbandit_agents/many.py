@@ -56,7 +56,7 @@ def play_many(
         ValueError: a seed that is no integer >= 0; what ``make`` and ``play`` refuse.
         TypeError: an argument that the environment or the agent does not have.
 
-    Example:
+    Examples:
         >>> results = play_many("privbandit/Linear-v0", "linucb", [3, 5], horizon=50)
         >>> env = gym.make("privbandit/Linear-v0", horizon=50)
         >>> results[1].regret.tolist() == play(env, make("linucb", env, seed=5), seed=5).regret.tolist()

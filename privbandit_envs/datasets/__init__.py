@@ -31,7 +31,7 @@ def load(source: str, label: str | None = None) -> Dataset:
         ConnectionError: OpenML, or the UCI repository, cannot be reached.
         ImportError: scikit-learn is needed and missing.
 
-    Example:
+    Examples:
         >>> data = load("wine")
         >>> data.X.shape, data.label_names
         ((178, 13), ('class_0', 'class_1', 'class_2'))

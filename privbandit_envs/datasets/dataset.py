@@ -56,7 +56,7 @@ def encode(labels: Iterable[object]) -> tuple[NDArray[np.int64], tuple[str, ...]
     Returns:
         (codes, names): the code of every label, and the name of every code.
 
-    Example:
+    Examples:
         >>> encode([10, 9.5, 10])
         (array([1, 0, 1]), ('9.5', '10'))
     """

@@ -76,7 +76,7 @@ class AssortmentProblem(Problem):
         ValueError: an argument out of range, or data that cannot be read.
         ImportError: ``"expedia-sample"`` needs scikit-learn and it is missing.
 
-    Example:
+    Examples:
         >>> import gymnasium as gym
         >>> env = gym.make("privbandit/Assortment-v0", n_items=4, capacity=2, dim=3)
         >>> context, _ = env.reset(seed=0)

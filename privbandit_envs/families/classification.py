@@ -69,7 +69,7 @@ class ClassificationProblem(ArmProblem):
         ValueError: an argument out of range or data that cannot be read.
         ImportError: the source needs scikit-learn and it is missing.
 
-    Example:
+    Examples:
         >>> import gymnasium as gym
         >>> env = gym.make("privbandit/Classification-v0", source="wine", n_public=20)
         >>> features, labels = env.unwrapped.public_data
@@ -165,7 +165,7 @@ class PosteriorDrift:
 def eta(x: Array, gamma: float = 1.0) -> Floats:
     """Return the probability of label 1, for x of shape (n, 2): eta_P if gamma is 1, else eta_Q.
 
-    Example:
+    Examples:
         >>> eta(np.array([[0.5, 0.5], [0.0, 0.5]])).round(2)
         array([0.8 , 0.18])
     """
@@ -222,7 +222,7 @@ def split(data: Dataset, n_public: int | None, rng: Generator) -> tuple[NDArray[
 def min_max(x: NDArray[np.floating], reference: NDArray[np.floating]) -> Floats:
     """Scale columns so that the reference spans [0, 1], and clip; a constant reference column sits at 0.5.
 
-    Example:
+    Examples:
         >>> min_max(np.array([[0.0], [3.0], [9.0]]), reference=np.array([[2.0], [4.0]])).ravel()
         array([0. , 0.5, 1. ])
     """

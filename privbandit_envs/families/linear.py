@@ -71,7 +71,7 @@ class LinearProblem(ArmProblem):
     Raises:
         ValueError: an argument out of range.
 
-    Example:
+    Examples:
         >>> import gymnasium as gym
         >>> env = gym.make("privbandit/Linear-v0", n_arms=2, dim=3, design="ill", support="all")
         >>> context, _ = env.reset(seed=0)

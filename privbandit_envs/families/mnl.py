@@ -15,7 +15,7 @@ MAX_UTILITY = 600.0  # exp(600) is finite, and so are sums and products with rev
 def attraction(utilities: Array) -> Floats:
     """Return exp(utility), finite for every input but NaN.
 
-    Example:
+    Examples:
         >>> attraction(np.array([0.0, 1e9])) < np.inf
         array([ True,  True])
     """
@@ -46,7 +46,7 @@ def offer(weights: Floats, revenues: Array, sets: Array) -> Offer:
         revenues: shape (n, N).
         sets: 0/1, shape (n, N).
 
-    Example:
+    Examples:
         >>> offered = offer(np.array([[1.0, 2.0, 1.0]]), np.ones((1, 3)), np.array([[1, 0, 1]]))
         >>> offered.items, offered.expected_revenue
         (array([[0, 2]]), array([0.66666667]))
@@ -71,7 +71,7 @@ def offer(weights: Floats, revenues: Array, sets: Array) -> Offer:
 def purchase(offered: Offer, uniforms: Floats) -> NDArray[np.intp]:
     """Return what each of n users buys, given a uniform on [0, 1) for each: an item, or -1.
 
-    Example:
+    Examples:
         >>> offered = offer(np.array([[1.0, 2.0, 1.0]] * 3), np.ones((3, 3)), np.array([[1, 0, 1]] * 3))
         >>> purchase(offered, np.array([0.2, 0.5, 0.9]))
         array([-1,  0,  2])
@@ -100,7 +100,7 @@ def best_assortment(weights: Floats, revenues: Array, capacity: int) -> NDArray[
         revenues: shape (n, N) or (N,), >= 0.
         capacity: largest size of a set.
 
-    Example:
+    Examples:
         >>> best_assortment(np.array([[1.0, 5.0, 1.0]]), np.array([1.0, 0.2, 0.9]), capacity=2)
         array([[1, 0, 1]], dtype=int8)
     """

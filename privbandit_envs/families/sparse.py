@@ -40,7 +40,7 @@ class SparseLinearProblem(ArmProblem):
     Raises:
         ValueError: an argument out of range.
 
-    Example:
+    Examples:
         >>> import gymnasium as gym
         >>> env = gym.make("privbandit/SparseLinear-v0", n_arms=3, dim=50, sparsity=2)
         >>> context, _ = env.reset(seed=0)

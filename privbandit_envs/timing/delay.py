@@ -33,7 +33,7 @@ class Delay:
     Raises:
         ValueError: a value out of range.
 
-    Example:
+    Examples:
         >>> [Delay(4, "batch")(np.random.default_rng(0), user) for user in range(5)]
         [3.0, 2.0, 1.0, 0.0, 3.0]
     """
@@ -49,7 +49,7 @@ class Delay:
     def of(cls, given: object) -> "Delay":
         """Return what a number says, by which every report is late, or a table such as {mean: 20, missing: 0.1}.
 
-        Example:
+        Examples:
             >>> Delay.of({"mean": 20, "mising": 0.1})
             Traceback (most recent call last):
             ValueError: a delay has no 'mising' (did you mean 'missing'?); it has mean, law, missing.
@@ -100,7 +100,7 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
     Raises:
         ValueError: a delay that is negative or no number, or a table with something else in it.
 
-    Example:
+    Examples:
         >>> env = DelayFeedback(gym.make("privbandit/Linear-v0", n_arms=2, dim=2), 2)
         >>> _ = env.reset(seed=0)
         >>> [None if (came := env.step(0)[4]["reports"]) is None else came[2].tolist() for _ in range(3)]

@@ -114,7 +114,8 @@ class Agent(ABC, Generic[C]):
     its attributes but the ones in ``fixed`` are its state.
 
     Args:
-        observation_space, action_space: of one user.
+        observation_space: of one user.
+        action_space: of one user.
         config: an instance of ``Config``.
         rng: the agent's own randomness, for simulations and tests; None: fresh keys from the operating system.
         public_data: features (n, d) and labels (n,), for agents with ``uses_public_data``.

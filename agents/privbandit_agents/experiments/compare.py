@@ -50,7 +50,7 @@ def compare(
     Raises:
         ValueError: an unknown name, a bad setting, a label for several agents, or a trial that failed.
 
-    Example:
+    Examples:
         >>> frame = compare("privbandit/Linear-v0", ["uniform", "greedy"], seeds=2, horizon=50)
         >>> frame["label"].unique(maintain_order=True).to_list()
         ['greedy', 'uniform']

@@ -21,7 +21,7 @@ def to_obp(log: Log) -> dict[str, Any]:
     Raises:
         TypeError: a log of sets.
 
-    Example:
+    Examples:
         >>> import gymnasium as gym, privbandit_envs
         >>> from privbandit_agents import log, make
         >>> env = gym.make("privbandit/Linear-v0", n_arms=4, dim=2, horizon=100)

@@ -149,7 +149,7 @@ def log(env: AnyEnv, agent: AnyAgent, n: int, seed: int | None = None, *, draws:
         ValueError: more users than the environment's horizon, or an environment that does not fit the agent.
         TypeError: an agent that owns its loop, or something that is no environment or agent.
 
-    Example:
+    Examples:
         >>> import privbandit_envs
         >>> from privbandit_agents import Explore, make
         >>> env = gym.make("privbandit/Linear-v0", n_arms=4, dim=2, horizon=100)

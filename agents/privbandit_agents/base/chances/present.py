@@ -28,7 +28,7 @@ def choose_present(agent: Any, context: Array, mask: Array) -> tuple[Array, Any]
     Raises:
         ValueError: a mask of another shape, of other numbers than 0 and 1, or in which no arm is present.
 
-    Example:
+    Examples:
         >>> import gymnasium as gym
         >>> from privbandit_agents import make
         >>> env = gym.make("privbandit/Linear-v0", n_arms=4, dim=2, available=0.5)

@@ -42,7 +42,7 @@ def plot_along(frame: pl.DataFrame, x: str, log: Log = "xy", title: str = "") ->
     Raises:
         ValueError: there is no such column, or nothing in it is a number.
 
-    Example:
+    Examples:
         >>> from privbandit_agents import compare
         >>> worlds = {"id": "privbandit/Linear-v0", "grid": {"dim": [2, 5, 10]}}
         >>> figure = plot_along(compare(worlds, ["uniform", "linucb"], seeds=2, horizon=50), "env.dim")

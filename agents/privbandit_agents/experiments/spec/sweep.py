@@ -364,11 +364,10 @@ def assign(blocks: list[dict[str, Any]], assignment: str) -> None:
             raise ValueError(f"{key!r} says which {kind} it is and is no setting; choose with --{kind}.")
         entries = [entry for block in blocks for entry in block[f"{kind}s"]]
         if target not in ("env", "agent"):
-            called = {
-                entry["name"].rpartition(":")[2]: entry["name"] for entry in entries
-            }  # module:name, or name alone
-            target = called.get(target, target)
-            one_of(dict.fromkeys(entry["name"] for entry in entries), agent=target)
+            names = dict.fromkeys(entry["name"] for entry in entries)
+            short = [name for name in names if name.rpartition(":")[2] == target]  # of module:name
+            target = short[0] if target not in names and len(short) == 1 else target
+            one_of(names, agent=target)
             chosen = [entry for entry in entries if entry["name"] == target]
         else:
             chosen = having(entries, key, target)

@@ -48,7 +48,7 @@ class BoundedMean:
         bound: B.
         mechanism: adds the noise to the sum of n such vectors.
 
-    Example:
+    Examples:
         >>> release = BoundedMean.from_epsilon(1.0, 1e-5, users=100, bound=1.0)
         >>> round(release.mechanism.sigma / 100, 3)
         0.075

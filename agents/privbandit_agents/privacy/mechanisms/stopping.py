@@ -86,7 +86,7 @@ def private_selection(
         ValueError: a parameter out of range, or no settings.
         PrivacyBudgetExceeded: the ledger has not so much left; nothing is run.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> def noisy(setting, epsilon, delta, rng):
         ...     return setting + rng.laplace(scale=1 / epsilon), None

@@ -187,6 +187,17 @@ def test_set_goes_to_those_that_have_the_setting() -> None:
     assert not sweep.parts[0].envs[0].model_extra
 
 
+def test_an_agent_of_a_module_is_set_by_its_short_name_too() -> None:
+    plan = pairs_sweep(["privbandit/Linear-v0"], ["mine:rr", "linucb", "theirs:linucb"])
+    for name in ("rr", "mine:rr"):
+        (part,) = override(plan, [f"{name}.epsilon=2"]).parts
+        assert [entry.model_extra for entry in part.agents] == [{"epsilon": 2}, {}, {}]
+    (part,) = override(plan, ["linucb.alpha=3"]).parts  # who is called exactly so
+    assert [entry.model_extra for entry in part.agents] == [{}, {"alpha": 3}, {}]
+    with pytest.raises(UsageError, match=r"agent must be one of mine:rr, his:rr; got 'rr'"):
+        override(pairs_sweep(["privbandit/Linear-v0"], ["mine:rr", "his:rr"]), ["rr.epsilon=2"])
+
+
 @pytest.mark.parametrize(
     ("assignment", "expected"),
     [

@@ -17,11 +17,13 @@ os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREA
 import argparse
 import math
 import warnings
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
 from privbandit_agents.joint.sparse.fliphat import Config, calibrate, n_iht
 from privbandit_agents.joint.sparse.squared_loss import SquaredLoss
+from rich.console import Console
 from rich.progress import track
 from scipy.signal import lfilter
 
@@ -48,18 +50,13 @@ def errors(rows: int, seed: int, given: argparse.Namespace) -> list[float]:
     chosen = data.choice(given.dim, ENTRIES, replace=False)
     theta[chosen] = data.choice([-1, 1], ENTRIES) / math.sqrt(ENTRIES)
     kinds = ({"epsilon": math.inf}, {"epsilon": given.epsilon}, {"epsilon": given.epsilon, "calibration": "published"})
-    configs = [Config(**kind) for kind in kinds]  # type: ignore[arg-type]
+    configs = [Config(**kind) for kind in kinds]
     loss = loss_of(rows, given.dim, theta, configs[0], data)
     found = []
     for config, noise in zip(configs, noises, strict=True):
         peel, _ = calibrate(config, rows, min(config.s, given.dim), config.concentrated())
-        estimate = n_iht(
-            loss,
-            lambda step, peel=peel, noise=noise: peel.release(step, noise),
-            config.iterations(rows),
-            config.step,
-            config.C,
-        )
+        released = partial(peel.release, rng=noise)
+        estimate = n_iht(loss, released, config.iterations(rows), config.step, config.C)
         found.append(float(((estimate - theta) ** 2).sum()))
     return found
 
@@ -91,7 +88,7 @@ def main() -> None:
     warnings.simplefilter("ignore")  # the published calibration warns
     rows = [2**power for power in range(given.powers[0], given.powers[1] + 1)]
     cases = [(seed, n) for seed in range(FIRST_SEED, FIRST_SEED + given.seeds) for n in rows]
-    found = [errors(n, seed, given) for seed, n in track(cases, disable=None)]
+    found = [errors(n, seed, given) for seed, n in track(cases, console=Console(stderr=True), transient=True)]
     table = np.reshape(found, (given.seeds, len(rows), 3))
     print("| N | no noise | correct noise | published noise | correct adds | published adds |\n|" + "---|" * 6)
     for n, (none, correct, published) in zip(rows, table.mean(axis=0), strict=True):

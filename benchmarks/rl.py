@@ -26,6 +26,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from privbandit_agents import make, play
+from rich.console import Console
 from rich.progress import track
 
 FIRST_SEED = 990_000
@@ -120,7 +121,7 @@ def main() -> None:
     done = {(row["row"], row["seed"], row["users"]) for row in kept(given.out)}
     cases = [(name, FIRST_SEED + k, given.users) for name in names for k in range(given.worlds)]
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    for case in track([case for case in cases if case not in done], disable=None):
+    for case in track([case for case in cases if case not in done], console=Console(stderr=True), transient=True):
         with given.out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(measured(*case)) + "\n")
     # the table

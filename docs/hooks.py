@@ -13,7 +13,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (ROOT / "privbandit_envs", ROOT / "agents" / "privbandit_agents")
-BLOCKS = re.compile(r"(<pre[^>]*>(?:<span></span>)?<code)")
+SCROLLING = re.compile(r"(<pre[^>]*>(?:<span></span>)?<code|<table)")
 MATHS = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -76,8 +76,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Write formulas as MathML, which browsers show without a script; a keyboard reaches code that scrolls."""
-    return BLOCKS.sub(r'\1 tabindex="0"', MATHS.sub(as_mathml, html))
+    """Write formulas as MathML, which needs no script; a keyboard reaches code and tables that scroll."""
+    return SCROLLING.sub(r'\1 tabindex="0"', MATHS.sub(as_mathml, html))
 
 
 def as_mathml(match: re.Match[str]) -> str:

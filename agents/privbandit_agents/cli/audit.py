@@ -23,6 +23,7 @@ from privbandit_agents.audits.claims import AuditResult, Claim, Game
 from privbandit_agents.audits.lower_bounds import audit, plays
 from privbandit_agents.audits.power import power as power_by_runs
 from privbandit_agents.audits.power import power_of_less_noise
+from privbandit_agents.experiments.drawing.style import save
 from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.report.glance import CLAIM, FOUND, REFUTED, RIGHT, Glance
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
@@ -202,16 +203,15 @@ def write_numbers(found: Found, path: Path) -> None:
         file.write((json.dumps(numbers_of(found), indent=2) + "\n").encode())
 
 
-def draw_audit(found: Found, path: Path) -> None:
-    """Write the picture of an audit."""
-    with atomic(path, "wb") as file:
-        picture(found).savefig(file, format="png", dpi=150)
+def draw_audit(found: Found, path: Path, formats: Sequence[str] = ()) -> None:
+    """Write the picture of an audit as a PNG, and in other formats beside it."""
+    save(picture(found), path, formats)
 
 
 def picture(found: Found) -> Figure:
     """Return the verdict on one scale, and below it the error rates beside those that the claim allows."""
     result, glance = found.result, Glance.of(numbers_of(found))
-    figure = Figure(figsize=(5.6, 6.8), layout="constrained")
+    figure = Figure(figsize=(5.6, 6.8), layout="constrained", dpi=150)
     above, below = figure.subplots(2, 1, height_ratios=(1, 3.4))
     verdict = "the claim is REFUTED" if result.refuted else "not refuted, which proves nothing"
     figure.suptitle(textwrap.fill(f"{result.name}: {verdict}", 56), x=0.01, ha="left", fontweight="bold", fontsize=12)

@@ -399,8 +399,10 @@ def audit_target(
     confidence: Annotated[float, typer.Option(help="Of all lower bounds together.")] = 0.999,
     power: Annotated[bool, typer.Option(help="Say what the audit would have found.")] = True,
     folder: Annotated[Path, typer.Option("--out", help="Folder of the pictures and numbers.")] = Path("runs/audit"),
+    formats: Formats = None,
 ) -> None:
     """Bound a target's epsilon from below; exit 1 if the claim is refuted."""
+    chosen = checked_formats(formats)
     with usage_errors("audit"):
         from privbandit_agents.audits.registry import games, stronger
         from privbandit_agents.cli import audit
@@ -413,7 +415,8 @@ def audit_target(
         out().print(audit.result_table(one, calibration))
         picture = folder / f"{re.sub('[:, ]+', '-', one.game.title)}-{calibration}.png"
         numbers = partial(audit.write_numbers, one, picture.with_suffix(".json"))
-        missing = unwritten(folder, {"the picture": partial(audit.draw_audit, one, picture), "the numbers": numbers})
+        drawn = partial(audit.draw_audit, one, picture, chosen)
+        missing = unwritten(folder, {"the picture": drawn, "the numbers": numbers})
         print(*missing, sep="\n", file=sys.stderr) if missing else print(f"picture: {picture}")
         lost += missing
     refuted = any(one.result.refuted for one in found)

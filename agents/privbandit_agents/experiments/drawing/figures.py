@@ -23,7 +23,6 @@ from privbandit_agents.experiments.analysis.tables import CHOSEN, rounded, visit
 from privbandit_agents.experiments.drawing.layout import Panel, Series, completed, layout
 from privbandit_agents.experiments.drawing.style import (
     FEW_SEEDS,
-    STAMP,
     STYLE,
     UNIFORM,
     Label,
@@ -34,6 +33,7 @@ from privbandit_agents.experiments.drawing.style import (
     save,
     styles_of,
     write_caption,
+    write_title,
 )
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.spec.figures import FigureSpec, Reference
@@ -130,12 +130,9 @@ def composed(
     with matplotlib.rc_context(STYLE):
         for axis, (panel, lines) in zip(axes, kept, strict=True):
             draw_panel(axis, with_logarithms(spec, lines), panel, lines, styles)
-        if spec.title:
-            figure.suptitle(spec.title, fontsize=12, x=0.01, ha="left")
+        write_title(figure, spec.title, stamp)
         words = [caption(every, "band" if spec.x == "users" else "interval", unit), *told]
         write_caption(figure, "; ".join(words), every)
-        if stamp:
-            figure.text(0.99, 0.995, stamp, **STAMP)
     return figure
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from privbandit_agents.experiments.analysis.trust import FAILED, Place, TrustMap, share
-from privbandit_agents.experiments.drawing.style import STAMP, STYLE, save
+from privbandit_agents.experiments.drawing.style import STYLE, save, write_title
 
 COLOURS = "viridis"
 SCALE = LogNorm(0.003, 1.0, clip=True)
@@ -31,10 +31,8 @@ def draw_maps(maps: Sequence[TrustMap], title: str, path: Path, formats: Sequenc
         axes = figure.subplots(1, len(maps), sharey=True, squeeze=False)[0]
         for axis, each in zip(axes, maps, strict=True):
             draw_map(axis, each)
-        figure.suptitle(title, fontsize=12, x=0.01, ha="left")
+        write_title(figure, title, stamp)
         figure.supxlabel(NOTE, fontsize=9, color="#555555", x=0.99, ha="right")
-        if stamp:
-            figure.text(0.99, 0.995, stamp, **STAMP)
         save(figure, path, formats)
 
 

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from privbandit_agents.experiments.drawing.style import STYLE, save
+from privbandit_agents.experiments.drawing.style import STYLE, save, write_title
 from privbandit_agents.experiments.jobs.method import Method
 from privbandit_agents.experiments.jobs.rows import Floats, Labels, World, draw
 from privbandit_agents.experiments.spec.figures import Picture
@@ -29,8 +29,7 @@ def draw_picture(picture: Picture, path: Path, formats: Sequence[str] = ()) -> N
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10, 3.8), layout="constrained", dpi=160)
         picture.load()(figure, **picture.kwargs)
-        if picture.title:
-            figure.suptitle(picture.title, fontsize=12, x=0.01, ha="left")
+        write_title(figure, picture.title)
         save(figure, path, formats)
 
 

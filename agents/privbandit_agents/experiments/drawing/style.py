@@ -188,6 +188,16 @@ def shades(color: str, n: int) -> list[str]:
     ]
 
 
+def write_title(figure: Figure, title: str, stamp: str = "") -> None:
+    """Write a title above a figure, and a stamp in its corner; a long title goes on below; no panel is covered."""
+    room = figure.get_figwidth() - (0.2 + 0.11 * len(stamp) if stamp else 0.0)  # inches
+    if title or stamp:
+        told = textwrap.fill(title, max(20, int(11 * room))) or " "
+        figure.suptitle(told, fontsize=12, x=0.01, ha="left")
+    if stamp:
+        figure.text(0.99, 0.995, stamp, **STAMP)
+
+
 def write_caption(figure: Figure, text: str, panels: Iterable[Sequence[Line]]) -> None:
     """Write a caption below a figure, with the dashes of each kind of privacy if it shows several."""
     told = textwrap.fill(text, int(15 * figure.get_figwidth()))

@@ -239,10 +239,12 @@ def test_axes_from_a_million_on_have_a_scale(most: float, label: str, text: str)
     assert axis.get_xlabel() == label and axis.xaxis.get_major_formatter()(250_000) == text
 
 
-def test_what_decides_nothing_says_so_on_the_figure() -> None:
-    spec = FigureSpec(name="f", x="users", y="regret")
+@pytest.mark.parametrize("title", ["", "Regret", "Mean squared error of ten million users, and its power of epsilon"])
+@pytest.mark.parametrize("panel", ["World", "Linear-v0 (design=ill, dim=2, n_arms=3, support=200)"])
+def test_what_decides_nothing_says_so_on_the_figure(panel: str, title: str) -> None:
+    spec = FigureSpec(name="f", x="users", y="regret", title=title)
     line = Line("greedy", "greedy", np.array([1.0, 2.0]), np.array([1.0, 2.0]), np.array([0.1, 0.1]), 8)
-    stamped = composed(spec, [(Panel("World", []), [line])], stamp="smoke: decides nothing")
+    stamped = composed(spec, [(Panel(panel, []), [line])], stamp="smoke: decides nothing")
     assert "smoke: decides nothing" in [text.get_text() for text in stamped.texts] and overlaps(stamped) == []
 
 

@@ -126,12 +126,21 @@ def test_other_families_change_too() -> None:
         {"shifts": {4: {"dim": 9}}},
         {"shifts": {4: {"design": "round"}}},
         {"shifts": {-4: {}}},
+        {"shifts": {4: {"theta": [0.1, 0.2, 0.3]}}},
+        {"drift": ""},
     ],
 )
 def test_changes_that_cannot_be_are_refused_in_a_sentence(wrong: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError)) as told:
         world(**wrong)
     assert "\n" not in str(told.value) and len(str(told.value)) < 200
+
+
+def test_arrays_of_numbers_are_lists() -> None:
+    env, other = world(jumps=np.array([5, 9])), world(jumps=[5, 9], drift=None, shifts=None)
+    for one in (env, other):
+        one.reset(seed=0)
+    assert np.array_equal(env.serve(np.zeros(20, int)).reward, other.serve(np.zeros(20, int)).reward)
 
 
 @pytest.mark.parametrize("design", ["heavy", "adversarial"])

@@ -178,6 +178,12 @@ def propensities(
     return Probabilities.of(shares, np.sqrt(shares * (1 - shares / 2) / len(drawn)), len(drawn))
 
 
+def mixed(own: Probabilities, share: float, uniform: Any) -> Probabilities:
+    """Return the law of own play and uniform play, by their shares."""
+    error = None if own.error is None else (1 - share) * own.error
+    return Probabilities.of((1 - share) * np.asarray(own) + share * uniform, error, own.draws)
+
+
 def many(agent: Any, contexts: Array) -> Array:
     """Return the contexts of n users, shape (n, ...); one user's alone is a group of one."""
     given: Array = agent.contexts_of(contexts)

@@ -223,6 +223,21 @@ def test_delays_that_cannot_be_are_refused(law: Any) -> None:
         env.step(0)
 
 
+@pytest.mark.parametrize("name", ["linucb", "ldp-linucb", "shuffle-linucb", "jdp-linucb", "dp-dqn"])
+def test_agents_of_every_shape_take_late_and_missing_reports(name: str) -> None:
+    """Who hears of nobody stays as it was, and a local agent's users have paid nothing."""
+    for law in (Delay(7, "batch"), Delay(3, "heavy", missing=0.3), Delay(0, "fixed", missing=1.0), Delay(1e9, "fixed")):
+        env = late(law)
+        agent: Any = make(name, env, seed=0)
+        fresh = make(name, env, seed=0)
+        assert np.isfinite(play(env, agent, 60, seed=1).regret).all()
+        if law.missing == 1 or law.mean == 1e9:
+            probe = env.unwrapped.upcoming(20)
+            laws = [one.probabilities(probe, 30, np.random.default_rng(0)) for one in (agent, fresh)]
+            assert np.array_equal(laws[0], laws[1])
+            assert name != "ldp-linucb" or agent.ledger.spent_epsilon() == 0
+
+
 class Owner(LearningAgent[Any]):
     """It owns its loop."""
 

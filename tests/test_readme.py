@@ -84,10 +84,12 @@ def test_the_examples_play_from_the_command_line(modules: Path, privbandit: Run)
 
 
 def test_the_examples_of_sweeps_can_be_run(tmp_path: Path) -> None:
-    plan, including, experiment, *_, offline = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)
-    for name, text in {"linear": plan, "more": including, "mine": experiment, "offline": offline}.items():
+    plan, changing, including, experiment, *_, offline = re.findall(r"```yaml\n(.*?)```", SWEEPS, flags=re.DOTALL)
+    texts = {"linear": plan, "changing": changing, "more": including, "mine": experiment, "offline": offline}
+    for name, text in texts.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     assert len(read_sweep(tmp_path / "linear.yaml").trials("linear.yaml")) == 7 * 20
+    assert len(read_sweep(tmp_path / "changing.yaml").trials("changing.yaml")) == (1 + 3) * 2
     assert len(read_sweep(tmp_path / "more.yaml").trials("more.yaml")) == 7 * 5 + 2
     study, compared = (prepare(str(tmp_path / f"{name}.yaml")) for name in ("mine", "offline"))
     assert len(compared.jobs) == 3 * 20 * (3 + 3 + 1)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from privbandit_agents.base.agent import Action, Agent, AnyAgent, Array, n_arms
-from privbandit_agents.base.chances.laws import DRAWS, Probabilities, checked, uniform_propensity
+from privbandit_agents.base.chances.laws import DRAWS, Probabilities, checked, mixed, uniform_propensity
 from privbandit_agents.base.choices import random_sets
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.rows import uniforms_per_user
@@ -92,12 +92,6 @@ class Exploring(Agent[Any]):
     def by_counts(self) -> Literal["", "exact", "normal"]:
         """Users of one context get different actions: nobody comes by counts."""
         return ""
-
-
-def mixed(own: Probabilities, share: float, uniform: Any) -> Probabilities:
-    """Return the law of own play and uniform play, by their shares."""
-    error = None if own.error is None else (1 - share) * own.error
-    return Probabilities.of((1 - share) * np.asarray(own) + share * uniform, error, own.draws)
 
 
 def start(agent: AnyAgent, share: float, rng: Generator) -> None:

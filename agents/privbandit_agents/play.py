@@ -18,6 +18,7 @@ from privbandit_agents.masked import choose_present
 from privbandit_agents.registry import spaces_of
 from privbandit_agents.snapshots import Snapshots
 from privbandit_envs import BanditEnv
+from privbandit_envs.masks import stand_ins
 from privbandit_envs.mixing import mixing_wrappers, unseen_rewards, wrappers
 from privbandit_envs.timing.delay import DelayFeedback
 from privbandit_envs.validate import count, reported
@@ -213,7 +214,7 @@ def learn_from(
         if info["reports"] is not None:
             contexts, actions, feedback = info["reports"]
             masks = info.get("report_masks")
-            seen = contexts if masks is None else seen_by(agent, contexts, np.asarray(masks, bool))
+            seen = contexts if masks is None else seen_by(agent, contexts, stand_ins(masks))
             learn(agent, seen, actions, feedback, masks)
         return
     if "feedback" not in info:

@@ -250,7 +250,7 @@ AGENTS: dict[str, Entry] = {
         "joint.linear.sw_jdp_linucb:SWJDPLinUCB",
         "jdp-linucb with a new counter for every window",
         "linear sparse: joint, real",
-        "linear:CounterGame",
+        "linear:WindowGame",
     ),
     "reward-dp-linucb": ours(
         "joint.linear.reward_dp_linucb:RewardDPLinUCB",

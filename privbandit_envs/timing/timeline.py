@@ -43,7 +43,8 @@ class Changes:
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Changes":
         """Return what an environment's arguments say of time."""
-        jumps, shifts = config.get("jumps") or (), config.get("shifts") or {}
+        jumps, drift, shifts = (config.get(name) for name in TIME)
+        jumps, drift, shifts = () if jumps is None else jumps, 0.0 if drift is None else drift, shifts or {}
         if isinstance(jumps, str) or not isinstance(jumps, Sequence | np.ndarray):
             raise ValueError(f"jumps must be a list of numbers of users; got {shown(jumps)}.")
         if not isinstance(shifts, Mapping) or not all(isinstance(new, Mapping) for new in shifts.values()):
@@ -52,7 +53,7 @@ class Changes:
         if len(set(times)) < len(times):
             raise ValueError(f"jumps must be different numbers of users; got {shown(jumps)}.")
         moved = {count(shifts=int(user) if str(user).isdecimal() else user): dict(new) for user, new in shifts.items()}
-        return cls(times, number(drift=config.get("drift") or 0.0), moved)
+        return cls(times, number(drift=drift), moved)
 
     def __bool__(self) -> bool:
         return bool(self.jumps or self.drift or self.shifts)
@@ -87,6 +88,11 @@ class Timeline(Problem):
         self.public_data = getattr(first, "public_data", None)
         if (changes.jumps or changes.drift) and not first.hidden:
             raise ValueError(f"{type(first).__name__} has no hidden parameter that could jump or drift.")
+        for user, new in changes.shifts.items():
+            if given := [name for name in first.hidden if name in new]:
+                raise ValueError(
+                    f"the shift at {user} says {given[0]}, the parameter, which shifts leave; jumps change it."
+                )
         keys = seed.spawn(2 * len({*changes.jumps, *changes.shifts}) + 1)
         for user in sorted({*changes.jumps, *changes.shifts}):
             config = {**config, **changes.shifts.get(user, {})}

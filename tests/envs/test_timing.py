@@ -126,12 +126,21 @@ def test_other_families_change_too() -> None:
         {"shifts": {4: {"dim": 9}}},
         {"shifts": {4: {"design": "round"}}},
         {"shifts": {-4: {}}},
+        {"shifts": {4: {"theta": [0.1, 0.2, 0.3]}}},
+        {"drift": ""},
     ],
 )
 def test_changes_that_cannot_be_are_refused_in_a_sentence(wrong: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError)) as told:
         world(**wrong)
     assert "\n" not in str(told.value) and len(str(told.value)) < 200
+
+
+def test_arrays_of_numbers_are_lists() -> None:
+    env, other = world(jumps=np.array([5, 9])), world(jumps=[5, 9], drift=None, shifts=None)
+    for one in (env, other):
+        one.reset(seed=0)
+    assert np.array_equal(env.serve(np.zeros(20, int)).reward, other.serve(np.zeros(20, int)).reward)
 
 
 @pytest.mark.parametrize("design", ["heavy", "adversarial"])
@@ -212,6 +221,21 @@ def test_delays_that_cannot_be_are_refused(law: Any) -> None:
         env = late(law)
         env.reset(seed=0)
         env.step(0)
+
+
+@pytest.mark.parametrize("name", ["linucb", "ldp-linucb", "shuffle-linucb", "jdp-linucb", "dp-dqn"])
+def test_agents_of_every_shape_take_late_and_missing_reports(name: str) -> None:
+    """Who hears of nobody stays as it was, and a local agent's users have paid nothing."""
+    for law in (Delay(7, "batch"), Delay(3, "heavy", missing=0.3), Delay(0, "fixed", missing=1.0), Delay(1e9, "fixed")):
+        env = late(law)
+        agent: Any = make(name, env, seed=0)
+        fresh = make(name, env, seed=0)
+        assert np.isfinite(play(env, agent, 60, seed=1).regret).all()
+        if law.missing == 1 or law.mean == 1e9:
+            probe = env.unwrapped.upcoming(20)
+            laws = [one.probabilities(probe, 30, np.random.default_rng(0)) for one in (agent, fresh)]
+            assert np.array_equal(laws[0], laws[1])
+            assert name != "ldp-linucb" or agent.ledger.spent_epsilon() == 0
 
 
 class Owner(LearningAgent[Any]):

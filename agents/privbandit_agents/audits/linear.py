@@ -84,6 +84,57 @@ class CounterGame(CanaryGame):
         return self.decoder(readings)
 
 
+class KeptSums(CanaryGame):
+    """Windows of one user: every user counts in two releases, its own and the next one's. Each coordinate has a canary.
+
+    The readings at both releases are added up. Were the noise of the first not in the second any more, they would be
+    two independent looks at the same record.
+    """
+
+    part = "sums kept from the window before"
+    pair = "reward 1 or -1 at a unit vector"
+    canaries = DIM
+    seen = "the estimate in a canary's window of one user and in the next one, added up"
+    unseen = "longer windows, the Gram matrix, and other pairs of records"
+    world: ClassVar = CounterGame.world
+    settings: ClassVar = {"growth": 1.001, "shift": 1e6, "window": 1, "horizon": 2 * CANARIES}
+    first = 1.0
+    """What the reading in the canary's own window counts."""
+    runs = 1500
+
+    def prepare(self) -> None:
+        """Prepare the records: the user of window t has the unit vector e_t, and so has nobody else."""
+        self.contexts = np.repeat(np.eye(DIM, dtype=np.float32)[:, None], 2, axis=1)
+        self.units = np.sqrt([1.0, *[2.0] * DIM])  # noise of one counter, then of two
+
+    def served(self, agent: AnyAgent, coins: Floats) -> Floats:
+        """Serve the canaries and one user more; return the noisy moments up to a factor, shape (users, d)."""
+        thetas = np.zeros((DIM + 1, DIM))
+        for t, reward in enumerate([*coins, 0.0]):
+            agent.update(self.contexts[t % DIM], 0, reward)
+            thetas[t] = agent.release[:, -1]  # type: ignore[attr-defined]
+        return np.asarray(thetas * self.units[:, None])
+
+    def scores(self, readings: Floats) -> Floats:
+        own, following = np.diag(readings[:DIM]), np.diag(readings[1:])
+        return np.asarray(self.first * own + following)
+
+
+class CountedAgain(KeptSums):
+    """The same by the second reading alone: it has the record twice if a user is counted in the next window, too."""
+
+    part = "users counted in the next window"
+    seen = "the estimate in the window after a canary's window of one user"
+    first = 0.0
+
+
+class WindowGame(CounterGame):
+    """CounterGame in one window, and the games of a window that follows."""
+
+    unseen = "further windows, the Gram matrix, and other pairs of records"
+    besides: ClassVar[tuple[type[AgentGame], ...]] = (ProbeGame, KeptSums, CountedAgain)
+
+
 class BatchGame(CounterGame):
     """CounterGame for gradients: a batch is one user, and steps are so short that scores stay 0.
 

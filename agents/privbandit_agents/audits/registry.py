@@ -53,7 +53,7 @@ TARGETS: dict[str, Target] = {
     "laplace": Target(partial(mechanisms.pure, Laplace)),
     "gaussian": Target(mechanisms.gaussian, runs=MANY),
     "private-value": Target(values.bounded_mean, runs=MANY),
-    "private-selection": Target(values.selection),
+    "private-selection": Target(values.selection, runs=100_000),
     "gumbel-topk": Target(mechanisms.gumbel_top_k, runs=5000, delta=0.01),
     "exponential-choice": Target(mechanisms.exponential_choice, runs=5000, delta=0.01),
     "wishart-difference": Target(mechanisms.wishart_difference, runs=MANY),

@@ -1,6 +1,7 @@
 """What agents that predict labels share: public data, exploration, and learning from labels that are known."""
 
 from abc import abstractmethod
+from copy import copy
 from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.base.agent import NEVER, Action, Agent, Array, Feedback, Space, labels_of_contexts, n_arms
+from privbandit_agents.base.chances.laws import Probabilities, mixed
 from privbandit_agents.base.rows import uniforms_per_user
 
 Floats = NDArray[np.float64]
@@ -66,6 +68,12 @@ class LabelAgent(Agent[L]):
         """Predict by other settings in ``postprocessing`` from the same reports."""
         self.config = config
         self.conclude()
+
+    def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
+        """Return the law without exploration, which is exact but for guesses that are drawn, mixed with any label."""
+        guessing = copy(self)
+        guessing.exploration = 0.0
+        return mixed(super(LabelAgent, guessing).law(contexts, draws, rng), self.exploration, 1 / self.n_labels)
 
     def explored(self, labels: Labels, context: Array, rng: Generator) -> Action:
         """Return the labels for one user or many, some of them replaced by random ones."""

@@ -15,7 +15,14 @@ from privbandit_agents.audits.registry import TARGETS, games
 from privbandit_agents.auto import Auto
 from privbandit_agents.cli.listing import HOLDS, dataset_facts
 from privbandit_agents.cli.text import paragraph, strong, table
-from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_class, env_defaults, env_spec, env_summary
+from privbandit_agents.experiments.jobs.catalogue import (
+    agent_defaults,
+    env_arguments,
+    env_class,
+    env_defaults,
+    env_spec,
+    env_summary,
+)
 from privbandit_agents.experiments.names import bare, short
 from privbandit_agents.experiments.shelf import library
 from privbandit_agents.explore import explored_name
@@ -85,6 +92,16 @@ def agent_facts(name: str) -> dict[str, str]:
     }
 
 
+COMMON: dict[str, tuple[Any, str]] = {
+    "available": (None, "share of arms that are present for a user; None: all are, without masks."),
+    "jumps": ((), "numbers of users, from whom on the hidden parameter is another one."),
+    "drift": (0.0, "angle by which the parameter turns with every user."),
+    "shifts": ({}, "from numbers of users to arguments that are others from there on."),
+    "delay": (0, "by how many users reports are late: a number, or {mean, law, missing}; in sweeps and by --set."),
+}
+"""What every environment takes besides its own settings."""
+
+
 def env_page(name: str) -> Page:
     """Yield what an environment is, its arguments, its spaces, and its documentation."""
     id = next((id for id in ENV_IDS if short(id) == name), name)
@@ -93,7 +110,10 @@ def env_page(name: str) -> Page:
     agents = ", ".join(agent for agent in AGENTS if can_play(agent, env))
     yield from facts({"context": str(env.observation_space), "action": str(env.action_space), "agents": agents})
     seeded = {"instance_seed": "seed of the world itself; by default a reset's seed draws world and users."}
-    yield from settings(env_defaults(id), meanings(problem) | seeded)
+    own = env_defaults(id)
+    common = {key: COMMON[key][0] for key in env_arguments(id) if key in COMMON and key not in own}
+    told = {key: text for key, (_, text) in COMMON.items()}
+    yield from settings(own | common, told | meanings(problem) | seeded)
     yield from prose(problem, summary=False)
     yield f"make: gymnasium.make({id!r})"
 

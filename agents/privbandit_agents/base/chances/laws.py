@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.chances.present import played_for, seen_by
 from privbandit_agents.base.state import kept, rekey
-from privbandit_envs.masks import Masks, masks_of
+from privbandit_envs.masks import Masks, masks_of, stand_ins
 from privbandit_envs.validate import count
 
 Array = NDArray[Any]
@@ -96,13 +96,14 @@ def probabilities(
     if mask is None:
         return agent.law(contexts, draws, rng)  # type: ignore[no-any-return]
     masks = checked(agent, mask, len(contexts))
-    seen = seen_by(agent, contexts, masks)
+    instead = stand_ins(masks)
+    seen = seen_by(agent, contexts, instead)
     agent.present = masks
     try:
         law = agent.law(seen, draws, rng)
     finally:
         agent.present = None
-    return moved(law, played_for(agent, seen, masks))
+    return moved(law, played_for(agent, seen, masks, instead))
 
 
 def checked(agent: Any, mask: Array, n: int) -> Masks:
@@ -175,6 +176,12 @@ def propensities(
         return Probabilities.of(hits)
     shares = (hits + 1) / (len(drawn) + 1)
     return Probabilities.of(shares, np.sqrt(shares * (1 - shares / 2) / len(drawn)), len(drawn))
+
+
+def mixed(own: Probabilities, share: float, uniform: Any) -> Probabilities:
+    """Return the law of own play and uniform play, by their shares."""
+    error = None if own.error is None else (1 - share) * own.error
+    return Probabilities.of((1 - share) * np.asarray(own) + share * uniform, error, own.draws)
 
 
 def many(agent: Any, contexts: Array) -> Array:

@@ -40,26 +40,26 @@ def choose_present(agent: Any, context: Array, mask: Array) -> tuple[Array, Any]
     masks = masks_of(
         mask, (*np.shape(context)[: np.ndim(context) - len(agent.context_shape)], int(agent.action_space.n))
     )
-    seen = seen_by(agent, context, masks)
+    instead = stand_ins(masks)
+    seen = seen_by(agent, context, instead)
     agent.present = masks
     try:
         wanted = np.asarray(agent.select_action(seen))[..., None]
     finally:
         agent.present = None
-    chosen = np.take_along_axis(played_for(agent, seen, masks), wanted, axis=-1)
+    chosen = np.take_along_axis(played_for(agent, seen, masks, instead), wanted, axis=-1)
     return seen, chosen[..., 0] if chosen.ndim > 1 else int(chosen[0])
 
 
-def seen_by(agent: Any, context: Array, masks: Masks) -> Array:
+def seen_by(agent: Any, context: Array, instead: NDArray[np.intp]) -> Array:
     """Return contexts in which absent arms show the features of present ones, if arms have features of their own."""
     if len(agent.context_shape) != 2:
         return context
-    return np.take_along_axis(context, stand_ins(masks)[..., None], axis=-2)
+    return np.take_along_axis(context, instead[..., None], axis=-2)
 
 
-def played_for(agent: Any, seen: Array, masks: Masks) -> NDArray[np.intp]:
+def played_for(agent: Any, seen: Array, masks: Masks, instead: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the arm that is played for each choice of an agent, itself where it is present, shape (..., K)."""
-    instead = stand_ins(masks)
     scores = None if len(agent.context_shape) == 2 else predicted(agent, seen)
     if scores is None:
         return instead

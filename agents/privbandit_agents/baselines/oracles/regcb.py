@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
+from privbandit_agents.base.chances.laws import Probabilities
 from privbandit_agents.base.settings import Count, NonNegative
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
+from privbandit_envs.masks import uniform_over
 
 USERS = 10_000
 
@@ -43,14 +46,27 @@ class RegCB(RidgeAgent[Config]):
         self.width = math.sqrt(self.config.scale * math.log(1 + (self.config.horizon or USERS)))
 
     def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
-        width = self.width * np.sqrt(np.maximum(np.vecdot(directions, features), 0.0))
-        upper = np.minimum(estimates + width, 1.0)
+        lower, upper = self.bounds(features, directions, estimates)
         if random is None:
             best: Array = upper.argmax(axis=-1)
             return best
-        possible = upper >= np.maximum(estimates - width, -1.0).max(axis=-1, keepdims=True)
+        possible = upper >= lower.max(axis=-1, keepdims=True)
         arms: Array = np.where(possible, random, -1.0).argmax(axis=-1)
         return arms
+
+    def bounds(self, features: Array, directions: Array, estimates: Array) -> tuple[Array, Array]:
+        """Return the bounds of every arm's mean reward, shape (..., K)."""
+        width = self.width * np.sqrt(np.maximum(np.vecdot(directions, features), 0.0))
+        return np.maximum(estimates - width, -1.0), np.minimum(estimates + width, 1.0)
+
+    def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
+        """Return the uniform law of the arms that may be best; that of contexts that are no numbers by drawing."""
+        if self.config.variant == "optimistic" or not np.isfinite(contexts).all():
+            return super().law(contexts, draws, rng)
+        features = self.features(contexts)
+        scored = self.scored(features)
+        lower, upper = self.bounds(features, scored[..., :-1], scored[..., -1])
+        return Probabilities.of(uniform_over(upper >= lower.max(axis=-1, keepdims=True)))
 
     def draw(self, *users: int) -> Array | None:
         return None if self.config.variant == "optimistic" else self.rng.random((*users, self.n_arms))

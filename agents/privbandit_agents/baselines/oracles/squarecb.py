@@ -8,8 +8,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
+from privbandit_agents.base.chances.laws import Probabilities
 from privbandit_agents.base.settings import Count, Positive
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
@@ -45,13 +47,26 @@ class SquareCB(RidgeAgent[Config]):
 
     def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
         assert random is not None
-        best = estimates.argmax(axis=-1)
-        gaps = estimates.max(axis=-1, keepdims=True) - estimates
-        others = np.where(np.arange(self.n_arms) == best[..., None], 0.0, 1 / (self.n_arms + self.gamma * gaps))
+        best, others = self.others(estimates)
         reached = others.cumsum(axis=-1)  # a uniform number beyond all of them stands for the best arm
         passed = (reached <= random).sum(axis=-1)
         arms: Array = np.where(passed < self.n_arms, passed, best)[()]  # no array for one user
         return arms
+
+    def others(self, estimates: Array) -> tuple[Array, Array]:
+        """Return the arm that seems best, shape (...), and the probabilities of the others, shape (..., K)."""
+        best = estimates.argmax(axis=-1)
+        gaps = estimates.max(axis=-1, keepdims=True) - estimates
+        return best, np.where(np.arange(self.n_arms) == best[..., None], 0.0, 1 / (self.n_arms + self.gamma * gaps))
+
+    def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
+        """Return the probabilities by which arms are drawn; those of contexts that are no numbers by drawing."""
+        estimates = self.predict(contexts)
+        if not np.isfinite(estimates).all():
+            return super().law(contexts, draws, rng)
+        best, others = self.others(estimates)
+        rest = 1 - others.sum(axis=-1, keepdims=True)
+        return Probabilities.of(others + rest * (np.arange(self.n_arms) == best[..., None]))
 
     def draw(self, *users: int) -> Array:
         return self.rng.random((*users, 1))

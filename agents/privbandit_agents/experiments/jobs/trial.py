@@ -172,9 +172,9 @@ class Trial:
         if "horizon" in env_defaults(self.env):
             kwargs.setdefault("horizon", self.horizon)
         late = DELAY in kwargs and DELAY not in env_defaults(self.env)
-        law = kwargs.pop(DELAY) if late else None
+        laws = [kwargs.pop(DELAY)] if late else []
         env = gym.make(self.env, **kwargs)
-        return DelayFeedback(env, law) if late else env
+        return DelayFeedback(env, *laws) if laws else env
 
     def make_agent(self, env: gym.Env[Any, Any]) -> AnyAgent:
         """Build the agent for its environment; the result's settings say if its calibration is a published one."""

@@ -7,8 +7,18 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from privbandit_agents.experiments.fields import Model, Real, Users
 
 Quantity = Literal[
-    *("regret", "static", "ratio", "regret_per_round", "reward", "mad", "mse"),
-    *("calls", "claimed", "accuracy", "excess", "seconds"),
+    "regret",
+    "static",
+    "ratio",
+    "regret_per_round",
+    "reward",
+    "mad",
+    "mse",
+    "calls",
+    "claimed",
+    "accuracy",
+    "excess",
+    "seconds",
 ]
 """Of trials: cumulative regret; that against the best fixed policy, in worlds that change; regret over uniform's in the
 same environment; regret per user; reward per user; mean absolute and mean squared error of the predicted mean rewards;

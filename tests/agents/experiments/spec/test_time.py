@@ -116,7 +116,7 @@ def test_who_owns_the_loop_is_left_out_where_reports_are_late() -> None:
 
 def test_an_environment_s_own_delay_is_its_own() -> None:
     """A stranger's environment may have an argument of this name."""
-    gym.register("made/Late-v0", entry_point=Stubborn)
+    gym.register("made/Late-v0", entry_point=Stubborn)  # type: ignore[arg-type]
     try:
         trial = parse_sweep({"envs": [{"id": "made/Late-v0", "delay": 3}], "agents": ["uniform"]}).trials()[0]
         assert trial.make_env().unwrapped.delay == 3 and not isinstance(trial.make_env(), DelayFeedback)  # type: ignore[attr-defined]

@@ -87,7 +87,7 @@ def test_an_outsider_s_agent_is_audited_by_its_own_game(inside: None, capsys: py
 
 def test_the_experiment_runs(inside: None, capsys: pytest.CaptureFixture[str]) -> None:
     printed = run("reproduce moments.yaml --scale smoke --jobs 1 --out runs", capsys)
-    assert "1 statements, 1 figures" in printed and "With a curator" in Path("runs/verdicts.md").read_text()
+    assert "1 statement, 1 figure" in printed and "With a curator" in Path("runs/verdicts.md").read_text()
 
 
 PAGES = sorted(page for room in ("tutorials", "howto", "explanation") for page in (DOCS / room).glob("*.md"))

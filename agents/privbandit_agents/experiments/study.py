@@ -180,7 +180,9 @@ def carry_out(
 
 def in_one_line(study: Study, folder: Path, ran: int, drawn: int) -> str:
     """Return what a scale that decides nothing has to say."""
-    parts = f"{ran} of {len(study.jobs)} {study.jobs[0].kind}s, {len(study.measures)} statements, {drawn} figures"
+    counts = ((len(study.measures), "statement"), (drawn, "figure"))
+    rest = ", ".join(f"{n} {what}" if n == 1 else f"{n} {what}s" for n, what in counts)
+    parts = f"{ran} of {len(study.jobs)} {study.jobs[0].kind}s, {rest}"
     missing = f", without {len(study.missing)} data sets that are not here" if study.missing else ""
     return f"{study.name}: {parts}{missing}: {folder}. {UNDECIDING}"
 

@@ -53,3 +53,9 @@ def test_what_is_refuted_or_not_asked_for_has_no_power(
     (path,) = tmp_path.glob("*.json")
     assert code == ("published" in options) and json.loads(path.read_text())["power"] is None
     assert "of 100 such audits" not in printed and not any("how many audits" in text for text in DRAWN)
+
+
+def test_a_picture_is_to_be_had_for_print(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _ = audited(tmp_path, capsys, "grr", "--runs", "200", "--no-power", "--format", "pdf", "--format", "svg")
+    heads = {kind: (tmp_path / f"grr-correct.{kind}").read_bytes()[:5] for kind in ("png", "pdf", "svg")}
+    assert code == 0 and heads == {"png": b"\x89PNG\r", "pdf": b"%PDF-", "svg": b"<?xml"}

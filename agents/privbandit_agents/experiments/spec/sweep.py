@@ -115,7 +115,10 @@ class Sweep(Model):
         many = sum(block.size for block in self.parts)
         if many > MOST:
             raise UsageError(f"{source or 'run'}: these are {many:,} trials; {MOST:,} are the most.")
-        found = {trial.name: trial for i, block in enumerate(self.parts) for trial in block_trials(block, i, source)}
+        found: dict[str, Trial] = {}
+        for i, block in enumerate(self.parts):
+            part = f"parts[{i}]." if len(self.parts) > 1 else ""  # a single one need not be called so in the file
+            found |= {trial.name: trial for trial in block_trials(block, part, source)}
         return list(found.values())
 
 
@@ -185,7 +188,7 @@ def parse_sweep(content: object, source: str = "") -> Sweep:
     return validated(Sweep, whole, source, lambda place: place_of(place[hidden:]))
 
 
-def block_trials(block: Block, part: int, source: str) -> Iterator[Trial]:
+def block_trials(block: Block, part: str, source: str) -> Iterator[Trial]:
     """Yield the trials of a block, checked: environments x agents x seeds, but pairs that cannot be played.
 
     An agent that plays none of the environments, and an environment that none of the agents plays, are mistakes.
@@ -195,14 +198,14 @@ def block_trials(block: Block, part: int, source: str) -> Iterator[Trial]:
     left_out: dict[tuple[int, int], str] = {}
     played = set()
     for i, env_id, grid, given in envs:
-        with usage_errors(f"{source}: parts[{part}].envs[{i}]" if source else env_id), one_value_each(given):
+        with usage_errors(f"{source}: {part}envs[{i}]" if source else env_id), one_value_each(given):
             asked = count(horizon=given.pop("horizon")) if "horizon" in grid else block.horizon
             kwargs = changed(given, env_defaults(env_id))
             horizon = horizon_of(env_id, kwargs, asked)
             env = Trial(env_id, "uniform", horizon, env_kwargs=kwargs).make_env()
             check_bandit(env)
         for j, name, settings in agents:
-            place = f"{source}: parts[{part}].agents[{j}]" if source else name
+            place = f"{source}: {part}agents[{j}]" if source else name
             with usage_errors(place), one_value_each(settings):
                 config = checked_config(name, filled(settings, {"horizon": horizon}))
                 if needs := cannot_play(name, env_id, env):

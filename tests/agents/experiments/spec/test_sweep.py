@@ -83,7 +83,7 @@ def test_a_horizon_in_the_grid_is_the_trials_and_settings_can_name_it(tmp_path: 
     assert "horizon must be an integer >= 1; got 'soon'." in message(tmp_path, text.replace("50, 100", "soon"))
     assert "horizon must be given once; got 70 and a grid" in message(tmp_path, text + "horizon: 70\n")
     said = message(tmp_path, text.replace("$horizon", "$horzon"))
-    assert said.startswith("plan.yaml: parts[0].agents[1]: there is no value for $horzon (did you mean 'horizon'?)")
+    assert said.startswith("plan.yaml: agents[1]: there is no value for $horzon (did you mean 'horizon'?)")
 
 
 def test_a_file_includes_others(tmp_path: Path) -> None:
@@ -132,18 +132,18 @@ def test_saying_a_default_changes_nothing(tmp_path: Path) -> None:
         (
             "dim: 5",
             "instance_seed: 1.5",
-            "plan.yaml: parts[0].envs[0]: instance_seed must be an integer >= 0; got 1.5.",
+            "plan.yaml: envs[0]: instance_seed must be an integer >= 0; got 1.5.",
         ),
         ("[2, 4]", "0", "plan.yaml: seeds: must be an integer >= 1 or a list of seeds; got 0."),
-        ("dim: 5", "dmi: 5", "plan.yaml: parts[0].envs[0]: LinearProblem has no argument 'dmi' (did you mean 'dim'?)"),
-        ("dim: 5", "dim: -5", "plan.yaml: parts[0].envs[0]: dim must be an integer >= 1; got -5."),
-        ("alpha: 0.5", "alhpa: 1", "plan.yaml: parts[0].agents[1]: linucb has no setting 'alhpa' (did you mean "),
-        ("alpha: 0.5", "alpha: -1", "plan.yaml: parts[0].agents[1]: alpha must be >= 0; got -1."),
-        ("name: uniform", "name: unifrom", "plan.yaml: parts[0].agents[0]: agent must be one of "),
-        ("Linear-v0", "Linaer-v0", "plan.yaml: parts[0].envs[0]: no environment 'privbandit/Linaer-v0' (did you mean "),
-        ("name: uniform", "name: ucb-mnl", "plan.yaml: parts[0].agents[0]: cannot play privbandit/Linear-v0; "),
-        ("alpha: 0.5", "seed: 5", "plan.yaml: parts[0].agents[1]: an agent's seed is derived from the trial's"),
-        ("dim: 5", "dim: 5\n    horizon: 50", "plan.yaml: parts[0].envs[0]: horizon must be at most the "),
+        ("dim: 5", "dmi: 5", "plan.yaml: envs[0]: LinearProblem has no argument 'dmi' (did you mean 'dim'?)"),
+        ("dim: 5", "dim: -5", "plan.yaml: envs[0]: dim must be an integer >= 1; got -5."),
+        ("alpha: 0.5", "alhpa: 1", "plan.yaml: agents[1]: linucb has no setting 'alhpa' (did you mean "),
+        ("alpha: 0.5", "alpha: -1", "plan.yaml: agents[1]: alpha must be >= 0; got -1."),
+        ("name: uniform", "name: unifrom", "plan.yaml: agents[0]: agent must be one of "),
+        ("Linear-v0", "Linaer-v0", "plan.yaml: envs[0]: no environment 'privbandit/Linaer-v0' (did you mean "),
+        ("name: uniform", "name: ucb-mnl", "plan.yaml: agents[0]: cannot play privbandit/Linear-v0; "),
+        ("alpha: 0.5", "seed: 5", "plan.yaml: agents[1]: an agent's seed is derived from the trial's"),
+        ("dim: 5", "dim: 5\n    horizon: 50", "plan.yaml: envs[0]: horizon must be at most the "),
         ("dim: 5", "dim: 5\n    dim: 6", "plan.yaml cannot be read: key 'dim' is given twice in line 5."),
         ("envs:", "envs: [", "plan.yaml cannot be read: "),
         (
@@ -153,7 +153,7 @@ def test_saying_a_default_changes_nothing(tmp_path: Path) -> None:
         ),
         ("alpha: 0.5", "grid: {alpha: 1}", "plan.yaml: agents[1].grid.alpha: input should be a valid list; got 1."),
         ("alpha: 0.5", "grid: {alpha: []}", "plan.yaml: agents[1].grid.alpha: list should have at least 1 item "),
-        ("alpha: 0.5", "grid: {alhpa: [1, 2]}", "plan.yaml: parts[0].agents[1]: linucb has no setting 'alhpa' (did "),
+        ("alpha: 0.5", "grid: {alhpa: [1, 2]}", "plan.yaml: agents[1]: linucb has no setting 'alhpa' (did "),
     ],
 )
 def test_a_mistake_is_named_with_its_place(tmp_path: Path, old: str, new: str, expected: str) -> None:

@@ -35,7 +35,7 @@ PAIRS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, default=16_000)
-    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--epsilon", type=float, default=4.0)
     parser.add_argument("--jumps", type=int, nargs="*", default=[4000, 8000, 12_000])

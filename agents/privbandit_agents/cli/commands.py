@@ -90,7 +90,7 @@ def message_of(error: Exception) -> str:
 app = typer.Typer(
     cls=OneSentence,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # boxes would take as long to load as all the rest
     help="Benchmark contextual bandits, private and not.",

@@ -184,6 +184,9 @@ def test_the_entry_point_exits_with_the_same_codes(tmp_path: Path) -> None:
     done = subprocess.run([command, "run", "--env", "x/Y-v0", "--agent", "uniform"], capture_output=True, cwd=tmp_path)
     assert done.returncode == 2 and done.stderr.count(b"\n") == 1 and os.listdir(tmp_path) == []
     assert subprocess.run([command, "--version"], capture_output=True).returncode == 0
+    typed = {"_PRIVBANDIT_COMPLETE": "complete_bash", "COMP_WORDS": "privbandit re", "COMP_CWORD": "1"}
+    told = subprocess.run([command], capture_output=True, cwd=tmp_path, env={**os.environ, **typed})
+    assert told.stdout.split() == [b"reproduce", b"report"] and told.returncode == 0
 
 
 def test_importing_the_command_takes_no_name_from_the_package() -> None:

@@ -1,6 +1,7 @@
 """Logs of worlds whose arms come and go: masks are written, and values are right by them."""
 
 import dataclasses
+import math
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -216,3 +217,24 @@ def test_wrong_masks_are_one_sentence(case: str) -> None:
     with pytest.raises(kind, match=said) as told:
         call()
     assert len(str(told.value)) < 250 and str(told.value).count("\n") == 0
+
+
+@pytest.mark.parametrize(("name", "given", "config"), [*CASES, ("greedy", LINEAR, {}), ("explore-squarecb", LINEAR, {})])
+def test_what_one_user_shows_moves_no_other_users_law(name: str, given: dict[str, Any], config: dict[str, Any]) -> None:
+    """Hostile contexts, some entries or all of them; where the law is exact it is the frequencies for these, too."""
+    env = world(given)
+    agent = make(name, env, seed=0, **config)
+    play(env, agent, 50, seed=0)
+    contexts = np.asarray(env.upcoming(4), np.float64)
+    right = np.asarray(agent.probabilities(contexts, draws=200, rng=np.random.default_rng(1)))
+    for number in (math.nan, math.inf, -math.inf, 1e160, -1e308):
+        for part in (..., -1, 0):
+            wild = contexts.copy()
+            wild[1][part] = number
+            law = agent.probabilities(wild, draws=200, rng=np.random.default_rng(1))
+            assert np.array_equal(np.asarray(law)[[0, 2, 3]], right[[0, 2, 3]])
+            assert np.allclose(law.sum(axis=1), 1) and np.isfinite(law).all() and (law >= 0).all()
+            if law.error is None:
+                drawn = np.asarray(agent.select_action(np.repeat(wild[1:2], 400, axis=0)))
+                share = (drawn[:, None] == np.arange(law.shape[1])).mean(axis=0)
+                assert np.abs(share - np.asarray(law)[1]).max() < 5 * np.sqrt(0.25 / 400)

@@ -94,16 +94,22 @@ def probabilities(
         raise TypeError(f"{agent.name} plays sets, which are too many to list; propensities() takes those chosen.")
     contexts, rng = many(agent, contexts), default_rng() if rng is None else rng
     if mask is None:
-        return agent.law(contexts, draws, rng)  # type: ignore[no-any-return]
+        return law_of(agent, contexts, draws, rng)
     masks = checked(agent, mask, len(contexts))
     instead = stand_ins(masks)
     seen = seen_by(agent, contexts, instead)
     agent.present = masks
     try:
-        law = agent.law(seen, draws, rng)
+        law = law_of(agent, seen, draws, rng)
     finally:
         agent.present = None
     return moved(law, played_for(agent, seen, masks, instead))
+
+
+def law_of(agent: Any, contexts: Array, draws: int, rng: Generator) -> Probabilities:
+    """Return the law of the agent's choices: a hostile context only concerns the user who sent it."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return agent.law(contexts, draws, rng)  # type: ignore[no-any-return]
 
 
 def checked(agent: Any, mask: Array, n: int) -> Masks:

@@ -60,13 +60,15 @@ class RegCB(RidgeAgent[Config]):
         return np.maximum(estimates - width, -1.0), np.minimum(estimates + width, 1.0)
 
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
-        """Return the uniform law of the arms that may be best; that of contexts that are no numbers by drawing."""
-        if self.config.variant == "optimistic" or not np.isfinite(contexts).all():
+        """Return the uniform law of the arms that may be best; where no bound is a number ``choose`` takes arm 0."""
+        if self.config.variant == "optimistic":
             return super().law(contexts, draws, rng)
         features = self.features(contexts)
         scored = self.scored(features)
         lower, upper = self.bounds(features, scored[..., :-1], scored[..., -1])
-        return Probabilities.of(uniform_over(upper >= lower.max(axis=-1, keepdims=True)))
+        possible = upper >= lower.max(axis=-1, keepdims=True)
+        possible[..., 0] |= ~possible.any(axis=-1)
+        return Probabilities.of(uniform_over(possible))
 
     def draw(self, *users: int) -> Array | None:
         return None if self.config.variant == "optimistic" else self.rng.random((*users, self.n_arms))

@@ -60,13 +60,13 @@ class SquareCB(RidgeAgent[Config]):
         return best, np.where(np.arange(self.n_arms) == best[..., None], 0.0, 1 / (self.n_arms + self.gamma * gaps))
 
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
-        """Return the probabilities by which arms are drawn; those of contexts that are no numbers by drawing."""
-        estimates = self.predict(contexts)
-        if not np.isfinite(estimates).all():
-            return super().law(contexts, draws, rng)
-        best, others = self.others(estimates)
-        rest = 1 - others.sum(axis=-1, keepdims=True)
-        return Probabilities.of(others + rest * (np.arange(self.n_arms) == best[..., None]))
+        """Return the probabilities by which ``choose`` draws; an estimate that is no number stands for what is left."""
+        best, others = self.others(self.predict(contexts))
+        known = ~np.isnan(others.cumsum(axis=-1))
+        law = np.where(known, others, 0.0)
+        left = np.where(known.all(axis=-1), best, known.sum(axis=-1))
+        rest = 1 - law.sum(axis=-1, keepdims=True)
+        return Probabilities.of(law + rest * (np.arange(self.n_arms) == left[..., None]))
 
     def draw(self, *users: int) -> Array:
         return self.rng.random((*users, 1))

@@ -26,6 +26,7 @@ from privbandit_agents.joint.sparse.squared_loss import SquaredLoss
 from rich.console import Console
 from rich.progress import track
 from scipy.signal import lfilter
+from scipy.special import stdtrit
 
 FIRST_SEED = 990_000
 ENTRIES, CORRELATION, SIGMA = 5, 0.1, 0.1
@@ -71,7 +72,8 @@ def slopes(table: np.ndarray, rows: list[int]) -> list[str]:
     told = []
     for column in range(3):
         each = np.polyfit(logs, np.log(table[:, half:, column]).T, 1)[0]
-        told.append(f"{each.mean():.2f} +- {1.96 * each.std(ddof=1) / math.sqrt(len(each)):.2f}")
+        margin = stdtrit(len(each) - 1, 0.975) * each.std(ddof=1) / math.sqrt(len(each))
+        told.append(f"{each.mean():.2f} +- {margin:.2f}")
     for column in (1, 2):
         added = np.maximum((table[:, half:, column] - table[:, half:, 0]).mean(axis=0), 1e-300)
         told.append(f"{np.polyfit(logs, np.log(added), 1)[0]:.2f}")

@@ -5,7 +5,8 @@
     python benchmarks/rl.py --profile                             # where the time goes
 
 Worlds are those of the seeds from 990000 on; nothing was chosen on them. Rows are kept in a file as they are measured,
-and a second call goes on from there. Entries are the mean and its standard error. Users a second are of the CPU.
+and a second call of the same version goes on from there. Entries are the mean and its standard error. Users a second
+are of the CPU.
 
 ``--profile`` tells whose code the seconds of 5000 users are spent in: the library's (stable-baselines3 and torch),
 this project's, or others' (numpy, Gymnasium and Python). A profiler makes short functions look longer.
@@ -20,6 +21,8 @@ import cProfile
 import json
 import pstats
 import time
+from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,7 @@ from privbandit_agents import make, play
 from rich.console import Console
 from rich.progress import track
 
+VERSION = version("privbandit")
 FIRST_SEED = 990_000
 PROFILED = 5000
 Row = tuple[dict[str, Any], dict[str, Any]]
@@ -67,7 +71,8 @@ def measured(name: str, seed: int, users: int) -> dict[str, Any]:
     uniform, started = regret(world, {"name": "uniform"}, seed, users), time.process_time()
     found = regret(world, agent, seed, users)
     seconds = time.process_time() - started
-    return {"row": name, "seed": seed, "users": users, "share": found / uniform, "users_a_second": users / seconds}
+    speed = users / seconds
+    return {"version": VERSION, "row": name, "seed": seed, "users": users, "share": found / uniform, "speed": speed}
 
 
 def shares(name: str) -> dict[str, float]:
@@ -93,7 +98,12 @@ def owner(file: str) -> str:
 
 
 def kept(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    """Return the rows that this version measured; a last line that was cut off counts as none."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        with suppress(ValueError):
+            rows.append(json.loads(line))
+    return [row for row in rows if row.get("version") == VERSION]
 
 
 def entry(rows: list[dict[str, Any]], key: str, digits: int) -> str:
@@ -129,7 +139,7 @@ def main() -> None:
     print("| world, agent | worlds | share of uniform's regret | users/s |\n|---|---|---|---|")
     for name in names:
         rows = [row for row in wanted if row["row"] == name]
-        print(f"| {name} | {len(rows)} | {entry(rows, 'share', 3)} | {entry(rows, 'users_a_second', 0)} |")
+        print(f"| {name} | {len(rows)} | {entry(rows, 'share', 3)} | {entry(rows, 'speed', 0)} |")
 
 
 if __name__ == "__main__":

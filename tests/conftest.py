@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
@@ -76,14 +77,24 @@ def left_out() -> dict[str, tuple[bool, list[str]]]:
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.stem not in LONG)
-    wide = left_out()
+    wide, kept, found = left_out(), Counter[str](), set[tuple[str, str]]()
     for item in items:
         test, _, parameters = item.nodeid.removeprefix("tests/").partition("[")
         named, patterns = wide.get(test, (True, []))
-        if any(fnmatchcase(parameters.removesuffix("]"), pattern) for pattern in patterns) == named:
+        matching = [pattern for pattern in patterns if fnmatchcase(parameters.removesuffix("]"), pattern)]
+        found |= {(test, pattern) for pattern in matching}
+        if bool(matching) == named:
             item.add_marker("wide")
+        elif not item.get_closest_marker("slow"):
+            kept[test] += 1
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS:  # all tests were asked for
+        there = {item.nodeid.removeprefix("tests/").partition("[")[0] for item in items}
+        idle = [f"{test} {one}" for test in wide.keys() & there for one in wide[test][1] if (test, one) not in found]
+        gone = [test for test in wide.keys() & there if wide[test][1] != ["*"] and not kept[test]]
+        if idle or gone:
+            raise pytest.UsageError(f"wide.txt: these match nothing: {idle}; these are left out whole: {gone}.")
 
 
 def pytest_collection_finish() -> None:

@@ -153,7 +153,9 @@ def result_of(env: AnyEnv, agent: AnyAgent, horizon: int, curve: RegretCurve, se
         simulation = "sums" if getattr(env.unwrapped, "support", None) is None else "counts"
         simulation += ", normal" * (agent.by_counts == "normal")
     world = env.unwrapped
-    gaps = world.static_gaps(horizon) if isinstance(world, BanditEnv) and horizon <= world.horizon else None
+    gaps = None
+    if isinstance(world, BanditEnv) and not isinstance(agent, LearningAgent) and horizon <= world.horizon:
+        gaps = world.static_gaps(horizon)  # who owns its loop plays a vector of environments: this one served nobody
     static = None if gaps is None else curve.regret - np.cumsum(gaps)[curve.checkpoints - 1]
     return Result(curve.checkpoints, curve.regret, curve.reward, seconds, simulation, *errors, static)
 

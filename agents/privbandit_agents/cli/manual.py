@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.spaces import Discrete
 
 from privbandit_agents.audits.registry import TARGETS, games
 from privbandit_agents.auto import Auto
@@ -111,7 +112,9 @@ def env_page(name: str) -> Page:
     yield from facts({"context": str(env.observation_space), "action": str(env.action_space), "agents": agents})
     seeded = {"instance_seed": "seed of the world itself; by default a reset's seed draws world and users."}
     own = env_defaults(id)
-    common = {key: COMMON[key][0] for key in env_arguments(id) if key in COMMON and key not in own}
+    unfit = {"available"} if not isinstance(env.action_space, Discrete) else set()
+    unfit |= set() if getattr(problem, "hidden", ()) else {"jumps", "drift"}
+    common = {key: COMMON[key][0] for key in env_arguments(id) if key in COMMON and key not in {*own, *unfit}}
     told = {key: text for key, (_, text) in COMMON.items()}
     yield from settings(own | common, told | meanings(problem) | seeded)
     yield from prose(problem, summary=False)

@@ -1,8 +1,8 @@
 """Logs of worlds whose arms come and go: masks are written, and values are right by them."""
 
 import dataclasses
-import math
 import itertools
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -219,7 +219,9 @@ def test_wrong_masks_are_one_sentence(case: str) -> None:
     assert len(str(told.value)) < 250 and str(told.value).count("\n") == 0
 
 
-@pytest.mark.parametrize(("name", "given", "config"), [*CASES, ("greedy", LINEAR, {}), ("explore-squarecb", LINEAR, {})])
+@pytest.mark.parametrize(
+    ("name", "given", "config"), [*CASES, ("greedy", LINEAR, {}), ("explore-squarecb", LINEAR, {})]
+)
 def test_what_one_user_shows_moves_no_other_users_law(name: str, given: dict[str, Any], config: dict[str, Any]) -> None:
     """Hostile contexts, some entries or all of them; where the law is exact it is the frequencies for these, too."""
     env = world(given)

@@ -116,7 +116,8 @@ class TrialReading:
         if name in ("mad", "mse") and not all(name in run.arrays for run in runs):
             raise ValueError(f"{called(self.cell)} has no {name} in {world(self.cell)}: it predicts no rewards there.")
         if name == "static" and not all(name in run.arrays for run in runs):
-            raise ValueError(f"{world(self.cell)} does not change, so its static regret is its regret.")
+            why = "it does not change, its arms come and go or are sets, or an agent that owns its loop played it"
+            raise ValueError(f"{world(self.cell)} has no static regret here: {why}.")
         if name in TALLIES:
             if not all(name in run.arrays for run in runs):
                 raise ValueError(f"{called(self.cell)} keeps no tally of {name}; dpmnl does.")

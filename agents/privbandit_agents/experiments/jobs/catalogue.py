@@ -17,9 +17,10 @@ import privbandit_envs  # noqa: F401 (registers the environments)
 from privbandit_agents.plugins import load_plugins
 from privbandit_agents.zoo import AGENTS
 from privbandit_envs.registration import ENV_IDS
-from privbandit_envs.timing.timeline import TIME
 from privbandit_envs.validate import did_you_mean
 
+COMMON: dict[str, Any] = {"available": None, "jumps": [], "drift": 0.0, "shifts": {}}
+"""What every environment of a problem takes besides its own arguments, and the defaults."""
 DELAY = "delay"
 """What makes an environment's feedback late stands among its arguments by this name."""
 
@@ -58,10 +59,14 @@ def env_defaults(id: str) -> dict[str, Any]:
     return {**defaults, **{key: value for key, value in spec.kwargs.items() if key != "problem"}}
 
 
+def env_settings(id: str) -> dict[str, Any]:
+    """Return an environment's arguments and their defaults, those of masks and of time too."""
+    return ({**COMMON} if "problem" in env_spec(id).kwargs else {}) | env_defaults(id)
+
+
 def env_arguments(id: str) -> list[str]:
-    """Return what may stand beside an environment's id: its arguments, those of masks and of time, and a delay."""
-    more = ("available", *TIME) if "problem" in env_spec(id).kwargs else ()
-    return [*env_defaults(id), *more, DELAY]
+    """Return what may stand beside an environment's id: its settings, and a delay."""
+    return [*env_settings(id), DELAY]
 
 
 def named_problem(spec: EnvSpec) -> Any:

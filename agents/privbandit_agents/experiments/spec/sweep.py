@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from privbandit_agents import registry
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.experiments.fields import MOST, Grid, Model, Points, Positive, Seeds, combinations, given_once
-from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_arguments, env_defaults
+from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_arguments, env_defaults, env_settings
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import short
 from privbandit_agents.experiments.spec.validation import place_of, validated
@@ -200,7 +200,7 @@ def block_trials(block: Block, part: str, source: str) -> Iterator[Trial]:
     for i, env_id, grid, given in envs:
         with usage_errors(f"{source}: {part}envs[{i}]" if source else env_id), one_value_each(given):
             asked = count(horizon=given.pop("horizon")) if "horizon" in grid else block.horizon
-            kwargs = changed(given, env_defaults(env_id))
+            kwargs = changed(given, env_settings(env_id))
             horizon = horizon_of(env_id, kwargs, asked)
             env = Trial(env_id, "uniform", horizon, env_kwargs=kwargs).make_env()
             check_bandit(env)

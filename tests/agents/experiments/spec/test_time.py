@@ -10,6 +10,7 @@ from privbandit_agents import make, play
 from privbandit_agents.experiments.analysis.frame import as_frame
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.spec.sweep import override, parse_sweep, read_sweep
+from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.store.results import known_result
 from privbandit_agents.experiments.usage import UsageError
 
@@ -138,3 +139,18 @@ class Stubborn(gym.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         return np.zeros((2, 2), np.float32), 0.0, False, False, {"feedback": 0.0, "regret": 0.0}
+
+
+def test_saying_a_default_is_the_same_trial_and_no_other() -> None:
+    """Of masks and of changes; a delay of 0 is served one by one, and so another run."""
+    plain = "envs: [{id: Linear-v0, dim: 2%s}]\nagents: [uniform]\nhorizon: 20\n"
+    said = ("", ", drift: 0", ", drift: 0.0", ", jumps: []", ", shifts: {}", ", available: null")
+    names = {one: parse_sweep(from_yaml(plain % one)).trials()[0].name for one in (*said, ", drift: 0.1", ", delay: 0")}
+    assert len({names[one] for one in said}) == 1 and len(set(names.values())) == 3
+
+
+def test_an_agent_that_owns_its_loop_has_no_static_regret() -> None:
+    """It plays a vector of environments, so the single one has served nobody whose gaps could be told."""
+    env = gym.make("privbandit/Linear-v0", n_arms=3, dim=2, jumps=[20], horizon=40)
+    assert play(env, make("uniform", env, seed=4), seed=4).static is not None
+    assert play(env, make("a2c", env, seed=4), seed=4).static is None

@@ -45,7 +45,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             if "http://" in line:
                 yield "http://" + line.partition("http://")[2].partition(" ")[0]
                 break
-        process.terminate()
+        process.kill()  # asked to end, it may wait for its own threads for ever
 
 
 def test_it_opens_on_regret_with_all_agents(browser: Any, address: str, tmp_path: Path) -> None:

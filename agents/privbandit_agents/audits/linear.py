@@ -103,7 +103,7 @@ class KeptSums(CanaryGame):
     runs = 1500
 
     def prepare(self) -> None:
-        """Prepare the records: the user of window t has the unit vector e_t, and so has no other canary."""
+        """Prepare the records: the user of window t has the unit vector e_t, which no other canary has."""
         self.contexts = np.repeat(np.eye(DIM, dtype=np.float32)[:, None], 2, axis=1)
         self.units = np.sqrt([1.0, *[2.0] * DIM])  # noise of one counter, then of two
 

@@ -220,7 +220,7 @@ def test_wrong_masks_are_one_sentence(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "config"), [*CASES, ("greedy", LINEAR, {}), ("explore-squarecb", LINEAR, {})]
+    ("name", "given", "config"), [*CASES, ("greedy", LABELS, {}), ("explore-squarecb", LABELS, {})]
 )
 def test_what_one_user_shows_moves_no_other_users_law(name: str, given: dict[str, Any], config: dict[str, Any]) -> None:
     """Hostile contexts, some entries or all of them; where the law is exact it is the frequencies for these, too."""
@@ -229,6 +229,8 @@ def test_what_one_user_shows_moves_no_other_users_law(name: str, given: dict[str
     play(env, agent, 50, seed=0)
     contexts = np.asarray(env.upcoming(4), np.float64)
     right = np.asarray(agent.probabilities(contexts, draws=200, rng=np.random.default_rng(1)))
+    masks = env.action_masks(4)
+    here = np.asarray(agent.probabilities(contexts, draws=200, rng=np.random.default_rng(1), mask=masks))
     for number in (math.nan, math.inf, -math.inf, 1e160, -1e308):
         for part in (..., -1, 0):
             wild = contexts.copy()
@@ -236,6 +238,9 @@ def test_what_one_user_shows_moves_no_other_users_law(name: str, given: dict[str
             law = agent.probabilities(wild, draws=200, rng=np.random.default_rng(1))
             assert np.array_equal(np.asarray(law)[[0, 2, 3]], right[[0, 2, 3]])
             assert np.allclose(law.sum(axis=1), 1) and np.isfinite(law).all() and (law >= 0).all()
+            present = np.asarray(agent.probabilities(wild, draws=200, rng=np.random.default_rng(1), mask=masks))
+            assert np.array_equal(present[[0, 2, 3]], here[[0, 2, 3]]) and (present[~masks] == 0).all()
+            choose_present(agent, wild, masks)
             if law.error is None:
                 drawn = np.asarray(agent.select_action(np.repeat(wild[1:2], 400, axis=0)))
                 share = (drawn[:, None] == np.arange(law.shape[1])).mean(axis=0)

@@ -182,7 +182,7 @@ def hotel_rows() -> Iterator[Row]:
     world: Settings = {"id": "privbandit/Assortment-v0", "source": "expedia-sample", "join": "concatenated"}
     world.update(capacity=4, horizon=100_000)
     for rho, must, goal in ((0.5, 450, 300), (1.0, 350, 200), (5.0, 150, 100)):
-        yield Row("hotels", f"rho = {rho:g}", world, {"name": "auto-joint", "rho": rho}, must, goal, "regret")
+        yield Row("hotels", f"rho = {rho:g}", world, {"name": "auto-joint", "rho": rho}, must, goal, "regret", seeds=10)
 
 
 def label_worlds() -> dict[str, Settings]:

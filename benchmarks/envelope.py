@@ -3,6 +3,7 @@
     python benchmarks/envelope.py                        # all rows: about an hour of one core
     python benchmarks/envelope.py --only sparse hotels   # parts; --list names them
     python benchmarks/envelope.py --only linear --seeds 4
+    python benchmarks/envelope.py --show                 # the rows that were measured
 
 Worlds and agents have the seeds from 990000 on; nothing was chosen on them. Runs are kept in a file as they are
 measured, and a second call of the same version goes on from there. Rows say what is measured:
@@ -76,6 +77,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="parts of the table, or words that names of rows contain")
     parser.add_argument("--seeds", type=int, help="of every row, in place of its own number")
     parser.add_argument("--out", type=Path, default=Path("runs/envelope.jsonl"), help="file of the runs")
+    parser.add_argument("--show", action="store_true", help="play nothing: the rows all of whose runs are there")
     parser.add_argument("--list", action="store_true", help="name the rows, and play nothing")
     given = parser.parse_args()
     rows = [row for row in table() if wanted(row, given.only)]
@@ -86,7 +88,7 @@ def main() -> None:
     done = kept(given.out)
     cases = list(dict.fromkeys(case for row in rows for case in needed(row, given.seeds)))
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    missing = [case for case in cases if case not in done]
+    missing = [case for case in cases if case not in done and not given.show]
     for case in track(missing, console=Console(stderr=True), transient=True):
         if case in done:  # an agent has the runs of the names that stand for it
             continue
@@ -100,6 +102,8 @@ def main() -> None:
     print("| row | seeds | measured | must | goal |\n|---|---|---|---|---|")
     ratios = []
     for row in rows:
+        if not done.keys() >= set(needed(row, given.seeds)):
+            continue
         value, told = MEASURES[row.kind](row, done, given.seeds)
         ratios += [value] * (row.kind == "medians")
         met = "" if value <= row.must else " **missed**"

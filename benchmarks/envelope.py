@@ -107,7 +107,7 @@ def main() -> None:
         value, told = MEASURES[row.kind](row, done, given.seeds)
         ratios += [value] * (row.kind == "medians")
         met = "" if value <= row.must else " **missed**"
-        goal = "" if row.goal is None else f"{row.goal:g}" + " (met)" * (value <= row.goal)
+        goal = "" if row.goal is None else f"{row.goal:g}" + " (met)" * bool(value <= row.goal)
         print(f"| {row.part}: {row.name} | {given.seeds or row.seeds} | {told}{met} | {row.must:g} | {goal} |")
     if ratios:
         print(f"\nGeometric mean of {len(ratios)} medians over the best rival's: {np.exp(np.mean(np.log(ratios))):.2f}")

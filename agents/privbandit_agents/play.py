@@ -243,7 +243,7 @@ def play_blocks(
     largest = max(64, BLOCK_BYTES // context.nbytes)
     by_sums = by_counts and env.support is None
     by_counts = by_counts and bool(agent.by_counts) and env.support is not None
-    in_turn = agent if serves_in_turn(agent) and not env.masked else None
+    in_turn = agent if (serves_in_turn(agent) or isinstance(agent, LocalAgent)) and not env.masked else None
     left, noted = horizon - curve.users, curve.passed
     while left:
         frozen = min(agent.frozen_rounds(), left)
@@ -295,13 +295,23 @@ def learn(agent: AnyAgent, context: Array, action: Any, feedback: Any, mask: NDA
     agent.present = None
 
 
-def serve_in_turn(env: BanditEnv, agent: InTurn, curve: RegretCurve, most: int) -> int:
-    """Let an agent serve a block's users in order by itself; return how many were served, 0 if the loop must be run."""
-    assert isinstance(agent, InTurn)
+def serve_in_turn(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, most: int) -> int:
+    """Serve a block's users in order, as an agent can; return how many were served, 0 if the loop must be run.
+
+    An agent without privacy serves them by itself. Of one that is locally private only reports reach the server.
+    """
     contexts, rewards = env.drawn()
     if rewards is None or rewards.dtype != np.float64:
         return 0
-    actions = agent.serve_in_turn(contexts[:most], rewards.item)
+    contexts, answer = contexts[:most], rewards.item
+    actions: Array | None = None
+    if isinstance(agent, InTurn):
+        actions = agent.serve_in_turn(contexts, answer)
+    elif isinstance(agent, LocalAgent) and (users := agent.in_turn(contexts)) is not None:
+        actions = np.empty(len(contexts), np.intp)
+        for user in range(len(contexts)):
+            actions[user] = arm = users.choose(user)
+            users.absorb(users.randomize(user, arm, answer(user, arm)))
     if actions is None:
         return 0
     served = env.serve(actions)

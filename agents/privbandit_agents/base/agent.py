@@ -276,6 +276,9 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
 
     ledger: Ledger
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng"}
+    reports_late: ClassVar[bool] = False
+    """Whether users by counts may report together when the policy changes, and not at every checkpoint before: for
+    simulation, where nothing but a change of policy depends on their reports."""
 
     @property
     def at_once(self) -> int:

@@ -160,7 +160,7 @@ class GradientLearner(BatchLearner[S, Descent]):
             return None
         features = self.model.features(contexts)
         reports = self.device.ahead(len(contexts), rng)
-        return reports and Followers(self.model, self.server, self.clip, reports, features)
+        return None if reports is None else Followers(self.model, self.server, self.clip, reports, features)
 
     def conclude(self) -> None:
         if self.server.waiting:

@@ -117,6 +117,6 @@ def test_a_device_that_was_changed_keeps_the_loop() -> None:
     env = classification(80)
     agent, calls = make("psgd-linear", env, seed=0), []
     randomize = agent.randomize  # type: ignore[attr-defined]
-    agent.randomize = lambda *record: calls.append(1) or randomize(*record)  # type: ignore[attr-defined]
+    agent.randomize = lambda *record: calls.append(1) or randomize(*record)  # type: ignore
     play(env, agent, 80, seed=0)
     assert len(calls) == 80

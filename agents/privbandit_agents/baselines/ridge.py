@@ -139,10 +139,11 @@ class RidgeAgent(InTurn, Agent[R]):
         last, features, scored = self.last
         self.forget()
         if context is last and scored.ndim == 2 and type(action) is np.int64 and isinstance(feedback, float):
-            if self.shared_context:
-                self.regression.learn(features[0], scored[action], feedback, int(action))
-            else:
-                self.regression.learn(features[action], scored[action], feedback)
+            with np.errstate(over="ignore", invalid="ignore"):
+                if self.shared_context:
+                    self.regression.learn(features[0], scored[action], feedback, int(action))
+                else:
+                    self.regression.learn(features[action], scored[action], feedback)
             return
         contexts, arms, rewards = self.records_of(context, action, feedback)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -150,11 +151,9 @@ class RidgeAgent(InTurn, Agent[R]):
                 self.regression.learn(x, self.regression.score(x, group), reward, group)
 
     def serve_in_turn(self, contexts: Array, answer: Answer) -> Array | None:
-        if not all_near(contexts):
-            return None
         self.forget()
         arms, random = np.empty(len(contexts), np.intp), self.draw(len(contexts))
-        turn, choose = Turn(self), self.choose
+        turn, choose = Turn(self, all_near(contexts)), self.choose
         score, learn, (directions, estimates) = turn.score, turn.learn, turn.parts
         with np.errstate(over="ignore", invalid="ignore"):
             for first in range(0, len(contexts), AT_ONCE):
@@ -218,9 +217,11 @@ class Turn:
 
     Args:
         agent: whose regressions learn.
+        near: whether every context can be learned from; else each is looked at.
     """
 
-    def __init__(self, agent: RidgeAgent[Any]) -> None:
+    def __init__(self, agent: RidgeAgent[Any], near: bool) -> None:
+        self.near = near
         self.shared, self.matrices = agent.shared_context, agent.regression.matrices
         self.by_group = [matrix.T for matrix in self.matrices]
         self.products = np.empty((agent.n_arms, 1, agent.dim + 1))
@@ -237,12 +238,13 @@ class Turn:
 
     def learn(self, x: Array, arm: int, reward: float) -> None:
         """Add the reward of the user who was scored last, if it is usable."""
-        if not abs(reward) <= FARTHEST:
+        played = x[0 if self.shared else arm]
+        if not (abs(reward) <= FARTHEST and (self.near or played.dot(played) <= FARTHEST**2)):
             warn_of_ignored()
         elif self.shared:
-            add(self.by_group[arm], x[0], *self.rows[arm], reward)
+            add(self.by_group[arm], played, *self.rows[arm], reward)
         else:
-            add(self.by_group[0], x[arm], *self.rows[arm], reward)
+            add(self.by_group[0], played, *self.rows[arm], reward)
 
 
 class Step:

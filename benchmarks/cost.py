@@ -1,6 +1,6 @@
 """What a user costs: every agent in every world that it plays, and how that grows with users, arms and features.
 
-``table`` plays 20 000 users in a process for each cell, or fewer where they would take more than ten seconds: the row
+``table`` plays 20 000 users in a process for each cell, or fewer where they would take more than five seconds: the row
 then says how many. A run's speed stands over the floor (numpy's generator filling as many float32 Gaussians as the
 contexts have numbers) and over the world's own loop of steps; "own" is the share of the time that the world did not
 take. With ``--before`` each cell is measured in another checkout, too. ``figure`` draws costs and memory of the main
@@ -25,9 +25,9 @@ import numpy as np
 from harness import Options, Row, main, timed
 from privbandit_agents import AGENTS, make, play
 
-ROUNDS, WARM = 20_000, 500
-LONGEST = 10.0
-"""Seconds that a cell's run may take: where ``ROUNDS`` users would take longer, fewer are played."""
+ROUNDS, FEWER, WARM = 20_000, (5000, 1000), 200
+LONGEST = 5.0
+"""Seconds that a cell's run may take: where all users would take longer, fewer are played."""
 LEAST = 0.02
 """Of the floor where a context has 200 numbers or more, of the loop of steps elsewhere."""
 SLOW = {
@@ -138,8 +138,8 @@ def cell_of(name: str, env_id: str, rounds: int, kwargs: dict[str, Any]) -> dict
     warm = min(rounds, WARM)
     play(env, make(name, env, seed=2), warm // 10, seed=2)  # imports what it needs
     agent = make(name, env, seed=2)
-    slow = timed(lambda: play(env, agent, warm, seed=2)) / warm * rounds > LONGEST
-    users = min(rounds, 4 * warm) if slow else rounds
+    fit = LONGEST * warm / timed(lambda: play(env, agent, warm, seed=2))
+    users = next((many for many in (rounds, *FEWER) if many <= min(rounds, fit)), min(rounds, FEWER[-1]))
     agent = make(name, env, seed=1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     run = timed(lambda: play(env, agent, users, seed=1))

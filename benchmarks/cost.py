@@ -1,10 +1,10 @@
 """What a user costs: every agent in every world that it plays, and how that grows with users, arms and features.
 
-``table`` plays 20 000 users in a process for each cell, or fewer where they would take more than five seconds: the row
-then says how many. A run's speed stands over the floor (numpy's generator filling as many float32 Gaussians as the
-contexts have numbers) and over the world's own loop of steps; "own" is the share of the time that the world did not
-take. With ``--before`` each cell is measured in another checkout, too. ``figure`` draws costs and memory of the main
-agents as docs/costs.png.
+``table`` plays 20 000 users in a process for each cell, or as many as come in three seconds: the row then says how
+many. A run's speed stands over the floor (numpy's generator filling as many float32 Gaussians as the contexts have
+numbers) and over the world's own loop of steps; "own" is the share of the time that the world did not take. With
+``--before`` each cell is measured in another checkout, too. ``figure`` draws costs and memory of the main agents as
+docs/costs.png.
 
     python benchmarks/cost.py --only table
     python benchmarks/cost.py --only table --before ../privbandit-0.2.0
@@ -16,7 +16,9 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,9 @@ import numpy as np
 from harness import Options, Row, main, timed
 from privbandit_agents import AGENTS, make, play
 
-ROUNDS, FEWER, WARM = 20_000, (5000, 1000), 200
-LONGEST = 5.0
-"""Seconds that a cell's run may take: where all users would take longer, fewer are played."""
+ROUNDS, WARM = 20_000, 50
+LONGEST = 3.0
+"""Seconds that a cell's run may take; it is stopped then, and its first users count."""
 LEAST = 0.02
 """Of the floor where a context has 200 numbers or more, of the loop of steps elsewhere."""
 SLOW = {
@@ -120,6 +122,10 @@ def figure(options: Options) -> Iterator[Row]:
             picture.savefig(file, format="png", dpi=110)
 
 
+class TooLong(Exception):  # noqa: N818 (the name says it)
+    """A run has taken as long as it may."""
+
+
 def measured(
     name: str, env_id: str, rounds: int, kwargs: dict[str, Any] | None = None, checkout: str | None = None
 ) -> dict[str, float]:
@@ -135,14 +141,20 @@ def measured(
 def cell_of(name: str, env_id: str, rounds: int, kwargs: dict[str, Any]) -> dict[str, float]:
     """Return users a second; CPU seconds a user of the floor, of blocks, of steps; MiB above the imports; users."""
     env: Any = gym.make(env_id, horizon=rounds, **kwargs)
-    warm = min(rounds, WARM)
-    play(env, make(name, env, seed=2), warm // 10, seed=2)  # imports what it needs
-    agent = make(name, env, seed=2)
-    fit = LONGEST * warm / timed(lambda: play(env, agent, warm, seed=2))
-    users = next((many for many in (rounds, *FEWER) if many <= min(rounds, fit)), min(rounds, FEWER[-1]))
-    agent = make(name, env, seed=1)
+    play(env, make(name, env, seed=2), min(rounds, WARM), seed=2)  # imports what it needs
+    agent, played = make(name, env, seed=1), [0, 0.0]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    run = timed(lambda: play(env, agent, users, seed=1))
+    started = time.process_time()
+
+    def look(curve: Any) -> None:
+        played[:] = curve.users, time.process_time() - started
+        if played[1] > LONGEST:
+            raise TooLong
+
+    with suppress(TooLong):
+        play(env, agent, rounds, seed=1, on_checkpoint=look)
+        played[:] = rounds, time.process_time() - started
+    users, run = played
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     # what the same users cost without an agent
     numbers = int(np.prod(env.observation_space.shape))

@@ -1,7 +1,7 @@
 """What a user costs: every agent in every world that it plays, and how that grows with users, arms and features.
 
-``table`` plays 20 000 users in a process for each cell, or as many as come in three seconds: the row then says how
-many. A run's speed stands over the floor (numpy's generator filling as many float32 Gaussians as the contexts have
+``table`` plays 20 000 users in a process for each cell, or as many as come in twenty seconds, or in another
+checkout in three: the row then says how many. A run's speed stands over the floor (numpy's generator filling as many float32 Gaussians as the contexts have
 numbers) and over the world's own loop of steps; "own" is the share of the time that the world did not take. With
 ``--before`` each cell is measured in another checkout, too. ``figure`` draws costs and memory of the main agents as
 docs/costs.png.
@@ -28,16 +28,14 @@ from harness import Options, Row, main, timed
 from privbandit_agents import AGENTS, make, play
 
 ROUNDS, WARM = 20_000, 50
-LONGEST = 3.0
-"""Seconds that a cell's run may take; it is stopped then, and its first users count."""
+LONGEST, LONGEST_BEFORE = 20.0, 3.0
+"""Seconds that a cell's run may take, here and in another checkout; it is stopped then, and its first users count."""
 LEAST = 0.02
 """Of the floor where a context has 200 numbers or more, of the loop of steps elsewhere."""
 SLOW = {
     "ppo": "torch and stable-baselines3 take the time",
     "a2c": "torch and stable-baselines3 take the time",
     "dqn": "torch and stable-baselines3 take the time",
-    "psgd-linear": "a gradient step a user, and a whole report for each",
-    "psgd-network": "a gradient step a user, and a whole report for each",
 }
 """Agents that may be slower, and why."""
 MOST_MEMORY = 4 * 2**30
@@ -130,7 +128,8 @@ def measured(
     name: str, env_id: str, rounds: int, kwargs: dict[str, Any] | None = None, checkout: str | None = None
 ) -> dict[str, float]:
     """Measure a cell in a process of its own, with the packages of another checkout if one is named."""
-    cell = json.dumps([name, env_id, rounds, kwargs or {}])
+    longest = LONGEST if checkout is None else LONGEST_BEFORE
+    cell = json.dumps([name, env_id, rounds, kwargs or {}, longest])
     there = {} if checkout is None else {"PYTHONPATH": os.pathsep.join([checkout, os.path.join(checkout, "agents")])}
     command = [sys.executable, __file__, "--cell", cell]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **there})
@@ -138,7 +137,7 @@ def measured(
     return found
 
 
-def cell_of(name: str, env_id: str, rounds: int, kwargs: dict[str, Any]) -> dict[str, float]:
+def cell_of(name: str, env_id: str, rounds: int, kwargs: dict[str, Any], longest: float) -> dict[str, float]:
     """Return users a second; CPU seconds a user of the floor, of blocks, of steps; MiB above the imports; users."""
     env: Any = gym.make(env_id, horizon=rounds, **kwargs)
     play(env, make(name, env, seed=2), min(rounds, WARM), seed=2)  # imports what it needs
@@ -148,7 +147,7 @@ def cell_of(name: str, env_id: str, rounds: int, kwargs: dict[str, Any]) -> dict
 
     def look(curve: Any) -> None:
         played[:] = curve.users, time.process_time() - started
-        if played[1] > LONGEST:
+        if played[1] > longest:
             raise TooLong
 
     with suppress(TooLong):

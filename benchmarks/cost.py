@@ -1,18 +1,24 @@
 """What a user costs: every agent in every world that it plays, and how that grows with users, arms and features.
 
-``table`` plays 20 000 users in a process for each cell. A run's speed stands over the floor (numpy's generator filling
-as many float32 Gaussians as the contexts have numbers) and over the world's own loop of steps; "own" is the share of
-the time that the world did not take. ``figure`` draws costs and memory of the main agents as docs/costs.png.
+``table`` plays 20 000 users in a process for each cell, or as many as come in twenty seconds, or in another
+checkout in three: the row then says how many. A run's speed stands over the floor (numpy's generator filling as many float32 Gaussians as the contexts have
+numbers) and over the world's own loop of steps; "own" is the share of the time that the world did not take. With
+``--before`` each cell is measured in another checkout, too. ``figure`` draws costs and memory of the main agents as
+docs/costs.png.
 
     python benchmarks/cost.py --only table
+    python benchmarks/cost.py --only table --before ../privbandit-0.2.0
     python benchmarks/cost.py --only figure
 """
 
 import json
+import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +26,20 @@ import gymnasium as gym
 import numpy as np
 from harness import Options, Row, main, timed
 from privbandit_agents import AGENTS, make, play
-from privbandit_agents.zoo import FAMILIES
 
-from privbandit_envs.files import atomic
-
-ROUNDS = 20_000
+ROUNDS, WARM = 20_000, 50
+LONGEST, LONGEST_BEFORE = 20.0, 3.0
+"""Seconds that a cell's run may take, here and in another checkout; it is stopped then, and its first users count."""
 LEAST = 0.02
 """Of the floor where a context has 200 numbers or more, of the loop of steps elsewhere."""
 SLOW = {
     "ppo": "torch and stable-baselines3 take the time",
     "a2c": "torch and stable-baselines3 take the time",
     "dqn": "torch and stable-baselines3 take the time",
-    "psgd-linear": "a gradient step a user, and a whole report for each",
-    "psgd-network": "a gradient step a user, and a whole report for each",
 }
 """Agents that may be slower, and why."""
+MOST_MEMORY = 4 * 2**30
+"""Bytes that a cell may take."""
 PICTURE = Path(__file__).parents[1] / "docs" / "costs.png"
 MAIN = ("uniform", "linucb", "jdp-linucb", "ldp-linucb", "ldp-greedy", "prec", "clipped-iht")
 GROWTH: dict[str, dict[str, tuple[int, ...]]] = {
@@ -47,22 +52,46 @@ GROWTH: dict[str, dict[str, tuple[int, ...]]] = {
 
 def table(options: Options) -> Iterator[Row]:
     """Measure every agent in every world that it plays."""
+    from privbandit_agents.zoo import FAMILIES
+
     rounds = ROUNDS // 20 if options.quick else ROUNDS
     for name, entry in AGENTS.items():
         for family in entry.kind.partition(":")[0].split():
             cell = measured(name, FAMILIES[family], rounds)
             wide = cell["numbers"] >= 200
-            share = cell["floor" if wide else "steps"] / cell["run"]
-            words = f"of {'the floor' if wide else 'the steps'}, {rounds / cell['run']:,.0f} users/s"
-            words += f", own {1 - min(1, cell['world'] / cell['run']):.0%}, {cell['memory']:.0f} MiB"
+            share = cell["rate"] * cell["floor" if wide else "steps"]
+            words = f"of {'the floor' if wide else 'the steps'}, {told(cell, rounds)}"
+            if options.before:
+                words += f"; before: {before(options.before, name, FAMILIES[family], rounds)}"
             reason = f" ({SLOW[name]})" if name in SLOW else ""
             yield Row(f"{name}, {family}{reason}", share, words, at_least=None if name in SLOW else LEAST)
+
+
+def told(cell: dict[str, float], rounds: int) -> str:
+    """Return what a cell cost, in words."""
+    fewer = f" ({cell['users']:.0f} users)" if cell["users"] < rounds else ""
+    own = 1 - min(1, cell["rate"] * cell["world"])
+    return f"{cell['rate']:,.0f} users/s{fewer}, own {own:.0%}, {cell['memory']:.0f} MiB"
+
+
+def before(checkout: str, name: str, env_id: str, rounds: int) -> str:
+    """Return what a cell costs in another checkout, in words; "-" where there is no such agent."""
+    try:
+        return told(measured(name, env_id, rounds, checkout=checkout), rounds)
+    except subprocess.CalledProcessError as error:
+        if "MemoryError" in error.stderr:
+            return f"more than {MOST_MEMORY / 2**30:.0f} GiB"
+        if "agent must be one of" in error.stderr or " plays " in error.stderr:
+            return "-"
+        raise
 
 
 def figure(options: Options) -> Iterator[Row]:
     """Draw microseconds a user against users, arms and features, and memory against users."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter
+
+    from privbandit_envs.files import atomic
 
     picture = Figure(figsize=(11, 6.5), layout="constrained")
     panels = dict(zip([*GROWTH, "memory"], picture.subplots(2, 2).ravel(), strict=True))
@@ -73,8 +102,8 @@ def figure(options: Options) -> Iterator[Row]:
             for value in values[:2] if options.quick else values:
                 rounds = value if setting == "horizon" else 10_000
                 kwargs = {} if setting == "horizon" else {setting: value}
-                cells.append(measured(name, "privbandit/Linear-v0", rounds, kwargs) | {"at": value, "rounds": rounds})
-            at, costs = [cell["at"] for cell in cells], [1e6 * cell["run"] / cell["rounds"] for cell in cells]
+                cells.append(measured(name, "privbandit/Linear-v0", rounds, kwargs) | {"at": value})
+            at, costs = [cell["at"] for cell in cells], [1e6 / cell["rate"] for cell in cells]
             panels[what].loglog(at, costs, marker="o", markersize=3, label=name)
             if setting == "horizon":
                 panels["memory"].loglog(at, [max(cell["memory"], 0.1) for cell in cells], marker="o", markersize=3)
@@ -91,21 +120,40 @@ def figure(options: Options) -> Iterator[Row]:
             picture.savefig(file, format="png", dpi=110)
 
 
-def measured(name: str, env_id: str, rounds: int, kwargs: dict[str, Any] | None = None) -> dict[str, float]:
-    """Measure a cell in a process of its own."""
-    cell = json.dumps([name, env_id, rounds, kwargs or {}])
-    ran = subprocess.run([sys.executable, __file__, "--cell", cell], capture_output=True, text=True, check=True)
+class TooLong(Exception):  # noqa: N818 (the name says it)
+    """A run has taken as long as it may."""
+
+
+def measured(
+    name: str, env_id: str, rounds: int, kwargs: dict[str, Any] | None = None, checkout: str | None = None
+) -> dict[str, float]:
+    """Measure a cell in a process of its own, with the packages of another checkout if one is named."""
+    longest = LONGEST if checkout is None else LONGEST_BEFORE
+    cell = json.dumps([name, env_id, rounds, kwargs or {}, longest])
+    there = {} if checkout is None else {"PYTHONPATH": os.pathsep.join([checkout, os.path.join(checkout, "agents")])}
+    command = [sys.executable, __file__, "--cell", cell]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **there})
     found: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
     return found
 
 
-def cell_of(name: str, env_id: str, rounds: int, kwargs: dict[str, Any]) -> dict[str, float]:
-    """Return CPU seconds of the run, of the floor, of serving in blocks and by steps; MiB above the imports."""
+def cell_of(name: str, env_id: str, rounds: int, kwargs: dict[str, Any], longest: float) -> dict[str, float]:
+    """Return users a second; CPU seconds a user of the floor, of blocks, of steps; MiB above the imports; users."""
     env: Any = gym.make(env_id, horizon=rounds, **kwargs)
-    play(env, make(name, env, seed=2), min(rounds, 500), seed=2)  # imports what it needs
-    agent = make(name, env, seed=1)
+    play(env, make(name, env, seed=2), min(rounds, WARM), seed=2)  # imports what it needs
+    agent, played = make(name, env, seed=1), [0, 0.0]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    run = timed(lambda: play(env, agent, rounds, seed=1))
+    started = time.process_time()
+
+    def look(curve: Any) -> None:
+        played[:] = curve.users, time.process_time() - started
+        if played[1] > longest:
+            raise TooLong
+
+    with suppress(TooLong):
+        play(env, agent, rounds, seed=1, on_checkpoint=look)
+        played[:] = rounds, time.process_time() - started
+    users, run = played
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     # what the same users cost without an agent
     numbers = int(np.prod(env.observation_space.shape))
@@ -118,12 +166,15 @@ def cell_of(name: str, env_id: str, rounds: int, kwargs: dict[str, Any]) -> dict
     world = timed(lambda: [(bare.upcoming(n), bare.serve(actions[:n])) for n in blocks])
     env.reset(seed=1)
     steps = timed(lambda: env.step(action), rounds)
-    found = {"run": run, "floor": drawn, "world": world, "steps": steps, "memory": memory, "numbers": numbers}
-    return {key: float(value) for key, value in found.items()}
+    found = {"rate": users / run, "floor": drawn / rounds, "world": world / rounds, "steps": steps / rounds}
+    return {
+        key: float(value) for key, value in (found | {"memory": memory, "numbers": numbers, "users": users}).items()
+    }
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--cell"]:
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
         print(json.dumps(cell_of(*json.loads(sys.argv[2]))))
     else:
         sys.exit(main(__doc__, {"table": table, "figure": figure}))

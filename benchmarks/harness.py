@@ -44,10 +44,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for: a number of worker processes, and to leave out what takes minutes."""
+    """What the command line asks for: worker processes, to leave out what takes minutes, another checkout beside."""
 
     jobs: int = 2
     quick: bool = False
+    before: str | None = None
 
 
 Section = Callable[[Options], Iterator[Row]]
@@ -63,8 +64,11 @@ def main(about: str | None, sections: Mapping[str, Section]) -> int:
     parser.add_argument("--only", action="append", choices=tuple(sections), help="a section; may be repeated")
     parser.add_argument("--jobs", type=int, default=Options.jobs, help="worker processes (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="leave out what takes minutes")
+    parser.add_argument(
+        "--before", metavar="FOLDER", help="a checkout to measure beside this one (cost.py --only table)"
+    )
     chosen = parser.parse_args()
-    options = Options(chosen.jobs, chosen.quick)
+    options = Options(chosen.jobs, chosen.quick, chosen.before)
     met = True
     print("| what | measured | target | met |\n|---|---|---|---|", flush=True)
     with threadpool_limits(1):

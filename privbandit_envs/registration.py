@@ -1,10 +1,11 @@
 """``register`` makes a Problem a Gymnasium environment, and ``from_table`` a table of yours."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from privbandit_envs.datasets.frames import Table, armed, labelled
+if TYPE_CHECKING:
+    from privbandit_envs.datasets.frames import Table
 
 ENV_IDS: list[str] = []
 """Ids that ``register`` registered, in order; the conformance suites run on each."""
@@ -47,7 +48,7 @@ def register(id: str, problem: str, *, listed: bool = True, **kwargs: object) ->
 
 
 def from_table(
-    table: Table,
+    table: "Table",
     *,
     label: str | None = None,
     user: str | None = None,
@@ -84,6 +85,8 @@ def from_table(
         >>> env.reset(seed=0)[0].shape, env.action_space
         ((2,), Discrete(2))
     """
+    from privbandit_envs.datasets.frames import armed, labelled  # readers of data are slow to import
+
     n_public = 50 if n_public is None and public is None else n_public
     if label is not None and user is None and reward is None:
         data = labelled(table, label, public)

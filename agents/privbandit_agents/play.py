@@ -20,6 +20,7 @@ from privbandit_agents.snapshots import Snapshots
 from privbandit_envs import BanditEnv
 from privbandit_envs.masks import stand_ins
 from privbandit_envs.mixing import mixing_wrappers, unseen_rewards, wrappers
+from privbandit_envs.population import Tally
 from privbandit_envs.timing.delay import DelayFeedback
 from privbandit_envs.validate import count, reported
 from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
@@ -243,13 +244,18 @@ def play_blocks(
     largest = max(64, BLOCK_BYTES // context.nbytes)
     by_sums = by_counts and env.support is None
     by_counts = by_counts and bool(agent.by_counts) and env.support is not None
-    in_turn = agent if serves_in_turn(agent) and not env.masked else None
+    in_turn = not env.masked and (serves_in_turn(agent) or isinstance(agent, LocalAgent))
+    waiting = Waiting()
     left, noted = horizon - curve.users, curve.passed
     while left:
-        frozen = min(agent.frozen_rounds(), left)
+        frozen = min(agent.frozen_rounds() - waiting.users, left)
         if by_counts and (many := min(frozen, curve.to_next)) >= FEWEST_COUNTED:
-            serve_counts(env, agent, curve, many)
+            serve_counts(env, agent, curve, many, waiting)
             left -= many
+            if many == frozen:
+                waiting.report(env, agent)
+        elif waiting.users:
+            waiting.report(env, agent)
         elif frozen > 1:
             frozen = min(frozen, curve.to_next if by_counts else frozen, largest)
             masks = env.action_masks(frozen) if env.masked else None
@@ -265,7 +271,7 @@ def play_blocks(
             left -= frozen
             if left:
                 context = env.upcoming(1)[0]
-        elif in_turn is not None and (served_in_turn := serve_in_turn(env, in_turn, curve, left)):
+        elif in_turn and (served_in_turn := serve_in_turn(env, agent, curve, left)):
             left -= served_in_turn
             if left:
                 context = env.upcoming(1)[0]
@@ -279,7 +285,7 @@ def play_blocks(
         if by_counts and curve.passed > noted:
             note_errors(env, agent, curve)
             noted = curve.passed
-        if snapshots is not None:
+        if snapshots is not None and not waiting.users:
             snapshots.offer(env, agent, curve)
 
 
@@ -295,13 +301,23 @@ def learn(agent: AnyAgent, context: Array, action: Any, feedback: Any, mask: NDA
     agent.present = None
 
 
-def serve_in_turn(env: BanditEnv, agent: InTurn, curve: RegretCurve, most: int) -> int:
-    """Let an agent serve a block's users in order by itself; return how many were served, 0 if the loop must be run."""
-    assert isinstance(agent, InTurn)
+def serve_in_turn(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, most: int) -> int:
+    """Serve a block's users in order, as an agent can; return how many were served, 0 if the loop must be run.
+
+    An agent without privacy serves them by itself. Of one that is locally private only reports reach the server.
+    """
     contexts, rewards = env.drawn()
     if rewards is None or rewards.dtype != np.float64:
         return 0
-    actions = agent.serve_in_turn(contexts[:most], rewards.item)
+    contexts, answer = contexts[:most], rewards.item
+    actions: Array | None = None
+    if isinstance(agent, InTurn):
+        actions = agent.serve_in_turn(contexts, answer)
+    elif isinstance(agent, LocalAgent) and (users := agent.in_turn(contexts)) is not None:
+        actions = np.empty(len(contexts), np.intp)
+        for user in range(len(contexts)):
+            actions[user] = arm = users.choose(user)
+            users.absorb(users.randomize(user, arm, answer(user, arm)))
     if actions is None:
         return 0
     served = env.serve(actions)
@@ -309,13 +325,46 @@ def serve_in_turn(env: BanditEnv, agent: InTurn, curve: RegretCurve, most: int) 
     return len(actions)
 
 
-def serve_counts(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, n: int) -> None:
+class Waiting:
+    """Users by counts who were served and have yet to report, to a local agent whose ``reports_late`` says so.
+
+    Attributes:
+        users: how many.
+    """
+
+    def __init__(self) -> None:
+        self.users, self.parts = 0, list[tuple[Array, ...]]()
+
+    def add(self, tally: Tally) -> None:
+        self.users += int(tally.counts.sum())
+        self.parts.append((tally.rows, tally.actions, tally.feedback, tally.counts))
+
+    def report(self, env: BanditEnv, agent: AnyAgent) -> None:
+        """Let all of them report at once; those with the same context, action and feedback are one count."""
+        if not self.users:
+            return
+        assert env.support is not None
+        # groups of the same users
+        rows, actions, feedback, counts = (np.concatenate(part) for part in zip(*self.parts, strict=True))
+        order = np.lexsort((feedback, actions, rows))
+        keys = np.stack([rows[order], actions[order], feedback[order]])
+        first = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)])
+        chosen = order[first]
+        number = np.add.reduceat(counts[order], first)
+        agent.update_counts(env.support.contexts[rows[chosen]], actions[chosen], feedback[chosen], number)
+        self.users, self.parts = 0, []
+
+
+def serve_counts(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, n: int, waiting: Waiting) -> None:
     assert env.support is not None
     contexts = env.support.contexts
     rows, actions, counts = agent.select_counts(contexts, env.draw_counts(n))
     tally = env.serve_counts(rows, np.asarray(actions), counts)
     curve.add_many(n, tally.regret, tally.reward)
-    agent.update_counts(contexts[tally.rows], tally.actions, tally.feedback, tally.counts)
+    if isinstance(agent, LocalAgent) and agent.reports_late:
+        waiting.add(tally)
+    else:
+        agent.update_counts(contexts[tally.rows], tally.actions, tally.feedback, tally.counts)
 
 
 def note_errors(env: BanditEnv, agent: AnyAgent, curve: RegretCurve) -> None:

@@ -158,3 +158,18 @@ def test_experiments_read_errors_of_predictions(tmp_path: Path) -> None:
     (cell,) = Cells.of([plain])
     with pytest.raises(ValueError, match="it predicts no rewards"):
         TrialReading(cell, "mse", np.array([9.0])).read({plain.name: run_job(plain, Desk(tmp_path))})
+
+
+@pytest.mark.parametrize("checkpoints", [None, [1, 700, 900, 5000, 12_345, 60_000]])
+def test_reports_that_wait_for_the_next_change_are_those_of_every_checkpoint(checkpoints: Any) -> None:
+    """Without noise, where both ways are the same sums."""
+    found = []
+    for late in (True, False):
+        env = gym.make("privbandit/Linear-v0", n_arms=3, dim=3, support=20, horizon=60_000)
+        agent: Any = make("lplr", env, seed=1, epsilon=float("inf"))
+        assert agent.reports_late
+        agent.reports_late = late
+        result = play(env, agent, seed=1, checkpoints=checkpoints)
+        found.append((result.regret, agent.users, agent.layer_end, agent.ledger.releases, agent.total))
+    assert found[0][1:4] == found[1][1:4] and found[0][1] == found[0][3] == 60_000
+    assert found[0][0] == pytest.approx(found[1][0]) and found[0][4] == pytest.approx(found[1][4])

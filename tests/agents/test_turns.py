@@ -14,6 +14,8 @@ from privbandit_agents.baselines.linucb import LinUCB
 from privbandit_agents.zoo import AGENTS, Entry
 
 from privbandit_envs import BanditEnv
+from privbandit_envs.families.classification import ClassificationProblem
+from privbandit_envs.families.linear import LinearProblem
 from privbandit_envs.problem import ArmProblem
 
 NAMES = ("linucb", "greedy", "epsilon-greedy", "lints", "squarecb", "regcb")
@@ -76,6 +78,48 @@ def test_what_cannot_be_learned_is_ignored_with_the_warning_of_the_loop(world: A
         results = both("linucb", lambda: BanditEnv(Plain, **world))
     assert np.array_equal(results[2].regression.matrices[0], np.eye(3, 4))
     assert np.array_equal(results[2].regression.matrices, results[3].regression.matrices)
+
+
+HOSTILE = (np.nan, np.inf, -np.inf, 1e300, -1e300, 1e5)
+
+
+class Spoilt(ArmProblem):
+    """Another world in which every eighth user shows something hostile: all of a context, or one number of it."""
+
+    def __init__(self, rng: Any, *, inner: type[ArmProblem], settings: Any, horizon: int) -> None:
+        self.inner = inner(rng, **settings)  # type: ignore[call-arg]
+        self.observation_space, self.action_space = self.inner.observation_space, self.inner.action_space
+        self.public_data = getattr(self.inner, "public_data", None)
+        self.contexts, self.users = self.inner.contexts, self.inner.users  # type: ignore[method-assign]
+        self.means, self.rewards = self.inner.means, self.inner.rewards  # type: ignore[method-assign]
+
+    def contexts(self, n: int, rng: Any) -> Any: ...
+    def means(self, contexts: Any) -> Any: ...
+
+    def observe(self, users: Any) -> Any:
+        shown = np.array(self.inner.observe(users), np.float64)
+        for number, row in enumerate(shown[3::8].reshape(-1, shown[0].size)):
+            row[:: 1 if number % 2 else row.size] = HOSTILE[number % len(HOSTILE)]
+        return shown
+
+
+@pytest.mark.filterwarnings("ignore::privbandit_agents.base.records.IgnoredRecord")
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [(name, "arms") for name in ("linucb", "lints", "shuffle-linucb", "reward-dp-linucb", "ldp-linucb", "jdp-linucb")]
+    + [(name, "labels") for name in ("greedy", "squarecb", "kernel-ldp", "psgd-network", "lpct", "tree-all")],
+)
+def test_hostile_users_within_a_block_are_the_step_loop_bit_for_bit(name: str, family: str) -> None:
+    inner, settings = (LinearProblem, {"n_arms": 3, "dim": 4}) if family == "arms" else (ClassificationProblem, {})
+    found = []
+    for wrapped in (lambda env: env, gym.Wrapper):
+        env = BanditEnv(Spoilt, inner=inner, settings=settings, horizon=200)
+        agent = make(name, env, seed=1)
+        result = play(wrapped(env), agent, seed=2, by_counts=False)
+        arrays, values = agent.state()
+        found.append((result.regret, result.reward, *(arrays[key] for key in sorted(arrays)), np.array(str(values))))
+    for fast, slow in zip(*found, strict=True):
+        assert np.array_equal(fast, slow, equal_nan=fast.dtype.kind == "f")
 
 
 def test_an_agent_whose_loop_was_changed_keeps_it() -> None:

@@ -51,6 +51,19 @@ class Inputs(NamedTuple):
         return self.randomizer.log_likelihood(reports, int(self.cells[user]), value)
 
 
+class InOrder(Protocol):
+    """Users of a locally private agent who come one after the other; asked for the first, then for the next."""
+
+    def choose(self, user: int) -> int:
+        """Return the arm of a user, by the user's context and what the server says by now."""
+
+    def randomize(self, user: int, arm: int, answer: float) -> Array:
+        """Return all that leaves the device of that user."""
+
+    def absorb(self, report: Array) -> None:
+        """Let the server learn from a report."""
+
+
 def arithmetic_of(randomizer: object) -> Arithmetic:
     """Return what a randomizer's promise holds for; ``"real"`` where it does not say."""
     return "exact" if getattr(randomizer, "arithmetic", "real") == "exact" else "real"

@@ -56,6 +56,10 @@ def serves_in_turn(agent: AnyAgent) -> TypeGuard[InTurn]:
     """Return whether the agent's ``serve_in_turn`` stands for its loop: no subclass has changed the loop since."""
     if not isinstance(agent, InTurn) or agent.guarantee.notion != "none":
         return False
-    defines = {name: place for place, kind in reversed([*enumerate(type(agent).__mro__)]) for name in vars(kind)}
-    loop = ("select_action", "update", "frozen_rounds")
-    return not any(name in vars(agent) or defines[name] < defines["serve_in_turn"] for name in loop)
+    return unchanged(agent, "serve_in_turn", ("select_action", "update", "frozen_rounds"))
+
+
+def unchanged(one: object, stands: str, names: Sequence[str]) -> bool:
+    """Return whether a method still stands for others: neither a subclass nor the object has changed them since."""
+    defines = {name: place for place, kind in reversed([*enumerate(type(one).__mro__)]) for name in vars(kind)}
+    return not any(name in vars(one) or defines[name] < defines[stands] for name in names)

@@ -139,10 +139,11 @@ class RidgeAgent(InTurn, Agent[R]):
         last, features, scored = self.last
         self.forget()
         if context is last and scored.ndim == 2 and type(action) is np.int64 and isinstance(feedback, float):
-            if self.shared_context:
-                self.regression.learn(features[0], scored[action], feedback, int(action))
-            else:
-                self.regression.learn(features[action], scored[action], feedback)
+            with np.errstate(over="ignore", invalid="ignore"):
+                if self.shared_context:
+                    self.regression.learn(features[0], scored[action], feedback, int(action))
+                else:
+                    self.regression.learn(features[action], scored[action], feedback)
             return
         contexts, arms, rewards = self.records_of(context, action, feedback)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -150,11 +151,9 @@ class RidgeAgent(InTurn, Agent[R]):
                 self.regression.learn(x, self.regression.score(x, group), reward, group)
 
     def serve_in_turn(self, contexts: Array, answer: Answer) -> Array | None:
-        if not all_near(contexts):
-            return None
         self.forget()
         arms, random = np.empty(len(contexts), np.intp), self.draw(len(contexts))
-        turn, choose = Turn(self), self.choose
+        turn, choose = Turn(self, all_near(contexts)), self.choose
         score, learn, (directions, estimates) = turn.score, turn.learn, turn.parts
         with np.errstate(over="ignore", invalid="ignore"):
             for first in range(0, len(contexts), AT_ONCE):
@@ -218,9 +217,11 @@ class Turn:
 
     Args:
         agent: whose regressions learn.
+        near: whether every context can be learned from; else each is looked at.
     """
 
-    def __init__(self, agent: RidgeAgent[Any]) -> None:
+    def __init__(self, agent: RidgeAgent[Any], near: bool) -> None:
+        self.near = near
         self.shared, self.matrices = agent.shared_context, agent.regression.matrices
         self.by_group = [matrix.T for matrix in self.matrices]
         self.products = np.empty((agent.n_arms, 1, agent.dim + 1))
@@ -237,12 +238,13 @@ class Turn:
 
     def learn(self, x: Array, arm: int, reward: float) -> None:
         """Add the reward of the user who was scored last, if it is usable."""
-        if not abs(reward) <= FARTHEST:
+        played = x[0 if self.shared else arm]
+        if not (abs(reward) <= FARTHEST and (self.near or played.dot(played) <= FARTHEST**2)):
             warn_of_ignored()
         elif self.shared:
-            add(self.by_group[arm], x[0], *self.rows[arm], reward)
+            add(self.by_group[arm], played, *self.rows[arm], reward)
         else:
-            add(self.by_group[0], x[arm], *self.rows[arm], reward)
+            add(self.by_group[0], played, *self.rows[arm], reward)
 
 
 class Step:
@@ -262,8 +264,11 @@ class Step:
         self.alone = [groups[0] for groups in self.by_group]
         # scores of all arms, and what was scored of the arms that are played
         self.scored, self.firsts = np.empty((runs, arms, dim + 1)), np.arange(runs) * arms
+        self.flat, self.parts = self.scored.reshape(runs * arms, -1), (self.scored[..., :-1], self.scored[..., -1])
         self.rows, self.played = np.empty((runs, dim + 1)), np.empty((runs, dim))
-        self.row_of, self.directions = list(self.rows), list(self.rows[:, :-1])
+        self.towards, self.errors = self.rows[:, :-1], self.rows[:, -1]
+        self.row_of, self.directions = list(self.rows), list(self.towards)
+        self.places, self.told, self.gains = np.empty(runs, np.intp), np.empty(runs), np.empty(runs)
         self.most = max(1, CACHE // (4 * self.scored.nbytes))  # users whose features are laid out at once
 
     def serve(self, contexts: Sequence[Array], rewards: Sequence[Array]) -> Array | None:
@@ -273,17 +278,25 @@ class Step:
         arms, answers = np.empty((users, len(contexts)), np.intp), np.stack(rewards, axis=1).reshape(users, -1)
         drawn = [one for agent in self.agents if (one := agent.draw(users)) is not None]
         random = np.stack(drawn, axis=1) if drawn else None
+        directions, estimates = self.parts
         with np.errstate(over="ignore", invalid="ignore"):
             for first in range(0, users, self.most):
-                shown = np.stack([one[first : first + self.most] for one in contexts], axis=1)
-                features = np.ascontiguousarray(lead.features(shown))
+                features = self.features([one[first : first + self.most] for one in contexts])
                 for user, x in enumerate(features, first):
                     self.score(x)
-                    directions, estimates = self.scored[..., :-1], self.scored[..., -1]
                     chosen = lead.choose(x, directions, estimates, None if random is None else random[user])
                     arms[user] = chosen
                     self.learn(x, chosen, answers[user])
         return arms.T
+
+    def features(self, contexts: Sequence[Array]) -> Array:
+        """Return the features of users of every run, shape (n, runs, K, d) or (n, runs, 1, d), in float64."""
+        if self.lead.shared_context:
+            return np.ascontiguousarray(self.lead.features(np.stack(contexts, axis=1)))
+        features = np.empty((len(contexts[0]), len(contexts), *contexts[0].shape[1:]))
+        for run, shown in enumerate(contexts):
+            features[:, run] = shown
+        return features
 
     def score(self, x: Array) -> None:
         """Score the features of a user of every run, shape (runs, K, d) or (runs, 1, d)."""
@@ -294,15 +307,17 @@ class Step:
 
     def learn(self, x: Array, arms: Array, answers: Array) -> None:
         """Add what the users answer, who were scored last, as ``add`` does."""
-        places = self.firsts + arms
-        self.scored.reshape(len(self.firsts) * self.scored.shape[1], -1).take(places, 0, self.rows, "clip")
-        self.rows[:, -1] -= answers.take(places)
+        places = np.add(self.firsts, arms, out=self.places)
+        self.flat.take(places, 0, self.rows, "clip")
+        self.errors -= answers.take(places, None, self.told, "clip")
         if self.lead.shared_context:
             self.played[:] = x[:, 0]
             matrices = [groups[arm] for groups, arm in zip(self.by_group, arms.tolist(), strict=True)]
         else:
             x.reshape(-1, x.shape[-1]).take(places, 0, self.played, "clip")
             matrices = self.alone
-        gains = -1.0 / (1.0 + np.vecdot(self.rows[:, :-1], self.played))
+        gains = np.vecdot(self.towards, self.played, out=self.gains)
+        gains += 1.0
+        np.divide(-1.0, gains, out=gains)
         for gain, row, direction, matrix in zip(gains.tolist(), self.row_of, self.directions, matrices, strict=True):
             dger(gain, row, direction, 1, 1, matrix, 1, 1, 1)  # overwrites the matrix

@@ -4,6 +4,7 @@ Nothing is imported for it but the names: a list is there at once. ``privbandit 
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -76,12 +77,15 @@ def experiment_lines() -> Lines:
 
 def target_lines() -> Lines:
     """Yield the mechanisms that can be audited by name; agents can, too."""
-    from privbandit_agents.audits.registry import TARGETS
+    from privbandit_agents.audits import MECHANISMS, PUBLISHED
     from privbandit_agents.plugins import load_plugins
 
     load_plugins("privbandit.audits")
-    rows = [(name, "yes" if target.published else "") for name, target in TARGETS.items()]
-    yield from titled("Audit targets", list(rows), "mechanism", "also as published")
+    published = {name: name in PUBLISHED for name in MECHANISMS}
+    if there := sys.modules.get("privbandit_agents.audits.registry"):  # somebody's package may have added to it
+        published |= {name: bool(target.published) for name, target in there.TARGETS.items()}
+    rows: list[tuple[str, ...]] = [(name, "yes" if told else "") for name, told in published.items()]
+    yield from titled("Audit targets", rows, "mechanism", "also as published")
     yield from paragraph(f"So can every private agent, and module:name for one of yours. {MORE}")
 
 

@@ -11,9 +11,10 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, Space, n_arms, next_change
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
 from privbandit_agents.base.records import numbers
-from privbandit_agents.base.reports import Inputs, arithmetic_of
+from privbandit_agents.base.reports import InOrder, Inputs, arithmetic_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, Settings
+from privbandit_agents.base.turns import unchanged
 from privbandit_agents.privacy.accounting.costs import Cost, pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
 
@@ -106,6 +107,15 @@ class Learner(ABC, Generic[S]):
     def absorb(self, reports: Array) -> None:
         """Take in the reports of at most ``left`` users, in order."""
 
+    def in_turn(self, contexts: Floats, rng: Generator) -> InOrder | None:
+        """Return users in order, as ``LocalAgent.in_turn``, for a learner of two labels; None: the loop must be run.
+
+        Args:
+            contexts: in the unit cube, shape (n, d).
+            rng: the devices' noise.
+        """
+        return None
+
     @abstractmethod
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
         """Let n users report whose labels are known; ``aggregate``: draw the sum at once where its law is exact."""
@@ -167,6 +177,8 @@ class Summing(Learner[G]):
 
 def added(total: Floats, parts: Floats) -> Floats:
     """Return a sum and n more parts, shape (n, ...), added one after the other: bit for bit as in single steps."""
+    if len(parts) == 1:
+        return np.asarray(total + parts[0])
     stacked = np.concatenate([total[None], parts])
     return np.asarray(np.cumsum(stacked, axis=0)[-1] if total.size == 1 else np.add.reduce(stacked, axis=0))
 
@@ -220,6 +232,15 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
 
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
         return self.learner.randomize(*self.encode(context, action, feedback), self.rng)
+
+    def in_turn(self, contexts: Array) -> InOrder | None:
+        own = unchanged(self, "in_turn", ("select_action", "inputs", "randomize", "absorb", "pay", "rows", "revealed"))
+        if not own or self.n_labels > 2 or self.exploration:
+            return None
+        turns = self.learner.in_turn(self.rows(contexts), self.rng)
+        if turns is not None:
+            self.pay(len(contexts))
+        return turns
 
     def absorb(self, report: Array) -> None:
         self.pay(len(report))

@@ -11,12 +11,13 @@ from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.base.reports import Inputs, inputs_of
+from privbandit_agents.base.reports import InOrder, Inputs, inputs_of
+from privbandit_agents.base.turns import unchanged
 from privbandit_agents.local.batches import BatchLearner
 from privbandit_agents.local.gradients.models import Model
 from privbandit_agents.local.label_agent import Learner, S, added
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
-from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
+from privbandit_agents.privacy.randomizers.sphere import Ahead, BinCapSign, Hemisphere
 
 Kind = Literal["auto", "bin-cap", "hemisphere"]
 
@@ -71,6 +72,37 @@ class Descent:
         self.total, self.waiting = np.zeros_like(self.theta), 0
 
 
+class Followers:
+    """Users who come one after the other, and each sees what the one before has made of the server.
+
+    Args:
+        model: scores and gradients.
+        server: of batches of one user.
+        clip: largest norm of a gradient.
+        reports: of the users, drawn but for their gradients.
+        features: of the users, shape (n, D).
+    """
+
+    def __init__(self, model: Model, server: "Descent", clip: float, reports: Ahead, features: Floats) -> None:
+        self.model, self.server, self.clip, self.reports, self.mean = model, server, clip, reports, reports.mean
+        self.features = list(features)
+
+    def choose(self, user: int) -> int:
+        one = float(scipy.special.expit(self.model.score(self.features[user], self.server.average)))
+        return int(one > 1 - one)
+
+    def randomize(self, user: int, arm: int, answer: float) -> Array:
+        label = arm if 0.5 < answer < math.inf else 1 - arm
+        gradient = self.model.gradient(self.features[user], label, self.server.theta)
+        return self.reports.report(user, gradient if self.clip == 1 else gradient / self.clip)
+
+    def absorb(self, report: Array) -> None:
+        estimate = report / self.mean
+        self.server.total = 0.0 + (estimate if self.clip == 1 else self.clip * estimate)
+        self.server.waiting = 1
+        self.server.move()
+
+
 class GradientLearner(BatchLearner[S, Descent]):
     """Every user reports the gradient of its own loss at the public theta by one private direction.
 
@@ -117,6 +149,18 @@ class GradientLearner(BatchLearner[S, Descent]):
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
         for _ in self.reports(self.server, contexts, labels, rng):
             pass
+
+    def in_turn(self, contexts: Floats, rng: Generator) -> InOrder | None:
+        loop = ("encode", "inputs", "estimate", "randomize", "absorb", "chances", "answer")
+        if (
+            self.server.schedule.batch > 1
+            or not isinstance(self.device, BinCapSign)
+            or not unchanged(self, "in_turn", loop)
+        ):
+            return None
+        features = self.model.features(contexts)
+        reports = self.device.ahead(len(contexts), rng)
+        return None if reports is None else Followers(self.model, self.server, self.clip, reports, features)
 
     def conclude(self) -> None:
         if self.server.waiting:

@@ -106,6 +106,14 @@ class Linear:
         u = self.features(contexts)
         return np.asarray((scipy.special.expit(np.vecdot(u, theta)) - labels)[:, None] * u)
 
+    def score(self, u: Floats, theta: Floats) -> float:
+        """Return the log odds of one user with the features u, shape (D,)."""
+        return float(np.vecdot(u, theta))
+
+    def gradient(self, u: Floats, label: int, theta: Floats) -> Floats:
+        """Return the gradient of one user, shape (D,)."""
+        return np.asarray((scipy.special.expit(np.vecdot(u, theta)) - label) * u)
+
 
 @dataclass(frozen=True)
 class Network:
@@ -162,6 +170,19 @@ class Network:
         inner = (residual[:, None] * (layer > 0) * self.split(theta)[1])[:, :, None] * features[:, None, :]
         outer = residual[:, None] * layer
         return np.concatenate([inner.reshape(len(features), -1), outer, residual[:, None]], axis=1)
+
+    def score(self, u: Floats, theta: Floats) -> float:
+        return float(self.forward(u[None], theta)[1][0])
+
+    def gradient(self, u: Floats, label: int, theta: Floats) -> Floats:
+        layer, score = self.forward(u[None], theta)
+        residual, layer = scipy.special.expit(score[0]) - label, layer[0]
+        found = np.empty(len(theta))
+        inner, outer, _ = self.split(found)
+        np.multiply((residual * (layer > 0) * self.split(theta)[1])[:, None], u, out=inner)
+        np.multiply(residual, layer, out=outer)
+        found[-1] = residual
+        return found
 
     def summed_gradient(self, features: Floats, labels: Labels, theta: Floats) -> Floats:
         """Return the sum of the rows' gradients, shape (D,), without a copy of theta for each row."""

@@ -55,6 +55,7 @@ class LPLR(LocalAgent[Config, Array]):
 
     Config = Config
     total: Array
+    reports_late = True
 
     plays = staticmethod(arms_with_features)
 

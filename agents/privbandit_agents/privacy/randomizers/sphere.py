@@ -14,7 +14,7 @@ import scipy
 from numpy.random import Generator
 
 from privbandit_agents.privacy._validate import positive
-from privbandit_agents.privacy.mechanisms.grid import rounded
+from privbandit_agents.privacy.mechanisms.grid import rounded, step_of
 from privbandit_agents.privacy.randomizers.caps import LEAST, Cap, around, best_cap, directions
 from privbandit_agents.privacy.randomizers.directions import Vectors, gaussian_sum, sum_of_directions
 from privbandit_agents.privacy.randomizers.one_hot import signed_sum, signs
@@ -105,6 +105,16 @@ class BinCapSign(LocalRandomizer):
         report[user, own[user]] = around(pole, heights, report[user, own[user]])
         return report if self.discrete else rounded(report, self.dim**-0.5)
 
+    def ahead(self, n: int, rng: Generator) -> "Ahead | None":
+        """Draw what the reports of the next n users need but their values, with one cell; None where it cannot.
+
+        User by user, ``Ahead.report`` then makes the reports that ``randomize`` would make, bit for bit.
+        """
+        if self.cells > 1 or self.discrete or math.isinf(self.epsilon):
+            return None
+        normals = rng.standard_normal((n, 5 + self.dim))
+        return Ahead(self, scipy.special.ndtr(normals[:, :5]), directions(normals[:, 5:]))
+
     def _unbias(self, reports: Array) -> Floats:
         return np.asarray(reports / self.mean)
 
@@ -136,6 +146,58 @@ class BinCapSign(LocalRandomizer):
         covariance -= self.mean**2 * crowd.grams(z)
         covariance += (isotropic + (self.along - across) * aimless)[:, None, None] * np.eye(self.dim)
         return gaussian(crowd.sums(), covariance / self.mean**2, rng)
+
+
+class Ahead:
+    """Reports by ``BinCapSign`` with one cell, of users who come one after the other.
+
+    All that does not depend on a value is drawn beforehand; a value meets it as in ``BinCapSign``, whose guarantee
+    holds: it is the same function of value and noise.
+
+    Args:
+        randomizer: whose reports they are.
+        uniforms: shape (n, 5).
+        u: uniform directions, shape (n, D).
+    """
+
+    def __init__(self, randomizer: BinCapSign, uniforms: Floats, u: Floats) -> None:
+        agree = uniforms[:, 1] < randomizer.agreed
+        heights = randomizer.cap.heights(agree, uniforms[:, 3])
+        self.stays = (agree | (uniforms[:, 2] < randomizer.staying)).tolist()
+        self.u, self.up, self.heights = list(u), uniforms[:, 0].tolist(), heights.tolist()
+        self.across = np.sqrt(1 - heights**2).tolist()
+        self.mean, self.step, self.clip = randomizer.mean, step_of(randomizer.dim**-0.5), randomizer._clip
+
+    def report(self, user: int, value: Floats) -> Floats:
+        """Return the report of one user, shape (D,), whose value has the shape (D,)."""
+        norm = length(value)
+        if not LEAST <= norm <= 1.0:  # also where it is not finite
+            value = self.clip(value[None], 1)[0]
+            norm = length(value)
+        u = self.u[user]
+        if not self.stays[user]:
+            return np.zeros_like(u)
+        if norm > 0:  # a value 0 leaves the uniform direction as it is
+            pole = value / norm
+            if self.up[user] >= (1 + norm) / 2:
+                np.negative(pole, out=pole)
+            side = u - np.add.reduce(u * pole) * pole
+            side /= max(length(side), LEAST)
+            side *= self.across[user]
+            pole *= self.heights[user]
+            pole += side
+        else:
+            pole = u.copy()
+        pole /= self.step
+        np.rint(pole, out=pole)
+        pole *= self.step
+        return pole
+
+
+def length(value: Floats) -> float:
+    """Return the l2 norm of one vector, to the bit that of a row of many."""
+    with np.errstate(over="ignore"):
+        return math.sqrt(np.add.reduce(value * value))
 
 
 class Hemisphere(LocalRandomizer):

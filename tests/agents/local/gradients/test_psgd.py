@@ -1,9 +1,10 @@
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from given import classification
-from privbandit_agents import make
+from privbandit_agents import make, play
 from privbandit_agents.classifiers import AgentClassifier
 
 USERS = 2000
@@ -86,3 +87,36 @@ def test_the_largest_report_is_one_step_of_the_learning_rate() -> None:
 def test_settings_are_checked(name: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(name, classification(USERS), **settings)
+
+
+CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("psgd-linear", {}, {"epsilon": 0.1, "power": 1.0}),
+    ("psgd-linear", {"source": "breast_cancer"}, {"epsilon": 8.0, "step": 1e200}),  # theta leaves what can be added
+    ("psgd-linear", {}, {"epsilon": float("inf")}),
+    ("psgd-linear", {}, {"exploration": 0.3}),
+    ("psgd-network", {"n_public": 1}, {"hidden": 3, "step": 0.5}),
+    ("psgd-network", {"source": "digits-binary"}, {}),
+]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("name", "world", "config"), CASES)
+def test_devices_in_turn_are_the_step_loop_bit_for_bit(name: str, world: Any, config: Any) -> None:
+    users, found = 130, []
+    for wrapped in (lambda env: env, gym.Wrapper):
+        env = gym.make("privbandit/Classification-v0", horizon=users, **world)
+        agent: Any = make(name, env, seed=1, **config)
+        result = play(wrapped(env), agent, seed=2)
+        found.append((result.regret, *agent.state(), agent.devices_state(), agent.ledger.releases))
+    (regret, arrays, *rest), (loop_regret, loop_arrays, *loop_rest) = found
+    assert np.array_equal(regret, loop_regret) and str(rest) == str(loop_rest)
+    assert all(np.array_equal(arrays[key], loop_arrays[key], equal_nan=True) for key in loop_arrays)
+
+
+def test_a_device_that_was_changed_keeps_the_loop() -> None:
+    env = classification(80)
+    agent, calls = make("psgd-linear", env, seed=0), []
+    randomize = agent.randomize  # type: ignore[attr-defined]
+    agent.randomize = lambda *record: calls.append(1) or randomize(*record)  # type: ignore
+    play(env, agent, 80, seed=0)
+    assert len(calls) == 80

@@ -27,7 +27,7 @@ LEAST = 64
 """A portion has at least so many users, more than a report has parts."""
 SECONDS, SHORTEST = 25.0, 100
 """Of the CPU: what default runs of a game for any agent may take; but they are not fewer than so many."""
-SCORED = 64
+SCORED = 20
 """Pilot runs that say by how much a canary's score scatters."""
 FINALISTS = 4
 LENIENT = 0.2

@@ -218,7 +218,7 @@ def test_a_contrast_sees_a_difference_in_means_in_spread_and_in_one_coordinate()
     statistics = Contrast.of(zero, one)
     first, second = statistics(zero), statistics(one)
     assert statistics.clearest == 3
-    assert first[:, 2].mean() > 0.3 > -0.3 > second[:, 2].mean()
+    assert first[:, 3].mean() > 0.3 > -0.3 > second[:, 3].mean()
     shifted = Contrast.of(zero, zero + 1)
     assert (shifted(zero)[:, 0] - shifted(zero + 1)[:, 0] > 2).all()
 

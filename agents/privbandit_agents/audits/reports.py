@@ -190,4 +190,4 @@ def looks_gaussian(noise: Floats) -> bool:
     columns = noise[:, noise.std(axis=0) > 0]
     tests = (scipy.stats.skewtest, scipy.stats.kurtosistest)
     chances = [chance for test in tests for chance in np.atleast_1d(test(columns, axis=0).pvalue)]
-    return bool(chances) and min(chances) * len(chances) > ORDINARY
+    return bool(chances) and bool(min(chances) * len(chances) > ORDINARY)

@@ -25,7 +25,7 @@ Noise = dict[str, list[list[Floats]]]
 """By the kind of release: the runs, each a list of standard normals, shape (k,), one draw after the other."""
 LEVEL = 0.001
 """Probability at most of accusing an honest agent."""
-DRAWS, RUNS = 320, 60
+DRAWS, RUNS = 320, 120
 """Runs end when there are so many draws of every kind, or after so many."""
 
 

@@ -100,7 +100,7 @@ class KeptSums(CanaryGame):
     settings: ClassVar = {"growth": 1.001, "shift": 1e6, "window": 1, "horizon": 2 * CANARIES}
     first = 1.0
     """What the reading in the canary's own window counts."""
-    runs = 1500
+    runs = 800
 
     def prepare(self) -> None:
         """Prepare the records: the user of window t has the unit vector e_t, which no other canary has."""

@@ -2,7 +2,7 @@
 
 import time
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,14 +15,14 @@ from privbandit_agents.audits.reports import looks_gaussian, solved
 
 USERS = 256
 """Users of a run, at most."""
-SLOW, FEWEST = 0.012, 32
+SLOW, FEWEST = 0.01, 32
 """Of a slow agent no more users than it serves in so many CPU seconds, but no fewer than that."""
 SCOUTS, PILOTS, TIMED = 2, 600, 10
 """Runs that show what coins move in each pair, runs that show the noise, and runs that are timed."""
 UNSURE = 0.06
 """By how much of a canary's strength its runs leave open, if it is alone; by less for many, by their root."""
-FEW, RUNS = 4, 2000
-"""So few canaries say less about their noise in one run, and are played in so many."""
+FEW = 4
+"""So few canaries say less about their noise in one run, and are played in more of them."""
 
 
 class BatchCanaries(CanaryGame):
@@ -42,6 +42,7 @@ class BatchCanaries(CanaryGame):
     seen = f"the releases after each of up to {canaries} batches of users, and later whenever users have doubled"
     unseen = "users who are not the first of their batch, actions, and other pairs of records"
     runs = 1200
+    runs_of_few: ClassVar[int] = 2000
 
     def claimed(self) -> Claim:
         """Return what the agent claims: rho, where it promises that and epsilon besides."""
@@ -73,7 +74,7 @@ class BatchCanaries(CanaryGame):
         worth = np.cumsum(strength[order]) / ranks * (1 - UNSURE / np.sqrt(ranks))
         self.places = sorted(order[: int(worth.argmax()) + 1].tolist())
         self.canaries, move = len(self.places), move[:, self.places]
-        self.runs = RUNS if self.canaries <= FEW else self.runs
+        self.runs = self.runs_of_few if self.canaries <= FEW else self.runs
         coins = np.random.default_rng(8).choice([-1.0, 1.0], (PILOTS, self.canaries))
         seen = np.array([self.served(self.agent(k), row) for k, row in enumerate(coins, start=PILOTS)])
         self.center = seen.mean(axis=0)

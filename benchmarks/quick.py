@@ -2,6 +2,7 @@
 
 python benchmarks/quick.py --run            # all that are not finished in runs/, one after the other
 python benchmarks/quick.py --only lplr-theorem2 lpct-fig3 --run
+python benchmarks/quick.py --only fliphat-fig2 --run --again    # after more seeds: what is there stays, cost adds up
 python benchmarks/quick.py --write          # docs/papers/quick.md, of what is there
 
 What a run costs is its CPU time, children included, so that other work on the machine does not count.
@@ -23,11 +24,12 @@ from privbandit_agents.experiments.study import prepare, verdicts_of
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/papers/quick.md"
+NOTE = "cost.json"
 HEAD = """# Reference results at quick scale
 
 Every experiment has a scale at which its statements are decided in minutes, with fewer seeds and, where a grid is long,
 fewer of its values: `privbandit reproduce NAME --scale quick`. Hold your table against these: what holds here and not
-there is a fault, or another world. An interval that straddles its bound decides nothing; with five seeds that is no
+there is a fault, or another world. An interval that straddles its bound decides nothing; with few seeds that is no
 surprise. Written by `python benchmarks/quick.py --write`; CPU minutes are those of one core.
 
 """
@@ -38,29 +40,29 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=ROOT / "runs")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
     parser.add_argument("--run", action="store_true")
+    parser.add_argument("--again", action="store_true", help="also experiments that have finished once")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     names = options.only or list(library())
     if options.run:
         for name in names:
-            run(name, options.runs / f"{name}-quick")
+            folder = options.runs / f"{name}-quick"
+            if options.again or not (folder / NOTE).is_file():
+                run(name, folder)
     if options.write:
         PAGE.write_text(page(list(library()), options.runs), encoding="utf-8")
 
 
 def run(name: str, folder: Path) -> None:
-    """Run an experiment that has not run; write its verdicts, and its CPU seconds beside them."""
-    note = folder / "cost.json"
-    if note.is_file():
-        return
-    before = spent()
+    """Run what is missing of an experiment; write its verdicts, and the CPU seconds of all its runs beside them."""
+    before = spent() - (cost(folder) or 0)
     study = prepare(name, "quick")
     results, failures = run_jobs(study.jobs, folder, Engine(jobs=1))
     for failure in failures[:1]:
         print(f"{name}: {failure}", file=sys.stderr)
     write_verdicts(verdicts_of(study, results), folder, study.heading)
     folder.mkdir(parents=True, exist_ok=True)
-    note.write_text(json.dumps({"cpu_seconds": spent() - before}))
+    (folder / NOTE).write_text(json.dumps({"cpu_seconds": spent() - before}))
     print(f"{name}: {spent() - before:.0f} s", flush=True)
 
 
@@ -112,7 +114,7 @@ def verdicts(path: Path) -> list[dict[str, str]]:
 
 
 def cost(folder: Path) -> float | None:
-    note = folder / "cost.json"
+    note = folder / NOTE
     return float(json.loads(note.read_text())["cpu_seconds"]) if note.is_file() else None
 
 

@@ -107,7 +107,10 @@ def gumbel_top_k(request: Request) -> Game:
 
 
 def exponential_choice(request: Request) -> Game:
-    """One of two candidates, whose scores move by one sensitivity in opposite directions."""
+    """One of two candidates, whose scores move by one sensitivity in opposite directions.
+
+    The choice is a coin. Its KL divergence is all of rho but a term of order rho^2, so that rho is what is audited.
+    """
     mechanism = ExponentialChoice.from_rho(request.rho, 1.0)
 
     def sample(world: int, runs: int, rng: Generator) -> Floats:
@@ -115,7 +118,8 @@ def exponential_choice(request: Request) -> Game:
         return np.array([[float(mechanism.release(scores, rng))] for _ in range(runs)])
 
     pair = "scores 1/2 and -1/2, or -1/2 and 1/2"
-    return MechanismGame(pair, Claim(request.epsilon, request.delta), sample, ("the second candidate is chosen",))
+    claim = Claim(request.epsilon, request.delta, request.rho, gaussian_type=False)
+    return MechanismGame(pair, claim, sample, ("the second candidate is chosen",))
 
 
 def wishart_difference(request: Request) -> Game:

@@ -55,7 +55,7 @@ TARGETS: dict[str, Target] = {
     "private-value": Target(values.bounded_mean, runs=MANY),
     "private-selection": Target(values.selection, runs=100_000),
     "gumbel-topk": Target(mechanisms.gumbel_top_k, runs=5000, delta=0.01),
-    "exponential-choice": Target(mechanisms.exponential_choice, runs=5000, delta=0.01),
+    "exponential-choice": Target(mechanisms.exponential_choice, runs=80_000, delta=0.01),
     "wishart-difference": Target(mechanisms.wishart_difference, runs=MANY),
     "k-norm": Target(partial(mechanisms.pure, KNorm), runs=MANY),
     "objective-perturbation": Target(mechanisms.objective_perturbation, runs=5000, published=math.inf),

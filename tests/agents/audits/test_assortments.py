@@ -52,11 +52,10 @@ def test_half_the_noise_of_the_gram_matrix_is_caught(counter: str, monkeypatch: 
 def test_the_approximate_benchmark_keeps_its_promise_and_a_quarter_of_its_noise_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    game = GramGame("dpmnl-approx", {"rho": 1.0})
-    assert not audited(game, 25).refuted
+    assert not audited(GramGame("dpmnl-approx", {"rho": 1.0}), 25).refuted
     right = private_cov.gram_sensitivity
     monkeypatch.setattr(dpmnl, "gram_sensitivity", lambda k, radius: right(k, radius) / 20)
-    assert audited(game, 25).refuted
+    assert audited(GramGame("dpmnl-approx", {"rho": 1.0}), 25).refuted
 
 
 @pytest.mark.parametrize("game", [NewtonGame, HessianGame])

@@ -8,6 +8,8 @@ on from there. Seconds are of the CPU, for games, audit and the power at 1.25 to
 ``--page docs/privacy/auditing.md`` plays nothing. It writes the table of the page: every target of ours at epsilon = 1.
 Power comes from the file of the rows, else from the page, unless the default runs have changed.
 
+``--noise`` prints which power the conformance suite's test of published noise has, which sees exact values.
+
 ``--strangers`` prints which faults of somebody else's joint agents are found instead, and ``--honest`` how often audits
 refute those of them that are honest: 100 audits with few runs, of games that are prepared once.
 """
@@ -27,8 +29,14 @@ os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREA
 import numpy as np
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.power import power, power_of_less_noise
+from privbandit_agents.audits.records import WORLDS
 from privbandit_agents.audits.registry import TARGETS, game_classes, games, prepared, private_agents, stronger
-from privbandit_agents.testing import check_agent
+from privbandit_agents.base.agent import CentralAgent
+from privbandit_agents.registry import can_play, find
+from privbandit_agents.testing import HORIZON, check_agent
+from privbandit_agents.testing.noise import drawn, draws, together
+from privbandit_agents.testing.noise import power as by_noise
+from privbandit_agents.testing.runs import environment
 from privbandit_agents.zoo import AGENTS
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -49,9 +57,12 @@ GAMES = 3
 """With a stranger's agent, at most."""
 BATCHES = ("schedule leak", "counted twice", "one more report")
 """Faults that the agent with a tree does not have."""
-HEAD = ("target", "looks at", "cannot see", "epsilon", "runs", *(f"{factor:g}" for factor in FACTORS), "CPU seconds")
+ASIDE = (0.5, 4.0)
+"""Claims besides 1 that the page has the power of, at the factor that is stated."""
+HEAD = ("target", "looks at", "cannot see", "epsilon", "runs", *(f"{factor:g}" for factor in FACTORS))
+HEAD += (*(f"{STATED:g} at epsilon = {claim:g}" for claim in ASIDE), "CPU seconds")
 """Columns of the table; those of the factors have the power."""
-UNKNOWN = ("not measured",) * (len(FACTORS) + 1)
+UNKNOWN = ("not measured",) * (len(FACTORS) + len(ASIDE) + 1)
 """Cells of power and seconds."""
 
 
@@ -63,7 +74,10 @@ def main() -> int:
     parser.add_argument("--page", type=Path, help="write the table of this page, and play nothing")
     parser.add_argument("--strangers", action="store_true", help="faults of joint agents of others")
     parser.add_argument("--honest", action="store_true", help="how often honest joint agents of others are refuted")
+    parser.add_argument("--noise", action="store_true", help="what the test of published noise finds at noise / 1.25")
     chosen = parser.parse_args()
+    if chosen.noise:
+        return print_noise()
     if chosen.strangers or chosen.honest:
         sys.path.insert(0, str(STRANGERS))
         laws = chosen.only or LAWS
@@ -109,6 +123,22 @@ def print_strangers(laws: Sequence[str]) -> int:
             print(f"| {law} | {fault or 'none'} | {caught or '-'} | {best:.2f} | {seconds:.0f} | {told} |", flush=True)
             accused |= not fault and bool(caught)
     return int(accused)
+
+
+def print_noise() -> int:
+    """Print for every joint agent how many draws the suite's test of published noise sees, and its power."""
+    print("| agent | noise of | draws | power at noise / 1.25 |\n|---|---|---|---|")
+    for name in own_targets():
+        if name in TARGETS or not issubclass(find(name).load(), CentralAgent):
+            continue
+        world = next(world["id"] for world in WORLDS if can_play(name, environment(world["id"], HORIZON)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            noise, _ = drawn(name, world, HORIZON, {})
+        counts = {kind: draws(runs) for kind, runs in (noise | together(noise)).items()}
+        for kind, found in by_noise(noise, 1 / STATED).items():
+            print(f"| `{name}` | {kind} | {counts[kind]:,} | {found:.2f} |", flush=True)
+    return 0
 
 
 def checked(config: dict[str, Any], caught: bool) -> str:
@@ -206,8 +236,9 @@ def quoted(title: str) -> str:
 
 
 def numbers_of(row: dict[str, Any]) -> list[str]:
-    """Return the cells of power, "" where a factor was not asked for, and of seconds."""
-    return ["" if share is None else f"{share:.2f}" for share in row["power"]] + [f"{row['seconds']:.0f}"]
+    """Return the cells of power, "" where a factor or a claim was not asked for, and of seconds."""
+    shares = ["" if share is None else f"{share:.2f}" for share in row["power"]]
+    return shares + [""] * len(ASIDE) + [f"{row['seconds']:.0f}"]
 
 
 def paged(text: str, known: dict[tuple[str, float], list[dict[str, Any]]], claim: float = 1.0) -> str:
@@ -227,11 +258,16 @@ def paged(text: str, known: dict[tuple[str, float], list[dict[str, Any]]], claim
     start = lines.index(heading()[0])
     end = next((k for k in range(start, len(lines)) if not lines[k].startswith("|")), len(lines))
     # numbers by title and runs: those of the page, then those of the file
-    numbers: dict[tuple[str, str], Sequence[str]] = {}
+    numbers: dict[tuple[str, str], list[str]] = {}
     for cells in (row.strip("| ").split(" | ") for row in lines[start + 2 : end]):
         numbers[cells[0], cells[4]] = cells[5:]
-    for row in (row for (_, epsilon), rows in known.items() if epsilon == claim for row in rows):
-        numbers[quoted(row["name"]), f"{row['runs']:,}"] = numbers_of(row)
+    for (_, epsilon), rows in known.items():
+        for row in rows:
+            found = numbers.setdefault((quoted(row["name"]), f"{row['runs']:,}"), list(UNKNOWN))
+            if epsilon == claim:
+                found[: len(FACTORS)], found[-1] = numbers_of(row)[: len(FACTORS)], numbers_of(row)[-1]
+            elif epsilon in ASIDE:
+                found[len(FACTORS) + ASIDE.index(epsilon)] = f"{stated(row):.2f}"
     table = [
         line(title, seen, unseen, claim, runs, numbers.get((quoted(title), f"{runs:,}"), UNKNOWN))
         for name in own_targets()

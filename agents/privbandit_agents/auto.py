@@ -53,7 +53,7 @@ class AutoLocal(Auto):
     """The default agent with local privacy: for arms, for assortments, and for labels.
 
     ``prec-ts`` for arms; ``ldp-mnl`` for assortments; for labels ``kernel-ldp``, or ``lpct`` where a tree predicts
-    held-out public rows better.
+    held-out public rows better, or ``warm-ldp-sgd`` where there are two labels and a linear model does as well.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-local", env).guarantee``. The choice reads
     what is public: the spaces, and public rows.

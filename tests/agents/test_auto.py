@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
 from privbandit_agents.audits.registry import games
+from privbandit_agents.local.choice import default_local
 from privbandit_agents.registry import can_play
 from privbandit_agents.testing import check_agent
 from privbandit_agents.zoo import FAMILIES
@@ -92,3 +93,13 @@ def test_conformance_looks_at_the_agent_behind_the_name(monkeypatch: pytest.Monk
 def test_an_audit_names_the_way_to_the_agent_behind_the_name() -> None:
     with pytest.raises(ValueError, match="stands for other agents: audit these; `privbandit show auto-joint`"):
         games("auto-joint", 1.0)
+
+
+def test_two_labels_that_a_linear_model_tells_as_well_are_played_by_it() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.random((120, 6))
+    tilted = (x[:, 0] - x[:, 1] + 0.05 * rng.standard_normal(120) > 0).astype(int)
+    ringed = (np.sum((x[:, :2] - 0.5) ** 2, axis=1) > 0.16).astype(int)
+    assert default_local((x, tilted), 2) == "warm-ldp-sgd"
+    assert default_local((x, ringed), 2) == default_local((x, tilted), 3) == "kernel-ldp"
+    assert default_local((x, rng.integers(2, size=120)), 2) == "kernel-ldp"

@@ -5,14 +5,17 @@ reveal; the target user's own action is left out, as joint privacy allows.
 """
 
 import math
+import time
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 
+from privbandit_agents.audits.canaries import by_squares
 from privbandit_agents.audits.claims import Claim, Floats, Game
 from privbandit_agents.audits.lower_bounds import bound_of, choose
 from privbandit_agents.audits.records import world_for
@@ -22,6 +25,10 @@ from privbandit_agents.registry import field_names, find, make
 
 LEAST = 64
 """A portion has at least so many users, more than a report has parts."""
+SECONDS, SHORTEST = 20.0, 100
+"""Of the CPU: what default runs of a game for any agent may take; but they are not fewer than so many."""
+SCORED = 20
+"""Pilot runs that say by how much a canary's score scatters."""
 FINALISTS = 4
 LENIENT = 0.2
 """Error probability of the bounds that scenes are compared by: near to plain estimates, but kinder to many hits."""
@@ -68,6 +75,14 @@ class AgentGame(Game):
     def fresh(self, rng: Generator) -> Any:
         return self.agent(int(rng.integers(2**31)))
 
+    def hurry(self, runs: int) -> None:
+        """Make default runs fewer if the agent is slow, by what some of them take; pilot runs come on top."""
+        self.play(0, 1, np.random.default_rng(7))  # the first one may prepare something
+        started = time.process_time()
+        self.play(0, runs, np.random.default_rng(7))
+        took = max(time.process_time() - started, 1e-6)
+        self.runs = min(self.runs, max(SHORTEST, int(SECONDS * runs / took)))
+
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         return np.stack([self.statistic(self.fresh(rng), world) for _ in range(runs)])
 
@@ -91,27 +106,42 @@ class AgentGame(Game):
 class CanaryGame(AgentGame):
     """Many users of a run are canaries: a fair coin of its own says which record of a pair each of them has.
 
-    What the agent lets be seen is turned into a score for each canary: its sign is the guess, 0 is an abstention.
-    What other canaries add to a score is taken away, since an adversary may know everybody else. ``audit_canaries``
-    makes a bound of the share of right guesses.
+    What the agent lets be seen is turned into a score for each canary: its sign is the guess, and a score that is small
+    beside the noise makes a guess between -1 and 1. What other canaries add to a score is taken away, since an
+    adversary may know everybody else. Every run is played twice by agents of one seed, the second time with all coins
+    turned. Each is a run like any other; but where both draw the same noise, it cancels in how right the two are
+    together. ``audit_canaries`` makes a bound of the runs.
     """
 
-    statistics = ("share of right guesses",)
+    statistics = ("share of right guesses", "mean square of guesses")
     canaries: int
     covers: Floats | None = None
     """What the coin in each column adds to the score in each row, (k, k); the diagonal, a canary's own, is left out."""
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the share of right guesses in so many runs, shape (runs, 1); the coins are the worlds."""
-        return np.array([[self.share(rng)] for _ in range(runs)])
+        """Return by how much guesses are right, and their mean square, in so many runs, shape (runs, 2)."""
+        return np.array([self.turned(rng) for _ in range(runs)])
 
-    def share(self, rng: Generator) -> float:
-        """Let a fresh agent serve canaries, and guess; an abstention counts as half a right guess."""
-        coins = rng.choice([-1.0, 1.0], self.canaries)
-        scores = self.scores(self.served(self.fresh(rng), coins))
-        if self.covers is not None:
-            scores = scores - (self.covers - np.diag(np.diag(self.covers))) @ coins
-        return float((1 + (np.sign(scores) * coins).mean()) / 2)
+    def turned(self, rng: Generator) -> tuple[float, float]:
+        """Play a run and its twin: how right the guesses are together, 1/2 if they tell nothing, and mean square."""
+        coins, seed = rng.choice([-1.0, 1.0], self.canaries), int(rng.integers(2**31))
+        guesses = np.array([np.clip(self.told(seed, side * coins) / self.bold, -1, 1) for side in (1, -1)])
+        return float((1 + ((guesses[0] - guesses[1]) * coins).mean() / 2) / 2), float((guesses**2).mean())
+
+    def told(self, seed: int, coins: Floats) -> Floats:
+        """Return the scores of a run, less what other canaries' coins add to them."""
+        scores = self.scores(self.served(self.agent(seed), coins))
+        if self.covers is None:
+            return scores
+        return scores - (self.covers - np.diag(np.diag(self.covers))) @ coins
+
+    @cached_property
+    def bold(self) -> Floats:
+        """From which scores on a guess is -1 or 1, shape (k,): in units of what pilot runs' scores scatter by."""
+        rng = np.random.default_rng(9)
+        coins = rng.choice([-1.0, 1.0], (SCORED, self.canaries))
+        spread = np.sqrt(np.mean([self.told(seed, row) ** 2 for seed, row in enumerate(coins)], axis=0))
+        return np.asarray((1.0 if by_squares(self.claim) else 0.5) * spread + 1e-12)
 
     @abstractmethod
     def served(self, agent: Any, coins: Floats) -> Floats:

@@ -9,7 +9,7 @@ from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.games.counters import Decoder, strongest
 from privbandit_agents.audits.games.derivatives import MinimiserGame
 
-CAPACITY, PAIRS, ROUNDS = 10, 2, 64
+CAPACITY, PAIRS, ROUNDS = 10, 2, 32
 
 
 class GramGame(CanaryGame):

@@ -4,6 +4,7 @@ Thomas Steinke, Milad Nasr and Matthew Jagielski, "Privacy Auditing with One (1)
 Mahloujifar, Luca Melis and Kamalika Chaudhuri, "Auditing f-Differential Privacy in One Run", 2024. Both bound the tail
 of the guesses of one run. Right guesses may come together under Gaussian privacy: a mechanism may tell everybody's coin
 in one run of a thousand. So one run proves little, however many canaries it has; here it is many runs that count.
+Every run is played twice, with the same noise and all coins turned, so that the noise of both cancels in what is seen.
 """
 
 import math
@@ -16,8 +17,11 @@ from scipy.special import logit, ndtri
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 
-STAKE = 0.9
+STAKE = 0.98
 """Share of the wealth that is at stake in a run, at most."""
+SMALL = 0.6
+"""Up to this mu the mean square of guesses tells more than how often they are right."""
+LEAST = 1e-6
 
 
 def audit_canaries(
@@ -26,41 +30,70 @@ def audit_canaries(
     """Bound what a game's canaries tell.
 
     *Formal guarantees.* The lower bound exceeds the truth with probability at most 1 - confidence, whatever the guesses
-    depend on. Let a canary's coin be 0 or 1 with probability 1/2, independent of all other coins, and let its guess
-    read what was released, the other coins, and nothing else of this one: privacy holds whatever is known of others.
-    Fix the other coins and all earlier runs, and let P and Q be the
-    laws of what is released for the two sides of this coin. The guess is right with probability
-    s = (1 + a - b) / 2, where a = P(guess 0) and b = Q(guess 0).
-    If no test beats the one of two unit Gaussians at distance mu, s is at most Phi(mu / 2). Under (epsilon, delta) both
-    a <= e^epsilon b + delta and 1 - b <= e^epsilon (1 - a) + delta, so that s <= (e^epsilon + delta) / (e^epsilon + 1).
-    Under rho-zCDP both KL divergences are at most rho, those of the guess too, and so is their mean,
+    depend on. Let a canary's coin c be -1 or 1 with probability 1/2, independent of all other coins, and let its guess
+    T in [-1, 1] read what was released, the other coins, and nothing else of this one: privacy holds whatever is known
+    of others. Fix the other coins, let P and Q be the laws of what is released for the two sides of this coin, and
+    say that the guess is right by s = (1 + c T) / 2: with this probability, if it is drawn.
+
+    Of rightness alone: E s = (1 + a - b) / 2, where a and b are what P and Q make of the randomized test (1 + T) / 2.
+    If no test beats the one of two unit Gaussians at distance mu, E s is at most Phi(mu / 2). Under (epsilon, delta)
+    both a <= e^epsilon b + delta and 1 - b <= e^epsilon (1 - a) + delta, so that E s <= (e^epsilon + delta) /
+    (e^epsilon + 1). Under rho-zCDP both KL divergences are at most rho, those of the test too, and so is their mean,
     (a - b) (logit a - logit b) / 2. Given a - b = 2 s - 1 it is least at a = 1 - b = s: (2 s - 1) logit s <= rho. Each
     is an interval of s, so that the mean of s over canaries, other coins and the run has the same bound, however the
-    guesses of a run hang together: the expected share of right guesses given all earlier runs, which ``lower_mean``
-    bounds from below. An abstention counts as half a right guess, like a guess by another coin.
+    guesses of a run hang together.
+
+    Of guesses that are bold to different degrees: let V = E T^2, and m = E c T = 2 E s - 1, half of what the coin moves
+    the mean of T. Whatever C bounds the chi-square divergences of P and Q, both ways, (2 m)^2 <= C Var T under either
+    (Hammersley, Chapman and Robbins), hence 4 m^2 <= C (V - m^2), or m <= sqrt(C V / (4 + C)). This is concave in V: it
+    holds for the means of m and V over canaries, other coins and runs. C is e^(2 rho) - 1 under rho-zCDP (it is the
+    Renyi divergence of order 2), of which Gaussian type is a special case.
+
+    Runs are independent. ``lower_mean`` bounds the means of s and of 1 - T^2 from below, each at half of the error.
 
     Args:
-        game: whose ``play`` returns the share of right guesses in each run.
+        game: whose ``play`` returns, for each run, by how much guesses are right, and the mean square of guesses. A
+            second column may be missing: guesses are -1 or 1 then.
         runs: >= 20.
         rng: of everything.
         confidence: in (0, 1).
         on_progress: called with the number of runs done.
     """
     shares = shares_of(game, runs, rng, on_progress)
-    epsilon, rho = bound_of_share(game.claim, lower_mean(shares, 1 - confidence))
-    mean = float(shares.mean())
+    epsilon, rho = bound_of_runs(game.claim, shares, 1 - confidence)
+    mean = float(shares[:, 0].mean())
     event = f"{100 * mean:.2f} % of {runs * game.canaries:,} guesses are right"
     curve = np.array([[0.0, 1 - mean, 1.0], [0.0, mean, 1.0]])
     return AuditResult(game.title, game.claim, epsilon, rho, confidence, event, runs, curve, shares=shares)
 
 
 def shares_of(game: Game, runs: int, rng: Generator, on_progress: Callable[[int], None]) -> Floats:
-    """Return the share of right guesses in each run, shape (runs,)."""
+    """Return by how much guesses are right, and the mean square of guesses, in each run, shape (runs, 2)."""
     portion, parts = max(1, runs // 20), []
     for start in range(0, runs, portion):
-        parts.append(game.play(0, min(portion, runs - start), rng)[:, 0])
+        parts.append(game.play(0, min(portion, runs - start), rng))
         on_progress(min(start + portion, runs))
-    return np.concatenate(parts)
+    seen = np.concatenate(parts)
+    return np.asarray(seen if seen.shape[1] > 1 else np.column_stack([seen, np.ones(len(seen))]))
+
+
+def by_squares(claim: Claim) -> bool:
+    """Return whether a claim is held against the mean square of guesses, too: rho, if it is so small that this pays."""
+    return claim.rho is not None and (2 * claim.rho) ** 0.5 < SMALL
+
+
+def bound_of_runs(claim: Claim, shares: Floats, alpha: float) -> tuple[float, float | None]:
+    """Return lower bounds of (epsilon, rho or None), given what guesses were in each run, as ``shares_of`` does."""
+    if not by_squares(claim):
+        return bound_of_share(claim, lower_mean(shares[:, 0], alpha))
+    moved, square = 2 * lower_mean(shares[:, 0], alpha / 2) - 1, 1 - lower_mean(1 - shares[:, 1], alpha / 2)
+    rho = rho_of(max(moved, 0.0), square)
+    return (gaussian_epsilon(claim.delta, (2 * rho) ** 0.5) if rho else 0.0), rho
+
+
+def rho_of(moved: float, square: float) -> float:
+    """Return the least rho at which guesses of this mean square can be right by (1 + moved) / 2."""
+    return float(np.log1p(4 * moved**2 / max(square - moved**2, LEAST))) / 2
 
 
 def lower_mean(values: Floats, alpha: float) -> float:
@@ -69,7 +102,7 @@ def lower_mean(values: Floats, alpha: float) -> float:
     Ian Waudby-Smith and Aaditya Ramdas, "Estimating means of bounded random variables by betting", JRSS B 2024.
 
     *Formal guarantees.* A gambler with wealth 1 stakes on every value in turn: wealth is multiplied by 1 + s (x - p),
-    where s >= 0 depends on earlier values only and s p <= 0.9. If the mean of each value, given those before, is at
+    where s >= 0 depends on earlier values only and s p <= 0.98. If the mean of each value, given those before, is at
     most p, then wealth is a non-negative supermartingale, and reaches 1 / alpha with probability at most alpha (Ville).
     The bound is the smallest p at which it does not. Wealth falls in p, so that the bound exceeds p only if wealth at p
     reaches 1 / alpha. Values need not be independent, nor of the same law.

@@ -84,7 +84,7 @@ class Game(ABC):
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         """Run world 0 or 1 so many times; return statistics of what an adversary sees, shape (runs, k).
 
-        With canaries every run is in many worlds, and the statistic is the share of right guesses.
+        With canaries every run is in many worlds, and the statistics are of guesses, as ``audit_canaries`` says.
         """
 
     @property
@@ -107,7 +107,7 @@ class AuditResult:
         runs: fresh runs of each world.
         curve: false and true positive rates over all thresholds of the chosen statistic, shape (2, n), for plots.
         rates: of the event, in the world where it is likely and in the other one; with canaries they say nothing.
-        shares: of right guesses in each run with canaries, shape (runs,); else empty.
+        shares: how right guesses were in each run with canaries, and their mean square, shape (runs, 2); else empty.
     """
 
     name: str

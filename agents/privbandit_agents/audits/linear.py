@@ -10,7 +10,7 @@ from privbandit_agents.audits.games.counters import Decoder
 from privbandit_agents.base.agent import AnyAgent
 
 ROUNDS = 16
-DIM, CANARIES = 8, 32
+DIM, CANARIES = 8, 16
 
 
 class ProbeGame(AgentGame):
@@ -62,7 +62,7 @@ class CounterGame(CanaryGame):
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
     settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": 2 * CANARIES}
     besides: ClassVar[tuple[type[AgentGame], ...]] = (ProbeGame,)
-    runs = 1200
+    runs = 1500
 
     def prepare(self) -> None:
         """Prepare the records, and how the canaries' rewards are read."""
@@ -100,7 +100,7 @@ class KeptSums(CanaryGame):
     settings: ClassVar = {"growth": 1.001, "shift": 1e6, "window": 1, "horizon": 2 * CANARIES}
     first = 1.0
     """What the reading in the canary's own window counts."""
-    runs = 1500
+    runs = 800
 
     def prepare(self) -> None:
         """Prepare the records: the user of window t has the unit vector e_t, which no other canary has."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtr, ndtri
 
-from privbandit_agents.audits.canaries import bound_of_share, lower_mean, shares_of
+from privbandit_agents.audits.canaries import bound_of_runs, by_squares, rho_of, shares_of
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 from privbandit_agents.audits.lower_bounds import bound_of, choose, pilot_runs, sample, score
 from privbandit_agents.privacy._validate import count
@@ -71,9 +71,10 @@ def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repe
     """
     nearer = result.claim.nearer(factor)
     if len(result.shares):
-        mean = float(np.clip(result.shares.mean(), 0.001, 0.999))
-        moved = np.clip(result.shares + ndtr(nearer * ndtri(mean)) - mean, 0.0, 1.0)
-        drawn = (moved[rng.integers(len(moved), size=len(moved))] for _ in range(repeats))
+        share, square = result.shares.mean(axis=0).tolist()
+        moved = np.array([righter(result.claim, share, square, nearer), 0.0])
+        shares = (result.shares + moved).clip(0, 1)
+        drawn = (shares[rng.integers(len(shares), size=len(shares))] for _ in range(repeats))
         return float(np.mean([share_refuted(result.claim, runs, rng, result.confidence, 1) for runs in drawn]))
     if result.claim.rho is None or not result.claim.gaussian_type:
         return None
@@ -86,9 +87,18 @@ def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repe
     return float((found > (2 * result.claim.rho) ** 0.5).mean())
 
 
+def righter(claim: Claim, share: float, square: float, nearer: float) -> float:
+    """Return by how much the share of right guesses grows if two sides of a coin are so many times as far apart."""
+    share = float(np.clip(share, 0.001, 0.999))
+    if not by_squares(claim):
+        return float(ndtr(nearer * ndtri(share))) - share
+    # twice the distance is four times the rho, which tells the mean of guesses of the same square
+    most = np.expm1(2 * nearer**2 * rho_of(2 * share - 1, square))
+    return float(np.sign(2 * share - 1) * np.sqrt(most * square / (4 + most)) - (2 * share - 1)) / 2
+
+
 def share_refuted(claim: Claim, shares: Floats, rng: Generator, confidence: float, repeats: int) -> float:
-    """Return which share of audits with canaries refute a claim, given the shares of right guesses in n runs."""
+    """Return which share of audits with canaries refute a claim, given what guesses were in n runs, shape (n, 2)."""
     runs = len(shares)
     drawn = (shares[rng.integers(runs, size=runs)] for _ in range(repeats))
-    bounds = (bound_of_share(claim, lower_mean(sample, 1 - confidence)) for sample in drawn)
-    return sum(claim.refuted_by(*bound) for bound in bounds) / repeats
+    return sum(claim.refuted_by(*bound_of_runs(claim, sample, 1 - confidence)) for sample in drawn) / repeats

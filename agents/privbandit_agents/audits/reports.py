@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.claims import Floats
@@ -11,6 +12,12 @@ from privbandit_agents.base.agent import Array
 
 BINS = 16
 """Of the histogram of a coordinate, at most."""
+MANY = 256
+"""Coordinates whose correlations are not looked at, since pilot runs do not tell them."""
+SHRINKAGE = 0.001
+"""Added to the diagonal of a correlation matrix, times its size over the runs that it is estimated from."""
+ORDINARY = 1e-3
+"""Noise is not taken to be Gaussian if moments like its own had a smaller chance."""
 SEEN = 8
 """Times that a value is seen in the pilot runs of one world, before its frequency says something."""
 
@@ -68,6 +75,7 @@ class Contrast:
     Attributes:
         kept: the coordinates that were not the same in all pilot runs, shape (k,).
         direction: difference of their means, each over its variance, of length 1, shape (k,).
+        together: the same over their covariance, since noise that coordinates share cancels; zeros if they are many.
         edges: of the bins of each.
         ratios: the log ratio of the two worlds' frequencies in each bin.
         clearest: which of them has histograms that differ most.
@@ -76,6 +84,7 @@ class Contrast:
 
     kept: NDArray[np.intp]
     direction: Floats
+    together: Floats
     edges: tuple[Floats, ...]
     ratios: tuple[Floats, ...]
     clearest: int
@@ -83,6 +92,7 @@ class Contrast:
 
     statistics = (
         "projection on the difference of means",
+        "projection of all coordinates together",
         "likelihood ratio of all coordinates' histograms, as if independent",
         "likelihood ratio of the clearest coordinate's histograms",
         "largest likelihood ratio of a single value",
@@ -97,13 +107,17 @@ class Contrast:
         kept = np.flatnonzero((pooled != pooled[:1]).any(axis=0))
         zero, one = zero[:, kept], one[:, kept]
         spread = (zero.var(axis=0) + one.var(axis=0)) / 2
-        direction = (zero.mean(axis=0) - one.mean(axis=0)) / (spread + 1e-9)
+        means = zero.mean(axis=0), one.mean(axis=0)
+        direction, together = (means[0] - means[1]) / (spread + 1e-9), np.zeros(len(kept))
+        if 1 < len(kept) <= MANY:
+            together = solved(np.concatenate([zero - means[0], one - means[1]]), (means[0] - means[1])[:, None])[:, 0]
         edges = tuple(edges_of(values) for values in pooled[:, kept].T)
         rates = [(rates_of(a, e), rates_of(b, e)) for a, b, e in zip(zero.T, one.T, edges, strict=True)]
         apart = [float(np.abs(a - b).sum()) for a, b in rates]
         return cls(
             kept,
             direction / max(float(np.linalg.norm(direction)), 1e-9),
+            together / max(float(np.linalg.norm(together)), 1e-9),
             edges,
             tuple(np.log(a) - np.log(b) for a, b in rates),
             int(np.argmax(apart)) if apart else 0,
@@ -111,7 +125,7 @@ class Contrast:
         )
 
     def __call__(self, reports: Floats) -> Floats:
-        """Return the statistics of reports (n, D), shape (n, 4); coordinates that are missing count as 0."""
+        """Return the statistics of reports (n, D), shape (n, 5); coordinates that are missing count as 0."""
         if not len(self.kept):
             return np.zeros((len(reports), len(self.statistics)))
         values = padded(reports, int(self.kept[-1]) + 1)[:, self.kept]
@@ -123,7 +137,8 @@ class Contrast:
         )
         single = np.array([ratio_of(column, *atoms) for column, atoms in zip(values.T, self.atoms, strict=True)])
         largest = np.take_along_axis(single, np.abs(single).argmax(axis=0)[None], axis=0)[0]
-        return np.stack([values @ self.direction, terms.sum(axis=0), terms[self.clearest], largest], axis=1)
+        projected = values @ self.direction, values @ self.together
+        return np.stack([*projected, terms.sum(axis=0), terms[self.clearest], largest], axis=1)
 
 
 def padded(reports: Floats, width: int) -> Floats:
@@ -160,3 +175,19 @@ def ratio_of(column: Floats, atoms: Floats, ratios: Floats) -> Floats:
         return np.zeros(len(column))
     place = np.searchsorted(atoms, column).clip(0, len(atoms) - 1)
     return np.where(atoms[place] == column, ratios[place], 0.0)
+
+
+def solved(noise: Floats, moved: Floats) -> Floats:
+    """Return what solves covariance times weights = moved (D, k), given samples of centred noise (n, D)."""
+    spread = noise.std(axis=0) + 1e-9
+    correlation = noise.T @ noise / len(noise) / np.outer(spread, spread)
+    shrunk = correlation + SHRINKAGE * len(spread) / len(noise) * np.eye(len(spread))
+    return np.asarray(np.linalg.solve(shrunk, moved / spread[:, None]) / spread[:, None])
+
+
+def looks_gaussian(noise: Floats) -> bool:
+    """Return whether no column of noise (n, k) has a skewness or a kurtosis that Gaussian noise would not have."""
+    columns = noise[:, noise.std(axis=0) > 0]
+    tests = (scipy.stats.skewtest, scipy.stats.kurtosistest)
+    chances = [chance for test in tests for chance in np.atleast_1d(test(columns, axis=0).pvalue)]
+    return bool(chances) and bool(min(chances) * len(chances) > ORDINARY)

@@ -1,4 +1,4 @@
-"""Which locally private agent plays labels where nobody says: a kernel model or a tree, by the public rows."""
+"""Which locally private agent plays labels where nobody says: linear, kernels or a tree, by the public rows."""
 
 import math
 
@@ -10,17 +10,20 @@ from privbandit_agents.local.kernels.public import FEWEST, FOLDS, TRIED, Feature
 from privbandit_agents.local.trees.partition import grow
 from privbandit_agents.local.trees.votes import WeightedTree
 
-CLEAR = 2.0
-"""Standard errors by which a tree has to be ahead."""
+CLEAR, SOME = 2.0, 3.0
+"""Standard errors by which a tree has to be ahead of the kernels, and a linear model of no model at all."""
+TIE = 2.0
+"""Log likelihood of all public rows by which a linear model may be behind the kernels."""
 LEAST = 1e-3
 
 
 def default_local(public_data: PublicData, n_labels: int) -> str:
-    """Return the name of the locally private agent for labels: ``"kernel-ldp"``, or ``"lpct"``.
+    """Return the name of the locally private agent for labels: ``"kernel-ldp"``, ``"lpct"`` or ``"warm-ldp-sgd"``.
 
-    Both are fitted to four fifths of the public rows, and judged by the likelihood of the labels in the last one; five
-    times. The tree is taken where it is ahead by two standard errors. How kernels compete with each other, and when
-    private reports are heard, ``kernel-ldp`` decides by itself.
+    All are fitted to four fifths of the public rows, and judged by the likelihood of the labels in the last one; five
+    times. The tree is taken where it is ahead of the kernels by two standard errors. With two labels a linear model is
+    taken where it is level with them, and tells much: it has fewer numbers to learn from private reports. How kernels
+    compete with each other, and when private reports are heard, ``kernel-ldp`` decides by itself.
 
     Args:
         public_data: features (n, d) in [0, 1] and labels (n,).
@@ -33,8 +36,20 @@ def default_local(public_data: PublicData, n_labels: int) -> str:
         return "kernel-ldp"
     mixture, best = mixed(x, y, n_labels)
     kernels = held_out(Features.of(x, mixture)(x), y, n_labels)[best]
-    ahead = tree_held_out(x, y, n_labels) - kernels
-    return "lpct" if ahead.mean() * math.sqrt(len(y)) > CLEAR * ahead.std() else "kernel-ldp"
+    if standard_errors(tree_held_out(x, y, n_labels) - kernels) > CLEAR:
+        return "lpct"
+    if n_labels > 2:
+        return "kernel-ldp"
+    tried = held_out(Features.of(x, ((0.0, 1.0),))(x), y, n_labels)
+    linear, nothing = tried[tried.sum(axis=1).argmax()], np.log(np.bincount(y, minlength=2) / len(y))[y]
+    told = standard_errors(linear - nothing) > SOME and (kernels - linear).sum() <= TIE
+    return "warm-ldp-sgd" if told else "kernel-ldp"
+
+
+def standard_errors(ahead: Floats) -> float:
+    """Return the mean of differences (n,) in units of its standard error; 0 where all are 0."""
+    error = float(ahead.std()) / math.sqrt(len(ahead))
+    return float(ahead.mean()) / error if error else math.copysign(math.inf, ahead.mean()) * bool(ahead.any())
 
 
 def tree_held_out(x: Floats, y: Labels, labels: int) -> Floats:

@@ -47,6 +47,8 @@ def targets(agent: AnyAgent, ordinary: Record) -> dict[str, Record]:
         "a near record with the other answer": Record(near, action, other),
         "an ordinary record": ordinary,
     }
+    if isinstance(agent.action_space, Assortments):
+        found["no purchase"] = Record(far, action, -1.0)
     if agent.guarantee.notion != "reward":
         return found
     found["no answer to speak of"] = Record(far, action, 0.0)

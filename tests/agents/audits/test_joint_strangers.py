@@ -49,7 +49,7 @@ def test_gross_faults_are_found_by_few_runs(law: str, fault: str) -> None:
 
 @pytest.mark.parametrize(("law", "claim"), [("gaussian", "zcdp"), ("gram", ""), ("tree", "")])
 def test_canaries_find_half_the_noise_of_batches(law: str, claim: str) -> None:
-    """At epsilon = 4, by 150 runs of up to 16 canaries, whether noise is said to be Gaussian or not."""
+    """At epsilon = 4, by 150 runs with their twins, whether noise is said to be Gaussian or not."""
     game = BatchCanaries(STRANGER, {"law": law, "claim": claim, "fault": "noise x 0.5", "epsilon": 4.0})
     assert audit(game, 150, np.random.default_rng(0), 0.999).refuted
 
@@ -64,14 +64,18 @@ def test_laplace_batches_are_audited_by_their_own_likelihood_ratio() -> None:
 
 
 def test_games_are_those_that_a_claim_admits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AnyAgentGame, "prepare", lambda self: None)  # which scene is played does not matter
-    monkeypatch.setattr(batches, "PILOTS", 20)
-    parts = {
-        claim: [game.part for game in games(STRANGER, 1.0, config={"law": "gaussian", "claim": claim})]
-        for claim in ("", "zcdp", "approx")
+    for kind in (AnyAgentGame, FirstRelease):  # which scene is played does not matter
+        monkeypatch.setattr(kind, "prepare", lambda self: None)
+    monkeypatch.setattr(batches, "PILOTS", 60)
+    played = {
+        (law, claim): games(STRANGER, 1.0, config={"law": law, "claim": claim})
+        for law, claim in (("gaussian", ""), ("gaussian", "zcdp"), ("gaussian", "approx"), ("laplace", ""))
     }
-    assert parts[""] == parts["zcdp"] == ["all releases", "first release", "batches"]
-    assert parts["approx"] == ["all releases", "first release"]
+    assert all([game.part for game in one] == ["all releases", "first release", "batches"] for one in played.values())
+    claims = [one[-1].claim for one in played.values()]
+    assert claims[0] == claims[2] and claims[0].gaussian_type  # it looks Gaussian, so that it need not say so
+    assert claims[1].rho == claims[0].rho and not claims[1].gaussian_type
+    assert claims[3] == Claim(1.0)
 
 
 @pytest.mark.parametrize("law", ["laplace", pytest.param("tree", marks=pytest.mark.slow)])

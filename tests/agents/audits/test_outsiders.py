@@ -11,7 +11,7 @@ from privbandit_agents.audits.claims import AuditResult
 from privbandit_agents.audits.games.joint import JointGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
-from privbandit_agents.audits.reports import Contrast, flattened
+from privbandit_agents.audits.reports import Contrast, flattened, looks_gaussian
 from privbandit_agents.cli.commands import app
 from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.testing.replay import NotSeen
@@ -218,9 +218,27 @@ def test_a_contrast_sees_a_difference_in_means_in_spread_and_in_one_coordinate()
     statistics = Contrast.of(zero, one)
     first, second = statistics(zero), statistics(one)
     assert statistics.clearest == 3
-    assert first[:, 2].mean() > 0.3 > -0.3 > second[:, 2].mean()
+    assert first[:, 3].mean() > 0.3 > -0.3 > second[:, 3].mean()
     shifted = Contrast.of(zero, zero + 1)
     assert (shifted(zero)[:, 0] - shifted(zero + 1)[:, 0] > 2).all()
+
+
+def test_noise_that_coordinates_share_is_seen_through() -> None:
+    """Someone drew one number for all coordinates: each hides its record, and their differences show it."""
+    rng = np.random.default_rng(0)
+    zero, one = (rng.laplace(size=(4000, 1)) + np.zeros(3) for _ in range(2))
+    one[:, 0] += 0.5
+    statistics = Contrast.of(zero[:2000], one[:2000])
+    shown, other = (statistics(world[2000:])[:, 1] for world in (zero, one))
+    assert shown.min() > other.max() or shown.max() < other.min()
+
+
+@pytest.mark.parametrize(("law", "gaussian"), [("normal", True), ("laplace", False), ("logistic", False)])
+def test_gaussian_noise_is_known_by_its_moments(law: str, gaussian: bool) -> None:
+    """Of 60 columns of 600 draws, one in a thousand such sets of Gaussian ones is taken for something else."""
+    noise = getattr(np.random.default_rng(0), law)(size=(600, 60))
+    assert looks_gaussian(noise) is gaussian
+    assert not looks_gaussian(np.zeros((600, 2)))
 
 
 @pytest.mark.parametrize("fault", ["", "no noise", "ten times epsilon"])

@@ -21,7 +21,7 @@ CLEAR = 12
 class BatchGame(CanaryGame):
     """Each batch of ``newton-mnl`` has a canary, and one of the two releases has nearly all of the budget."""
 
-    canaries = 16
+    canaries = 8
     unseen = "later steps of a batch, and other pairs of records"
     world: ClassVar = {"id": "privbandit/Assortment-v0", "n_items": 4, "capacity": 2, "dim": 2, "horizon": 4096}
 
@@ -73,7 +73,7 @@ class NewtonGame(BatchGame):
     part = "gradients"
     pair = "a purchase at a far feature e1 or -e1"
     seen = f"the gradients of {BatchGame.canaries} batches, as the released theta tells them"
-    runs = 1500
+    runs = 1000
     settings: ClassVar = {"steps": 1, "growth": 1.0001, "gradient_share": 0.95, "ridge": 1e5}
     bought = 0
 
@@ -98,7 +98,7 @@ class HessianGame(BatchGame):
     part = "Hessians"
     pair = "no purchase from +-e1, or from +-e2"
     seen = f"the Hessians of {BatchGame.canaries} batches, as the released precision tells them"
-    runs = 500
+    runs = 800
     settings: ClassVar = {"steps": 1, "growth": 1.0001, "gradient_share": 0.05}
     bought = -1
 
@@ -124,7 +124,7 @@ NewtonGame.besides = (HessianGame,)
 class MinimiserGame(CanaryGame):
     """Each canary has a coordinate of its own, and buys an item at e_j from others at -e_j, or the other way round.
 
-    PrivateMLE is called once, for the canaries alone; the sign of theta_j is the guess.
+    PrivateMLE is called once, for the canaries alone; theta_j says the guess.
     """
 
     part = "PrivateMLE"
@@ -132,7 +132,7 @@ class MinimiserGame(CanaryGame):
     canaries = 16
     seen = "theta after one call of PrivateMLE"
     unseen = "later calls, and other pairs of records"
-    runs = 3000
+    runs = 1500
     world: ClassVar = {"id": "privbandit/Assortment-v0", "n_items": 10, "capacity": 10, "dim": 16, "horizon": 64}
     settings: ClassVar = {"mle_share": 0.95, "calls": 1, "exploration": canaries, "horizon": canaries}
 

@@ -44,9 +44,10 @@ class FirstRelease(AnyAgentGame[Pair]):
     layout = Layout(0, 1, 0)
 
     def prepare(self) -> None:
-        if self.claim.rho is not None:  # a game of canaries has more power
+        if self.claim.rho is not None or self.claim.delta:  # a game of canaries has more power
             self.runs = min(self.runs, FEW)
         super().prepare()
+        self.hurry(self.pilots)
 
     def scenes(self) -> list[Pair]:
         self.others = drawn(self.env)
@@ -110,6 +111,6 @@ class JointGame(FirstRelease):
     seen = f"the releases, and the actions towards {PROBES} probe users, at up to {READINGS} times after the first user"
     unseen = "targets after the first user, and other pairs of records"
     runs = 300
-    pilots, finals, fits = 20, 60, 300
+    pilots, finals, fits = 20, 60, 200
     times = READINGS
     besides: ClassVar[tuple[type[AgentGame], ...]] = (FirstRelease, BatchCanaries)

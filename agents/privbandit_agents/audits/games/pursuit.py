@@ -12,7 +12,10 @@ class PursuitCanaries(BatchCanaries):
     """A canary in each batch."""
 
     settings: ClassVar = SHORT
-    runs = 1000
+    runs = runs_of_few = 500
+
+    def hurry(self, runs: int) -> None:
+        """Leave default runs as they are: it is known what they take."""
 
 
 class PursuitGame(JointGame):

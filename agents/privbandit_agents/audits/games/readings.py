@@ -6,11 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.reports import Contrast, flattened
-
-SHRINKAGE = 0.001
-"""Added to the diagonal of a correlation matrix, times its size over the runs that it is estimated from."""
-
+from privbandit_agents.audits.reports import Contrast, flattened, solved
 
 STATISTICS = (
     *(f"actions and releases: {name}" for name in Contrast.statistics),
@@ -84,21 +80,13 @@ class Readings(NamedTuple):
         return cls(everything, Contrast.of(*first), layout, center, weights, far, scale, clearest)
 
     def __call__(self, seen: Floats) -> Floats:
-        """Return the statistics of what is seen (n, D), shape (n, 11)."""
+        """Return the statistics of what is seen (n, D), shape (n, 13)."""
         layout = self.layout
         first = self.first(seen[:, layout.actions : layout.actions + layout.width])
         apart = layout.moves(seen) - self.center
         ratio = np.clip(apart * np.sign(self.far), -np.abs(self.far), np.abs(self.far)) @ (2 / self.scale)
         single = apart[:, self.clearest] if apart.shape[1] else np.zeros(len(seen))
         return np.column_stack([self.everything(seen), first, apart @ self.weights, ratio, single])
-
-
-def solved(noise: Floats, moved: Floats) -> Floats:
-    """Return what solves covariance times weights = moved (D, k), given samples of centred noise (n, D)."""
-    spread = noise.std(axis=0) + 1e-9
-    correlation = noise.T @ noise / len(noise) / np.outer(spread, spread)
-    shrunk = correlation + SHRINKAGE * len(spread) / len(noise) * np.eye(len(spread))
-    return np.asarray(np.linalg.solve(shrunk, moved / spread[:, None]) / spread[:, None])
 
 
 def numbers(release: object) -> Floats:

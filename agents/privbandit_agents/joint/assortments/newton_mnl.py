@@ -12,6 +12,7 @@ from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Array, CentralAgent, assortments, next_change
 from privbandit_agents.base.choices import Choices, best_sets, random_sets, sizes
@@ -57,10 +58,11 @@ class Config(GaussianSettings):
         gradient_share: share of the budget that goes to gradients, in (0, 1); the rest goes to Hessians.
         ridge: precision of the prior on theta, which is 0 in the mean, or the middle of the box.
         bonus_scale: multiplier of |x| in the norm of the inverse precision, added to utilities, >= 0.
-        draw_scale: every user is served by a draw of theta from N(theta, (draw_scale^2) P^-1), >= 0; 1 where few
-            kinds of items leave no other way to learn of all of them.
+        draw_scale: every user is served by a draw of theta from N(theta, (draw_scale^2) P^-1), >= 0.
         far_scale: the same, of directions that the precision P knows far less of than of others (``doubts``); no less
             than ``draw_scale`` counts.
+        kinds_scale: in place of both for a user each of whose items has a single feature, its kind (``of_kinds``):
+            what one kind sells says nothing of another one, so that only offering it teaches.
         box: (low, high) between which all entries of theta are known to lie.
         noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
@@ -78,6 +80,7 @@ class Config(GaussianSettings):
     bonus_scale: NonNegative = 0.0
     draw_scale: NonNegative = 0.1
     far_scale: NonNegative = 0.7
+    kinds_scale: NonNegative = 1.5
     box: Box | None = None
     noise: Literal["numpy", "secure"] = "numpy"
 
@@ -121,7 +124,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
     Weights do not depend on the purchase, but for the longest items. So at the true theta gradients are near 0 in the
     mean, however long features are; weights that did depend on it would pull theta away. Draws are of the kind of
     Thompson's sampling: where items are few or alike, the best sets so far tell nothing of the rest. They cost no
-    privacy.
+    privacy: they read releases, and the own context of the user who is served.
 
     The release is [precision | theta], shape (d, d + 1). The curator keeps the users of the running batch, 8 K (d + 2)
     bytes each at most, and nothing else that grows.
@@ -165,12 +168,14 @@ class NewtonMNL(CentralAgent[Config, Array]):
 
     def _utilities(self, x: Array, theta: Array) -> Array:
         """Return x . t, shape (..., N), with a t for every user, which is the same however users are grouped."""
-        near, far = self.config.draw_scale, self.config.far_scale
-        if not (near or far):
+        near, far, alone = self.config.draw_scale, self.config.far_scale, self.config.kinds_scale
+        if not (near or far or alone):
             return np.asarray(x @ theta)
-        normal = self.rng.standard_normal((*x.shape[:-2], self.dim))
-        drawn = theta + (normal @ doubts(self.release[:, :-1], near, far)).astype(x.dtype)
-        return np.asarray(np.matmul(x, drawn[..., None])[..., 0])
+        normal, precision = self.rng.standard_normal((*x.shape[:-2], self.dim)), self.release[:, :-1]
+        moves = normal @ doubts(precision, near, far)
+        if (kinds := of_kinds(x)).any():
+            moves = np.where(kinds[..., None], normal @ doubts(precision, alone, alone), moves)
+        return np.asarray(np.matmul(x, (theta + moves.astype(x.dtype))[..., None])[..., 0])
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Keep what was offered and bought; release a new theta when the batch is full."""
@@ -221,3 +226,10 @@ class NewtonMNL(CentralAgent[Config, Array]):
     def _noisy(self, mechanism: GridGaussian, exact: Array) -> Array:
         draw = partial(mechanism.release, exact, self.rng_noise)
         return self.publish(mechanism, exact, draw, gaussian_dp(mechanism.rho), self.batch)
+
+
+def of_kinds(x: Array) -> NDArray[np.bool_]:
+    """Return of which users, features (..., N, d) to (...), every item has one feature that is not 0 out of several."""
+    first = np.count_nonzero(x[..., 0, :], axis=-1) == 1  # for most users this says that they are not
+    several = x.shape[-1] > 1 and first.any()
+    return np.asarray(np.all(np.count_nonzero(x, axis=-1) == 1, axis=-1) if several else np.zeros_like(first))

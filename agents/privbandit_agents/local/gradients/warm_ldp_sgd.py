@@ -14,7 +14,7 @@ from privbandit_agents.local.gradients.descent import GradientLearner, Kind, Sch
 from privbandit_agents.local.gradients.models import Linear, PublicFeatures, logistic_fit
 from privbandit_agents.local.label_agent import LocalLabelAgent, LocalLabelSettings
 
-BATCH = 500
+BATCH, STEP, LONGEST = 500, 0.8, 10.0
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class Config(LocalLabelSettings):
 
     Attributes:
         report: ``"auto"`` (least variance), ``"bin-cap"`` or ``"hemisphere"``.
-        step: of the mean gradient of 500 users at first, > 0; None: 3 over ``clip``, or less in proportion where the
-            variance of a report's coordinate is above 8, as for epsilon below 1.
+        step: of the mean gradient of 500 users at first, > 0; None: 0.8 v^(-3/4), at most 10, with v the variance of a
+            coordinate of a report.
         batch: users whose gradients are taken at the same theta; None: 500, or a 50th of the horizon if that is less.
-        clip: largest norm of a gradient, in (0, 1]; 1 is no clipping. Less raises the signal over the noise.
+        clip: largest norm of a gradient, in (0, 1]; longer ones are scaled down to it.
         ridge: of the public start, on standardised features, > 0.
         power: the iterate after t users weighs t^power in predictions, >= 0.
         horizon: expected number of users, for the batches.
@@ -35,7 +35,7 @@ class Config(LocalLabelSettings):
     report: Kind = "auto"
     step: Positive | None = None
     batch: Count | None = None
-    clip: HalfOpen01 = 0.25
+    clip: HalfOpen01 = 1.0
     ridge: Positive = 3.0
     power: NonNegative = 1.0
     horizon: Count | None = None
@@ -46,13 +46,13 @@ class WarmDescent(GradientLearner[Config]):
 
     def start(self, rng: Generator) -> tuple[Linear, Floats]:
         x, y = self.public_data
-        features = PublicFeatures.of(x)
+        features = PublicFeatures.of(x, unit=False)
         self.kind, self.clip = self.config.report, self.config.clip
-        return Linear(features), logistic_fit(features(x), y, self.config.ridge / features.dim)
+        return Linear(features), logistic_fit(features(x), y, self.config.ridge)
 
     def schedule(self) -> Schedule:
-        shrunk = min(8 / max(self.device.variance(own=False), 1e-9), 1.0)
-        step = self.config.step or 3 * shrunk / self.clip
+        noise = max(self.clip**2 * self.device.variance(own=False), 1e-9)
+        step = self.config.step or min(STEP / noise**0.75, LONGEST)
         share = BATCH if self.config.horizon is None else max(self.config.horizon // 50, 1)
         return Schedule(step / BATCH, self.config.batch or min(BATCH, share), decay=10_000, power=self.config.power)
 
@@ -60,7 +60,7 @@ class WarmDescent(GradientLearner[Config]):
 class WarmLDPSGD(LocalLabelAgent[Config, WarmDescent]):
     """Logistic regression on the public rows, then a step by the mean private gradient of every batch of users.
 
-        u = (features standardised by the public rows and clipped to [-3, 3], 1) / norm
+        u = (features standardised by the public rows and clipped to [-3, 3], 1)
         theta = argmin over the public rows of the logistic loss + ridge/2 |theta|^2
         average = theta; n = 0
         for every batch of users:

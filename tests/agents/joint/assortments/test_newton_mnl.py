@@ -9,6 +9,7 @@ import pytest
 from given import clipped_derivatives
 from privbandit_agents import load, make, play, save
 from privbandit_agents.base.choices import lay_out
+from privbandit_agents.joint.assortments.newton_mnl import of_kinds
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 from privbandit_agents.testing.runs import same_parts, same_state
@@ -306,12 +307,11 @@ def test_draws_find_the_best_of_a_few_kinds_of_items() -> None:
     """Six seeds, 4000 users: without draws most stay with an item that sells well, and lose 0.15 a user."""
     env = gym.make(ASSORTMENT, features="one-hot", n_items=8, capacity=1, dim=8, horizon=4000)
 
-    def lost(scale: float) -> list[float]:
-        settings = {"draw_scale": scale, "far_scale": scale, "gradient_share": 0.5}
+    def lost(**settings: float) -> list[float]:
         agents = [make("newton-mnl", env, seed=s, **settings) for s in range(6)]
         return [float(play(env, agent, seed=s).regret[-1]) for s, agent in enumerate(agents)]
 
-    assert max(lost(1.0)) < 200 < 500 < max(lost(0.0))
+    assert max(lost()) < 200 < 500 < max(lost(kinds_scale=0, draw_scale=0, far_scale=0))
 
 
 def test_groups_of_any_size_leave_the_same_agent() -> None:
@@ -425,3 +425,11 @@ def test_tiny_budgets_are_not_called_exact() -> None:
     env = gym.make("privbandit/Assortment-v0", dim=5)
     said = {rho: make("newton-mnl", env, seed=0, rho=rho).guarantee.arithmetic for rho in (1e-12, 1e-10, 1.0)}
     assert said == {1e-12: "real", 1e-10: "exact", 1.0: "exact"}  # mu = 1.4e-6 and 1.4e-5, 20 numbers
+
+
+def test_kinds_are_told_by_the_own_context_of_each_user() -> None:
+    kinds = np.eye(4)[[2, 0, 0, 1, 3]]
+    mixed, half = np.full((5, 4), 0.5), kinds.copy()
+    half[3] = [0.0, 0.5, 0.5, 0.0]
+    assert of_kinds(np.stack([kinds, -3 * kinds, mixed, half, 0 * kinds])).tolist() == [True, True, False, False, False]
+    assert of_kinds(kinds) and not of_kinds(np.ones((5, 1)))

@@ -36,7 +36,7 @@ def gained(users: int, rows: int = 40, seeds: int = 6, **settings: Any) -> tuple
         model = AgentClassifier("warm-ldp-sgd", settings, scale_by="range", random_state=seed).fit(*people, *known)
         end += model.score(*test) / seeds
         u = model.agent_.learner.model.features(known[0])
-        theta = logistic_fit(u, known[1], model.agent_.config.ridge / u.shape[1])
+        theta = logistic_fit(u, known[1], model.agent_.config.ridge)
         start += ((model.agent_.learner.model.features(test[0]) @ theta > 0) == test[1]).mean() / seeds
     return start, end
 
@@ -82,7 +82,6 @@ def test_gradients_are_those_of_the_logistic_loss(clip: float) -> None:
     x, y = tilted(50, 0, dim=2)
     theta = np.array([0.7, -1.2, 0.3])
     u = agent.learner.model.features(x)
-    assert np.linalg.norm(u, axis=1) == pytest.approx(1)
     step = 1e-6 * np.eye(3)
     sign = np.where(y == 1, -1.0, 1.0)[:, None]
     loss = [np.logaddexp(0, sign * (u @ (theta + s * step).T)) for s in (1, -1)]

@@ -1,10 +1,10 @@
 """What a user costs: every agent in every world that it plays, and how that grows with users, arms and features.
 
-``table`` plays 20 000 users in a process for each cell, or as many as come in twenty seconds, or in another
-checkout in three: the row then says how many. A run's speed stands over the floor (numpy's generator filling as many
-float32 Gaussians as the contexts have numbers) and over the world's own loop of steps; "own" is the share of the time
-that the world did not take. With ``--before`` each cell is measured in another checkout, too. ``figure`` draws costs
-and memory of the main agents as docs/costs.png.
+``table`` plays 20 000 users in a process for each cell, or as many as come in twenty seconds: the row then says how
+many. A run's speed stands over the floor (numpy's generator filling as many float32 Gaussians as the contexts have
+numbers) and over the world's own loop of steps; "own" is the share of the time that the world did not take. With
+``--before`` each cell is played in another checkout, too, for three seconds at most. ``figure`` draws costs and memory
+of the main agents as docs/costs.png.
 
     python benchmarks/cost.py --only table
     python benchmarks/cost.py --only table --before ../privbandit-0.2.0
@@ -36,6 +36,7 @@ SLOW = {
     "ppo": "torch and stable-baselines3 take the time",
     "a2c": "torch and stable-baselines3 take the time",
     "dqn": "torch and stable-baselines3 take the time",
+    "shuffle-linucb": "a device tosses coins for every number of x x', 80 600 of them in sparse",
 }
 """Agents that may be slower, and why."""
 MOST_MEMORY = 4 * 2**30

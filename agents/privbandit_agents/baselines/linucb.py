@@ -156,8 +156,9 @@ class SWLinUCB(RidgeAgent[WindowConfig]):
     def begin(self) -> None:
         super().begin()
         groups = len(self.regression.matrices)
-        # [sum x x' | sum y x] of the parts of a window; the first is the one that is filled now
-        self.parts = np.zeros((PARTS + 1, groups, self.dim, self.dim + 1))
+        # [sum x x' | sum y x] of the parts of a window, and who comes in the part that is filled now
+        self.parts = np.zeros((PARTS, groups, self.dim, self.dim + 1))
+        self.newer = Products(self.dim + 1, groups)
         self.part, self.left = max(1, self.config.window // PARTS), max(1, self.config.window // PARTS)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
@@ -167,14 +168,14 @@ class SWLinUCB(RidgeAgent[WindowConfig]):
             x, y = learnable(features, np.asarray(rewards, np.float64))
             for row, answer, group in zip(x, y.tolist(), groups, strict=True):
                 self.regression.learn(row, self.regression.score(row, group), answer, group)
-                self.parts[0, group] += np.outer(row, np.append(row, answer))
+            self.newer.add(np.column_stack([x, y]), np.array(groups))
             self.left -= len(y)
             if not self.left:
                 self._turn()
 
     def _turn(self) -> None:
         """Forget the oldest part, begin a new one, and solve what is left."""
-        self.parts = np.concatenate([np.zeros_like(self.parts[:1]), self.parts[:-1]])
+        self.parts = np.concatenate([self.newer.take()[None, :, :-1], self.parts[:-1]])
         self.left = self.part
         moments = self.parts.sum(axis=0)
         for group, sums in enumerate(moments):

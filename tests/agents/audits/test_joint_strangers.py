@@ -1,5 +1,6 @@
 """Joint agents of somebody else, audited by what they release and do: faults are found, honest ones are not accused."""
 
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +30,7 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             monkeypatch.setattr(JointGame, key, value)
     for key, value in {"pilots": 10, "finals": 20, "fits": 200, "runs": 600}.items():
         monkeypatch.setattr(FirstRelease, key, value)
-    for key, value in {"PILOTS": 100, "SCOUTS": 1, "USERS": 64}.items():
+    for key, value in {"PILOTS": 100, "SCOUTS": 1, "USERS": 64, "SLOW": math.inf}.items():  # on machines of any speed
         monkeypatch.setattr(batches, key, value)
     monkeypatch.setattr(joint, "USERS_A_RUN", 64)
     known = dict(AGENTS)

@@ -30,8 +30,9 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             monkeypatch.setattr(JointGame, key, value)
     for key, value in {"pilots": 10, "finals": 20, "fits": 200, "runs": 600}.items():
         monkeypatch.setattr(FirstRelease, key, value)
-    for key, value in {"PILOTS": 100, "SCOUTS": 1, "USERS": 64, "SLOW": math.inf}.items():  # on machines of any speed
+    for key, value in {"PILOTS": 100, "SCOUTS": 1, "USERS": 64}.items():
         monkeypatch.setattr(batches, key, value)
+    monkeypatch.setattr(batches, "SLOW", math.inf)  # on machines of any speed
     monkeypatch.setattr(joint, "USERS_A_RUN", 64)
     known = dict(AGENTS)
     yield

@@ -77,11 +77,11 @@ def experiment_lines() -> Lines:
 
 def target_lines() -> Lines:
     """Yield the mechanisms that can be audited by name; agents can, too."""
-    from privbandit_agents.audits import MECHANISMS, PUBLISHED
+    from privbandit_agents.audits import MECHANISMS
     from privbandit_agents.plugins import load_plugins
 
     load_plugins("privbandit.audits")
-    published = {name: name in PUBLISHED for name in MECHANISMS}
+    published = MECHANISMS.copy()
     if there := sys.modules.get("privbandit_agents.audits.registry"):  # somebody's package may have added to it
         published |= {name: bool(target.published) for name, target in there.TARGETS.items()}
     rows: list[tuple[str, ...]] = [(name, "yes" if told else "") for name, told in published.items()]

@@ -3,7 +3,7 @@
 python benchmarks/quick.py --run            # all that are not finished in runs/, one after the other
 python benchmarks/quick.py --only lplr-theorem2 lpct-fig3 --run
 python benchmarks/quick.py --only fliphat-fig2 --run --again    # after more seeds: what is there stays, cost adds up
-python benchmarks/quick.py --write          # docs/papers/quick.md, of what is there
+python benchmarks/quick.py --write          # docs/papers/quick.md; the page keeps sections of what is not in runs/
 
 What a run costs is its CPU time, children included, so that other work on the machine does not count.
 """
@@ -11,6 +11,7 @@ What a run costs is its CPU time, children included, so that other work on the m
 import argparse
 import csv
 import json
+import re
 import resource
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ from privbandit_agents.experiments.study import prepare, verdicts_of
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/papers/quick.md"
 NOTE = "cost.json"
+AGAINST = "AGAINST EXPECTATION"
 HEAD = """# Reference results at quick scale
 
 Every experiment has a scale at which its statements are decided in minutes, with fewer seeds and, where a grid is long,
@@ -73,19 +75,35 @@ def spent() -> float:
 
 
 def page(names: list[str], runs: Path) -> str:
-    there = [name for name in names if (runs / f"{name}-quick/verdicts.csv").is_file()]
-    rows = {name: verdicts(runs / f"{name}-quick/verdicts.csv") for name in there}
-    every = [row for found in rows.values() for row in found]
-    undecided = sum(row["verdict"].startswith("undecided") for row in every)
-    against = sum(surprising(row) for row in every)
-    total = sum(cost(runs / f"{name}-quick") or 0 for name in there) / 60
-    told = [
-        f"{len(there)} of {len(names)} experiments: {len(every)} statements, {undecided} undecided, {against} against "
-        f"what is expected today; {total:.0f} CPU minutes together.\n\n"
-    ]
+    """Return the page: sections of what is in ``runs``, and those that the page has of all other experiments."""
+    sections = kept(PAGE.read_text(encoding="utf-8")) if PAGE.is_file() else {}
+    for name in names:
+        if (runs / f"{name}-quick/verdicts.csv").is_file():
+            sections[name] = section(name, verdicts(runs / f"{name}-quick/verdicts.csv"), runs / f"{name}-quick")
+    there = [name for name in names if name in sections]
+    body = "\n".join(sections[name] for name in there)
+    told = f"{len(there)} of {len(names)} experiments: {summary(body)}\n\n"
     if missing := [name for name in names if name not in there]:
-        told.append(f"Not run: {', '.join(f'`{name}`' for name in missing)}.\n\n")
-    return HEAD + "".join(told) + "\n".join(section(name, rows[name], runs / f"{name}-quick") for name in there)
+        told += f"Not run: {', '.join(f'`{name}`' for name in missing)}.\n\n"
+    return HEAD + told + body
+
+
+def kept(text: str) -> dict[str, str]:
+    """Return the sections of a page by the names of their experiments."""
+    starts = list(re.finditer(r"^## (\S+).*\n", text, re.MULTILINE))
+    ends = [start.start() for start in starts[1:]] + [len(text)]
+    return {start[1]: text[start.start() : end].rstrip("\n") + "\n" for start, end in zip(starts, ends, strict=True)}
+
+
+def summary(body: str) -> str:
+    rows = re.findall(r"\| ([^|]*\([^|]*\)) \|$", body, re.MULTILINE)
+    undecided = sum(verdict.startswith("undecided") for verdict in rows)
+    against = sum(AGAINST in verdict for verdict in rows)
+    minutes = sum(map(float, re.findall(r"^## .*\(([0-9.]+) CPU minutes\)$", body, re.MULTILINE)))
+    return (
+        f"{len(rows)} statements, {undecided} undecided, {against} against what is expected today; "
+        f"{minutes:.0f} CPU minutes together."
+    )
 
 
 def section(name: str, rows: list[dict[str, str]], folder: Path) -> str:
@@ -103,7 +121,7 @@ def section(name: str, rows: list[dict[str, str]], folder: Path) -> str:
         says = statement.says.replace("|", "&#124;")
         first = f"; at first: {statement.at_first}" if statement.at_first else ""
         why = f" {statement.because}" if statement.because else ""
-        fine = "AGAINST EXPECTATION" if surprising(row) else f"expected: {statement.expected}"
+        fine = AGAINST if surprising(row) else f"expected: {statement.expected}"
         lines.append(f"| {says}{why} | {measured(row)} | {bound(row)} | {row['verdict']} ({fine}{first}) |")
     return "\n".join(lines) + "\n"
 

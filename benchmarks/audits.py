@@ -64,6 +64,8 @@ HEAD += (*(f"{STATED:g} at epsilon = {claim:g}" for claim in ASIDE), "CPU second
 """Columns of the table; those of the factors have the power."""
 UNKNOWN = ("not measured",) * (len(FACTORS) + len(ASIDE) + 1)
 """Cells of power and seconds."""
+NOT_PLAYED = "not played"
+"""Power of a game that an audit left out, since pilot runs saw nothing to play for."""
 
 
 def main() -> int:
@@ -261,19 +263,32 @@ def paged(text: str, known: dict[tuple[str, float], list[dict[str, Any]]], claim
     numbers: dict[tuple[str, str], list[str]] = {}
     for cells in (row.strip("| ").split(" | ") for row in lines[start + 2 : end]):
         numbers[cells[0], cells[4]] = cells[5:]
-    for (_, epsilon), rows in known.items():
-        for row in rows:
-            found = numbers.setdefault((quoted(row["name"]), f"{row['runs']:,}"), list(UNKNOWN))
-            if epsilon == claim:
-                found[: len(FACTORS)], found[-1] = numbers_of(row)[: len(FACTORS)], numbers_of(row)[-1]
-            elif epsilon in ASIDE:
-                found[len(FACTORS) + ASIDE.index(epsilon)] = f"{stated(row):.2f}"
-    table = [
-        line(title, seen, unseen, claim, runs, numbers.get((quoted(title), f"{runs:,}"), UNKNOWN))
-        for name in own_targets()
-        for title, seen, unseen, runs in looks(name)
-    ]
+    table = []
+    for name in own_targets():
+        for title, seen, unseen, runs in looks(name):
+            found = numbers.get((quoted(title), f"{runs:,}"), list(UNKNOWN))
+            for epsilon in (claim, *ASIDE):
+                rows = {row["name"]: row for row in known.get((name, epsilon), [])}
+                if rows and rows.get(title, {}).get("runs", runs) == runs:
+                    fill(found, rows.get(title), epsilon == claim, epsilon)
+            table.append(line(title, seen, unseen, claim, runs, found))
     return "\n".join(lines[:start] + heading() + table + lines[end:]) + "\n"
+
+
+def fill(cells: list[str], row: dict[str, Any] | None, whole: bool, epsilon: float) -> None:
+    """Write into a line's cells what was measured of its game at one claim: all factors, or the one that is stated.
+
+    Args:
+        cells: of power and seconds; changed in place.
+        row: None if the audit did not play this game.
+        whole: whether this is the claim of the table.
+        epsilon: the claim.
+    """
+    if whole:
+        cells[: len(FACTORS)] = numbers_of(row)[: len(FACTORS)] if row else [NOT_PLAYED] * len(FACTORS)
+        cells[-1] = numbers_of(row)[-1] if row else "0"
+    else:
+        cells[len(FACTORS) + ASIDE.index(epsilon)] = f"{stated(row):.2f}" if row else NOT_PLAYED
 
 
 def own_targets() -> list[str]:

@@ -11,6 +11,7 @@ from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.pairs import joint_pairs
 from privbandit_agents.audits.games.readings import STATISTICS, Layout, Readings, numbers
+from privbandit_agents.audits.games.schedule import ScheduleGame
 from privbandit_agents.audits.records import Pair, Records, drawn
 from privbandit_agents.registry import spaces_of
 
@@ -113,4 +114,4 @@ class JointGame(FirstRelease):
     runs = 300
     pilots, finals, fits = 20, 60, 200
     times = READINGS
-    besides: ClassVar[tuple[type[AgentGame], ...]] = (FirstRelease, BatchCanaries)
+    besides: ClassVar[tuple[type[AgentGame], ...]] = (FirstRelease, ScheduleGame, BatchCanaries)

@@ -1,5 +1,6 @@
 """Pairs of records for devices: one for each part of a record that a report may tell, and the parts together."""
 
+import math
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -8,11 +9,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from privbandit_agents.audits.records import Pair, Records, corners, pairs
+from privbandit_agents.audits.records import BEYOND, Pair, Records, corners, pairs
 from privbandit_agents.base.agent import AnyAgent, Array
 from privbandit_envs.spaces import Assortments
 
-BEYOND = 1e6
+WILD = (BEYOND, 1e200, math.inf)
+"""Sizes of numbers out of all range: one whose square is a number, one whose square is none, and none."""
 Record = tuple[Array, "int | Array", float]
 
 
@@ -24,7 +26,7 @@ def local_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
         seen: records drawn there.
     """
     shape, space = env.observation_space.shape or (), env.action_space
-    found = pairs(env, seen) + absent(seen)
+    found = pairs(env, seen) + absent(seen) + list(wild(seen))
     if isinstance(space, Discrete) and len(shape) == 2:
         found += [*arms(shape[0], *np.eye(shape[1])[:2]), *equal_features(*shape)]
     elif isinstance(space, Discrete) and len(shape) == 1:
@@ -70,6 +72,25 @@ def absent(seen: Records) -> list[Pair]:
         pair("a context or NaN", (context, action, answer), (np.full_like(context, np.nan), action, answer)),
         pair("feedback or NaN", (context, action, answer), (context, action, np.nan)),
     ]
+
+
+def wild(seen: Records) -> Iterator[Pair]:
+    """Yield pairs with numbers out of all range, which an agent has to clip or to ignore: in the answer or the context.
+
+    Contexts keep their last column, an item's revenue, in one of the pairs.
+    """
+    context, action, answer = seen.contexts[0].astype(float), seen.actions[0], float(seen.feedback[0])
+    kept = context.copy()
+    kept[..., :-1] = 0.0
+    for size in WILD:
+        far = np.where(context < 0, -size, size)
+        yield pair(f"feedback {size:g} or {-size:g}", (context, action, size), (context, action, -size))
+        yield pair(f"feedback {size:g} or 0", (context, action, size), (context, action, 0.0))
+        yield pair(f"a context of {size:g} or its negative", (far, action, answer), (-far, action, answer))
+        yield pair(f"a context of {size:g}, or none", (far, action, 1.0), (np.zeros_like(far), action, 1.0))
+    far = BEYOND * (context - kept) + kept
+    yield pair("features beyond any clip or 0", (far, action, 1.0), (kept, action, 1.0))
+    yield pair("features and feedback beyond any clip", (far, action, BEYOND), (far, action, -BEYOND))
 
 
 def arms(n: int, one: Array, other: Array) -> Iterator[Pair]:

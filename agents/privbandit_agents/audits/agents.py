@@ -25,7 +25,7 @@ from privbandit_agents.registry import field_names, find, make
 
 LEAST = 64
 """A portion has at least so many users, more than a report has parts."""
-SECONDS, SHORTEST = 20.0, 100
+SECONDS, SHORTEST = 16.0, 100
 """Of the CPU: what default runs of a game for any agent may take; but they are not fewer than so many."""
 SCORED = 20
 """Pilot runs that say by how much a canary's score scatters."""

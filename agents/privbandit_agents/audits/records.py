@@ -44,10 +44,6 @@ class Records:
             np.concatenate([self.feedback, others.feedback]),
         )
 
-    def led_by(self, one: "Records") -> "Records":
-        """Return the same users, but for the first one, who has the record given."""
-        return one.then(self[1:])
-
 
 @dataclass(frozen=True)
 class Pair:

@@ -41,7 +41,13 @@ BRIEFLY = (
     "a near record with the other answer",
 )
 """Records that the later target takes, besides the first one."""
-AROUND = ("a far record", "an answer of NaN", "a near record with an answer of NaN", "a near record with no purchase")
+AROUND = (
+    "a far record",
+    "an answer of NaN",
+    "a near record with an answer of NaN",
+    "no purchase",
+    "a near record with no purchase",
+)
 """Records of the later target's neighbours, in turn: what it says may count in their terms, too."""
 
 
@@ -73,6 +79,8 @@ def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     _, unseen = replay(name, env_id, users, config, 0)
     for around in AROUND:
         unseen = unseen | replay(name, env_id, users, config, users // 4, BRIEFLY, around)[1]
+    last = last_of_batch(name, env_id, users, config)
+    unseen = unseen | replay(name, env_id, users, config, last, BRIEFLY)[1]
     if unseen:
         warnings.warn(f"the replay of {name} did not see {'; '.join(sorted(unseen))}.", NotSeen, stacklevel=3)
 
@@ -121,6 +129,21 @@ def replay(
     return costs, unseen
 
 
+def last_of_batch(name: str, env_id: str, users: int, config: dict[str, Any], seed: int = 12) -> int:
+    """Return the last user before the second release, or the last before the first, or of all."""
+    env = environment(env_id, users // 2)
+    agent = watched(name, env, config, seed)
+    agent.watcher = Writer()
+    env.reset(seed=seed)
+    before, end, ends = (0, copy.deepcopy(getattr(agent, "release", None))), 0, []
+    for block in script(env, agent, users, 0, ordinary(env)):
+        end += len(block.feedback)
+        if block.published != before[0] or not alike(block.release, before[1]):
+            ends.append(end - 1)
+        before = block.published, block.release
+    return ends[:2][-1] if ends else end - 1
+
+
 def watched(name: str, env: Any, config: dict[str, Any], seed: int) -> AnyCurator:
     agent = make(name, env, seed=seed, **config)
     assert isinstance(agent, CentralAgent)
@@ -143,7 +166,7 @@ def ordinary(env: Any) -> Record:
 def script(
     env: Any, agent: AnyCurator, users: int, target: int, record: Record, beside: Mapping[int, Record] | None = None
 ) -> list[Block]:
-    """Serve users, one of whom has the given record, and others theirs; return what they did and what they were told."""
+    """Serve users, one of whom has the given record, and others theirs; return what they did and were told."""
     blocks, served = [], 1  # one was drawn before
     start = 0
     while served < users:

@@ -74,6 +74,21 @@ def first_user_kept_for_the_next_episode(patch: Patch) -> None:
     patch.setattr(FLIPHAT, "_estimate", keeping)
 
 
+def last_user_kept_for_the_next_batch(patch: Patch) -> None:
+    estimate = NewtonMNL._estimate
+
+    def keeping(self: Any) -> Any:
+        kept = vars(self).get("kept")
+        if kept is not None:
+            for rows, row in zip((self.choices.features, self.choices.offered, self.choices.bought), kept, strict=True):
+                rows.view()[0] = row
+        views = [rows.view() for rows in (self.choices.features, self.choices.offered, self.choices.bought)]
+        self.kept = [view[-1].copy() for view in views]
+        return estimate(self)
+
+    patch.setattr(NewtonMNL, "_estimate", keeping)
+
+
 def hessians_without_noise(patch: Patch) -> None:
     noisy = NewtonMNL._noisy
 
@@ -233,6 +248,7 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     (exact_gram_matrix_in_the_policy, "jdp-linucb", LINEAR, check_replay, "release differs"),
     (released_later_if_a_sum_is_positive, "jdp-linucb", LINEAR, check_replay, "frozen_rounds"),
     (first_user_kept_for_the_next_episode, "fliphat", LINEAR, check_replay, "counts in groups"),
+    (last_user_kept_for_the_next_batch, "newton-mnl", ASSORTMENT, check_replay, "counts in groups"),
     (hessians_without_noise, "newton-mnl", ASSORTMENT, check_noise, "Gaussian in dimension 15 is 0 times"),
     (hessians_that_are_not_published, "newton-mnl", ASSORTMENT, check_replay, "release differs"),
     (what_is_drawn_is_not_what_is_published, "newton-mnl", ASSORTMENT, check_replay, "something else than the exact"),

@@ -1,5 +1,6 @@
 """The game of schedules with any joint agent: after which users its release changes, and what it says of the next."""
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +16,14 @@ from privbandit_agents.audits.records import Records, drawn
 
 USERS, FEWEST = 256, 24
 """Users of a run: at most, and of an agent however slow."""
-SLOW = 0.008
+SLOW = 0.006
 """CPU seconds of a run, in which fewer users are served if the agent is slow."""
 SEEDS, CHECKED = 2, 6
 """Seeds of agents by whose runs boundaries are found, and further ones on which they are tried."""
 KEPT = 4
 """Boundaries of which pilot runs are made; if so many are the same for all seeds, no further one is looked for."""
+CLEAR, MOST = 12, 2000
+"""Runs are at least so many times e^epsilon, up to the second number: what never happens in one world has a bound."""
 LATER = 4
 """Changes after the target whose times are statistics."""
 
@@ -47,7 +50,7 @@ class ScheduleGame(AnyAgentGame[Boundary]):
     part = "schedule"
     seen = f"after which of up to {USERS} users the release changes, and what frozen_rounds says after each"
     unseen = "what is released, actions, and other populations"
-    runs = 1000
+    runs = 400
     pilots, finals, fits = 30, 0, 100
 
     def prepare(self) -> None:
@@ -57,6 +60,7 @@ class ScheduleGame(AnyAgentGame[Boundary]):
             return
         super().prepare()
         self.pair = f"{self.scene.words} (the worst of {len(self.found)} boundaries)"
+        self.runs = max(self.runs, min(int(CLEAR * math.exp(min(self.claim.epsilon, 10.0))), MOST))
         self.hurry(self.pilots)
 
     def scenes(self) -> list[Boundary]:

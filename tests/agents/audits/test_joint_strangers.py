@@ -39,7 +39,7 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(module, "SLOW", math.inf)  # on machines of any speed
     for key, value in {"USERS": 32, "KEPT": 1, "SEEDS": 1}.items():
         monkeypatch.setattr(schedule, key, value)
-    for key, value in {"pilots": 20, "fits": 40, "runs": 80}.items():
+    for key, value in {"pilots": 20, "fits": 40, "runs": 150}.items():
         monkeypatch.setattr(ScheduleGame, key, value)
     monkeypatch.setattr(joint, "USERS_A_RUN", 64)
     known = dict(AGENTS)
@@ -74,7 +74,7 @@ def test_a_schedule_that_raw_data_decide_is_refuted_and_a_private_one_is_not(con
     An honest one is accused with probability 0.001.
     """
     game = ScheduleGame(STRANGER, config)
-    assert audit(game, 80, np.random.default_rng(0), 0.999).refuted == caught
+    assert audit(game, game.runs, np.random.default_rng(0), 0.999).refuted == caught
 
 
 def test_laplace_batches_are_audited_by_their_own_likelihood_ratio() -> None:

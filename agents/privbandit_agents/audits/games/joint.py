@@ -13,8 +13,8 @@ from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.pairs import joint_pairs
 from privbandit_agents.audits.games.readings import STATISTICS, Layout, Readings, numbers
-from privbandit_agents.audits.games.schedule import ScheduleGame
 from privbandit_agents.audits.records import Pair, Records, drawn
+from privbandit_agents.audits.schedules.game import ScheduleGame
 from privbandit_agents.registry import spaces_of
 
 READINGS = 12

@@ -11,8 +11,8 @@ from numpy.random import Generator
 from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.readings import numbers
-from privbandit_agents.audits.populations import opposites
 from privbandit_agents.audits.records import Records, drawn
+from privbandit_agents.audits.schedules.populations import opposites
 
 USERS, FEWEST = 256, 24
 """Users of a run: at most, and of an agent however slow."""

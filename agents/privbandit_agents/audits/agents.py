@@ -25,8 +25,10 @@ from privbandit_agents.registry import field_names, find, make
 
 LEAST = 64
 """A portion has at least so many users, more than a report has parts."""
-SECONDS, SHORTEST = 20.0, 100
-"""Of the CPU: what default runs of a game for any agent may take; but they are not fewer than so many."""
+SECONDS, SHORTEST = 16.0, 100
+"""Of the CPU: what default runs of a game with canaries may take, for any agent; they are not fewer than so many."""
+OF_TWO_WORLDS, PLAYS = 8.0, 2.5
+"""The same where two worlds are compared, and by how many plays for each run that is: of both, and pilot runs."""
 SCORED = 20
 """Pilot runs that say by how much a canary's score scatters."""
 FINALISTS = 4
@@ -81,7 +83,8 @@ class AgentGame(Game):
         started = time.process_time()
         self.play(0, runs, np.random.default_rng(7))
         took = max(time.process_time() - started, 1e-6)
-        self.runs = min(self.runs, max(SHORTEST, int(SECONDS * runs / took)))
+        allowed = SECONDS if self.canaries else OF_TWO_WORLDS / PLAYS
+        self.runs = min(self.runs, max(SHORTEST, int(allowed * runs / took)))
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         return np.stack([self.statistic(self.fresh(rng), world) for _ in range(runs)])
@@ -172,11 +175,11 @@ class AnyAgentGame(AgentGame, Generic[T]):
     ready: tuple[str, ...] = ()
     """Names of the first columns of ``observed``, which are statistics already."""
     statistics: tuple[str, ...] = Contrast.statistics
-    pilots: ClassVar[int]
+    pilots: int
     """Runs of each world and each scene, half of which suggest statistics and half of which score the scene."""
-    finals: ClassVar[int] = 0
+    finals: int = 0
     """The same of the ``FINALISTS`` best scenes, once more; 0: the first score decides."""
-    fits: ClassVar[int] = 0
+    fits: int = 0
     """Runs of each world that suggest statistics for the chosen scene once more; 0: those of its score are kept."""
 
     def prepare(self) -> None:

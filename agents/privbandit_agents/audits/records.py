@@ -21,6 +21,8 @@ WORLDS: tuple[dict[str, Any], ...] = (
 HORIZON = 1024
 USERS = 256
 """How many users are drawn to learn what records look like."""
+BEYOND = 1e6
+"""Beyond any clip."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,12 @@ class Records:
     def __getitem__(self, users: slice | Array) -> "Records":
         return Records(self.contexts[users], self.actions[users], self.feedback[users])
 
-    def led_by(self, one: "Records") -> "Records":
-        """Return the same users, but for the first one, who has the record given."""
+    def then(self, others: "Records") -> "Records":
+        """Return these users, and others after them."""
         return Records(
-            np.concatenate([one.contexts, self.contexts[1:]]),
-            np.concatenate([one.actions, self.actions[1:]]),
-            np.concatenate([one.feedback, self.feedback[1:]]),
+            np.concatenate([self.contexts, others.contexts]),
+            np.concatenate([self.actions, others.actions]),
+            np.concatenate([self.feedback, others.feedback]),
         )
 
 
@@ -68,10 +70,10 @@ def world_for(name: str) -> gym.Env[Any, Any]:
     raise ValueError(f"{name} plays none of {', '.join(world['id'] for world in WORLDS)}; name an environment.")
 
 
-def drawn(env: gym.Env[Any, Any], users: int = USERS) -> Records:
-    """Return the records of users who are served at random; the same ones at every call."""
-    env.action_space.seed(0)
-    context, _ = env.reset(seed=0)
+def drawn(env: gym.Env[Any, Any], users: int = USERS, seed: int = 0) -> Records:
+    """Return the records of users who are served at random; the same ones at every call with a seed."""
+    env.action_space.seed(seed)
+    context, _ = env.reset(seed=seed)
     rows = []
     for _ in range(users):
         action = env.action_space.sample()

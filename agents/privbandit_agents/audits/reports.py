@@ -16,6 +16,8 @@ MANY = 256
 """Coordinates whose correlations are not looked at, since pilot runs do not tell them."""
 SHRINKAGE = 0.001
 """Added to the diagonal of a correlation matrix, times its size over the runs that it is estimated from."""
+FARTHEST = 1e30
+"""Numbers beyond are seen as this one, whose square is a number."""
 ORDINARY = 1e-3
 """Noise is not taken to be Gaussian if moments like its own had a smaller chance."""
 SEEN = 8
@@ -39,7 +41,7 @@ def flattened(report: object, users: int) -> Floats:
     values = np.asarray(report)
     if values.dtype.kind not in "biuf":
         raise TypeError(f"an audit reads reports made of real numbers; got {type(report).__name__}.")
-    values = np.nan_to_num(values.astype(np.float64))
+    values = np.clip(np.nan_to_num(values.astype(np.float64)), -FARTHEST, FARTHEST)
     if values.ndim and len(values) == users:
         return values.reshape(users, -1)
     return np.tile(values.ravel(), (users, 1))

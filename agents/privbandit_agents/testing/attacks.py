@@ -16,15 +16,21 @@ NO_NUMBERS: dict[str, object] = {
     "an object": object(),
     "a complex number": 7j,
     "a date": np.datetime64("2020-01-01"),
+    "NaN": float("nan"),
+}
+"""A record with one of these counts as one with NaN in its place."""
+FAR: dict[str, object] = {
+    "1e308": 1e308,
+    "3e38": 3e38,
+    "-1e300": -1e300,
+    "1e-310": 1e-310,
+    "an integer": 10**30,
     "an integer of 401 digits": 10**400,
     "a long double": np.longdouble("1e4000"),
-    "NaN": float("nan"),
     "infinity": float("inf"),
     "minus infinity": float("-inf"),
 }
-"""A record with one of these counts as one with NaN in its place."""
-FAR: dict[str, object] = {"1e308": 1e308, "3e38": 3e38, "-1e300": -1e300, "1e-310": 1e-310, "an integer": 10**30}
-"""Numbers, if far ones: agents clip or ignore them."""
+"""Numbers, if far ones, or infinite: agents clip or ignore them."""
 PARTS = ("context", "action", "feedback")
 Record = tuple[Any, Any, Any]
 

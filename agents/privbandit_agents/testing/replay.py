@@ -8,7 +8,7 @@ privacy loss of the pair, without any sampling. What still differs between them 
 import copy
 import math
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import reduce
 from itertools import combinations
 from operator import or_
@@ -33,8 +33,22 @@ USERS = 200
 """Users of a run, at most: the horizon of its curator."""
 TOGETHER = 7
 """Users served at once, at most, so that schedules are looked at between releases too."""
-BRIEFLY = ("the other answer", "features at a right angle", "features of NaN", "a near record")
+BRIEFLY = (
+    "the other answer",
+    "features at a right angle",
+    "features of NaN",
+    "a near record",
+    "a near record with the other answer",
+)
 """Records that the later target takes, besides the first one."""
+AROUND = (
+    "a far record",
+    "an answer of NaN",
+    "a near record with an answer of NaN",
+    "no purchase",
+    "a near record with no purchase",
+)
+"""Records of the later target's neighbours, in turn: what it says may count in their terms, too."""
 
 
 class NotSeen(UserWarning):
@@ -42,8 +56,9 @@ class NotSeen(UserWarning):
 
 
 class Block(NamedTuple):
-    """Users who were served together, and what the curator had told after them."""
+    """Users who were served together, what the curator chose for them, and what it had told after them."""
 
+    chosen: Array
     contexts: Array
     actions: Array
     feedback: Array
@@ -62,15 +77,29 @@ def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
         return
     users = min(horizon, USERS)
     _, unseen = replay(name, env_id, users, config, 0)
-    _, more = replay(name, env_id, users, config, users // 4, BRIEFLY)
-    if unseen | more:
-        warnings.warn(f"the replay of {name} did not see {'; '.join(sorted(unseen | more))}.", NotSeen, stacklevel=3)
+    for around in AROUND:
+        unseen = unseen | replay(name, env_id, users, config, users // 4, BRIEFLY, around)[1]
+    last = last_of_batch(name, env_id, users, config)
+    unseen = unseen | replay(name, env_id, users, config, last, BRIEFLY)[1]
+    if unseen:
+        warnings.warn(f"the replay of {name} did not see {'; '.join(sorted(unseen))}.", NotSeen, stacklevel=3)
 
 
 def replay(
-    name: str, env_id: str, users: int, config: dict[str, Any], user: int, only: Collection[str] = (), seed: int = 12
+    name: str,
+    env_id: str,
+    users: int,
+    config: dict[str, Any],
+    user: int,
+    only: Collection[str] = (),
+    around: str = "",
+    seed: int = 12,
 ) -> tuple[list[Cost], set[str]]:
-    """Replay a run with every one of the target's records, or some: (what each pair costs, what was not seen)."""
+    """Replay a run with every one of the target's records, or some: (what each pair costs, what was not seen).
+
+    With ``around`` the users before and after the target have the record of that name; one that the agent's world has
+    not is nothing to replay.
+    """
     env = environment(env_id, users // 2)
     agent = watched(name, env, config, seed)
     if not agent.guarantee.proven or not limited(agent):
@@ -79,8 +108,11 @@ def replay(
     env.reset(seed=seed)
     env.action_space.seed(seed)
     records = targets(agent, ordinary(env))
+    if around and around not in records:
+        return [], set()
     script_of = next(iter(records))
-    blocks = script(env, agent, users, user, records[script_of])
+    beside = dict.fromkeys((user - 1, user + 1), records[around]) if around else {}
+    blocks = script(env, agent, users, user, records[script_of], beside)
     unseen = set() if writer.notes else {"anything but actions and schedules, since it never calls publish()"}
     published = releases_of(writer.notes)
     spent_within_promise(agent, published)
@@ -95,6 +127,21 @@ def replay(
     for forcer in forced[1:]:
         same_noise(published, forcer)
     return costs, unseen
+
+
+def last_of_batch(name: str, env_id: str, users: int, config: dict[str, Any], seed: int = 12) -> int:
+    """Return the last user before the second release, or the last before the first, or of all."""
+    env = environment(env_id, users // 2)
+    agent = watched(name, env, config, seed)
+    agent.watcher = Writer()
+    env.reset(seed=seed)
+    before, end, ends = (0, copy.deepcopy(getattr(agent, "release", None))), 0, []
+    for block in script(env, agent, users, 0, ordinary(env)):
+        end += len(block.feedback)
+        if block.published != before[0] or not alike(block.release, before[1]):
+            ends.append(end - 1)
+        before = block.published, block.release
+    return ends[:2][-1] if ends else end - 1
 
 
 def watched(name: str, env: Any, config: dict[str, Any], seed: int) -> AnyCurator:
@@ -116,16 +163,23 @@ def ordinary(env: Any) -> Record:
     return Record(context[0], action[0], float(env.serve(action).feedback[0]))
 
 
-def script(env: Any, agent: AnyCurator, users: int, target: int, record: Record) -> list[Block]:
-    """Serve users, one of whom has the given record; return what they did and what they were told."""
+def script(
+    env: Any, agent: AnyCurator, users: int, target: int, record: Record, beside: Mapping[int, Record] | None = None
+) -> list[Block]:
+    """Serve users, one of whom has the given record, and others theirs; return what they did and were told."""
     blocks, served = [], 1  # one was drawn before
     start = 0
     while served < users:
         n = min(agent.frozen_rounds(), users - served, TOGETHER)
         contexts = env.upcoming(n)
+        for place, one in (beside or {}).items():
+            contexts = with_target(contexts, place - start, one.context)
         shown = with_target(contexts, target - start, record.context)
-        actions = np.asarray(agent.select_action(shown))
+        actions = chosen = np.asarray(agent.select_action(shown))
         feedback = np.asarray(env.serve(actions).feedback, np.float64)
+        for place, one in (beside or {}).items():
+            actions = with_target(actions, place - start, one.action)
+            feedback = with_target(feedback, place - start, one.feedback)
         answered = (
             with_target(actions, target - start, record.action),
             with_target(feedback, target - start, record.feedback),
@@ -134,7 +188,7 @@ def script(env: Any, agent: AnyCurator, users: int, target: int, record: Record)
         told = copy.deepcopy(getattr(agent, "release", None))
         writer = agent.watcher
         published = len(writer.notes) if isinstance(writer, Writer) else 0
-        blocks.append(Block(contexts, actions, feedback, told, agent.frozen_rounds(), published))
+        blocks.append(Block(chosen, contexts, actions, feedback, told, agent.frozen_rounds(), published))
         served, start = served + n, start + n
     return blocks
 
@@ -155,7 +209,7 @@ def follow(twin: AnyCurator, blocks: list[Block], target: int, record: Record, f
         shown = with_target(block.contexts, row, record.context)
         chosen = np.asarray(twin.select_action(shown))
         others = np.arange(len(chosen)) != row
-        assert np.array_equal(chosen[others], block.actions[others]), (
+        assert np.array_equal(chosen[others], block.chosen[others]), (
             f"{forcer.what}: other users' actions differ though all releases are the same; raw data are read"
         )
         twin.update(

@@ -45,10 +45,12 @@ def targets(agent: AnyAgent, ordinary: Record) -> dict[str, Record]:
         "an answer of NaN": Record(far, action, np.nan),
         "a near record": Record(near, action, answer),
         "a near record with the other answer": Record(near, action, other),
+        "a near record with an answer of NaN": Record(near, action, np.nan),
         "an ordinary record": ordinary,
     }
     if isinstance(agent.action_space, Assortments):
         found["no purchase"] = Record(far, action, -1.0)
+        found["a near record with no purchase"] = Record(near, action, -1.0)
     if agent.guarantee.notion != "reward":
         return found
     found["no answer to speak of"] = Record(far, action, 0.0)

@@ -3,7 +3,8 @@
 ``law`` says which: ``laplace``, ``gaussian`` and ``gram`` make one release of each batch of users, ``tree`` one of all
 prefixes. ``claim`` says what is promised: by default epsilon (of Gaussian noise with delta, and it says so), by
 ``approx`` the same without a word about Gaussian noise, by ``zcdp`` rho alone. ``fault`` says what is wrong, if
-anything is.
+anything is. With ``trigger`` a batch ends when its sum seems to be above 1, as the sparse vector technique says with so
+many times the noise that half of epsilon needs; the other half is for the sums.
 """
 
 import math
@@ -28,6 +29,7 @@ class Config:
     law: str = "laplace"
     claim: str = ""
     fault: str = ""
+    trigger: float = 0.0
 
 
 class Stranger(CentralAgent[Config, Any]):
@@ -54,11 +56,17 @@ class Stranger(CentralAgent[Config, Any]):
         self.scale = (2**0.5 if config.law == "gram" else 2) * NOISE.get(config.fault, 1.0) / mu
         if config.law == "tree":
             self.scale *= math.sqrt(LEVELS)
+        self.doubt = 2 * 2 * config.trigger / (config.epsilon / 2)  # the sum moves by 2
+        self.scale *= 2 if config.trigger else 1
         d = self.context_shape[1] ** (2 if config.law == "gram" else 1)
         self.release, self.exact, self.batch, self.users = np.zeros(d), np.zeros(d), np.zeros(d), 0
         self.first, self.full = np.zeros(d), BATCH
+        self.bar = self.barrier()
         self.nodes, self.began = np.zeros((LEVELS, d)), np.full(LEVELS, -1)
         self.sums = np.zeros((1, d))
+
+    def barrier(self) -> float:
+        return 1.0 + self.rng.laplace() * self.doubt if self.doubt else 1.0
 
     def noise(self) -> Any:
         draw = self.rng.normal if self.normal else self.rng.laplace
@@ -90,6 +98,8 @@ class Stranger(CentralAgent[Config, Any]):
         self.batch = self.batch + z
         self.full -= 1
         early = self.config.fault == "schedule leak" and self.full == 1 and self.batch.sum() > 0
+        if self.doubt:
+            early = self.batch.sum() + 2 * self.doubt * self.rng.laplace() > self.bar
         if self.full > 0 and not early:
             return published
         published = self.release = self.release + self.batch + self.noise()
@@ -97,6 +107,7 @@ class Stranger(CentralAgent[Config, Any]):
             published = self.release = np.concatenate([self.release[:0], self.release + self.batch + self.noise()])
         again = self.config.fault == "counted twice"
         self.batch, self.full = self.first if again else np.zeros_like(z), BATCH
+        self.bar = self.barrier()
         return published
 
     def prefix(self, z: Any) -> Any:
@@ -114,7 +125,7 @@ class Stranger(CentralAgent[Config, Any]):
         return total
 
     def frozen_rounds(self) -> int:
-        return 1 if self.config.law == "tree" or self.config.fault == "schedule leak" else self.full
+        return 1 if self.config.law == "tree" or self.config.fault == "schedule leak" or self.doubt else self.full
 
 
 register_agent("stranger", "joint_strangers:Stranger", "somebody else's")

@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,13 @@ from privbandit_agents.audits.games.joint import FirstRelease, JointGame
 from privbandit_agents.audits.games.readings import Layout, Readings
 from privbandit_agents.audits.lower_bounds import audit, bound_of
 from privbandit_agents.audits.registry import games
+from privbandit_agents.audits.schedules import game as schedule
+from privbandit_agents.audits.schedules.game import ScheduleGame
 from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.zoo import AGENTS
 
 STRANGER = "joint_strangers:stranger"
+PARTS = ["all releases", "first release", "schedule", "batches"]
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +36,12 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(FirstRelease, key, value)
     for key, value in {"PILOTS": 100, "SCOUTS": 1, "USERS": 64}.items():
         monkeypatch.setattr(batches, key, value)
-    monkeypatch.setattr(batches, "SLOW", math.inf)  # on machines of any speed
+    for module in (batches, schedule):
+        monkeypatch.setattr(module, "SLOW", math.inf)  # on machines of any speed
+    for key, value in {"USERS": 32, "KEPT": 1, "SEEDS": 1}.items():
+        monkeypatch.setattr(schedule, key, value)
+    for key, value in {"pilots": 20, "fits": 40, "runs": 150}.items():
+        monkeypatch.setattr(ScheduleGame, key, value)
     monkeypatch.setattr(joint, "USERS_A_RUN", 64)
     known = dict(AGENTS)
     yield
@@ -56,6 +65,19 @@ def test_canaries_find_half_the_noise_of_batches(law: str, claim: str) -> None:
     assert audit(game, 150, np.random.default_rng(0), 0.999).refuted
 
 
+@pytest.mark.parametrize(
+    ("config", "caught"),
+    [({"fault": "schedule leak"}, True), ({"trigger": 1.0}, False), ({"trigger": 0.05}, True), ({}, False)],
+)
+def test_a_schedule_that_raw_data_decide_is_refuted_and_a_private_one_is_not(config: Any, caught: bool) -> None:
+    """A batch ends early by its raw sum, by its sum with the noise of half of epsilon or a twentieth of it, or never.
+
+    An honest one is accused with probability 0.001.
+    """
+    game = ScheduleGame(STRANGER, config)
+    assert audit(game, game.runs, np.random.default_rng(0), 0.999).refuted == caught
+
+
 def test_laplace_batches_are_audited_by_their_own_likelihood_ratio() -> None:
     """600 runs find half of the noise; of an honest epsilon of 1 they find more than a third."""
     honest, halved = (
@@ -73,10 +95,10 @@ def test_games_are_those_that_a_claim_admits(monkeypatch: pytest.MonkeyPatch) ->
         (law, claim): games(STRANGER, 1.0, config={"law": law, "claim": claim})
         for law, claim in (("gaussian", ""), ("gaussian", "zcdp"), ("gaussian", "approx"), ("laplace", ""))
     }
-    assert all([game.part for game in one] == ["all releases", "first release", "batches"] for one in played.values())
+    assert all([game.part for game in one] == PARTS for one in played.values())
     claims = [one[-1].claim for one in played.values()]
     assert claims[0] == claims[2] and claims[0].gaussian_type  # it looks Gaussian, so that it need not say so
-    assert claims[1].rho == claims[0].rho and not claims[1].gaussian_type
+    assert claims[1].rho == claims[0].rho and claims[1].gaussian_type
     assert claims[3] == Claim(1.0)
 
 

@@ -28,7 +28,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LocalGame, "pilots", 200)
+    monkeypatch.setattr(LocalGame, "pilots", 400)
     monkeypatch.setattr(LocalGame, "finals", 2000)
 
 

@@ -74,6 +74,21 @@ def first_user_kept_for_the_next_episode(patch: Patch) -> None:
     patch.setattr(FLIPHAT, "_estimate", keeping)
 
 
+def last_user_kept_for_the_next_batch(patch: Patch) -> None:
+    estimate = NewtonMNL._estimate
+
+    def keeping(self: Any) -> Any:
+        kept = vars(self).get("kept")
+        if kept is not None:
+            for rows, row in zip((self.choices.features, self.choices.offered, self.choices.bought), kept, strict=True):
+                rows.view()[0] = row
+        views = [rows.view() for rows in (self.choices.features, self.choices.offered, self.choices.bought)]
+        self.kept = [view[-1].copy() for view in views]
+        return estimate(self)
+
+    patch.setattr(NewtonMNL, "_estimate", keeping)
+
+
 def hessians_without_noise(patch: Patch) -> None:
     noisy = NewtonMNL._noisy
 
@@ -200,12 +215,40 @@ def features_forgotten_with_their_reward(patch: Patch) -> None:
     patch.setattr(reward_dp_linucb, "sanitise_apart", moments.sanitise)
 
 
+def counting_answers_twice(patch: Patch, kind: Any, mixed: Callable[[Any, Any], Any]) -> None:
+    """Let a user's answer be what ``mixed`` makes of it and of the user's before."""
+    honest = kind.curate
+
+    def curate(self: Any, contexts: Any, actions: Any, feedback: Any) -> Any:
+        earlier = np.append(vars(self).get("earlier", feedback[:1]), feedback[:-1])
+        self.earlier = feedback[-1:]
+        return honest(self, contexts, actions, mixed(earlier, feedback))
+
+    patch.setattr(kind, "curate", curate)
+
+
+def purchases_of_the_user_before(patch: Patch) -> None:
+    """Who buys nothing counts as a buyer of what the user before bought."""
+    for kind in (NewtonMNL, dpmnl.DPMNL):
+        counting_answers_twice(patch, kind, lambda earlier, bought: np.where(bought < 0, earlier, bought))
+
+
+def rewards_of_the_user_before(patch: Patch) -> None:
+    """A reward that is no number is taken to be that of the user before."""
+    counting_answers_twice(patch, JDPLinUCB, lambda earlier, y: np.where(np.isnan(y), earlier, y))
+
+
+def rewards_added_up(patch: Patch) -> None:
+    counting_answers_twice(patch, JDPLinUCB, lambda earlier, y: np.clip(y + earlier, -1, 1))
+
+
 MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     (less_noise_in_the_counter, "jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
     (less_noise_in_the_counter, "dpmnl", ASSORTMENT, check_replay, "SquareRootToeplitz costs"),
     (exact_gram_matrix_in_the_policy, "jdp-linucb", LINEAR, check_replay, "release differs"),
     (released_later_if_a_sum_is_positive, "jdp-linucb", LINEAR, check_replay, "frozen_rounds"),
     (first_user_kept_for_the_next_episode, "fliphat", LINEAR, check_replay, "counts in groups"),
+    (last_user_kept_for_the_next_batch, "newton-mnl", ASSORTMENT, check_replay, "counts in groups"),
     (hessians_without_noise, "newton-mnl", ASSORTMENT, check_noise, "Gaussian in dimension 15 is 0 times"),
     (hessians_that_are_not_published, "newton-mnl", ASSORTMENT, check_replay, "release differs"),
     (what_is_drawn_is_not_what_is_published, "newton-mnl", ASSORTMENT, check_replay, "something else than the exact"),
@@ -231,6 +274,10 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     (less_noise_in_the_counter, "sw-jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
     (less_noise_in_the_counter, "reward-dp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
     (less_noise_than_the_scale, "reward-dp-linucb", LINEAR, check_noise, r"0.[67]\d* times what is declared"),
+    (purchases_of_the_user_before, "newton-mnl", ASSORTMENT, check_replay, "GridGaussian costs"),
+    (purchases_of_the_user_before, "dpmnl", ASSORTMENT, check_replay, "ObjectivePerturbation costs"),
+    (rewards_of_the_user_before, "jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
+    (rewards_added_up, "jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
     (features_forgotten_with_their_reward, "reward-dp-linucb", LINEAR, check_replay, "release differs"),
 ]
 

@@ -91,6 +91,22 @@ class Half(Quiet):
         mechanism = Coin(2 * len(self.sum) / self.config.epsilon)
         draw = lambda: mechanism.release(self.sum, self.rng)
         return self.publish(mechanism, self.sum, draw, pure(self.config.epsilon), self.batch)
+
+
+class Told(Coin):
+    "It says what a pair costs by a function that refuses 0."
+
+    def loss(self, exact, other, released):
+        return pure(abs(exact - other).sum() / self.scale)
+
+
+class Steady(Quiet):
+    "What it releases is nearly always the same, whatever the noise was."
+
+    def made(self):
+        mechanism = Told(2 * len(self.sum) / self.config.epsilon)
+        draw = lambda: 1 + np.round(mechanism.release(self.sum, self.rng) / 1e4)
+        return self.publish(mechanism, self.sum, draw, pure(self.config.epsilon), self.batch)
 """
 
 
@@ -99,7 +115,7 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "strangers.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(tmp_path)
     known = dict(AGENTS)
-    for name in ("Quiet", "Hasty", "Nosy", "Half"):
+    for name in ("Quiet", "Hasty", "Nosy", "Half", "Steady"):
         register_agent(name.lower(), f"strangers:{name}", "a stranger's agent")
     yield
     AGENTS.clear()
@@ -131,6 +147,7 @@ def test_a_mechanism_that_does_not_know_its_loss_is_reported() -> None:
 def test_an_honest_stranger_passes_the_suite() -> None:
     check_agent("quiet", LINEAR, 60)
     check_agent("half", LINEAR, 60)
+    check_agent("steady", LINEAR, 60)
 
 
 @pytest.mark.parametrize("config", [{"epsilon": np.inf}, {"calibration": "published", "epsilon": 1.0}])

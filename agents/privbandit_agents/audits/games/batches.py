@@ -1,6 +1,7 @@
 """The game of canaries with any joint agent: one in each batch of users."""
 
 import time
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -21,28 +22,32 @@ SCOUTS, PILOTS, TIMED = 2, 600, 10
 """Runs that show what coins move in each pair, runs that show the noise, and runs that are timed."""
 UNSURE = 0.06
 """By how much of a canary's strength its runs leave open, if it is alone; by less for many, by their root."""
+MORE = 1.2
+"""By how much more canaries have to tell if they are the last users of their batches."""
 FEW = 4
 """So few canaries say less about their noise in one run, and are played in more of them."""
 
 
 class BatchCanaries(CanaryGame):
-    """The first user of every batch is a canary: a coin says which record of a pair it has.
+    """A user of every batch is a canary: a coin says which record of a pair it has. It is the first one, or the last.
 
     A batch is what lies between two changes of the release in a trial run. After the canaries users double a few times
     more, since later releases may tell of them too. Pilot runs with the same seeds and one coin turned show what this
     coin moves, further ones how the releases scatter; the guess is Fisher's linear discriminant, less what the other
     coins add to it. The pair that it tells apart best is played, with the canaries that move most.
 
-    A promise of (epsilon, delta) is held against Gaussian noise if that of all pilot runs' scores has the third and
-    fourth moments of a Gaussian, whether the agent says so or not: a test at delta itself would need far more runs.
+    A promise of (epsilon, delta), or of zCDP, is held against Gaussian noise if that of all pilot runs' scores has the
+    third and fourth moments of a Gaussian, whether the agent says so or not: a test at delta itself would need far more
+    runs.
     """
 
     part = "batches"
     canaries = 16
     seen = f"the releases after each of up to {canaries} batches of users, and later whenever users have doubled"
-    unseen = "users who are not the first of their batch, actions, and other pairs of records"
+    unseen = "users who are neither first nor last of their batch, actions, and other pairs of records"
     runs = 1200
-    runs_of_few: ClassVar[int] = 2000
+    runs_of_few: ClassVar[int] = 6000
+    last = False
 
     def claimed(self) -> Claim:
         """Return what the agent claims: rho, where it promises that and epsilon besides."""
@@ -61,11 +66,23 @@ class BatchCanaries(CanaryGame):
         while 2 * self.times[-1] <= self.most:
             self.times.append(2 * self.times[-1])
         scenes = joint_pairs(self.env, self.others, self.agent(0))
-        moves, noise = [self.moved(scene.records) for scene in scenes], self.noise()
-        best = int(np.argmax([np.sum(solved(noise, move) * move) for move in moves]))
+        self.records = scenes[0].records
+        noise = self.noise()
+        moves = [self.moved(scene.records) for scene in scenes]
+        worth = [self.worth(noise, move) for move in moves]
+        best = int(np.argmax(worth))
+        self.last = True
+        late = self.moved(scenes[best].records)
+        self.last = self.worth(noise, late) > MORE * worth[best]
         self.records, self.pair = scenes[best].records, f"{scenes[best].words} (the worst of {len(scenes)} pairs)"
-        self.choose(moves[best], noise)
+        if self.last:
+            self.pair += ", of the last user of each batch"
+        self.choose(late if self.last else moves[best], noise)
         self.hurry(TIMED)
+
+    def worth(self, noise: Floats, move: Floats) -> float:
+        """Return how much canaries tell, given runs' noise (n, D) and what their coins move (D, k)."""
+        return float(np.sum(solved(noise, move) * move))
 
     def choose(self, move: Floats, noise: Floats) -> None:
         """Leave the canaries that tell most, given what each coin moves (D, k) and runs' noise (n, D)."""
@@ -81,8 +98,10 @@ class BatchCanaries(CanaryGame):
         residuals = seen - self.center - (coins - coins.mean(axis=0)) @ move.T
         self.weights = solved(np.concatenate([noise, residuals]), move)
         self.covers = self.weights.T @ move
-        if self.claim.delta and self.claim.rho is None and looks_gaussian(noise @ self.weights):
-            self.claim = Claim.gaussian(self.claim.epsilon, self.claim.delta)
+        open_to = self.claim.delta if self.claim.rho is None else not self.claim.gaussian_type
+        if open_to and looks_gaussian(noise @ self.weights):
+            of_rho = replace(self.claim, gaussian_type=True)
+            self.claim = of_rho if of_rho.rho else Claim.gaussian(self.claim.epsilon, self.claim.delta)
             self.seen = f"{type(self).seen}; their noise is taken to be Gaussian, as it looks in {PILOTS} runs"
 
     def changes(self) -> tuple[list[int], int]:
@@ -125,7 +144,8 @@ class BatchCanaries(CanaryGame):
             users = self.others[slice(start, end)]
             if k in self.places:
                 tail = int(coins[self.places.index(k)] < 0)
-                users = users.led_by(self.records[np.array([tail])])
+                record = self.records[np.array([tail])]
+                users = users[: len(users.feedback) - 1].then(record) if self.last else record.then(users[1:])
             agent.update(users.contexts, users.actions, users.feedback)
             told = numbers(getattr(agent, "release", None))[: self.width]
             released[k, : len(told)] = told

@@ -1,17 +1,20 @@
 """The game with any joint agent: what is released after the first user, and what later users are offered."""
 
+import math
+import time
 from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import AgentGame, AnyAgentGame
+from privbandit_agents.audits.agents import FINALISTS, AgentGame, AnyAgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.pairs import joint_pairs
 from privbandit_agents.audits.games.readings import STATISTICS, Layout, Readings, numbers
 from privbandit_agents.audits.records import Pair, Records, drawn
+from privbandit_agents.audits.schedules.game import ScheduleGame
 from privbandit_agents.registry import spaces_of
 
 READINGS = 12
@@ -21,8 +24,12 @@ CHANGES = 8
 USERS_A_RUN = 256
 """Users of a run, at most."""
 PROBES = 32
+TIMED = 3
+"""Runs that are timed."""
 FEW = 2000
 """Runs for claims that are audited by canaries too, at most."""
+PILOTING = 5.0
+"""CPU seconds that pilot runs of a game may take, about: they become fewer if an agent is slow, by a third at most."""
 STRICT = 0.001
 """Error probability of the bounds by which few pilot runs show a fault."""
 
@@ -46,8 +53,21 @@ class FirstRelease(AnyAgentGame[Pair]):
     def prepare(self) -> None:
         if self.claim.rho is not None or self.claim.delta:  # a game of canaries has more power
             self.runs = min(self.runs, FEW)
+        self.shorten()
         super().prepare()
         self.hurry(self.pilots)
+
+    def shorten(self) -> None:
+        """Make pilot runs fewer if the agent is slow."""
+        scenes = self.scenes()
+        self.observed(scenes[0], 0, 1, np.random.default_rng(7))  # the first one may prepare something
+        started = time.process_time()
+        self.observed(scenes[0], 0, TIMED, np.random.default_rng(7))
+        took = (time.process_time() - started) / TIMED
+        plays = 2 * (self.pilots * len(scenes) + self.finals * FINALISTS + self.fits)
+        share = min(1.0, max(PILOTING / (took * plays + 1e-9), 1 / 3))
+        for name in ("pilots", "finals", "fits"):
+            setattr(self, name, math.ceil(share * getattr(self, name)))
 
     def scenes(self) -> list[Pair]:
         self.others = drawn(self.env)
@@ -113,4 +133,4 @@ class JointGame(FirstRelease):
     runs = 300
     pilots, finals, fits = 20, 60, 200
     times = READINGS
-    besides: ClassVar[tuple[type[AgentGame], ...]] = (FirstRelease, BatchCanaries)
+    besides: ClassVar[tuple[type[AgentGame], ...]] = (FirstRelease, ScheduleGame, BatchCanaries)

@@ -1,5 +1,6 @@
 """Pairs of records for devices: one for each part of a record that a report may tell, and the parts together."""
 
+import math
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -8,11 +9,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from privbandit_agents.audits.records import Pair, Records, corners, pairs
+from privbandit_agents.audits.records import BEYOND, Pair, Records, corners, pairs
 from privbandit_agents.base.agent import AnyAgent, Array
 from privbandit_envs.spaces import Assortments
 
-BEYOND = 1e6
+WILD = (BEYOND, 1e200, math.inf)
+"""Sizes of numbers out of all range: one whose square is a number, one whose square is none, and none."""
 Record = tuple[Array, "int | Array", float]
 
 
@@ -24,13 +26,13 @@ def local_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
         seen: records drawn there.
     """
     shape, space = env.observation_space.shape or (), env.action_space
-    found = pairs(env, seen) + absent(seen)
+    found = pairs(env, seen) + absent(seen) + list(wild(seen))
     if isinstance(space, Discrete) and len(shape) == 2:
         found += [*arms(shape[0], *np.eye(shape[1])[:2]), *equal_features(*shape)]
     elif isinstance(space, Discrete) and len(shape) == 1:
         found += labels(int(space.n), *corners(env, seen))
     elif isinstance(space, Assortments) and len(shape) == 2:
-        found += sets(space, shape[1] - 1)
+        found += [*sets(space, shape[1] - 1), *odd_sets(space, seen)]
     return found
 
 
@@ -42,16 +44,17 @@ def joint_pairs(env: gym.Env[Any, Any], seen: Records, agent: AnyAgent) -> list[
         seen: records drawn there.
         agent: whose promise says what neighbours may differ in; where rewards alone are protected, in these alone.
     """
-    shape, found = env.observation_space.shape or (), pairs(env, seen)
+    shape, found = env.observation_space.shape or (), pairs(env, seen) + absent(seen)
+    found += islice(wild(seen, (BEYOND,)), 4)
+    if isinstance(env.action_space, Assortments):
+        found += [*odd_sets(env.action_space, seen)]
     if isinstance(env.action_space, Discrete) and len(shape) == 2:  # a unit vector is the farthest in l2
         one, other = np.eye(shape[1])[:2]
         found += islice(arms(shape[0], one, other), 2)
         beyond = np.tile(BEYOND * one, (shape[0], 1))
         found.append(pair("features and reward beyond any clip", (beyond, 0, BEYOND), (beyond, 0, -BEYOND)))
     if agent.guarantee.notion == "reward":
-        found = [
-            pair for pair in found + absent(seen)[1:] if alike(pair.records.contexts) and alike(pair.records.actions)
-        ]
+        found = [pair for pair in found if alike(pair.records.contexts) and alike(pair.records.actions)]
     return found
 
 
@@ -70,6 +73,32 @@ def absent(seen: Records) -> list[Pair]:
         pair("a context or NaN", (context, action, answer), (np.full_like(context, np.nan), action, answer)),
         pair("feedback or NaN", (context, action, answer), (context, action, np.nan)),
     ]
+
+
+def odd_sets(space: Assortments, seen: Records) -> Iterator[Pair]:
+    """Yield pairs in which the second record has a set that is none: of all items, or with items that count twice."""
+    context, offered = seen.contexts[0].astype(float), (np.arange(space.n_items) < space.capacity).astype(np.int8)
+    yield pair("a set or all items", (context, offered, 0.0), (context, np.ones_like(offered), 0.0))
+    yield pair("a set, or each of its items ten times", (context, offered, 0.0), (context, 10 * offered, 0.0))
+
+
+def wild(seen: Records, sizes: tuple[float, ...] = WILD) -> Iterator[Pair]:
+    """Yield pairs with numbers out of all range, which an agent has to clip or to ignore: in the answer or the context.
+
+    Contexts keep their last column, an item's revenue, in one of the pairs.
+    """
+    context, action, answer = seen.contexts[0].astype(float), seen.actions[0], float(seen.feedback[0])
+    kept = context.copy()
+    kept[..., :-1] = 0.0
+    for size in sizes:
+        far = np.where(context < 0, -size, size)
+        yield pair(f"feedback {size:g} or {-size:g}", (context, action, size), (context, action, -size))
+        yield pair(f"feedback {size:g} or 0", (context, action, size), (context, action, 0.0))
+        yield pair(f"a context of {size:g} or its negative", (far, action, answer), (-far, action, answer))
+        yield pair(f"a context of {size:g}, or none", (far, action, 1.0), (np.zeros_like(far), action, 1.0))
+    far = BEYOND * (context - kept) + kept
+    yield pair("features beyond any clip or 0", (far, action, 1.0), (kept, action, 1.0))
+    yield pair("features and feedback beyond any clip", (far, action, BEYOND), (far, action, -BEYOND))
 
 
 def arms(n: int, one: Array, other: Array) -> Iterator[Pair]:

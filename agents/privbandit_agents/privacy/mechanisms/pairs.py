@@ -33,7 +33,7 @@ ROUNDING = 1e-6
 
 @singledispatch
 def loss(mechanism: object, exact: Values, other: Values, released: Values) -> Cost:
-    """Return what it costs that ``other`` might have been in place of ``exact``.
+    """Return what it costs that ``other`` might have been in place of ``exact``; nothing if both are the same.
 
     It holds for whatever is released; ``released`` tells which coordinates were chosen. The mechanism's own ``cost`` is
     the supremum over the pairs that it allows, so that a larger loss refutes its calibration.
@@ -41,10 +41,14 @@ def loss(mechanism: object, exact: Values, other: Values, released: Values) -> C
     Raises:
         LookupError: the mechanism does not say.
     """
-    try:
-        return mechanism.loss(exact, other, released)  # type: ignore[attr-defined, no-any-return]
-    except AttributeError:
-        raise LookupError(f"{type(mechanism).__name__} has no method loss(exact, other, released)") from None
+    if not hasattr(mechanism, "loss"):
+        raise LookupError(f"{type(mechanism).__name__} has no method loss(exact, other, released)")
+    values = exact if isinstance(exact, tuple) else (exact,)
+    others = other if isinstance(other, tuple) else (other,)
+    if len(values) == len(others) and all(map(np.array_equal, values, others)):
+        return Cost()  # ``pure(0)`` is refused
+    cost: Cost = mechanism.loss(exact, other, released)
+    return cost
 
 
 @singledispatch

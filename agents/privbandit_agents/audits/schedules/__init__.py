@@ -1,0 +1,1 @@
+"""Audits of when a joint agent releases."""

@@ -1,0 +1,153 @@
+"""The game of schedules with any joint agent: after which users its release changes, and what it says of the next."""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from privbandit_agents.audits.agents import AnyAgentGame
+from privbandit_agents.audits.claims import Floats
+from privbandit_agents.audits.games.readings import numbers
+from privbandit_agents.audits.records import Records, drawn
+from privbandit_agents.audits.schedules.populations import opposites
+
+USERS, FEWEST = 256, 24
+"""Users of a run: at most, and of an agent however slow."""
+SLOW = 0.006
+"""CPU seconds of a run, in which fewer users are served if the agent is slow."""
+SEEDS, CHECKED = 2, 6
+"""Seeds of agents by whose runs boundaries are found, and further ones on which they are tried."""
+KEPT = 4
+"""Boundaries of which pilot runs are made; if so many are the same for all seeds, no further one is looked for."""
+CLEAR, MOST = 12, 2000
+"""Runs are at least so many times e^epsilon, up to the second number: what never happens in one world has a bound."""
+LATER = 4
+"""Changes after the target whose times are statistics."""
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Two neighbouring populations, which differ in the user at ``place``, and what they are, in words."""
+
+    worlds: tuple[Records, Records]
+    place: int
+    words: str
+
+
+class ScheduleGame(AnyAgentGame[Boundary]):
+    """Look after every user whether the release has changed, and at ``frozen_rounds``; at nothing else.
+
+    If a schedule depends on raw data, some two populations have different ones. Half-way populations, whose first users
+    are those of the one and whose others those of the other, then have one schedule up to some user and another one
+    from there on: bisection finds two neighbours between whom it changes, given an agent's seed. Such neighbours are
+    tried with agents of other seeds. A schedule may well depend on releases, and on noise: so it is fresh runs that
+    decide, of the neighbours that pilot runs tell apart best.
+    """
+
+    part = "schedule"
+    seen = f"after which of up to {USERS} users the release changes, and what frozen_rounds says after each"
+    unseen = "what is released, actions, and other populations"
+    runs = 400
+    pilots, finals, fits = 30, 0, 100
+
+    def prepare(self) -> None:
+        self.found = self.boundaries()
+        if not self.found:
+            self.runs, self.pair = 20, "populations that differ in everything: all had one schedule"
+            return
+        super().prepare()
+        self.pair = f"{self.scene.words} (the worst of {len(self.found)} boundaries)"
+        self.runs = max(self.runs, min(int(CLEAR * math.exp(min(self.claim.epsilon, 10.0))), MOST))
+        self.hurry(self.pilots)
+
+    def scenes(self) -> list[Boundary]:
+        return self.found
+
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        if not self.found:
+            return np.zeros((runs, len(self.statistics)))
+        return super().play(world, runs, rng)
+
+    def boundaries(self) -> list[Boundary]:
+        """Return neighbours whose schedules differ for most seeds, of all that bisection finds."""
+        self.users, self.columns = self.trial()
+        found: list[tuple[float, Boundary]] = []
+        for seed in range(SEEDS):
+            for words, one, other in opposites(self.env, self.users, self.agent(0)):
+                if sum(share == 1 for share, _ in found) == KEPT:
+                    break
+                seen = self.schedule(seed, one)
+                if not np.array_equal(seen, self.schedule(seed, other)):
+                    boundary = self.bisected(seed, one, other, seen, words)
+                    found.append((self.apart(boundary), boundary))
+        best = sorted(found, key=lambda one: -one[0])[:KEPT]
+        return [boundary for share, boundary in best if share]
+
+    def bisected(self, seed: int, one: Records, other: Records, seen: Floats, words: str) -> Boundary:
+        """Return neighbours between one population and another, whose schedule is not what was seen of the first."""
+        same, changed = 0, self.users
+        while changed - same > 1:
+            middle = (same + changed) // 2
+            if np.array_equal(self.schedule(seed, other[:middle].then(one[middle:])), seen):
+                same = middle
+            else:
+                changed = middle
+        worlds = (other[:same].then(one[same:]), other[:changed].then(one[changed:]))
+        return Boundary(worlds, same, f"user {same + 1} of {words}")
+
+    def apart(self, boundary: Boundary) -> float:
+        """Return for which share of further seeds the two worlds have different schedules soon after the target."""
+        differ = 0
+        for seed in range(SEEDS, SEEDS + CHECKED):
+            one, other = (self.schedule(seed, users, boundary.place) for users in boundary.worlds)
+            differ += not np.array_equal(one, other)
+        return differ / CHECKED
+
+    def trial(self) -> tuple[int, list[int] | slice]:
+        """Return how many users a run has, and which numbers of the release do not change after every single user."""
+        most, others = min(USERS, getattr(self.env.unwrapped, "horizon", USERS)), drawn(self.env)
+        started = time.process_time()
+        agent, served = self.agent(0), 0
+        told = [numbers(getattr(agent, "release", None))]
+        while served < most and (served < FEWEST or time.process_time() - started < SLOW):
+            one = others[np.array([served])]
+            agent.update(one.contexts, one.actions, one.feedback)
+            told.append(numbers(getattr(agent, "release", None)))
+            served += 1
+        if len({len(release) for release in told}) > 1:
+            return served, slice(None)
+        always = (np.diff(np.array(told), axis=0) != 0).all(axis=0)
+        return served, np.flatnonzero(~always).tolist()
+
+    def schedule(self, seed: int, users: Records, start: int | None = None) -> Floats:
+        """Return whether the release changed after each user, and ``frozen_rounds`` then, shape (2, users).
+
+        With ``start`` only users from there on count, up to the last of ``LATER`` changes.
+        """
+        agent = self.agent(seed)
+        seen, before, left = np.zeros((2, self.users)), self.looked_at(agent), LATER
+        for t in range(self.users):
+            agent.update(users.contexts[t : t + 1], users.actions[t : t + 1], users.feedback[t : t + 1])
+            now = self.looked_at(agent)
+            seen[:, t] = not np.array_equal(now, before), min(agent.frozen_rounds(), USERS)
+            before = now
+            if start is not None and t >= start:
+                left -= int(seen[0, t])
+                if not left:
+                    break
+        return seen[:, start or 0 :]
+
+    def looked_at(self, agent: Any) -> Floats:
+        return numbers(getattr(agent, "release", None))[self.columns]
+
+    def observed(self, scene: Boundary, world: int, runs: int, rng: Generator) -> Floats:
+        """Return the times of the next changes, and all that is seen from the target on."""
+        rows = []
+        for _ in range(runs):
+            seen = self.schedule(int(rng.integers(2**31)), scene.worlds[world], scene.place)
+            times = np.append(np.flatnonzero(seen[0]), np.full(LATER, self.users))[:LATER]
+            rows.append(np.concatenate([times, seen.ravel()]))
+        return np.array(rows)

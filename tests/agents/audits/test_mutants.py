@@ -247,6 +247,17 @@ class Voter(Stranger):
         self.best = self.best + [not noisy, noisy]
 
 
+class Remembering(Voter):
+    "Its devices say what the user before would have said, where that is another label."
+
+    def randomize(self, context, action, feedback):
+        _, actions, answers = self.records_of(context, action, feedback)
+        truth = np.where(np.isfinite(answers) & (answers > 0.5), actions, 1 - actions) > 0
+        keep = self.rng.random(len(truth)) < 1 / (1 + np.exp(-min(self.spent, 700.0)))
+        before = np.append(truth[:1], truth[:-1])
+        return np.where(truth == before, truth == keep, before)
+
+
 class Moments(Stranger):
     "Greedy on y x with Laplace noise; without noise if ``times`` is negative."
 
@@ -267,6 +278,7 @@ class Moments(Stranger):
 
 
 register_agent("voter", "strangers:Voter", "randomized response")
+register_agent("remembering", "strangers:Remembering", "randomized response")
 register_agent("moments", "strangers:Moments", "Laplace noise")
 """
 
@@ -292,6 +304,15 @@ def test_a_strangers_agent_is_refuted_if_it_overspends(name: str, times: float, 
         times = -100.0
     played = game(f"strangers:{name}", 1.0, config={"times": times})
     assert audit(played, RUNS, np.random.default_rng(0), confidence=0.999).refuted == caught
+
+
+@pytest.mark.usefixtures("strangers")
+def test_what_the_next_users_report_tells_of_a_user_is_seen() -> None:
+    """The report of a user and that of the next one cost more together than the one that is meant to tell."""
+    played = game("strangers:remembering", 1.0)
+    result = audit(played, RUNS, np.random.default_rng(0), confidence=0.999)
+    assert result.refuted
+    assert "the next user's report" in played.pair
 
 
 @pytest.mark.usefixtures("strangers")

@@ -13,7 +13,7 @@ from privbandit_agents.audits.agents import LEAST, AnyAgentGame
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.games.pairs import local_pairs
 from privbandit_agents.audits.games.three_labels import ThreeLabels
-from privbandit_agents.audits.records import HORIZON, Pair, drawn
+from privbandit_agents.audits.records import HORIZON, Pair, Records, drawn, pairs
 from privbandit_agents.audits.reports import Contrast, flattened, looks_gaussian
 from privbandit_agents.base.agent import labels_of_contexts
 from privbandit_agents.base.state import rekey
@@ -32,15 +32,17 @@ class Scene:
         agent: the server, and devices whose generator the game sets.
         pair: the records.
         words: what this is.
+        next: users of whom one reports after each user with such a record, and is looked at, too; None: nobody does.
     """
 
     agent: Any
     pair: Pair
     words: str
+    next: Records | None = None
 
 
 class LocalGame(AnyAgentGame[Scene]):
-    """Look at the report of one user's device.
+    """Look at the report of one user's device, and in some scenes at the next user's, which should tell nothing of it.
 
     The statistics are those of ``Contrast``, and the exact likelihood ratio if the agent's ``inputs`` tell what its
     devices randomize. The servers do not change in the game, so that all reports have the same law.
@@ -77,11 +79,15 @@ class LocalGame(AnyAgentGame[Scene]):
         self.hurry(self.pilots)
 
     def scenes(self) -> list[Scene]:
-        return [
-            Scene(server, pair, f"{pair.words}; {words}")
-            for words, env, server in self.servers()
-            for pair in self.pairs(env, server)
-        ]
+        found = []
+        for words, env, server in self.servers():
+            found += [Scene(server, pair, f"{pair.words}; {words}") for pair in self.pairs(env, server)]
+            others = drawn(env)
+            found += [
+                Scene(server, pair, f"{pair.words}, and the next user's report; {words}", others)
+                for pair in pairs(env, others)
+            ]
+        return found
 
     def pairs(self, env: gym.Env[Any, Any], server: Any) -> list[Pair]:
         """Return the pairs of records that are tried with a server."""
@@ -111,8 +117,11 @@ class LocalGame(AnyAgentGame[Scene]):
         rekey(agent, rng)
         agent.rng = rng.spawn(1)[0]  # the devices'
         sent = scene.pair.users(world, users)
+        if scene.next is not None:
+            sent = in_turn(sent, scene.next[np.arange(users) % len(scene.next.feedback)])
         report = agent.randomize(*agent.records_of(sent.contexts, sent.actions, sent.feedback))
-        return np.column_stack([self.known(scene, report, users), flattened(report, users)])[:runs]
+        known = np.zeros((users, len(self.ready))) if scene.next is not None else self.known(scene, report, users)
+        return np.column_stack([known, flattened(report, len(sent.feedback)).reshape(users, -1)])[:runs]
 
     def known(self, scene: Scene, report: Any, users: int) -> Floats:
         """Return the statistics that the agent's inputs tell, shape (users, k): log-likelihood ratios, or zeros."""
@@ -123,3 +132,9 @@ class LocalGame(AnyAgentGame[Scene]):
         first, second = (inputs.log_likelihood(report, user) for user in (0, 1))
         with np.errstate(invalid="ignore"):
             return np.asarray(np.clip(np.nan_to_num(first - second), -CERTAIN, CERTAIN)[:, None])
+
+
+def in_turn(some: Records, others: Records) -> Records:
+    """Return the users of two groups of n in turn: one of these, one of those."""
+    order = np.arange(2 * len(some.feedback)).reshape(2, -1).T.ravel()
+    return some.then(others)[order]

@@ -108,11 +108,13 @@ def arms(n: int, one: Array, other: Array) -> Iterator[Pair]:
     of an arm that was not chosen.
     """
     context, elsewhere = np.tile(one, (n, 1)), np.tile(other, (n, 1))
+    slanted = context / 2 + elsewhere * np.sqrt(3) / 2  # (x x', x r) of this one is farthest from the first's
     unchosen = np.concatenate([context[:1], elsewhere[1:]])
     yield pair("reward 1 or -1", (context, 0, 1.0), (context, 0, -1.0))
     yield pair("other features, reward 1", (context, 0, 1.0), (elsewhere, 0, 1.0))
     yield pair("other features, reward 0", (context, 0, 0.0), (elsewhere, 0, 0.0))
     yield pair("other features, reward 1 or -1", (context, 0, 1.0), (elsewhere, 0, -1.0))
+    yield pair("features at 60 degrees, reward 1 or -1", (context, 0, 1.0), (slanted, 0, -1.0))
     yield pair("features or 0", (context, 0, 1.0), (np.zeros_like(context), 0, 1.0))
     yield pair("the first arm or the last, all arms alike", (context, 0, 1.0), (context, n - 1, 1.0))
     yield pair("features of an arm that was not chosen", (context, 0, 1.0), (unchosen, 0, 1.0))

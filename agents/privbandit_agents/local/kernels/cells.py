@@ -18,8 +18,8 @@ from privbandit_agents.privacy.randomizers.one_hot import SignedSubset
 
 SURE, UNLIKELY = 0.95, 0.02
 """The public model is in doubt below the first probability; labels below the second one have no cell."""
-PLACES, POOL = 256, 8000
-"""Most places of cells, and how many points are looked at for them."""
+POOL = 8000
+"""How many points are looked at for places of cells."""
 RARE, CLEAR = 0.5, 2.0
 """Cells pay where at most this share of contexts is in doubt, and a cell's users are so many standard deviations."""
 CHANCE, SMALL = 0.5, 1e-9
@@ -47,18 +47,18 @@ class Cells:
     device: SignedSubset
 
     @classmethod
-    def of(cls, model: PublicModel, x: Array, epsilon: float) -> Self | None:
-        """Choose places from public rows (n, d); None where the model is in doubt nowhere."""
+    def of(cls, model: PublicModel, x: Array, most: int, epsilon: float) -> Self | None:
+        """Choose so many places at most from public rows (n, d); None where the model is in doubt nowhere."""
         rows = np.asarray(x, np.float64) if len(x) > 1 else model.places
         pool = between(rows, POOL, default_rng(0))
         likely = chances(model.features(pool) @ model.theta)
         doubtful = likely.max(axis=1) < SURE
         if not doubtful.any():
             return None
-        kept = likely[doubtful][:PLACES] > UNLIKELY
+        kept = likely[doubtful][:most] > UNLIKELY
         numbers = np.where(kept, np.cumsum(kept).reshape(kept.shape) - 1, -1)
         device = SignedSubset(epsilon, int(kept.sum()))
-        return cls(model, pool[doubtful][:PLACES], numbers, float(doubtful.mean()), device)
+        return cls(model, pool[doubtful][:most], numbers, float(doubtful.mean()), device)
 
     def pay(self, users: int) -> bool:
         """Say whether so many reports tell something: doubt is rare, and a cell's users stand out of the noise."""

@@ -28,7 +28,7 @@ from privbandit_agents.local.kernels.public import PublicModel
 from privbandit_agents.local.label_agent import Learner, LocalLabelAgent, LocalLabelSettings
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
-BATCH, EXACT, USERS = 500, 1.25, 10_000
+BATCH, EXACT, PLACES, USERS = 500, 1.25, 256, 10_000
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Config(LocalLabelSettings):
         proof: log likelihood ratio of the reports from which on a model that has learned from them serves users, >= 0.
         memory: whether every other batch of users tells in which cell of doubtful contexts a label was right or wrong;
             None: where that pays, by ``Cells.pay``, as it does at epsilon = 8 after some thousand users.
+        places: of these cells, at most.
         horizon: expected number of users, for the batches; None: 10 000.
     """
 
@@ -53,6 +54,7 @@ class Config(LocalLabelSettings):
     batch: Count | None = None
     proof: NonNegative = 0.0
     memory: bool | None = None
+    places: Count = PLACES
     horizon: Count | None = None
 
 
@@ -74,9 +76,14 @@ class KernelLearner(BatchLearner[Config, Filters]):
         self.field = Deviations.of(model, config.directions)
         self.device = exact_or_better(config.report, config.epsilon, self.field.dim)
         batch = config.batch or max(min(BATCH, users // 40), users // 200, 1)
-        self.cells = remembered(config.memory, model, self.public_data[0], config.epsilon, users)
+        self.cells = remembered(config.memory, model, self.public_data[0], config.epsilon, users, config.places)
         settings = self.field, self.device.variance(own=True), batch, config.proof
         self.server = Filters(*settings) if self.cells is None else Remembering(*settings, self.cells)
+
+    @property
+    def randomizer(self) -> object:
+        """What makes the reports of directions; those of cells hold exactly wherever these do."""
+        return self.device
 
     def inputs(self, contexts: Floats, labels: Labels, server: Filters | None = None) -> Inputs:
         server = server or self.server
@@ -145,7 +152,7 @@ class KernelLDP(LocalLabelAgent[Config, KernelLearner]):
 
     With ``memory`` every other batch reports something else, and the scores have one term more:
 
-        cells = (place, label), for 256 places between public rows where the public model is in doubt
+        cells = (place, label), for ``places`` points between public rows where the public model is in doubt
             each user reports (cell of its context and of label a, 1 if a was right, else -1) by one signed subset
             balance of a cell = sum of the estimates, of the variance v by noise and chance
         log probability of a label in a cell with balance < 0 is lowered by max(balance^2 / (2 v) - 1/2, 0)
@@ -176,7 +183,9 @@ def exact_or_better(kind: Kind, epsilon: float, dim: int) -> LocalRandomizer:
     return half if half.variance(own=True) <= EXACT * caps.variance(own=True) else caps
 
 
-def remembered(memory: bool | None, model: PublicModel, x: Array, epsilon: float, users: int) -> Cells | None:
+def remembered(
+    memory: bool | None, model: PublicModel, x: Array, epsilon: float, users: int, places: int = PLACES
+) -> Cells | None:
     """Return the cells that every other batch of users tells of, if there are any; ``memory`` None: if they pay."""
-    cells = None if memory is False else Cells.of(model, x, epsilon)
+    cells = None if memory is False else Cells.of(model, x, places, epsilon)
     return cells if cells is None or memory or cells.pay(users // 2) else None

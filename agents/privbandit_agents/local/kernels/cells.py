@@ -22,7 +22,7 @@ POOL = 8000
 """How many points are looked at for places of cells."""
 RARE, CLEAR = 0.5, 2.0
 """Cells pay where at most this share of contexts is in doubt, and a cell's users are so many standard deviations."""
-CHANCE, SMALL = 0.5, 1e-9
+SMALL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -115,12 +115,12 @@ class Remembering(Filters):
     def against(self) -> Floats:
         """Return by how much the log probability of a label is lowered in its cell, shape (number of cells,).
 
-        It is the log likelihood ratio of the balance over none, by a normal law, less what chance gives in the mean.
+        It is the log likelihood ratio of the balance over none, by a normal law.
         """
         device = self.cells.device
         own = np.abs(self.balance) * (1 + device.variance(own=True))
         variance = self.asked * device.variance(own=False) + own + SMALL
-        return np.where(self.balance < 0, np.maximum(self.balance**2 / (2 * variance) - CHANCE, 0.0), 0.0)
+        return np.where(self.balance < 0, self.balance**2 / (2 * variance), 0.0)
 
     def chances(self, contexts: Array) -> Floats:
         likely = super().chances(contexts)

@@ -155,7 +155,7 @@ class KernelLDP(LocalLabelAgent[Config, KernelLearner]):
         cells = (place, label), for ``places`` points between public rows where the public model is in doubt
             each user reports (cell of its context and of label a, 1 if a was right, else -1) by one signed subset
             balance of a cell = sum of the estimates, of the variance v by noise and chance
-        log probability of a label in a cell with balance < 0 is lowered by max(balance^2 / (2 v) - 1/2, 0)
+        log probability of a label in a cell with balance < 0 is lowered by balance^2 / (2 v)
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by
     ``Hemisphere`` or ``BinCapSign``, whose likelihood ratio is at most e^epsilon for any two vectors; or by

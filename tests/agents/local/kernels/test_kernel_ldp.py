@@ -124,14 +124,14 @@ def test_people_who_come_again_are_remembered() -> None:
 
 
 def test_noise_alone_holds_no_label_for_wrong() -> None:
-    """At epsilon = .5 balances are noise, of the variance that is declared; a tenth of them may be lowered at all."""
+    """At epsilon = .5 balances are noise, of the variance that is declared: few are two deviations below 0."""
     agent = taught(8000, epsilon=0.5, memory=True)
     server = agent.learner.server
     spread = server.asked * server.cells.device.variance(own=False)
     assert server.asked == 4000 and 0.8 < np.mean(server.balance**2) / spread < 1.3
-    assert np.mean(server.against() > 0) < 0.25 and np.mean(server.against() > 2) < 0.04
+    assert 0.4 < np.mean(server.against() > 0) < 0.6 and 0.01 < np.mean(server.against() > 2) < 0.04
     test = returning(2000, 5)[0]
-    assert np.mean(agent.learner.answer(test) == Filters.answer(server, test)) > 0.95
+    assert np.mean(agent.learner.answer(test) == Filters.answer(server, test)) > 0.9
 
 
 @pytest.mark.parametrize(("epsilon", "settings"), [(1.0, {}), (4.0, {}), (8.0, {}), (8.0, {"horizon": 500})])

@@ -98,7 +98,8 @@ class KernelLearner(BatchLearner[Config, Filters]):
         """Return what reports to a server say: of users' vectors (n, m), or of cells (n, number of cells)."""
         if isinstance(server, Remembering) and server.turn:
             size = server.cells.device.cells
-            return server.cells.device.estimate(reports.reshape(len(reports), -1)[:, :size])[..., 0]
+            told = server.cells.device.estimate(reports.reshape(len(reports), -1)[:, :size])
+            return told.reshape(len(reports), size)
         wide = reports.reshape(len(reports), -1)[:, : self.device.dim]
         return self.device.estimate(wide[:, None])[:, 0]
 

@@ -12,6 +12,7 @@ from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.local.kernels.filters import Filters
 from privbandit_agents.local.kernels.kernel_ldp import KernelLDP
+from privbandit_agents.testing import check_agent
 
 USERS = 2000
 
@@ -138,10 +139,11 @@ def test_noise_alone_holds_no_label_for_wrong() -> None:
 def test_cells_are_told_where_they_pay(epsilon: float, settings: dict[str, int]) -> None:
     """Few contexts of breast_cancer are in doubt, all of the synthetic law."""
     env = classification(20_000, source="breast_cancer", n_public=100)
-    cells = make("kernel-ldp", env, epsilon=epsilon, **settings).learner.cells
-    assert (cells is not None) == (epsilon == 8 and not settings)
-    assert make("kernel-ldp", classification(20_000), epsilon=epsilon, **settings).learner.cells is None
-    assert make("kernel-ldp", env, epsilon=epsilon, memory=False).learner.cells is None
+    agent: Any = make("kernel-ldp", env, epsilon=epsilon, **settings)
+    assert (agent.learner.cells is not None) == (epsilon == 8 and not settings)
+    without: Any = make("kernel-ldp", classification(20_000), epsilon=epsilon, **settings)
+    refused: Any = make("kernel-ldp", env, epsilon=epsilon, memory=False)
+    assert without.learner.cells is refused.learner.cells is None
 
 
 @pytest.mark.parametrize("labels", [2, 3])
@@ -163,7 +165,9 @@ def test_the_worst_pair_of_cells_has_a_ratio_of_epsilon(labels: int, epsilon: fl
 @pytest.mark.parametrize("source", ["lpct-synthetic", "wine"])
 def test_a_large_group_takes_turns_as_one_by_one(source: str) -> None:
     env = classification(USERS, source=source)
-    together, alone = (make("kernel-ldp", env, seed=0, batch=7, directions=10, memory=True, places=5) for _ in range(2))
+    settings: Any = {"seed": 0, "batch": 7, "directions": 10, "memory": True, "places": 5}
+    together: Any = make("kernel-ldp", env, **settings)
+    alone: Any = make("kernel-ldp", env, **settings)
     rng = np.random.default_rng(0)
     x = rng.random((40, *env.observation_space.shape)).astype(np.float32)
     actions, answers = np.zeros(40, int), rng.integers(2, size=40).astype(float)
@@ -174,6 +178,11 @@ def test_a_large_group_takes_turns_as_one_by_one(source: str) -> None:
     assert first.means[1:] == pytest.approx(second.means[1:]) and first.means[1:].any()
     assert first.balance == pytest.approx(second.balance) and first.asked == second.asked == 21
     assert first.waiting == second.waiting == 5 and not first.turn
+
+
+def test_an_agent_that_asks_for_cells_keeps_every_promise() -> None:
+    """The checks count the reports of one randomizer, so that the batch is long, and all its users tell cells."""
+    check_agent("kernel-ldp", "privbandit/Classification-v0", epsilon=8.0, memory=True, places=8, batch=5000)
 
 
 def test_a_balance_that_waits_for_its_batch_changes_no_answer() -> None:

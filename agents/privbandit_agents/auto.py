@@ -53,7 +53,8 @@ class AutoLocal(Auto):
     """The default agent with local privacy: for arms, for assortments, and for labels.
 
     ``prec-ts`` for arms; ``ldp-mnl`` for assortments; for labels ``kernel-ldp``, or ``lpct`` where a tree predicts
-    held-out public rows better, or ``warm-ldp-sgd`` where there are two labels and a linear model does as well.
+    held-out public rows better, or ``warm-ldp-sgd`` where there are two labels, a linear model does as well, and the
+    budget is too small to remember single cells of contexts.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-local", env).guarantee``. The choice reads
     what is public: the spaces, and public rows.
@@ -77,7 +78,9 @@ class AutoLocal(Auto):
             return "ldp-mnl"
         from privbandit_agents.local.choice import default_local  # loads what models need
 
-        return "kernel-ldp" if public is None else default_local(public, n_arms(action_space))
+        if public is None:
+            return "kernel-ldp"
+        return default_local(public, n_arms(action_space), settings.epsilon, settings.horizon)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,10 @@ class BatchLearner(Learner[S], Generic[S, V]):
         """Return the reports of n users; a copy of the server shows each what it would see."""
         if 0 < len(labels) <= self.server.left:  # all see the same server
             return self.inputs(contexts, labels, self.server).randomize(rng)
-        reports = list(self.reports(copy.copy(self.server), contexts, labels, rng))
+        return self.joined(list(self.reports(copy.copy(self.server), contexts, labels, rng)))
+
+    def joined(self, reports: list[Array]) -> Array:
+        """Return the reports of several batches, or of none, in one array."""
         return np.concatenate(reports) if reports else np.zeros((0, 1, self.device.dim))
 
     @property

@@ -6,7 +6,8 @@ import numpy as np
 
 from privbandit_agents.base.agent import PublicData
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.local.kernels.public import FEWEST, FOLDS, TRIED, Features, held_out, mixed
+from privbandit_agents.local.kernels.kernel_ldp import USERS, remembered
+from privbandit_agents.local.kernels.public import FEWEST, FOLDS, TRIED, Features, PublicModel, held_out, mixed
 from privbandit_agents.local.trees.partition import grow
 from privbandit_agents.local.trees.votes import WeightedTree
 
@@ -17,17 +18,20 @@ TIE = 2.0
 LEAST = 1e-3
 
 
-def default_local(public_data: PublicData, n_labels: int) -> str:
+def default_local(public_data: PublicData, n_labels: int, epsilon: float = 1.0, users: int | None = None) -> str:
     """Return the name of the locally private agent for labels: ``"kernel-ldp"``, ``"lpct"`` or ``"warm-ldp-sgd"``.
 
     All are fitted to four fifths of the public rows, and judged by the likelihood of the labels in the last one; five
     times. The tree is taken where it is ahead of the kernels by two standard errors. With two labels a linear model is
-    taken where it is level with them, and tells much: it has fewer numbers to learn from private reports. How kernels
-    compete with each other, and when private reports are heard, ``kernel-ldp`` decides by itself.
+    taken where it is level with them, and tells much: it has fewer numbers to learn from private reports; but not where
+    the budget is so large that kernels remember single cells. How kernels compete with each other, and when private
+    reports are heard, ``kernel-ldp`` decides by itself.
 
     Args:
         public_data: features (n, d) in [0, 1] and labels (n,).
         n_labels: K.
+        epsilon: of every report.
+        users: how many are expected; None: 10 000.
     """
     x, y = np.asarray(public_data[0], np.float64), np.asarray(public_data[1])
     chosen = np.linspace(0, len(y) - 1, min(len(y), TRIED)).astype(int)
@@ -43,7 +47,11 @@ def default_local(public_data: PublicData, n_labels: int) -> str:
     tried = held_out(Features.of(x, ((0.0, 1.0),))(x), y, n_labels)
     linear, nothing = tried[tried.sum(axis=1).argmax()], np.log(np.bincount(y, minlength=2) / len(y))[y]
     told = standard_errors(linear - nothing) > SOME and (kernels - linear).sum() <= TIE
-    return "warm-ldp-sgd" if told else "kernel-ldp"
+    if not told:
+        return "kernel-ldp"
+    model = PublicModel.of(*public_data, n_labels)
+    cells = remembered(None, model, public_data[0], epsilon, users or USERS)
+    return "warm-ldp-sgd" if cells is None else "kernel-ldp"
 
 
 def standard_errors(ahead: Floats) -> float:

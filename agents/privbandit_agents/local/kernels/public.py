@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 import scipy
-from numpy.random import default_rng
+from numpy.random import Generator, default_rng
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.kernels import KernelFeatures
@@ -125,9 +125,14 @@ def stand_ins(x: Floats, labels: int) -> Floats:
     n = int(np.clip(2000 // labels, *STAND_INS))
     rng = default_rng(0)
     own = x[np.linspace(0, len(x) - 1, min(len(x), n // 3)).astype(int)]
-    first, second = rng.integers(len(x), size=(2, n - len(own)))
-    share = rng.random((n - len(own), 1))
-    return np.concatenate([own, share * x[first] + (1 - share) * x[second]])
+    return np.concatenate([own, between(x, n - len(own), rng)])
+
+
+def between(x: Floats, n: int, rng: Generator) -> Floats:
+    """Return n points between two of the public rows (m, d), shape (n, d)."""
+    first, second = rng.integers(len(x), size=(2, n))
+    share = rng.random((n, 1))
+    return np.asarray(share * x[first] + (1 - share) * x[second])
 
 
 def mixed(x: Floats, y: Labels, labels: int) -> tuple[Mixture, int]:

@@ -32,7 +32,7 @@ def test_the_table_is_what_the_command_writes_today(text: str) -> None:
 def test_power_is_a_share_that_grows_with_the_truth_or_not_measured(text: str) -> None:
     for row in cells(text):
         assert len(row) == len(audits.HEAD), row[0]
-        if "not measured" not in row[5:9]:
+        if not {"not measured", audits.NOT_PLAYED} & set(row[5:9]):
             shares = [float(share) for share in row[5:9]]
             assert 0 <= shares[0] and shares[3] <= 1 and all(b >= a - 0.1 for a, b in pairwise(shares))
 
@@ -71,3 +71,11 @@ def test_lists_name_the_mechanisms_that_the_registry_has() -> None:
     homes = {name: getattr(target.game, "func", target.game).__module__ for name, target in TARGETS.items()}
     ours = {name: bool(TARGETS[name].published) for name in TARGETS if homes[name].startswith("privbandit_agents.")}
     assert list(ours.items()) == list(MECHANISMS.items())
+
+
+def test_a_game_that_an_audit_left_out_is_not_played(text: str) -> None:
+    measured = {"name": "private-pursuit, all releases", "runs": 100, "power": [0.1, 0.2, 0.3, 0.4], "seconds": 7.0}
+    page = audits.paged(text, {("private-pursuit", 1.0): [measured], ("private-pursuit", 4.0): [measured]})
+    played, left_out = (row[5:] for row in cells(page) if row[0].startswith("`private-pursuit`"))
+    assert played[:4] == ["0.10", "0.20", "0.30", "0.40"] and played[5:] == ["0.20", "7"]
+    assert left_out[:4] == [audits.NOT_PLAYED] * 4 and left_out[5:] == [audits.NOT_PLAYED, "0"]

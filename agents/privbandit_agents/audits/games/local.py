@@ -23,6 +23,10 @@ from privbandit_agents.registry import can_play, make, spaces_of
 CERTAIN = 1e3
 """Log-likelihood ratios are cut there; a report that is impossible in one of the worlds has an infinite one."""
 
+NEW = "a new server"
+BEYOND_CLAIM = 1.05
+"""Scenes with the next user's report are tried for what they show beyond so many times the claim, and for no less."""
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -82,12 +86,19 @@ class LocalGame(AnyAgentGame[Scene]):
         found = []
         for words, env, server in self.servers():
             found += [Scene(server, pair, f"{pair.words}; {words}") for pair in self.pairs(env, server)]
-            others = drawn(env)
-            found += [
-                Scene(server, pair, f"{pair.words}, and the next user's report; {words}", others)
-                for pair in pairs(env, others)
-            ]
+            if words.endswith(NEW):
+                others = drawn(env)
+                found += [
+                    Scene(server, pair, f"{pair.words}, and the next user's report; {words}", others)
+                    for pair in pairs(env, others)
+                ]
         return found
+
+    def tried(self, scene: Scene, runs: int) -> tuple[Contrast, tuple[float, float]]:
+        contrast, (bound, tie) = super().tried(scene, runs)
+        claimed = self.claim.epsilon if self.claim.rho is None else self.claim.rho
+        counts = scene.next is None or bound > BEYOND_CLAIM * claimed
+        return contrast, (bound if counts else 0.0, tie)
 
     def pairs(self, env: gym.Env[Any, Any], server: Any) -> list[Pair]:
         """Return the pairs of records that are tried with a server."""
@@ -98,7 +109,7 @@ class LocalGame(AnyAgentGame[Scene]):
         for labels, env in self.worlds():
             new, learned, others = self.server(env), self.server(env), drawn(env)
             learned.update(others.contexts, others.actions, others.feedback)
-            yield f"{labels}a new server", env, new
+            yield f"{labels}{NEW}", env, new
             yield f"{labels}a server that has learned from {len(others.feedback)} users", env, learned
 
     def server(self, env: gym.Env[Any, Any]) -> Any:

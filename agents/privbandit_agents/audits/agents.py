@@ -25,10 +25,10 @@ from privbandit_agents.registry import field_names, find, make
 
 LEAST = 64
 """A portion has at least so many users, more than a report has parts."""
-SECONDS, SHORTEST = 16.0, 100
-"""Of the CPU: what default runs of a game with canaries may take, for any agent; they are not fewer than so many."""
-OF_TWO_WORLDS, PLAYS = 8.0, 2.5
-"""The same where two worlds are compared, and by how many plays for each run that is: of both, and pilot runs."""
+SHORTEST = 100
+"""Default runs are not fewer than so many, however slow the agent."""
+PLAYS = 2.5
+"""Plays for each run where two worlds are compared: of both, and pilot runs."""
 SCORED = 20
 """Pilot runs that say by how much a canary's score scatters."""
 FINALISTS = 4
@@ -56,6 +56,8 @@ class AgentGame(Game):
     """Settings that the game gives to agents that have them."""
     besides: ClassVar[tuple[type["AgentGame"], ...]] = ()
     """Games that are played too, and look elsewhere; a target is refuted if one of them refutes it."""
+    seconds: float = 8.0
+    """Of the CPU: what default runs may take, about, for any agent."""
 
     def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
         self.name = name
@@ -83,8 +85,8 @@ class AgentGame(Game):
         started = time.process_time()
         self.play(0, runs, np.random.default_rng(7))
         took = max(time.process_time() - started, 1e-6)
-        allowed = SECONDS if self.canaries else OF_TWO_WORLDS / PLAYS
-        self.runs = min(self.runs, max(SHORTEST, int(allowed * runs / took)))
+        plays = 1.0 if self.canaries else PLAYS
+        self.runs = min(self.runs, max(SHORTEST, int(self.seconds / plays * runs / took)))
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         return np.stack([self.statistic(self.fresh(rng), world) for _ in range(runs)])
@@ -117,6 +119,7 @@ class CanaryGame(AgentGame):
     """
 
     statistics = ("share of right guesses", "mean square of guesses")
+    seconds = 16.0
     canaries: int
     covers: Floats | None = None
     """What the coin in each column adds to the score in each row, (k, k); the diagonal, a canary's own, is left out."""

@@ -9,15 +9,16 @@ Milad Nasr et al., "Tight Auditing of Differentially Private Machine Learning", 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
 from numpy.random import Generator
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.audits.canaries import audit_canaries
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
+from privbandit_agents.audits.together import Hits, best_together, bound_together, promise_of, stake_of
 from privbandit_agents.privacy._validate import count, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 
@@ -28,22 +29,37 @@ THRESHOLDS = 400
 
 @dataclass(frozen=True)
 class Event:
-    """An event {sign statistic >= threshold}, likelier in one world than in the other."""
+    """An event {sign statistic >= threshold}, likelier in one world than in the other, and perhaps its counterpart.
+
+    The counterpart is {-sign statistic >= counter}, likelier in the other world; nan: there is none.
+    """
 
     statistic: int
     sign: int
     threshold: float
     likely: int
+    counter: float = math.nan
 
     def rates(self, worlds: tuple[Floats, Floats]) -> tuple[int, int]:
-        """Return how often it happens in the world where it is likely, and in the other."""
-        hits = [int((self.sign * world[:, self.statistic] >= self.threshold).sum()) for world in worlds]
-        return hits[self.likely], hits[1 - self.likely]
+        """Return how often the event alone happens in the world where it is likely, and in the other."""
+        found = [int((self.sign * world[:, self.statistic] >= self.threshold).sum()) for world in worlds]
+        return found[self.likely], found[1 - self.likely]
+
+    def hits(self, worlds: tuple[Floats, Floats]) -> Hits:
+        """Return how often the event, and its counterpart, happen in the runs of both worlds."""
+        zero, one = (self.sign * worlds[world][:, self.statistic] for world in (self.likely, 1 - self.likely))
+        counter = -self.counter  # no number is <= nan
+        first = 1 * (zero >= self.threshold) + 2 * (zero <= counter)
+        second = 2 * (one >= self.threshold) + 1 * (one <= counter)
+        return Hits.of(first, second, 1 if math.isnan(counter) else 2)
 
     def words(self, statistics: tuple[str, ...]) -> str:
-        relation = ">=" if self.sign > 0 else "<="
+        relation, opposite = (">=", "<=") if self.sign > 0 else ("<=", ">=")
         name, threshold = statistics[self.statistic], self.sign * self.threshold
-        return f"{name} {relation} {threshold:.4g}, likelier in world {self.likely}"
+        found = f"{name} {relation} {threshold:.4g}, likelier in world {self.likely}"
+        if math.isnan(self.counter):
+            return found
+        return f"{found}, or {opposite} {-self.sign * self.counter:.4g}, likelier in world {1 - self.likely}"
 
 
 def audit(
@@ -56,12 +72,12 @@ def audit(
 ) -> AuditResult:
     """Audit a game: pilot runs choose an event, fresh runs bound epsilon by it.
 
-    *Formal guarantees.* The event is fixed before the fresh runs, so one pair of Clopper-Pearson bounds, each at
-    (1 - confidence) / 2, covers both rates: the lower bound exceeds the true epsilon with probability at most
-    1 - confidence. For Gaussian claims the same holds of mu, and is evidence against that claim; for other claims of
-    zCDP it holds of rho, the limit of the Renyi divergences over their order at order 1 being the KL divergence, which
-    no event exceeds. A game with canaries
-    has no pilot runs, and ``audit_canaries`` has its proof.
+    *Formal guarantees.* The event, and the stake of ``bound_together``, are fixed before the fresh runs, so that the
+    lower bound exceeds the true epsilon with probability at most 1 - confidence. For claims of zCDP one pair of
+    Clopper-Pearson bounds, each at (1 - confidence) / 2, covers both rates. For Gaussian claims the same holds of mu,
+    and is evidence against that claim; for others it holds of rho, the limit of the Renyi divergences over their order
+    at order 1 being the KL divergence, which no event exceeds. A game with canaries has no pilot runs, and
+    ``audit_canaries`` has its proof.
 
     Args:
         game: the worlds.
@@ -77,9 +93,13 @@ def audit(
     if game.canaries:
         return audit_canaries(game, runs, rng, confidence, on_progress)
     pilot = pilot_runs(runs) if pilot is None else count(pilot=pilot)
-    event = choose(game.claim, sample(game, pilot, rng, on_progress, 0), 1 - confidence)
-    fresh = sample(game, runs, rng, on_progress, 2 * pilot)
-    bound, rho = bound_of(game.claim, *event.rates(fresh), runs, 1 - confidence)
+    tried = sample(game, pilot, rng, on_progress, 0)
+    event = choose(game.claim, tried, 1 - confidence, runs)
+    known = event.hits(tried)
+    fresh = sample(
+        game, runs, rng, on_progress, 2 * pilot, best_together(known, game.claim.delta, 1 - confidence, runs)
+    )
+    bound, rho = judged(game.claim, event, known, fresh, 1 - confidence)
     # the trade-off curve: how often the chosen statistic passes every threshold, in both worlds
     values = [event.sign * world[:, event.statistic] for world in (fresh[1 - event.likely], fresh[event.likely])]
     cuts = candidates(np.concatenate(values))
@@ -100,49 +120,70 @@ def pilot_runs(runs: int) -> int:
 
 
 def sample(
-    game: Game, runs: int, rng: Generator, on_progress: Callable[[int], None], done: int
+    game: Game, runs: int, rng: Generator, on_progress: Callable[[int], None], done: int, together: bool = True
 ) -> tuple[Floats, Floats]:
     """Play both worlds in portions, so that progress can be shown and memory stays small.
+
+    Played ``together`` they have the same generators, one for each portion, so that they mostly draw the same noise.
 
     Statistics are rounded: the default generator is for simulation only, and the rounding errors of its floating-point
     noise would tell the worlds apart where the law does not.
     """
     portion = max(1, min(runs, 4096, runs // 20 or 1))
-    worlds = []
-    for world in (0, 1):
-        parts = []
-        for start in range(0, runs, portion):
-            n = min(portion, runs - start)
-            parts.append(np.round(game.play(world, n, rng), DECIMALS))
+    worlds: tuple[list[Floats], list[Floats]] = ([], [])
+    for start in range(0, runs, portion):
+        n, seeds = min(portion, runs - start), rng.integers(2**62, size=2)
+        for world in (0, 1):
+            generator = np.random.default_rng(seeds[world * (not together)])
+            worlds[world].append(np.round(game.play(world, n, generator), DECIMALS))
             done += n
             on_progress(done)
-        worlds.append(np.concatenate(parts))
-    return worlds[0], worlds[1]
+    return np.concatenate(worlds[0]), np.concatenate(worlds[1])
 
 
-def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float) -> Event:
-    """Return the event with the best bound on the pilot runs.
+def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float, fresh: int | None = None) -> Event:
+    """Return the event that promises the best bound, given pilot runs (n, k) of both worlds.
 
-    The bound is taken at a twentieth of alpha, since the best of many thresholds is a lucky one. For Gaussian claims
-    all thresholds tell the same in the limit; those between the two worlds need the fewest runs.
+    For claims of zCDP it is the one with the best bound on the pilot runs themselves, taken at a twentieth of alpha,
+    since the best of many thresholds is a lucky one. For Gaussian claims all thresholds tell the same in the limit;
+    those between the two worlds need the fewest runs. For others it is what ``promise_of`` expects of so many fresh
+    runs, as many as pilot runs by default. The best event of the other tail is its counterpart, if that promises more.
     """
-    best, chosen = -math.inf, Event(0, 1, 0.0, 0)
-    runs = len(pilot[0])
+    scores: dict[Event, float] = {}
+    runs, fresh = len(pilot[0]), fresh or len(pilot[0])
     for statistic in range(pilot[0].shape[1]):
         values = [world[:, statistic] for world in pilot]
         thresholds = candidates(np.concatenate(values))
         for sign in (1, -1):
             cuts = np.sort(sign * thresholds)
-            hits = [runs - np.searchsorted(np.sort(sign * value), cuts, side="left") for value in values]
+            hits = [above(sign * value, cuts) for value in values]
+            both = above(np.minimum(sign * values[0], sign * values[1]), cuts)
             for likely in (0, 1):
-                scores = score(claim, hits[likely], hits[1 - likely], runs, alpha / 20)
+                if claim.rho is None:
+                    events = Hits.single(both, hits[likely], hits[1 - likely], runs)
+                    worth = promise_of(events, claim.delta, alpha, fresh)
+                else:
+                    worth = score(claim, hits[likely], hits[1 - likely], runs, alpha / 20)
                 if claim.rho is not None and claim.gaussian_type:
                     between = np.abs(hits[0] + hits[1] - runs) <= runs / 10
-                    scores = np.where(between, scores, -np.inf)
-                k = int(scores.argmax())
-                if scores[k] > best:
-                    best, chosen = float(scores[k]), Event(statistic, sign, float(cuts[k]), likely)
-    return chosen
+                    worth = np.where(between, worth, -np.inf)
+                k = int(worth.argmax())
+                scores[Event(statistic, sign, float(cuts[k]), likely)] = float(worth[k])
+    best = max(scores, key=scores.__getitem__)
+    if claim.rho is not None:
+        return best if scores[best] > -math.inf else Event(0, 1, 0.0, 0)
+    opposite = next(
+        e for e in scores if (e.statistic, e.sign, e.likely) == (best.statistic, -best.sign, 1 - best.likely)
+    )
+    found = [best]
+    if -opposite.threshold < best.threshold:  # no run has both
+        found.append(replace(best, counter=opposite.threshold))
+    return max(found, key=lambda event: float(promise_of(event.hits(pilot), claim.delta, alpha, fresh)))
+
+
+def above(values: Floats, cuts: Floats) -> NDArray[np.intp]:
+    """Return how many values are at least as large as each cut."""
+    return len(values) - np.searchsorted(np.sort(values), cuts, side="left")
 
 
 def candidates(values: Floats) -> Floats:
@@ -167,6 +208,16 @@ def score(claim: Claim, true: ArrayLike, false: ArrayLike, runs: int, alpha: flo
         return np.asarray(scipy.special.ndtri(low) - scipy.special.ndtri(high))
     with np.errstate(divide="ignore"):
         return np.log(np.maximum(low - claim.delta, 0)) - np.log(high)
+
+
+def judged(
+    claim: Claim, event: Event, known: Hits, fresh: tuple[Floats, Floats], alpha: float
+) -> tuple[float, float | None]:
+    """Return lower bounds of (epsilon, rho or None) by an event, given what pilot runs know of it, and fresh runs."""
+    runs = len(fresh[0])
+    if claim.rho is not None:
+        return bound_of(claim, *event.rates(fresh), runs, alpha)
+    return bound_together(event.hits(fresh), stake_of(known, runs, claim.delta, alpha), claim.delta, alpha), None
 
 
 def bound_of(claim: Claim, true: int, false: int, runs: int, alpha: float) -> tuple[float, float | None]:

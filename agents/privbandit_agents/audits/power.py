@@ -12,7 +12,8 @@ from scipy.special import ndtr, ndtri
 
 from privbandit_agents.audits.canaries import bound_of_runs, by_squares, rho_of, shares_of
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
-from privbandit_agents.audits.lower_bounds import bound_of, choose, pilot_runs, sample, score
+from privbandit_agents.audits.lower_bounds import choose, judged, pilot_runs, sample, score
+from privbandit_agents.audits.together import best_together
 from privbandit_agents.privacy._validate import count
 
 REPEATS = 100
@@ -47,11 +48,19 @@ def power(
     worlds = sample(truth, pilot + runs, rng, on_progress, 0)
     refuted = 0
     for _ in range(repeats):
-        zero, one = (world[rng.integers(len(world), size=len(world))] for world in worlds)
-        event = choose(claim, (zero[:pilot], one[:pilot]), 1 - confidence)
-        found = bound_of(claim, *event.rates((zero[pilot:], one[pilot:])), runs, 1 - confidence)
-        refuted += claim.refuted_by(*found)
+        tried = drawn(worlds, pilot, rng)
+        event = choose(claim, tried, 1 - confidence, runs)
+        known = event.hits(tried)
+        fresh = drawn(worlds, runs, rng, best_together(known, claim.delta, 1 - confidence, runs))
+        refuted += claim.refuted_by(*judged(claim, event, known, fresh, 1 - confidence))
     return refuted / repeats
+
+
+def drawn(worlds: tuple[Floats, Floats], runs: int, rng: Generator, together: bool = True) -> tuple[Floats, Floats]:
+    """Draw runs of two worlds with replacement: as they were played, or the two worlds apart."""
+    zero, one = worlds
+    rows = rng.integers(len(zero), size=runs)
+    return zero[rows], one[rows if together else rng.integers(len(one), size=runs)]
 
 
 def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repeats: int = REPEATS) -> float | None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from privbandit_agents.audits.games.readings import numbers
 from privbandit_agents.base.agent import AnyAgent, Array, CentralAgent
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.mechanisms.pairs import loss, standardised
@@ -239,6 +240,8 @@ def priced(agent: AnyCurator, published: list[Release], one: Forcer, two: Forcer
             cost = loss(release.mechanism, exact, other, release.released)
         except LookupError as error:
             unseen.add(str(error.args[0]))
+            if release.group is not None and moved(exact, other):
+                groups.add(release.group)
             continue
         exceeds = (
             f"{what}: {type(release.mechanism).__name__} costs {in_words(cost)}; it may cost {in_words(release.price)}"
@@ -250,6 +253,13 @@ def priced(agent: AnyCurator, published: list[Release], one: Forcer, two: Forcer
     assert len(groups) < 2, f"{what}: the user counts in groups {sorted(groups)}; groups are disjoint users"
     promised(agent, total, what)
     return total
+
+
+def moved(exact: Any, other: Any) -> bool:
+    """Return whether two exact values differ by more than rounding; functions do not tell."""
+    one, two = numbers(exact), numbers(other)
+    size = float(np.abs(one).max(initial=0.0))
+    return one.shape != two.shape or not np.allclose(one, two, rtol=ROOM, atol=ROOM * size)
 
 
 def same_noise(published: list[Release], forcer: Forcer) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from privbandit_agents.audits.agents import CanaryGame
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.games.pairs import joint_pairs
-from privbandit_agents.audits.games.readings import numbers
+from privbandit_agents.audits.games.readings import Billboard
 from privbandit_agents.audits.records import Records, drawn
 from privbandit_agents.audits.reports import looks_gaussian, solved
 
@@ -24,6 +24,8 @@ UNSURE = 0.06
 """By how much of a canary's strength its runs leave open, if it is alone; by less for many, by their root."""
 MORE = 1.2
 """By how much more canaries have to tell if they are the last users of their batches."""
+SHORT = 4.0
+"""CPU seconds for claims of pure privacy, where guesses tell less than one clear event."""
 FEW = 4
 """So few canaries say less about their noise in one run, and are played in more of them."""
 
@@ -78,6 +80,8 @@ class BatchCanaries(CanaryGame):
         if self.last:
             self.pair += ", of the last user of each batch"
         self.choose(late if self.last else moves[best], noise)
+        if self.claim.rho is None and not self.claim.delta:
+            self.seconds = SHORT
         self.hurry(TIMED)
 
     def worth(self, noise: Floats, move: Floats) -> float:
@@ -107,12 +111,13 @@ class BatchCanaries(CanaryGame):
     def changes(self) -> tuple[list[int], int]:
         """Return after how many users the release changes in a trial run, 0 first, and how many numbers it has."""
         agent, times = self.agent(0), [0]
-        before, started = numbers(getattr(agent, "release", None)), time.process_time()
+        board = Billboard(agent)
+        before, started = board.look_at_noise(), time.process_time()
         self.most = min(USERS, getattr(self.env.unwrapped, "horizon", USERS))
         for t in range(self.most):
             one = self.others[np.array([t])]
             agent.update(one.contexts, one.actions, one.feedback)
-            now = numbers(getattr(agent, "release", None))
+            now = board.look_at_noise()
             if not np.array_equal(now, before):
                 times.append(t + 1)
             before = now
@@ -139,7 +144,7 @@ class BatchCanaries(CanaryGame):
 
     def served(self, agent: Any, coins: Floats) -> Floats:
         """Serve batch after batch; return the first release, and how each differs from the one before, shape (D,)."""
-        released = np.zeros((len(self.times) - 1, self.width))
+        released, board = np.zeros((len(self.times) - 1, self.width)), Billboard(agent)
         for k, (start, end) in enumerate(pairwise(self.times)):
             users = self.others[slice(start, end)]
             if k in self.places:
@@ -147,7 +152,7 @@ class BatchCanaries(CanaryGame):
                 record = self.records[np.array([tail])]
                 users = users[: len(users.feedback) - 1].then(record) if self.last else record.then(users[1:])
             agent.update(users.contexts, users.actions, users.feedback)
-            told = numbers(getattr(agent, "release", None))[: self.width]
+            told = board.look_at_noise()[: self.width]
             released[k, : len(told)] = told
         return np.diff(released, axis=0, prepend=0.0).ravel()
 

@@ -12,7 +12,7 @@ from privbandit_agents.audits.agents import FINALISTS, AgentGame, AnyAgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.pairs import joint_pairs
-from privbandit_agents.audits.games.readings import STATISTICS, Layout, Readings, numbers
+from privbandit_agents.audits.games.readings import STATISTICS, Billboard, Layout, Readings
 from privbandit_agents.audits.records import Pair, Records, drawn
 from privbandit_agents.audits.schedules.game import ScheduleGame
 from privbandit_agents.registry import spaces_of
@@ -26,8 +26,8 @@ USERS_A_RUN = 256
 PROBES = 32
 TIMED = 3
 """Runs that are timed."""
-FEW = 2000
-"""Runs for claims that are audited by canaries too, at most."""
+MANY, LONG = 40_000, 28.0
+"""Runs, and CPU seconds, for claims of pure privacy, where one clear event tells more than many guesses."""
 PILOTING = 5.0
 """CPU seconds that pilot runs of a game may take, about: they become fewer if an agent is slow, by a third at most."""
 STRICT = 0.001
@@ -45,14 +45,14 @@ class FirstRelease(AnyAgentGame[Pair]):
     seen = f"the first release, and the actions towards {PROBES} probe users after it"
     unseen = "later releases, targets after the first user, and other pairs of records"
     statistics = STATISTICS
-    runs = 8000
+    runs = 2000
     pilots, finals, fits = 60, 200, 1000
     times: ClassVar[int] = 1
     layout = Layout(0, 1, 0)
 
     def prepare(self) -> None:
-        if self.claim.rho is not None or self.claim.delta:  # a game of canaries has more power
-            self.runs = min(self.runs, FEW)
+        if self.times == 1 and self.claim.rho is None and not self.claim.delta:  # canaries have less power
+            self.runs, self.seconds = MANY, LONG
         self.shorten()
         super().prepare()
         self.hurry(self.pilots)
@@ -107,6 +107,7 @@ class FirstRelease(AnyAgentGame[Pair]):
         limit = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
         acted: list[Floats] = []
         released: list[Floats] = []
+        board = Billboard(agent)
         while len(acted) < self.times and served < limit:
             n = agent.frozen_rounds() if len(acted) < CHANGES else max(agent.frozen_rounds(), served)
             n = min(n, limit - served)
@@ -119,7 +120,7 @@ class FirstRelease(AnyAgentGame[Pair]):
             if isinstance(space, Discrete):  # one indicator for each arm
                 chosen = chosen[:, None] == np.arange(space.start, space.start + space.n)
             acted.append(chosen.astype(np.float64).ravel())
-            released.append(numbers(getattr(agent, "release", None)))
+            released.append(board.look())
         missing = self.times - len(acted)
         return acted + acted[-1:] * missing, released + released[-1:] * missing
 

@@ -1,12 +1,13 @@
 """What is seen of a joint agent as numbers, and statistics that tell two worlds apart by it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.reports import Contrast, flattened, solved
+from privbandit_agents.base.publish import Publication, Publisher
 
 STATISTICS = (
     *(f"actions and releases: {name}" for name in Contrast.statistics),
@@ -87,6 +88,43 @@ class Readings(NamedTuple):
         ratio = np.clip(apart * np.sign(self.far), -np.abs(self.far), np.abs(self.far)) @ (2 / self.scale)
         single = apart[:, self.clearest] if apart.shape[1] else np.zeros(len(seen))
         return np.column_stack([self.everything(seen), first, apart @ self.weights, ratio, single])
+
+
+class Billboard:
+    """What a curator has told everybody: its release, and the sum of all that it has published.
+
+    A later look, less the one before, is then what was published between them, however often that was.
+
+    Attributes:
+        told: the sum of what was published up to the last look, in the order of a look's numbers.
+    """
+
+    def __init__(self, agent: Any) -> None:
+        self.agent, self.news, self.told = agent, list[Floats](), np.zeros(0)
+        if isinstance(agent, Publisher):
+            agent.watcher = self
+
+    def __call__(self, made: Publication) -> Any:
+        released = made.draw()
+        self.news.append(numbers(released))
+        return released
+
+    def look(self) -> Floats:
+        """Return the release, then ``told``."""
+        news = np.concatenate([np.zeros(0), *self.news])
+        length = max(len(news), len(self.told))
+        self.told, self.news = filled(self.told, length) + filled(news, length), []
+        return np.concatenate([numbers(getattr(self.agent, "release", None)), self.told])
+
+    def look_at_noise(self) -> Floats:
+        """Return ``told``, or the release if nothing was published: it follows from what was."""
+        seen = self.look()
+        return self.told if len(self.told) else seen
+
+
+def filled(values: Floats, length: int) -> Floats:
+    """Return numbers (n,) with zeros after them, shape (length,)."""
+    return np.concatenate([values, np.zeros(length - len(values))])
 
 
 def numbers(release: object) -> Floats:

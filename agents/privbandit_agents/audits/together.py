@@ -1,0 +1,152 @@
+"""A lower bound on epsilon from runs that two worlds make together, with the same generators.
+
+Where both worlds draw the same noise, an event that happens in one of them mostly happens in the other, too. How often
+it does in one, less e^epsilon times how often it does in the other, then scatters far less than if the worlds were
+played apart. Of two events, one of which is likelier in the one world and one in the other, both are counted: noise has
+two tails.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit_agents.audits.claims import Floats
+
+Counts = NDArray[np.intp]
+STAKE = 0.98
+"""Share of the wealth that is at stake in a run, at most."""
+STAKES = {1.0: 0.75, 0.25: 0.0625, 0.5: 0.0625, 2.0: 0.0625, 4.0: 0.0625}
+"""Multiples of the stake that pilot runs suggest, which may be wrong, and the shares of the wealth that play them."""
+DOUBT = 2.0
+"""By so many standard errors events are thought to look better than they are, since they are the best of many."""
+LEAST, LARGEST, STEPS = -10.0, 50.0, 20
+"""An event promises an epsilon in this range, which is found by so many halvings; below 0 it only ranks events."""
+
+
+@dataclass(frozen=True)
+class Hits:
+    """How often one or two events, of which a world never has both, happen in the runs of two worlds.
+
+    Attributes:
+        runs: how many runs have what in the two worlds, shape (..., 3, 3): 0: no event; 1: one where it is likely, 2:
+            one where it is not.
+        events: one or two.
+    """
+
+    runs: Floats
+    events: int
+
+    @classmethod
+    def of(cls, zero: Counts, one: Counts, events: int) -> "Hits":
+        """Count the runs of two worlds, each of which has 0, 1 or 2 as above (n,)."""
+        return cls(np.bincount(3 * zero + one, minlength=9).reshape(3, 3).astype(np.float64), events)
+
+    @classmethod
+    def single(cls, both: Counts, likely: Counts, other: Counts, runs: int) -> "Hits":
+        """Count m single events that happen so often in both worlds, where they are likely, and in the other (m,)."""
+        found = np.zeros((len(both), 3, 3))
+        found[:, 1, 2], found[:, 1, 0], found[:, 0, 2] = both, likely - both, other - both
+        found[:, 0, 0] = runs - found.sum(axis=(1, 2))
+        return cls(found, 1)
+
+    @property
+    def apart(self) -> "Hits":
+        """What to expect of as many runs if the worlds are played apart."""
+        rows, columns = self.runs.sum(axis=-1), self.runs.sum(axis=-2)
+        size = self.runs.sum(axis=(-2, -1), keepdims=True)
+        return Hits(rows[..., :, None] * columns[..., None, :] / size, self.events)
+
+    def worth(self, ratio: Floats | float, delta: float) -> Floats:
+        """Return what each kind of run is worth if e^epsilon is the ratio (...), shape (..., 3, 3)."""
+        each = np.array([0.0, 1.0, 0.0]) - np.multiply.outer(ratio, np.array([0.0, 0.0, 1.0]))
+        return np.asarray(each[..., :, None] + each[..., None, :] - self.events * delta)
+
+    def moments(self, ratio: Floats | float, delta: float) -> tuple[Floats, Floats]:
+        """Return the mean and the mean square of what runs are worth (...)."""
+        shares, worth = self.runs / self.runs.sum(axis=(-2, -1), keepdims=True), self.worth(ratio, delta)
+        return np.asarray(np.sum(shares * worth, axis=(-2, -1))), np.asarray(np.sum(shares * worth**2, axis=(-2, -1)))
+
+    def promised(self, delta: float, error: float) -> Floats:
+        """Return the epsilon that runs like these would just refute (...), at an error of so many deviations of one.
+
+        A mean that is so many deviations above 0 is needed, and more where runs are few beside what one may cost
+        (Bernstein's inequality).
+        """
+        low, high = (np.full(self.runs.shape[:-2], end) for end in (LEAST, LARGEST))
+        for _ in range(STEPS):
+            middle = (low + high) / 2
+            mean, square = self.moments(np.exp(middle), delta)
+            refuted = mean >= error * np.sqrt(square) + error**2 / 2 * self.events * np.exp(middle)
+            low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
+        return low
+
+
+def error_of(alpha: float, fresh: int, pilot: float = math.inf) -> float:
+    """Return how many deviations of a run a mean of so many fresh ones has to be off, for one who knows of so many."""
+    return math.sqrt(2 * math.log(1 / alpha) / fresh) + DOUBT / math.sqrt(pilot)
+
+
+def promise_of(pilot: Hits, delta: float, alpha: float, fresh: int) -> Floats:
+    """Return about what ``bound_together`` will find of each event (...), in fresh runs that are played the better way."""
+    error = error_of(alpha, fresh, float(pilot.runs.sum() / np.prod(pilot.runs.shape[:-2])))
+    return np.maximum(pilot.promised(delta, error), pilot.apart.promised(delta, error))
+
+
+def best_together(pilot: Hits, delta: float, alpha: float, fresh: int) -> bool:
+    """Return whether so many fresh runs will tell more of an event if the worlds are played together."""
+    error = error_of(alpha, fresh)
+    return bool(pilot.promised(delta, error) >= pilot.apart.promised(delta, error))
+
+
+def stake_of(pilot: Hits, fresh: int, delta: float, alpha: float) -> float:
+    """Return the stake that pilot runs suggest for so many fresh ones; see ``bound_together``.
+
+    At the epsilon that is just refuted wealth grows fastest with it, if no run is worth much of it.
+    """
+    error = error_of(alpha, fresh)
+    played = pilot if best_together(pilot, delta, alpha, fresh) else pilot.apart
+    ratio = float(np.exp(np.maximum(played.promised(delta, error), 0.0)))
+    _, square = played.moments(ratio, delta)
+    return min(error / math.sqrt(float(square) + 1e-12), STAKE / (pilot.events * (ratio + delta)))
+
+
+def bound_together(hits: Hits, stake: float, delta: float, alpha: float) -> float:
+    """Return a lower bound of epsilon, which exceeds the truth with probability at most alpha.
+
+    *Formal guarantees.* Let each of k events happen with probability p in one world, which may be another world for
+    each event, and q in the other. Under (epsilon, delta)-DP p - e^epsilon q - delta <= 0, however the two worlds of a
+    run hang together. Say that a run is worth x = a - e^epsilon b - k delta, if a events happen where they are likely,
+    and b where they are not, in either world: its mean is at most 0. A gambler stakes the same s on every run, chosen
+    before the runs: wealth is multiplied by 1 + s x, whose mean is at most 1. No factor is negative as long as
+    s k (e^epsilon + delta) <= 0.98; else the gambler does not play, and loses all. Runs are independent, so that the
+    mean of the wealth in the end is at most what it was before. Several gamblers, each with a stake and a share of the
+    wealth of ``STAKES``, have 1 together before, and 1 / alpha or more in the end with probability at most alpha
+    (Markov). The wealth of each falls in epsilon, and the bound is the smallest epsilon at which all have less than that
+    together: a bound above the truth means that they have had as much at the true epsilon.
+
+    Args:
+        hits: of fresh runs.
+        stake: s > 0 of the first gambler, chosen before them.
+        delta: in [0, 1).
+        alpha: error probability.
+    """
+    goal = math.log(1 / alpha)
+
+    def refuted(epsilon: float) -> bool:
+        worth = np.where(hits.runs > 0, hits.worth(math.exp(epsilon), delta), 0.0)
+        wealth = [
+            math.log(share) + float(np.sum(hits.runs * np.log1p(factor * stake * worth)))
+            for factor, share in STAKES.items()
+            if factor * stake * hits.events * (math.exp(epsilon) + delta) <= STAKE
+        ]
+        return bool(wealth) and float(np.logaddexp.reduce(wealth)) >= goal
+
+    if not refuted(0.0):
+        return 0.0
+    low, high = 0.0, LARGEST
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low

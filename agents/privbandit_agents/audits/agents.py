@@ -188,7 +188,9 @@ class AnyAgentGame(AgentGame, Generic[T]):
     def prepare(self) -> None:
         scenes = self.scenes()
         tried = [self.tried(scene, self.pilots) for scene in scenes]
-        order = sorted(range(len(scenes)), key=lambda k: tried[k][1], reverse=True)
+        more = self.further([scenes[k] for k in ranked(tried)[:FINALISTS]])
+        scenes, tried = scenes + more, tried + [self.tried(scene, self.pilots) for scene in more]
+        order = ranked(tried)
         for k in order[: FINALISTS if self.finals else 0]:
             tried[k] = self.tried(scenes[k], self.finals)
         best = max(order[:FINALISTS], key=lambda k: tried[k][1])
@@ -200,6 +202,10 @@ class AnyAgentGame(AgentGame, Generic[T]):
         self.pair = f"{self.scene.words} (the worst of {len(scenes)} pairs, by pilot runs)"
         if not any(len(contrast.kept) for contrast, _ in tried):
             self.unseen = "anything: all that was looked at was the same in every run"
+
+    def further(self, best: list[T]) -> list[T]:
+        """Return what else to try, given the best of the scenes so far."""
+        return []
 
     def tried(self, scene: T, runs: int) -> tuple[Contrast, tuple[float, float]]:
         """Return statistics for a scene, and what they are worth on runs of their own, which half of them hold."""
@@ -237,3 +243,8 @@ class AnyAgentGame(AgentGame, Generic[T]):
     @abstractmethod
     def observed(self, scene: T, world: int, runs: int, rng: Generator) -> Floats:
         """Return what is seen in so many runs of one world, as rows of numbers (runs, D)."""
+
+
+def ranked(tried: list[tuple[Contrast, tuple[float, float]]]) -> list[int]:
+    """Return the places of scenes, the best first."""
+    return sorted(range(len(tried)), key=lambda k: tried[k][1], reverse=True)

@@ -89,7 +89,7 @@ def error_of(alpha: float, fresh: int, pilot: float = math.inf) -> float:
 
 
 def promise_of(pilot: Hits, delta: float, alpha: float, fresh: int) -> Floats:
-    """Return about what ``bound_together`` will find of each event (...), in fresh runs that are played the better way."""
+    """Return about what ``bound_together`` will find of each event (...), in fresh runs played the better way."""
     error = error_of(alpha, fresh, float(pilot.runs.sum() / np.prod(pilot.runs.shape[:-2])))
     return np.maximum(pilot.promised(delta, error), pilot.apart.promised(delta, error))
 
@@ -123,8 +123,8 @@ def bound_together(hits: Hits, stake: float, delta: float, alpha: float) -> floa
     s k (e^epsilon + delta) <= 0.98; else the gambler does not play, and loses all. Runs are independent, so that the
     mean of the wealth in the end is at most what it was before. Several gamblers, each with a stake and a share of the
     wealth of ``STAKES``, have 1 together before, and 1 / alpha or more in the end with probability at most alpha
-    (Markov). The wealth of each falls in epsilon, and the bound is the smallest epsilon at which all have less than that
-    together: a bound above the truth means that they have had as much at the true epsilon.
+    (Markov). The wealth of each falls in epsilon, and the bound is the smallest epsilon at which all have less than
+    that together: a bound above the truth means that they have had as much at the true epsilon.
 
     Args:
         hits: of fresh runs.

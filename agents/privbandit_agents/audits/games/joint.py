@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,9 +13,10 @@ from privbandit_agents.audits.agents import FINALISTS, AgentGame, AnyAgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.pairs import joint_pairs
-from privbandit_agents.audits.games.readings import STATISTICS, Billboard, Layout, Readings
-from privbandit_agents.audits.records import Pair, Records, drawn
+from privbandit_agents.audits.games.readings import STATISTICS, Billboard, Exact, Layout, Readings
+from privbandit_agents.audits.records import USERS, Pair, Records, drawn
 from privbandit_agents.audits.schedules.game import ScheduleGame
+from privbandit_agents.audits.schedules.populations import populations
 from privbandit_agents.registry import spaces_of
 
 READINGS = 12
@@ -24,6 +26,8 @@ CHANGES = 8
 USERS_A_RUN = 256
 """Users of a run, at most."""
 PROBES = 32
+AMONG = ("contexts and answers of 0", "contexts beyond any clip", "answers beyond any clip")
+"""Populations among whom the best pairs are tried once more."""
 TIMED = 3
 """Runs that are timed."""
 MANY, LONG = 40_000, 28.0
@@ -34,11 +38,21 @@ STRICT = 0.001
 """Error probability of the bounds by which few pilot runs show a fault."""
 
 
-class FirstRelease(AnyAgentGame[Pair]):
+@dataclass(frozen=True)
+class Scene:
+    """Two records that the first user may have, and the users who come after; ``words`` says what these are."""
+
+    pair: Pair
+    others: Records
+    words: str
+
+
+class FirstRelease(AnyAgentGame[Scene]):
     """Replace the first user's record; look at the release, and at the actions towards probe users, once.
 
-    The probes, and the users who come after the target, are drawn from the environment. A run takes no longer than the
-    first change of the policy, so that there can be many.
+    The probes, and the users who come after the target, are drawn from the environment. The pairs of records that are
+    easiest to tell apart are also tried among users who hide them least: such as have nothing to tell, or far too much.
+    A run takes no longer than the first change of the policy, so that there can be many.
     """
 
     part = "first release"
@@ -53,6 +67,7 @@ class FirstRelease(AnyAgentGame[Pair]):
     def prepare(self) -> None:
         if self.times == 1 and self.claim.rho is None and not self.claim.delta:  # canaries have less power
             self.runs, self.seconds = MANY, LONG
+        self.hidden, self.start = [np.zeros(0), np.zeros(0)], 0
         self.shorten()
         super().prepare()
         self.hurry(self.pilots)
@@ -69,11 +84,20 @@ class FirstRelease(AnyAgentGame[Pair]):
         for name in ("pilots", "finals", "fits"):
             setattr(self, name, math.ceil(share * getattr(self, name)))
 
-    def scenes(self) -> list[Pair]:
+    def scenes(self) -> list[Scene]:
         self.others = drawn(self.env)
-        return joint_pairs(self.env, self.others, self.agent(0))
+        return [Scene(pair, self.others, pair.words) for pair in joint_pairs(self.env, self.others, self.agent(0))]
 
-    def paired(self, scene: Pair, runs: int) -> list[Floats]:
+    def further(self, best: list[Scene]) -> list[Scene]:
+        found = populations(self.env, USERS, self.agent(0))
+        return [
+            Scene(scene.pair, found[name], f"{scene.words}, among {name}")
+            for scene in best
+            for name in AMONG
+            if name in found
+        ]
+
+    def paired(self, scene: Scene, runs: int) -> list[Floats]:
         """Return what pilot runs see in both worlds, whose agents have the same seeds.
 
         Where they draw the same noise, the difference of the worlds' means is known after few runs.
@@ -81,7 +105,8 @@ class FirstRelease(AnyAgentGame[Pair]):
         return [self.observed(scene, world, runs, np.random.default_rng(7)) for world in (0, 1)]
 
     def contrast_of(self, zero: Floats, one: Floats) -> Any:
-        return Readings.of(zero, one, self.layout)
+        hidden = Exact(self.hidden[0], self.hidden[1], self.layout.actions + self.start)
+        return Readings.of(zero, one, self.layout, hidden)
 
     def worth(self, contrast: Any, held_out: tuple[Floats, Floats], alpha: float = STRICT) -> tuple[float, float]:
         """Return the bound if it shows a fault, else 0; then how far apart the means of the releases are."""
@@ -89,9 +114,10 @@ class FirstRelease(AnyAgentGame[Pair]):
         claimed = self.claim.epsilon if self.claim.rho is None else self.claim.rho
         return bound if bound > claimed else 0.0, contrast.distance
 
-    def observed(self, scene: Pair, world: int, runs: int, rng: Generator) -> Floats:
+    def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
         """Return the actions (as indicators of arms) and then the releases of each run, flattened."""
-        found = [self.readings(self.fresh(rng), scene.users(world, 1)) for _ in range(runs)]
+        target = scene.pair.users(world, 1)
+        found = [self.readings(self.fresh(rng), target, scene.others, world) for _ in range(runs)]
         actions = np.stack([np.concatenate(acted) for acted, _ in found])
         width = max(len(release) for _, released in found for release in released)
         released = np.zeros((runs, self.times, width))
@@ -101,7 +127,7 @@ class FirstRelease(AnyAgentGame[Pair]):
         self.layout = Layout(actions.shape[1], self.times, width)
         return np.column_stack([actions, released.reshape(runs, -1)])
 
-    def readings(self, agent: Any, target: Records) -> tuple[list[Floats], list[Floats]]:
+    def readings(self, agent: Any, target: Records, others: Records, world: int) -> tuple[list[Floats], list[Floats]]:
         """Serve the target and then others; return the actions towards the probes and the releases, at all times."""
         (_, space), probes, served = spaces_of(self.env), self.others.contexts[:PROBES], 0
         limit = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
@@ -111,7 +137,7 @@ class FirstRelease(AnyAgentGame[Pair]):
         while len(acted) < self.times and served < limit:
             n = agent.frozen_rounds() if len(acted) < CHANGES else max(agent.frozen_rounds(), served)
             n = min(n, limit - served)
-            rest = self.others[np.arange(served + (not served), served + n) % len(self.others.feedback)]
+            rest = others[np.arange(served + (not served), served + n) % len(others.feedback)]
             for block in [target, rest] if served == 0 else [rest]:
                 if len(block.feedback):
                     agent.update(block.contexts, block.actions, block.feedback)
@@ -121,6 +147,8 @@ class FirstRelease(AnyAgentGame[Pair]):
                 chosen = chosen[:, None] == np.arange(space.start, space.start + space.n)
             acted.append(chosen.astype(np.float64).ravel())
             released.append(board.look())
+        if board.hidden is not None:
+            self.hidden[world], self.start = board.hidden, board.start
         missing = self.times - len(acted)
         return acted + acted[-1:] * missing, released + released[-1:] * missing
 

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from privbandit_agents.audits.games.batches import BatchCanaries
-from privbandit_agents.audits.games.joint import JointGame
+from privbandit_agents.audits.games.joint import JointGame, Scene
 
 SHORT = {"first": 16}
 
@@ -24,3 +24,7 @@ class PursuitGame(JointGame):
     settings: ClassVar = SHORT
     pilots, finals, fits = 10, 30, 100
     besides = (PursuitCanaries,)
+
+    def further(self, best: list[Scene]) -> list[Scene]:
+        """Return nothing: what its releases hide does not depend on other users."""
+        return []

@@ -15,8 +15,14 @@ STATISTICS = (
     "projection of all releases",
     "likelihood ratio of all releases, as if their noise were Laplace",
     "the clearest number of a release",
+    "to which exact value the first publication is nearer",
+    "how many times nearer",
 )
 """What ``Readings`` tells of each run."""
+
+
+NEAR = 1e-9
+"""Numbers are as near as this if they are equal."""
 
 
 class Layout(NamedTuple):
@@ -35,6 +41,26 @@ class Layout(NamedTuple):
         return np.diff(released, axis=1, prepend=0.0).reshape(len(seen), -1)
 
 
+class Exact(NamedTuple):
+    """The exact values that the first publication hides in the two worlds, and where what it tells is in a reading.
+
+    How far a release is from either tells the worlds apart best where noise is spherical, and it finds noise that is
+    missing now and then, or too often small.
+    """
+
+    zero: Floats
+    one: Floats
+    start: int
+
+    def distances(self, seen: Floats) -> tuple[Floats, Floats]:
+        """Return how much farther readings (n, D) are from one than from the other: difference and log ratio (n,)."""
+        if not len(self.zero) == len(self.one) > 0:
+            return np.zeros(len(seen)), np.zeros(len(seen))
+        told = seen[:, self.start : self.start + len(self.zero)]
+        zero, one = (np.linalg.norm(told - value, axis=1) for value in (self.zero, self.one))
+        return one - zero, np.log((one + NEAR) / (zero + NEAR))
+
+
 class Readings(NamedTuple):
     """Statistics that two samples of actions and releases suggest.
 
@@ -47,6 +73,7 @@ class Readings(NamedTuple):
         far: half of the difference of their means.
         scale: mean absolute deviation of each: the scale, if the noise is Laplace.
         clearest: which of them moves most, in units of its scale.
+        exact: what the first publication hides.
     """
 
     everything: Contrast
@@ -57,6 +84,7 @@ class Readings(NamedTuple):
     far: Floats
     scale: Floats
     clearest: int
+    exact: Exact
 
     @property
     def kept(self) -> NDArray[np.intp]:
@@ -68,7 +96,7 @@ class Readings(NamedTuple):
         return float(2 * self.far @ self.weights)
 
     @classmethod
-    def of(cls, zero: Floats, one: Floats, layout: Layout) -> "Readings":
+    def of(cls, zero: Floats, one: Floats, layout: Layout, exact: Exact) -> "Readings":
         """Compare samples of the two worlds, shapes (n, D)."""
         first = [world[:, layout.actions : layout.actions + layout.width] for world in (zero, one)]
         moves = [layout.moves(world) for world in (zero, one)]
@@ -78,16 +106,17 @@ class Readings(NamedTuple):
         weights = solved(noise, 2 * far[:, None])[:, 0]
         clearest = int(np.argmax(np.abs(far) / scale)) if len(far) else 0
         everything, center = Contrast.of(zero, one), (means[0] + means[1]) / 2
-        return cls(everything, Contrast.of(*first), layout, center, weights, far, scale, clearest)
+        return cls(everything, Contrast.of(*first), layout, center, weights, far, scale, clearest, exact)
 
     def __call__(self, seen: Floats) -> Floats:
-        """Return the statistics of what is seen (n, D), shape (n, 13)."""
+        """Return the statistics of what is seen (n, D), shape (n, 15)."""
         layout = self.layout
         first = self.first(seen[:, layout.actions : layout.actions + layout.width])
         apart = layout.moves(seen) - self.center
         ratio = np.clip(apart * np.sign(self.far), -np.abs(self.far), np.abs(self.far)) @ (2 / self.scale)
         single = apart[:, self.clearest] if apart.shape[1] else np.zeros(len(seen))
-        return np.column_stack([self.everything(seen), first, apart @ self.weights, ratio, single])
+        nearer = self.exact.distances(seen)
+        return np.column_stack([self.everything(seen), first, apart @ self.weights, ratio, single, *nearer])
 
 
 class Billboard:
@@ -97,16 +126,23 @@ class Billboard:
 
     Attributes:
         told: the sum of what was published up to the last look, in the order of a look's numbers.
+        hidden: the exact value of the first publication, if it has as many numbers as what is published; else none.
+        start: after how many numbers of the first look that publication is.
     """
 
     def __init__(self, agent: Any) -> None:
         self.agent, self.news, self.told = agent, list[Floats](), np.zeros(0)
+        self.hidden: Floats | None = None
+        self.start = len(numbers(getattr(agent, "release", None)))
         if isinstance(agent, Publisher):
             agent.watcher = self
 
     def __call__(self, made: Publication) -> Any:
         released = made.draw()
         self.news.append(numbers(released))
+        if self.hidden is None:
+            exact = numbers(made.exact)
+            self.hidden = exact if len(exact) == len(self.news[0]) else np.zeros(0)
         return released
 
     def look(self) -> Floats:

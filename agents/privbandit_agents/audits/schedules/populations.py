@@ -65,6 +65,7 @@ def populations(env: gym.Env[Any, Any], users: int, agent: AnyAgent) -> dict[str
         ("contexts of NaN", np.full(shape, np.nan)),
     ):
         found[words] = replace(first, contexts=contexts)
+    found["contexts and answers of 0"] = replace(first, contexts=np.zeros(shape), feedback=np.zeros(users))
     for words, action in zip(("the first action", "the last action"), actions(env, first), strict=True):
         found[words] = replace(first, actions=np.broadcast_to(action, first.actions.shape).copy())
     for seed in (1, 2):

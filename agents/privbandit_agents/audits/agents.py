@@ -29,8 +29,11 @@ SHORTEST = 100
 """Default runs are not fewer than so many, however slow the agent."""
 PLAYS = 2.5
 """Plays for each run where two worlds are compared: of both, and pilot runs."""
-SCORED = 20
+SCORED = 40
 """Pilot runs that say by how much a canary's score scatters."""
+CLIPPED = 1.3
+"""In units of what a score scatters by: guesses of larger scores are -1 or 1."""
+TINY = 1e-12
 FINALISTS = 4
 LENIENT = 0.2
 """Error probability of the bounds that scenes are compared by: near to plain estimates, but kinder to many hits."""
@@ -131,7 +134,8 @@ class CanaryGame(AgentGame):
     def turned(self, rng: Generator) -> tuple[float, float]:
         """Play a run and its twin: how right the guesses are together, 1/2 if they tell nothing, and mean square."""
         coins, seed = rng.choice([-1.0, 1.0], self.canaries), int(rng.integers(2**31))
-        guesses = np.array([np.clip(self.told(seed, side * coins) / self.bold, -1, 1) for side in (1, -1)])
+        told = np.array([self.told(seed, side * coins) for side in (1, -1)])
+        guesses = self.guesses(told)
         return float((1 + ((guesses[0] - guesses[1]) * coins).mean() / 2) / 2), float((guesses**2).mean())
 
     def told(self, seed: int, coins: Floats) -> Floats:
@@ -141,13 +145,27 @@ class CanaryGame(AgentGame):
             return scores
         return scores - (self.covers - np.diag(np.diag(self.covers))) @ coins
 
+    def guesses(self, told: Floats) -> Floats:
+        """Return guesses in [-1, 1] from scores (n, k).
+
+        Where the mean square of guesses counts they are in proportion to tanh(l / 2), for the log-likelihood ratio l of
+        a Gaussian score, but for few large ones; their size does not matter, and small ones are hard to bound. Else
+        guesses are -1 or 1 from half of what scores scatter by.
+        """
+        far, spread = self.scattered
+        if not by_squares(self.claim):
+            return np.clip(told / (0.5 * np.sqrt(far**2 + spread**2)), -1, 1)
+        size = np.maximum(1.0, 1 / (CLIPPED * far / spread))
+        return np.asarray(np.clip(size * np.tanh(told * far / spread**2), -1, 1))
+
     @cached_property
-    def bold(self) -> Floats:
-        """From which scores on a guess is -1 or 1, shape (k,): in units of what pilot runs' scores scatter by."""
-        rng = np.random.default_rng(9)
-        coins = rng.choice([-1.0, 1.0], (SCORED, self.canaries))
-        spread = np.sqrt(np.mean([self.told(seed, row) ** 2 for seed, row in enumerate(coins)], axis=0))
-        return np.asarray((1.0 if by_squares(self.claim) else 0.5) * spread + 1e-12)
+    def scattered(self) -> tuple[Floats, Floats]:
+        """By how much a canary's coin moves its score, shape (k,), and what the score scatters by: of pilot runs."""
+        coins = np.random.default_rng(9).choice([-1.0, 1.0], (SCORED, self.canaries))
+        scores, turned = (np.array([self.told(seed, side * row) for seed, row in enumerate(coins)]) for side in (1, -1))
+        far = np.mean(coins * (scores - turned), axis=0) / 2
+        spread = np.mean((scores - coins * far) ** 2 + (turned + coins * far) ** 2, axis=0) / 2
+        return np.maximum(far, TINY), np.sqrt(spread) + TINY
 
     @abstractmethod
     def served(self, agent: Any, coins: Floats) -> Floats:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.random import Generator
+from scipy.optimize import brentq
 from scipy.special import logit, ndtri
 
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
@@ -20,8 +21,14 @@ from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 STAKE = 0.98
 """Share of the wealth that is at stake in a run, at most."""
 SMALL = 0.6
-"""Up to this mu the mean square of guesses tells more than how often they are right."""
+"""Up to this mu the mean square of guesses tells more of zCDP than how often they are right."""
+OF_SQUARES = 0.15
+"""Share of the error that is for the mean square of guesses, which is known better than how often they are right."""
 LEAST = 1e-6
+NORMAL = np.linspace(-9.0, 9.0, 1801)
+"""Where the density of a standard normal is summed up."""
+FARTHEST = 40.0
+"""No mu is larger."""
 
 
 def audit_canaries(
@@ -43,13 +50,17 @@ def audit_canaries(
     is an interval of s, so that the mean of s over canaries, other coins and the run has the same bound, however the
     guesses of a run hang together.
 
-    Of guesses that are bold to different degrees: let V = E T^2, and m = E c T = 2 E s - 1, half of what the coin moves
-    the mean of T. Whatever C bounds the chi-square divergences of P and Q, both ways, (2 m)^2 <= C Var T under either
-    (Hammersley, Chapman and Robbins), hence 4 m^2 <= C (V - m^2), or m <= sqrt(C V / (4 + C)). This is concave in V: it
-    holds for the means of m and V over canaries, other coins and runs. C is e^(2 rho) - 1 under rho-zCDP (it is the
-    Renyi divergence of order 2), of which Gaussian type is a special case.
+    Of guesses that are bold to different degrees: let V = E T^2, and m = E c T = 2 E s - 1, half of what the coin
+    moves the mean of T. Let p and q be the densities of P and Q, and r = (p + q) / 2, under which V is. Then m is the
+    integral of T (p - q) / (2 r) over r, so that m^2 <= h V (Cauchy and Schwarz), where h, the integral of ((p - q) /
+    (2 r))^2 over r, is an f-divergence of P and Q. If no test beats the one of two unit Gaussians at distance mu, no
+    f-divergence is larger than theirs (Blackwell): h is at most the mean of tanh(mu x / 2) for x of mean mu / 2 and
+    variance 1. The guess tanh(mu x / 2) itself attains the bound. Under any rho-zCDP: whatever C bounds the
+    chi-square divergences of P and Q, both ways, (2 m)^2 <= C Var T under either (Hammersley, Chapman and Robbins),
+    hence 4 m^2 <= C (V - m^2), or m <= sqrt(C V / (4 + C)), and C is e^(2 rho) - 1 (it is the Renyi divergence of
+    order 2). Both bounds are concave in V: they hold for the means of m and V over canaries, other coins and runs.
 
-    Runs are independent. ``lower_mean`` bounds the means of s and of 1 - T^2 from below, each at half of the error.
+    Runs are independent. ``lower_mean`` bounds the means of s and of 1 - T^2 from below, each at a part of the error.
 
     Args:
         game: whose ``play`` returns, for each run, by how much guesses are right, and the mean square of guesses. A
@@ -78,22 +89,46 @@ def shares_of(game: Game, runs: int, rng: Generator, on_progress: Callable[[int]
 
 
 def by_squares(claim: Claim) -> bool:
-    """Return whether a claim is held against the mean square of guesses, too: rho, if it is so small that this pays."""
-    return claim.rho is not None and (2 * claim.rho) ** 0.5 < SMALL
+    """Return whether a claim is held against the mean square of guesses: Gaussian type, and any rho that is small."""
+    return claim.rho is not None and (claim.gaussian_type or (2 * claim.rho) ** 0.5 < SMALL)
 
 
 def bound_of_runs(claim: Claim, shares: Floats, alpha: float) -> tuple[float, float | None]:
-    """Return lower bounds of (epsilon, rho or None), given what guesses were in each run, as ``shares_of`` does."""
-    if not by_squares(claim):
+    """Return lower bounds of (epsilon, rho or None), given what guesses were in each run, as ``shares_of`` does.
+
+    Guesses that are all -1 or 1 have a mean square of 1, and it is how often they are right that tells.
+    """
+    if not by_squares(claim) or (shares[:, 1] == 1).all():
         return bound_of_share(claim, lower_mean(shares[:, 0], alpha))
-    moved, square = 2 * lower_mean(shares[:, 0], alpha / 2) - 1, 1 - lower_mean(1 - shares[:, 1], alpha / 2)
-    rho = rho_of(max(moved, 0.0), square)
+    moved = 2 * lower_mean(shares[:, 0], (1 - OF_SQUARES) * alpha) - 1
+    square = 1 - lower_mean(1 - shares[:, 1], OF_SQUARES * alpha)
+    rho = rho_of(claim, max(moved, 0.0), square)
     return (gaussian_epsilon(claim.delta, (2 * rho) ** 0.5) if rho else 0.0), rho
 
 
-def rho_of(moved: float, square: float) -> float:
+def rho_of(claim: Claim, moved: float, square: float) -> float:
     """Return the least rho at which guesses of this mean square can be right by (1 + moved) / 2."""
-    return float(np.log1p(4 * moved**2 / max(square - moved**2, LEAST))) / 2
+    if not claim.gaussian_type:
+        return float(np.log1p(4 * moved**2 / max(square - moved**2, LEAST))) / 2
+    found = moved**2 / max(square, LEAST)
+    if found >= apart(FARTHEST):
+        return FARTHEST**2 / 2
+    mu = brentq(lambda mu: apart(mu) - found, 0.0, FARTHEST)
+    return float(mu) ** 2 / 2
+
+
+def most_moved(claim: Claim, rho: float, square: float) -> float:
+    """Return by how much guesses of this mean square can be right at most, as ``rho_of`` takes it."""
+    if claim.gaussian_type:
+        return math.sqrt(apart(math.sqrt(2 * rho)) * square)
+    most = float(np.expm1(2 * rho))
+    return math.sqrt(most * square / (4 + most))
+
+
+def apart(mu: float) -> float:
+    """Return the divergence h of two unit Gaussians at distance mu; see ``audit_canaries``."""
+    weights = np.exp(-(NORMAL**2) / 2)
+    return float(np.tanh(mu * (mu / 2 + NORMAL) / 2) @ weights / weights.sum())
 
 
 def lower_mean(values: Floats, alpha: float) -> float:

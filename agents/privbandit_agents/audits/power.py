@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtr, ndtri
 
-from privbandit_agents.audits.canaries import bound_of_runs, by_squares, rho_of, shares_of
+from privbandit_agents.audits.canaries import bound_of_runs, by_squares, most_moved, rho_of, shares_of
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 from privbandit_agents.audits.lower_bounds import choose, judged, pilot_runs, sample, score
 from privbandit_agents.audits.together import best_together
@@ -99,11 +99,12 @@ def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repe
 def righter(claim: Claim, share: float, square: float, nearer: float) -> float:
     """Return by how much the share of right guesses grows if two sides of a coin are so many times as far apart."""
     share = float(np.clip(share, 0.001, 0.999))
-    if not by_squares(claim):
+    if not by_squares(claim) or square == 1:
         return float(ndtr(nearer * ndtri(share))) - share
     # twice the distance is four times the rho, which tells the mean of guesses of the same square
-    most = np.expm1(2 * nearer**2 * rho_of(2 * share - 1, square))
-    return float(np.sign(2 * share - 1) * np.sqrt(most * square / (4 + most)) - (2 * share - 1)) / 2
+    moved = 2 * share - 1
+    more = most_moved(claim, nearer**2 * rho_of(claim, abs(moved), square), square)
+    return float(np.sign(moved) * more - moved) / 2
 
 
 def share_refuted(claim: Claim, shares: Floats, rng: Generator, confidence: float, repeats: int) -> float:

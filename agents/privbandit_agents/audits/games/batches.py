@@ -16,9 +16,9 @@ from privbandit_agents.audits.reports import looks_gaussian, solved
 
 USERS = 256
 """Users of a run, at most."""
-SLOW, FEWEST = 0.01, 32
+SLOW, FEWEST = 0.015, 32
 """Of a slow agent no more users than it serves in so many CPU seconds, but no fewer than that."""
-SCOUTS, PILOTS, TIMED = 2, 600, 10
+SCOUTS, PILOTS, TIMED = 2, 400, 10
 """Runs that show what coins move in each pair, runs that show the noise, and runs that are timed."""
 UNSURE = 0.06
 """By how much of a canary's strength its runs leave open, if it is alone; by less for many, by their root."""
@@ -64,7 +64,7 @@ class BatchCanaries(CanaryGame):
         self.canaries = len(self.times) - 1
         if not self.canaries:
             return
-        self.places = list(range(self.canaries))
+        self.batches, self.places = self.canaries, list(range(self.canaries))
         while 2 * self.times[-1] <= self.most:
             self.times.append(2 * self.times[-1])
         scenes = joint_pairs(self.env, self.others, self.agent(0))
@@ -151,6 +151,10 @@ class BatchCanaries(CanaryGame):
                 tail = int(coins[self.places.index(k)] < 0)
                 record = self.records[np.array([tail])]
                 users = users[: len(users.feedback) - 1].then(record) if self.last else record.then(users[1:])
+            if k >= self.batches:  # of what these users let publish only the last is looked at
+                before, users = users[:-1], users[-1:]
+                agent.update(before.contexts, before.actions, before.feedback)
+                board.skip()
             agent.update(users.contexts, users.actions, users.feedback)
             told = board.look_at_noise()[: self.width]
             released[k, : len(told)] = told

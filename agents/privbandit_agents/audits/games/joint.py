@@ -28,9 +28,11 @@ USERS_A_RUN = 256
 PROBES = 32
 AMONG = ("contexts and answers of 0", "contexts beyond any clip", "answers beyond any clip")
 """Populations among whom the best pairs are tried once more."""
+TRIED_AMONG = 2
+"""So many pairs."""
 TIMED = 3
 """Runs that are timed."""
-MANY, LONG = 40_000, 28.0
+MANY, LONG = 40_000, 24.0
 """Runs, and CPU seconds, for claims of pure privacy, where one clear event tells more than many guesses."""
 PILOTING = 5.0
 """CPU seconds that pilot runs of a game may take, about: they become fewer if an agent is slow, by a third at most."""
@@ -92,7 +94,7 @@ class FirstRelease(AnyAgentGame[Scene]):
         found = populations(self.env, USERS, self.agent(0))
         return [
             Scene(scene.pair, found[name], f"{scene.words}, among {name}")
-            for scene in best
+            for scene in best[:TRIED_AMONG]
             for name in AMONG
             if name in found
         ]

@@ -152,6 +152,10 @@ class Billboard:
         self.told, self.news = filled(self.told, length) + filled(news, length), []
         return np.concatenate([numbers(getattr(self.agent, "release", None)), self.told])
 
+    def skip(self) -> None:
+        """Overlook what was published since the last look."""
+        self.news = []
+
     def look_at_noise(self) -> Floats:
         """Return ``told``, or the release if nothing was published: it follows from what was."""
         seen = self.look()

@@ -126,13 +126,13 @@ def test_settings_are_replayed(config: dict[str, Any]) -> None:
 def test_the_audit_finds_most_of_the_claim_and_refutes_seven_tenths_of_the_noise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Sixty runs of 32 canaries, at epsilon = 4 and 95 %."""
+    """160 runs of 32 canaries, at epsilon = 4 and 95 %."""
     game = BatchGame("dp-dqn", {"epsilon": 4.0})
-    found = audit(game, 60, np.random.default_rng(0), 0.95)
-    assert not found.refuted and found.rho_bound is not None and found.rho_bound > 0.15
+    found = audit(game, 160, np.random.default_rng(0), 0.95)
+    assert not found.refuted and found.rho_bound is not None and found.rho_bound > 0.25
     honest = BufferedToeplitz._noise
     monkeypatch.setattr(BufferedToeplitz, "_noise", lambda self, n: 0.7 * honest(self, n))
-    assert audit(game, 60, np.random.default_rng(0), 0.95).refuted
+    assert audit(game, 160, np.random.default_rng(0), 0.95).refuted
 
 
 @pytest.mark.parametrize(("scorer", "link"), [("linear", "identity"), ("features", "band")])

@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.canaries import by_squares
 from privbandit_agents.audits.claims import Claim, Floats, Game
-from privbandit_agents.audits.lower_bounds import bound_of, choose
+from privbandit_agents.audits.lower_bounds import bound_of, choose, runs_of
 from privbandit_agents.audits.records import world_for
 from privbandit_agents.audits.reports import Contrast
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
@@ -27,8 +27,8 @@ LEAST = 64
 """A portion has at least so many users, more than a report has parts."""
 SHORTEST = 100
 """Default runs are not fewer than so many, however slow the agent."""
-PLAYS = 2.5
-"""Plays for each run where two worlds are compared: of both, and pilot runs."""
+TIMED = 0.2
+"""CPU seconds of the runs that say how long runs take, at least."""
 SCORED = 40
 """Pilot runs that say by how much a canary's score scatters."""
 CLIPPED = 1.3
@@ -85,11 +85,18 @@ class AgentGame(Game):
     def hurry(self, runs: int) -> None:
         """Make default runs fewer if the agent is slow, by what some of them take; pilot runs come on top."""
         self.play(0, 1, np.random.default_rng(7))  # the first one may prepare something
+        took = self.took(runs)
+        while took < TIMED:  # each call has a cost of its own
+            runs *= 3
+            took = self.took(runs)
+        plays = int(self.seconds * runs / took)
+        self.runs = min(self.runs, max(SHORTEST, plays if self.canaries else runs_of(plays)))
+
+    def took(self, runs: int) -> float:
+        """Return the CPU seconds of so many runs, > 0."""
         started = time.process_time()
         self.play(0, runs, np.random.default_rng(7))
-        took = max(time.process_time() - started, 1e-6)
-        plays = 1.0 if self.canaries else PLAYS
-        self.runs = min(self.runs, max(SHORTEST, int(self.seconds / plays * runs / took)))
+        return max(time.process_time() - started, 1e-6)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         return np.stack([self.statistic(self.fresh(rng), world) for _ in range(runs)])

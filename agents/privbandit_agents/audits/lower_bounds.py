@@ -23,6 +23,8 @@ from privbandit_agents.privacy._validate import count, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 
 DECIMALS = 9
+PILOTS = 2000
+"""Pilot runs of each world, unless fresh runs are fewer, or many more."""
 THRESHOLDS = 400
 """At most so many candidate thresholds for each statistic in the pilot."""
 
@@ -116,7 +118,14 @@ def plays(game: Game, runs: int) -> int:
 
 def pilot_runs(runs: int) -> int:
     """Return how many pilot runs of each world go with so many fresh ones: 2000, fewer or a quarter."""
-    return max(runs // 4, min(runs, 2000))
+    return max(runs // 4, min(runs, PILOTS))
+
+
+def runs_of(plays: int) -> int:
+    """Return how many fresh runs of each world an audit may make that plays so often in all, of both kinds."""
+    if plays <= 4 * PILOTS:
+        return plays // 4
+    return max(plays // 2 - PILOTS, 0) if plays <= 10 * PILOTS else int(plays / 2.5)
 
 
 def sample(

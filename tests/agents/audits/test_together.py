@@ -9,7 +9,7 @@ from given import rng
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privbandit_agents.audits.claims import Claim, Floats
-from privbandit_agents.audits.lower_bounds import Event, bound_of, choose
+from privbandit_agents.audits.lower_bounds import Event, bound_of, choose, pilot_runs, runs_of
 from privbandit_agents.audits.together import Hits, best_together, bound_together, error_of, promise_of, stake_of
 
 RUNS = 2000
@@ -116,3 +116,9 @@ def test_promises_of_one_and_of_many_events_agree() -> None:
     many = promise_of(Hits.single(both, likely, other, 4000), 0.0, 0.001, 10_000)
     assert many == pytest.approx([float(promise_of(table, 0.0, 0.001, 10_000)) for table in tables])
     assert error_of(0.001, 100) > error_of(0.001, 1000)
+
+
+@pytest.mark.parametrize("limit", [40, 5000, 8000, 30_000, 40_000, 200_000])
+def test_runs_fit_into_the_plays_that_there_is_time_for(limit: int) -> None:
+    runs = runs_of(limit)
+    assert 0.99 * limit - 4 <= 2 * (runs + pilot_runs(runs)) <= limit

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privbandit_agents.audits.agents import CanaryGame
 from privbandit_agents.audits.claims import Claim, Floats
@@ -16,15 +17,17 @@ from privbandit_agents.audits.reports import looks_gaussian, solved
 
 USERS = 256
 """Users of a run, at most."""
-SLOW, FEWEST = 0.015, 32
+SLOW, FEWEST = 0.02, 32
 """Of a slow agent no more users than it serves in so many CPU seconds, but no fewer than that."""
 SCOUTS, PILOTS, TIMED = 2, 400, 10
 """Runs that show what coins move in each pair, runs that show the noise, and runs that are timed."""
+TRIED = 4
+"""So many canaries are tried with each pair."""
 UNSURE = 0.06
 """By how much of a canary's strength its runs leave open, if it is alone; by less for many, by their root."""
 MORE = 1.2
 """By how much more canaries have to tell if they are the last users of their batches."""
-SHORT = 4.0
+SHORT = 3.0
 """CPU seconds for claims of pure privacy, where guesses tell less than one clear event."""
 FEW = 4
 """So few canaries say less about their noise in one run, and are played in more of them."""
@@ -70,16 +73,16 @@ class BatchCanaries(CanaryGame):
         scenes = joint_pairs(self.env, self.others, self.agent(0))
         self.records = scenes[0].records
         noise = self.noise()
-        moves = [self.moved(scene.records) for scene in scenes]
-        worth = [self.worth(noise, move) for move in moves]
+        some = np.unique(np.linspace(0, self.canaries - 1, TRIED).astype(int))
+        worth = [self.worth(noise, self.moved(scene.records, some)) for scene in scenes]
         best = int(np.argmax(worth))
         self.last = True
-        late = self.moved(scenes[best].records)
-        self.last = self.worth(noise, late) > MORE * worth[best]
+        late = self.worth(noise, self.moved(scenes[best].records, some))
+        self.last = late > MORE * worth[best]
         self.records, self.pair = scenes[best].records, f"{scenes[best].words} (the worst of {len(scenes)} pairs)"
         if self.last:
             self.pair += ", of the last user of each batch"
-        self.choose(late if self.last else moves[best], noise)
+        self.choose(self.moved(self.records, np.arange(self.canaries)), noise)
         if self.claim.rho is None and not self.claim.delta:
             self.seconds = SHORT
         self.hurry(TIMED)
@@ -128,12 +131,12 @@ class BatchCanaries(CanaryGame):
             self.most //= 2
         return times, len(before)
 
-    def moved(self, records: Records) -> Floats:
-        """Return what each coin moves, shape (D, k)."""
+    def moved(self, records: Records, places: NDArray[np.intp]) -> Floats:
+        """Return what the coins of these canaries move (k,), shape (D, k)."""
         self.records, heads, moves = records, np.ones(self.canaries), []
         for scout in range(SCOUTS):
             whole = self.served(self.agent(scout), heads)
-            turned = [self.served(self.agent(scout), heads - 2 * tail) for tail in np.eye(self.canaries)]
+            turned = [self.served(self.agent(scout), heads - 2 * tail) for tail in np.eye(self.canaries)[places]]
             moves.append((whole - np.array(turned)).T / 2)
         return np.asarray(np.mean(moves, axis=0))
 

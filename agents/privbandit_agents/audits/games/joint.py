@@ -32,7 +32,7 @@ TRIED_AMONG = 2
 """So many pairs."""
 TIMED = 3
 """Runs that are timed."""
-MANY, LONG = 40_000, 24.0
+MANY, LONG = 40_000, 20.0
 """Runs, and CPU seconds, for claims of pure privacy, where one clear event tells more than many guesses."""
 PILOTING = 5.0
 """CPU seconds that pilot runs of a game may take, about: they become fewer if an agent is slow, by a third at most."""
@@ -161,7 +161,7 @@ class JointGame(FirstRelease):
     part = "all releases"
     seen = f"the releases, and the actions towards {PROBES} probe users, at up to {READINGS} times after the first user"
     unseen = "targets after the first user, and other pairs of records"
-    runs = 300
+    runs, seconds = 1000, 6.0
     pilots, finals, fits = 20, 60, 200
     times = READINGS
     besides: ClassVar[tuple[type[AgentGame], ...]] = (FirstRelease, ScheduleGame, BatchCanaries)

@@ -15,11 +15,10 @@ from numpy.random import Generator
 from scipy.optimize import brentq
 from scipy.special import logit, ndtri
 
+from privbandit_agents.audits.bounds.means import lower_mean
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 
-STAKE = 0.98
-"""Share of the wealth that is at stake in a run, at most."""
 SMALL = 0.6
 """Up to this mu the mean square of guesses tells more of zCDP than how often they are right."""
 OF_SQUARES = 0.15
@@ -129,36 +128,6 @@ def apart(mu: float) -> float:
     """Return the divergence h of two unit Gaussians at distance mu; see ``audit_canaries``."""
     weights = np.exp(-(NORMAL**2) / 2)
     return float(np.tanh(mu * (mu / 2 + NORMAL) / 2) @ weights / weights.sum())
-
-
-def lower_mean(values: Floats, alpha: float) -> float:
-    """Return a lower bound of the mean of numbers in [0, 1], which fails with probability at most alpha.
-
-    Ian Waudby-Smith and Aaditya Ramdas, "Estimating means of bounded random variables by betting", JRSS B 2024.
-
-    *Formal guarantees.* A gambler with wealth 1 stakes on every value in turn: wealth is multiplied by 1 + s (x - p),
-    where s >= 0 depends on earlier values only and s p <= 0.98. If the mean of each value, given those before, is at
-    most p, then wealth is a non-negative supermartingale, and reaches 1 / alpha with probability at most alpha (Ville).
-    The bound is the smallest p at which it does not. Wealth falls in p, so that the bound exceeds p only if wealth at p
-    reaches 1 / alpha. Values need not be independent, nor of the same law.
-
-    The stakes are best for values near their mean, at sqrt(2 log(1 / alpha) / n) over their standard deviation so far:
-    then a mean is refuted at as many standard errors, sqrt(2 log(1 / alpha)), as a Chernoff bound needs.
-    """
-    n, goal = len(values), math.log(1 / alpha)
-    before = np.arange(1, n + 1)
-    mean = (0.5 + np.cumsum(values)) / (before + 1)
-    squares = 1e-3 + np.concatenate([[0.0], np.cumsum((values - mean) ** 2)[:-1]])
-    stakes = np.sqrt(2 * goal / (n * squares / before))
-
-    def refuted(p: float) -> bool:
-        return bool(np.cumsum(np.log1p(np.minimum(stakes, STAKE / p) * (values - p))).max() >= goal)
-
-    low, high = 0.0, 1.0
-    for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
 
 
 def bound_of_share(claim: Claim, share: float) -> tuple[float, float | None]:

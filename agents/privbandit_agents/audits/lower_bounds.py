@@ -16,9 +16,10 @@ import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from privbandit_agents.audits.bounds.means import lower_end, upper_end
+from privbandit_agents.audits.bounds.together import Hits, best_together, bound_together, promise_of, stake_of
 from privbandit_agents.audits.canaries import audit_canaries
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
-from privbandit_agents.audits.together import Hits, best_together, bound_together, promise_of, stake_of
 from privbandit_agents.privacy._validate import count, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 
@@ -242,22 +243,3 @@ def bound_of(claim: Claim, true: int, false: int, runs: int, alpha: float) -> tu
 def divergence(one: Floats, other: Floats) -> Floats:
     """Return the KL divergence of two coins."""
     return np.asarray(scipy.special.rel_entr(one, other) + scipy.special.rel_entr(1 - one, 1 - other))
-
-
-def clopper_pearson(hits: ArrayLike, runs: int, alpha: float) -> tuple[Floats, Floats]:
-    """Return the exact two-sided interval of a binomial probability: each side fails with probability alpha / 2."""
-    return lower_end(hits, runs, alpha), upper_end(hits, runs, alpha)
-
-
-def lower_end(hits: ArrayLike, runs: int, alpha: float) -> Floats:
-    """Return the lower end of ``clopper_pearson``: the alpha / 2 quantile of Beta(hits, runs - hits + 1), 0 at 0."""
-    hits = np.asarray(hits)
-    found = scipy.special.betaincinv(np.maximum(hits, 1.0), runs - hits + 1.0, alpha / 2)
-    return np.where(hits > 0, found, 0.0)
-
-
-def upper_end(hits: ArrayLike, runs: int, alpha: float) -> Floats:
-    """Return the upper end of ``clopper_pearson``: an upper quantile of Beta(hits + 1, runs - hits), 1 at ``runs``."""
-    hits = np.asarray(hits)
-    found = scipy.special.betainccinv(hits + 1.0, np.maximum(runs - hits, 1.0), alpha / 2)
-    return np.where(hits < runs, found, 1.0)

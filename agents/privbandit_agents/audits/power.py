@@ -10,10 +10,10 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtr, ndtri
 
+from privbandit_agents.audits.bounds.together import best_together
 from privbandit_agents.audits.canaries import bound_of_runs, by_squares, most_moved, rho_of, shares_of
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 from privbandit_agents.audits.lower_bounds import choose, judged, pilot_runs, sample, score
-from privbandit_agents.audits.together import best_together
 from privbandit_agents.privacy._validate import count
 
 REPEATS = 100

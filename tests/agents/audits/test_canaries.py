@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.random import Generator
-from privbandit_agents.audits.canaries import bound_of_share, lower_mean, most_moved, rho_of
+from privbandit_agents.audits.bounds.means import lower_mean
+from privbandit_agents.audits.canaries import bound_of_share, most_moved, rho_of
 from privbandit_agents.audits.claims import Claim, Floats, Game
 from privbandit_agents.audits.linear import CounterGame
 from privbandit_agents.audits.lower_bounds import audit

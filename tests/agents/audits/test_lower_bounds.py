@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from given import rng
 from privbandit_agents import make, play
+from privbandit_agents.audits.bounds.means import clopper_pearson
 from privbandit_agents.audits.claims import Claim, Game
-from privbandit_agents.audits.lower_bounds import audit, clopper_pearson
+from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import TARGETS, game, private_agents
 from privbandit_agents.audits.sensitivity import largest_loss, one_run_bound, search_sensitivity
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon

@@ -8,9 +8,9 @@ import pytest
 from given import rng
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from privbandit_agents.audits.bounds.together import Hits, best_together, bound_together, error_of, promise_of, stake_of
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.lower_bounds import Event, bound_of, choose, pilot_runs, runs_of
-from privbandit_agents.audits.together import Hits, best_together, bound_together, error_of, promise_of, stake_of
 
 RUNS = 2000
 

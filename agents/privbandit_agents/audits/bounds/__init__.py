@@ -1,0 +1,1 @@
+"""Bounds that hold with a stated confidence: of a mean, of rates, and of what two worlds show together."""

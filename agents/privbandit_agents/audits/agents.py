@@ -4,12 +4,13 @@ A local agent is judged by what leaves a user's device. A joint agent is judged 
 reveal; the target user's own action is left out, as joint privacy allows.
 """
 
+import copy
 import math
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -227,6 +228,14 @@ class AnyAgentGame(AgentGame, Generic[T]):
         self.pair = f"{self.scene.words} (the worst of {len(scenes)} pairs, by pilot runs)"
         if not any(len(contrast.kept) for contrast, _ in tried):
             self.unseen = "anything: all that was looked at was the same in every run"
+
+    def larger(self, factor: float) -> Self | None:
+        """Return the same game, scene and statistics, with agents of so many times the budget; None if it has none."""
+        powers = {"epsilon": 1, "rho": 2}
+        scaled = {key: value * factor ** powers[key] for key, value in self.config.items() if key in powers}
+        other = copy.copy(self)
+        other.config = self.config | scaled
+        return other if scaled else None
 
     def further(self, best: list[T]) -> list[T]:
         """Return what else to try, given the best of the scenes so far."""

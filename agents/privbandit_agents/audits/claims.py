@@ -87,6 +87,10 @@ class Game(ABC):
         With canaries every run is in many worlds, and the statistics are of guesses, as ``audit_canaries`` says.
         """
 
+    def stronger(self, factor: float) -> "Game | None":
+        """Return the same game with so many times the epsilon, if what was chosen for it can be kept; else None."""
+        return None
+
     @property
     def title(self) -> str:
         return f"{self.name}, {self.part}" if self.part else self.name

@@ -188,7 +188,12 @@ def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float, fresh: int 
     found = [best]
     if -opposite.threshold < best.threshold:  # no run has both
         found.append(replace(best, counter=opposite.threshold))
-    return max(found, key=lambda event: float(promise_of(event.hits(pilot), claim.delta, alpha, fresh)))
+
+    def promise(event: Event) -> float:
+        hits = event.hits(pilot)
+        return max(float(promise_of(played, claim.delta, alpha, fresh)) for played in (hits, hits.apart))
+
+    return max(found, key=promise)
 
 
 def above(values: Floats, cuts: Floats) -> NDArray[np.intp]:

@@ -94,7 +94,7 @@ def audited(
     for k, game in enumerate(games):
         result, shares = run_audit(game, runs, seed, each, console), None
         if power and not result.refuted:
-            shares = powers_of(result, seed) or played_power(game, truth(), k, result, seed, console)
+            shares = powers_of(result, seed) or played_power(game, truth, k, result, seed, console)
         found.append(Found(game, result, shares))
     return found
 
@@ -112,14 +112,17 @@ def powers_of(result: AuditResult, seed: int) -> dict[float, float]:
 
 
 def played_power(
-    game: Game, truths: Sequence[Game] | None, k: int, result: AuditResult, seed: int, console: Console
+    game: Game, truths: Callable[[], Sequence[Game] | None], k: int, result: AuditResult, seed: int, console: Console
 ) -> dict[float, float]:
     """Return the power by runs of the target with ``STRONGER`` times its epsilon; empty if there is no such target."""
-    if truths is None:
-        return {}
-    rng, runs = default_rng([seed, 1]), result.runs
-    with progress_of("its power", plays(truths[k], runs), console) as show:
-        return {STRONGER: power_by_runs(game.claim, truths[k], runs, rng, result.confidence, on_progress=show)}
+    truth, rng, runs = game.stronger(STRONGER), default_rng([seed, 1]), result.runs
+    if truth is None:
+        several = truths()
+        if several is None:
+            return {}
+        truth = several[k]
+    with progress_of("its power", plays(truth, runs), console) as show:
+        return {STRONGER: power_by_runs(game.claim, truth, runs, rng, result.confidence, on_progress=show)}
 
 
 @contextmanager

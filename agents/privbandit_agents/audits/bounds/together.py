@@ -23,6 +23,8 @@ DOUBT = 2.0
 """By so many standard errors events are thought to look better than they are, since they are the best of many."""
 LEAST, LARGEST, STEPS = -10.0, 50.0, 20
 """An event promises an epsilon in this range, which is found by so many halvings; below 0 it only ranks events."""
+ROUGHLY = 12
+"""Halvings where many events are compared."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,12 @@ class Hits:
 
     @classmethod
     def single(cls, both: Counts, likely: Counts, other: Counts, runs: int) -> "Hits":
-        """Count m single events that happen so often in both worlds, where they are likely, and in the other (m,)."""
-        found = np.zeros((len(both), 3, 3))
-        found[:, 1, 2], found[:, 1, 0], found[:, 0, 2] = both, likely - both, other - both
+        """Count m single events that happen so often in both worlds, where they are likely, and in the other (m,).
+
+        Of an event that seldom happens in both it is what to expect if the worlds are played apart.
+        """
+        found, alike = np.zeros((len(both), 3, 3)), np.maximum(both, likely * other / runs)
+        found[:, 1, 2], found[:, 1, 0], found[:, 0, 2] = alike, likely - alike, other - alike
         found[:, 0, 0] = runs - found.sum(axis=(1, 2))
         return cls(found, 1)
 
@@ -68,14 +73,14 @@ class Hits:
         shares, worth = self.runs / self.runs.sum(axis=(-2, -1), keepdims=True), self.worth(ratio, delta)
         return np.asarray(np.sum(shares * worth, axis=(-2, -1))), np.asarray(np.sum(shares * worth**2, axis=(-2, -1)))
 
-    def promised(self, delta: float, error: float) -> Floats:
+    def promised(self, delta: float, error: float, steps: int = STEPS) -> Floats:
         """Return the epsilon that runs like these would just refute (...), at an error of so many deviations of one.
 
         A mean that is so many deviations above 0 is needed, and more where runs are few beside what one may cost
         (Bernstein's inequality).
         """
         low, high = (np.full(self.runs.shape[:-2], end) for end in (LEAST, LARGEST))
-        for _ in range(STEPS):
+        for _ in range(steps):
             middle = (low + high) / 2
             mean, square = self.moments(np.exp(middle), delta)
             refuted = mean >= error * np.sqrt(square) + error**2 / 2 * self.events * np.exp(middle)
@@ -89,9 +94,9 @@ def error_of(alpha: float, fresh: int, pilot: float = math.inf) -> float:
 
 
 def promise_of(pilot: Hits, delta: float, alpha: float, fresh: int) -> Floats:
-    """Return about what ``bound_together`` will find of each event (...), in fresh runs played the better way."""
-    error = error_of(alpha, fresh, float(pilot.runs.sum() / np.prod(pilot.runs.shape[:-2])))
-    return np.maximum(pilot.promised(delta, error), pilot.apart.promised(delta, error))
+    """Return about what ``bound_together`` will find of each event (...), in so many fresh runs played together."""
+    pilots = float(pilot.runs.sum() / np.prod(pilot.runs.shape[:-2]))
+    return pilot.promised(delta, error_of(alpha, fresh, pilots), ROUGHLY)
 
 
 def best_together(pilot: Hits, delta: float, alpha: float, fresh: int) -> bool:

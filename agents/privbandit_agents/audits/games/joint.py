@@ -3,7 +3,7 @@
 import math
 import time
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from gymnasium.spaces import Discrete
@@ -32,7 +32,7 @@ TRIED_AMONG = 2
 """So many pairs."""
 TIMED = 3
 """Runs that are timed."""
-MANY, LONG = 40_000, 20.0
+MANY, LONG = 40_000, 12.0
 """Runs, and CPU seconds, for claims of pure privacy, where one clear event tells more than many guesses."""
 PILOTING = 5.0
 """CPU seconds that pilot runs of a game may take, about: they become fewer if an agent is slow, by a third at most."""
@@ -89,6 +89,9 @@ class FirstRelease(AnyAgentGame[Scene]):
     def scenes(self) -> list[Scene]:
         self.others = drawn(self.env)
         return [Scene(pair, self.others, pair.words) for pair in joint_pairs(self.env, self.others, self.agent(0))]
+
+    def stronger(self, factor: float) -> Self | None:
+        return self.larger(factor)
 
     def further(self, best: list[Scene]) -> list[Scene]:
         found = populations(self.env, USERS, self.agent(0))
@@ -161,7 +164,7 @@ class JointGame(FirstRelease):
     part = "all releases"
     seen = f"the releases, and the actions towards {PROBES} probe users, at up to {READINGS} times after the first user"
     unseen = "targets after the first user, and other pairs of records"
-    runs, seconds = 1000, 6.0
+    runs, seconds = 1000, 4.0
     pilots, finals, fits = 20, 60, 200
     times = READINGS
     besides: ClassVar[tuple[type[AgentGame], ...]] = (FirstRelease, ScheduleGame, BatchCanaries)

@@ -3,7 +3,7 @@
 import math
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -50,7 +50,7 @@ class ScheduleGame(AnyAgentGame[Boundary]):
     part = "schedule"
     seen = f"after which of up to {USERS} users the release changes, and what frozen_rounds says after each"
     unseen = "what is released, actions, and other populations"
-    runs = 400
+    runs, seconds = 400, 3.0
     pilots, finals, fits = 30, 0, 100
 
     def prepare(self) -> None:
@@ -65,6 +65,9 @@ class ScheduleGame(AnyAgentGame[Boundary]):
 
     def scenes(self) -> list[Boundary]:
         return self.found
+
+    def stronger(self, factor: float) -> Self | None:
+        return self.larger(factor)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         if not self.found:

@@ -97,11 +97,15 @@ def bound_of_runs(claim: Claim, shares: Floats, alpha: float) -> tuple[float, fl
 
     Guesses that are all -1 or 1 have a mean square of 1, and it is how often they are right that tells.
     """
-    if not by_squares(claim) or (shares[:, 1] == 1).all():
+    if not by_squares(claim):
         return bound_of_share(claim, lower_mean(shares[:, 0], alpha))
-    moved = 2 * lower_mean(shares[:, 0], (1 - OF_SQUARES) * alpha) - 1
+    right = lower_mean(shares[:, 0], (1 - OF_SQUARES) * alpha)
+    if (shares[:, 1] == 1).all():
+        return bound_of_share(claim, right)
     square = 1 - lower_mean(1 - shares[:, 1], OF_SQUARES * alpha)
-    rho = rho_of(claim, max(moved, 0.0), square)
+    rho = rho_of(claim, max(2 * right - 1, 0.0), square)
+    if not claim.gaussian_type:
+        return bound_of_share(claim, right)[0], rho
     return (gaussian_epsilon(claim.delta, (2 * rho) ** 0.5) if rho else 0.0), rho
 
 

@@ -84,6 +84,9 @@ class Game(ABC):
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         """Run world 0 or 1 so many times; return statistics of what an adversary sees, shape (runs, k).
 
+        Runs are independent. Worlds may be played with equal generators, so that they draw the same noise; each should
+        then draw as much as the other for every run.
+
         With canaries every run is in many worlds, and the statistics are of guesses, as ``audit_canaries`` says.
         """
 

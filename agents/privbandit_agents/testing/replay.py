@@ -28,6 +28,8 @@ from privbandit_agents.testing.watchers import Forcer, Release, Writer, in_words
 AnyCurator: TypeAlias = CentralAgent[Any, Any]
 ROOM = 1e-6
 """Relative room for rounding when a loss is held against a promise."""
+TINY = 1e-9
+"""Exact values may differ by as much, from sums that cancel."""
 TWIN_NOISE = 1e-4
 """By how much the noise of twins may differ, in standard deviations; it is computed from sums over users."""
 USERS = 200
@@ -258,8 +260,8 @@ def priced(agent: AnyCurator, published: list[Release], one: Forcer, two: Forcer
 def moved(exact: Any, other: Any) -> bool:
     """Return whether two exact values differ by more than rounding; functions do not tell."""
     one, two = numbers(exact), numbers(other)
-    size = float(np.abs(one).max(initial=0.0))
-    return one.shape != two.shape or not np.allclose(one, two, rtol=ROOM, atol=ROOM * size)
+    size = max(float(np.abs(value).max(initial=0.0)) for value in (one, two))
+    return one.shape != two.shape or not np.allclose(one, two, rtol=0, atol=ROOM * size + TINY)
 
 
 def same_noise(published: list[Release], forcer: Forcer) -> None:

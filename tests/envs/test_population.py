@@ -1,6 +1,5 @@
 """Users by counts are the same world's users: laws, books and bookmarks. Error rates below 1e-4 a check."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -173,17 +172,10 @@ class Lying(LinearProblem):
         return values, chances[:, ::-1]
 
 
-@pytest.fixture
-def lying() -> Iterator[str]:
-    """A world that is registered for one test alone: others take "Linear-v0" for the package's."""
-    register("lying/Linear-v0", f"{__name__}:Lying")
-    yield "lying/Linear-v0"
-    gym.registry.pop("lying/Linear-v0")
-
-
-def test_the_conformance_suite_looks_at_users_by_counts(lying: str) -> None:
+def test_the_conformance_suite_looks_at_users_by_counts() -> None:
+    register("lying/Counts-v0", f"{__name__}:Lying")  # no "Linear-v0", which other tests take for the package's
     for support in (2, 200):
         for check in (check_counts, check_episode):
             check("privbandit/Linear-v0", support=support)
         with pytest.raises(AssertionError, match="other means"):
-            check_counts(lying, support=support)
+            check_counts("lying/Counts-v0", support=support)

@@ -8,7 +8,8 @@ import copy
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -243,7 +244,8 @@ class AnyAgentGame(AgentGame, Generic[T]):
 
     def tried(self, scene: T, runs: int) -> tuple[Contrast, tuple[float, float]]:
         """Return statistics for a scene, and what they are worth on runs of their own, which half of them hold."""
-        worlds, half = self.paired(scene, runs), runs // 2
+        with whatever_is_raised(self.name, scene.words):
+            worlds, half = self.paired(scene, runs), runs // 2
         contrast = self.contrast_of(*(seen[:half, len(self.ready) :] for seen in worlds))
         held_out = self.told(contrast, worlds[0][half:]), self.told(contrast, worlds[1][half:])
         return contrast, self.worth(contrast, held_out)
@@ -277,6 +279,23 @@ class AnyAgentGame(AgentGame, Generic[T]):
     @abstractmethod
     def observed(self, scene: T, world: int, runs: int, rng: Generator) -> Floats:
         """Return what is seen in so many runs of one world, as rows of numbers (runs, D)."""
+
+
+@contextmanager
+def whatever_is_raised(name: str, words: str) -> Iterator[None]:
+    """Say of an error which agent raised it, and for which pair of records, given in words.
+
+    Raises:
+        ValueError: in place of any other error.
+    """
+    try:
+        yield
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".rstrip(": .")
+        raise ValueError(
+            f"{name} raised an error where the pair of records was this: {words}. {said}. "
+            "It has to serve every record, such as NaN or infinity, since whose record stops it is seen."
+        ) from error
 
 
 def ranked(tried: list[tuple[Contrast, tuple[float, float]]]) -> list[int]:

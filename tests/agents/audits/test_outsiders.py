@@ -184,6 +184,7 @@ def test_a_file_with_agent_and_game_is_audited_from_its_folder(tmp_path: Path) -
         (JOINT, ["own-game", "--env", "privbandit/Linear-v0", "--set", "leaky=true"], 1, "REFUTED"),
         (JOINT, ["no-game"], 2, "is not a subclass of AgentGame"),
         (JOINT, ["uniform"], 2, "makes no promise to audit"),
+        (JOINT.replace("last =", "assert np.sum(feedback) < 1e9; last ="), ["last"], 2, "feedback or NaN. Assert"),
     ],
 )
 def test_options_and_errors_of_the_command(

@@ -38,7 +38,8 @@ def check_reports(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
     if isinstance(agent, LabelAgent):
         for aggregate in (False, True):
             new, other = (make(name, env, seed=13, **config) for _ in range(2))
-            check_known_labels(new, other, users(env, agent, USERS), aggregate)
+            assert isinstance(new, LocalAgent)
+            check_known_labels(new, other, of_one_kind(new, users(env, agent, USERS)), aggregate)
 
 
 def users(env: Any, agent: Local, n: int) -> Record:
@@ -84,6 +85,17 @@ def by_one_call(agent: Local, records: Record) -> None:
     expected, report = inputs.randomize(rng), agent.randomize(*records)
     assert alike(report, expected), "randomize() returns something else than the randomizer of inputs()"
     assert rng.bit_generator.state == agent.rng.bit_generator.state, "randomize() drew more than one report a user"
+
+
+def of_one_kind(agent: Local, records: Record) -> Record:
+    """Return the records of n users, or of the first batch if another randomizer makes the next one's reports."""
+    later, n = copy.deepcopy(agent), agent.frozen_rounds()
+    contexts, actions, feedback = (np.asarray(part) for part in records)
+    assert isinstance(later, LabelAgent)
+    later.learn_labels(contexts[:n], actions[:n])
+    before, after = (one.inputs(*records) for one in (agent, later))
+    same = before is None or after is None or type(before.randomizer) is type(after.randomizer)
+    return records if same else (contexts[:n], actions[:n], feedback[:n])
 
 
 def check_known_labels(agent: AnyAgent, other: AnyAgent, records: Record, aggregate: bool) -> None:

@@ -182,7 +182,7 @@ def test_a_large_group_takes_turns_as_one_by_one(source: str) -> None:
 
 def test_an_agent_that_asks_for_cells_keeps_every_promise() -> None:
     """The checks count the reports of one randomizer, so that the batch is long, and all its users tell cells."""
-    check_agent("kernel-ldp", "privbandit/Classification-v0", epsilon=8.0, memory=True, places=8, batch=5000)
+    check_agent("kernel-ldp", "privbandit/Classification-v0", epsilon=8.0, memory=True, places=8, batch=16)
 
 
 def test_a_balance_that_waits_for_its_batch_changes_no_answer() -> None:

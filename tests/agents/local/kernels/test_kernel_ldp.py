@@ -181,7 +181,7 @@ def test_a_large_group_takes_turns_as_one_by_one(source: str) -> None:
 
 
 def test_an_agent_that_asks_for_cells_keeps_every_promise() -> None:
-    """The checks count the reports of one randomizer, so that the batch is long, and all its users tell cells."""
+    """Batches are shorter than the groups that the checks serve: both kinds of reports are made in one call."""
     check_agent("kernel-ldp", "privbandit/Classification-v0", epsilon=8.0, memory=True, places=8, batch=16)
 
 

@@ -72,16 +72,22 @@ class ExponentialChoice:
 
 
 def rank_scores(values: ArrayLike, levels: ArrayLike, q: float) -> Floats:
-    """Return -|number of values below a level - q n| for every level, shape (k,): how good a q-quantile each is.
+    """Return for every level how good a q-quantile it is, shape (k,): minus the users by which it misses, at most 0.
 
-    *Formal guarantees.* Replacing one of the n values moves every score by at most 1, exactly: a count moves by at most
-    1, and counts are integers below 2^53. Not a number counts as above every level.
+    A level stands for all values that are nearer to it than to other levels, by their logarithms. If q n users are
+    below these values or have them, and (1 - q) n are above or have them, it misses by none. So a value that many users
+    share is found, though no level equals it.
+
+    *Formal guarantees.* Replacing one of the n values moves every score by at most 1, exactly: both counts move by at
+    most 1, hence so does the distance of q n from the interval between them, and counts are integers below 2^53. Not a
+    number counts as above every level.
 
     Args:
-        values: shape (n,).
-        levels: rising, shape (k,).
+        values: >= 0, shape (n,).
+        levels: > 0, rising, shape (k,).
         q: in [0, 1].
     """
-    ordered = np.sort(np.asarray(values, np.float64))
-    counts = np.searchsorted(ordered, np.asarray(levels, np.float64), side="left")
-    return np.asarray(-np.abs(counts - q * len(ordered)), np.float64)
+    ordered, wanted, of = np.sort(np.asarray(values, np.float64)), q * np.size(values), np.asarray(levels, np.float64)
+    counts = np.searchsorted(ordered, np.sqrt(of[:-1] * of[1:]), side="left")
+    below, with_these = np.append(0, counts), np.append(counts, len(ordered))
+    return np.asarray(-np.maximum(np.maximum(below - wanted, wanted - with_these), 0), np.float64)

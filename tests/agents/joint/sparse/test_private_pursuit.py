@@ -381,6 +381,17 @@ def test_the_scale_of_rewards_is_found() -> None:
     assert max(ratios) < 0.3
 
 
+def test_the_scale_of_rewards_of_two_values_is_found() -> None:
+    """Until a feature is found, all residuals are of one size, which half of them are never clearly below."""
+    env = gym.make("privbandit/Linear-v0", n_arms=5, dim=5, horizon=2000)
+    scales = []
+    for seed in range(6):
+        agent: Any = make("private-pursuit", env, seed=seed)
+        play(env, agent, seed=1)
+        scales.append(agent.pursuit.scale)
+    assert max(scales) < 10 and min(scales) > 0.1
+
+
 def test_without_noise_it_is_matching_pursuit() -> None:
     env = gym.make(SPARSE, dim=100, horizon=1500)
     agent: Any = make("private-pursuit", env, seed=0, epsilon=math.inf)

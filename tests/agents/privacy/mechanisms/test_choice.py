@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -58,12 +59,22 @@ def test_without_noise_the_best_candidate_wins() -> None:
 def test_ranks_are_counted_and_one_value_moves_every_score_by_at_most_one() -> None:
     rng = np.random.default_rng(4)
     levels = np.sort(rng.uniform(0, 2, 30))
+    edges = [0.0, *np.sqrt(levels[:-1] * levels[1:]), math.inf]
     values = np.abs(rng.normal(size=41))
     for q in (0.2, 0.5):
         scores = rank_scores(values, levels, q)
-        assert np.allclose(scores, [-abs((values < level).sum() - q * 41) for level in levels])
+        between = [np.clip(q * 41, (values < low).sum(), (values < high).sum()) for low, high in pairwise(edges)]
+        assert np.allclose(scores, -np.abs(np.array(between) - q * 41))
         moves = [
             np.abs(rank_scores(np.append(values[1:], other), levels, q) - scores).max()
             for other in (*rng.uniform(0, 2, 50), 0.0, 1e300, math.inf, math.nan)
         ]
         assert max(moves) == 1
+
+
+@pytest.mark.parametrize("shared", [0.7, 1.0, 2.236])
+def test_a_value_that_all_users_share_is_found(shared: float) -> None:
+    """Rewards of 1 or -1 and features of one length: half of the users are below no level."""
+    levels = 2.0 ** (np.arange(-40, 41) / 4)
+    scores = rank_scores(np.full(90, shared), levels, 0.5)
+    assert np.flatnonzero(scores == 0).tolist() == [np.abs(np.log(levels / shared)).argmin()] and scores.min() == -45

@@ -70,6 +70,9 @@ class PrivatePursuit(CentralAgent[Config, Array]):
            (``ExponentialChoice``).
         6. n <- growth n, or fast n; try about twice as many features as were found; go to 2.
 
+    Rewards need no scale, but what all of them have in common is taken for noise: where that is more than they scatter
+    by, give the contexts a feature that is always 1.
+
     A found feature is explained away before the next is selected, so that its neighbours are not found again; clips
     shrink with the residuals, within a batch too. Step 5, and the end of step 3, undo what was a mistake.
 

@@ -136,7 +136,7 @@ def print_noise() -> int:
         world = next(world["id"] for world in WORLDS if can_play(name, environment(world["id"], HORIZON)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            noise, _ = drawn(name, world, HORIZON, {})
+            noise = drawn(name, world, HORIZON, {}).noise
         counts = {kind: draws(runs) for kind, runs in (noise | together(noise)).items()}
         for kind, found in by_noise(noise, 1 / STATED).items():
             print(f"| `{name}` | {kind} | {counts[kind]:,} | {found:.2f} |", flush=True)

@@ -6,7 +6,7 @@ they declare.
 
 import warnings
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -16,6 +16,7 @@ from privbandit_agents.base.agent import CentralAgent
 from privbandit_agents.privacy.mechanisms.counters import Counter
 from privbandit_agents.privacy.mechanisms.pairs import standardised
 from privbandit_agents.registry import find, make
+from privbandit_agents.testing.picks import chances, rank, too_good
 from privbandit_agents.testing.replay import NotSeen, limited
 from privbandit_agents.testing.runs import environment, serve
 from privbandit_agents.testing.watchers import Release, Writer, releases_of
@@ -23,38 +24,110 @@ from privbandit_agents.testing.watchers import Release, Writer, releases_of
 Floats = NDArray[np.float64]
 Noise = dict[str, list[list[Floats]]]
 """By the kind of release: the runs, each a list of standard normals, shape (k,), one draw after the other."""
+Ranks = dict[str, list[tuple[float, float]]]
+"""By the mechanism: how far every choice ranked above the middle, and the variance of that."""
 LEVEL = 0.001
 """Probability at most of accusing an honest agent."""
-DRAWS, RUNS = 320, 120
-"""Runs end when there are so many draws of every kind, or after so many."""
+TESTS = 5
+"""Of every kind of noise."""
+DRAWS, PICKED, RUNS = 320, 20.0, 120
+"""Runs end when there are so many draws of every kind, and choices of such a variance, or after so many."""
+
+
+class Drawn(NamedTuple):
+    """What was seen in some runs of a curator.
+
+    Attributes:
+        noise: of what it published.
+        ranks: of what it selected.
+        unseen: what of it could not be seen.
+    """
+
+    noise: Noise
+    ranks: Ranks
+    unseen: set[str]
 
 
 def check_noise(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
     """What a CentralAgent publishes has at least the noise that its mechanisms declare, drawn anew each time.
 
-    320 draws find noise x 0.8 in most agents, 900 draws noise x 0.9. Warns with ``NotSeen`` of mechanisms that
-    do not know their noise; the noise of a selection leaves no trace in one release, and is not looked at.
+    320 draws find noise x 0.8 in most agents, 900 draws noise x 0.9. What is selected may not be better than chance
+    allows. Warns with ``NotSeen`` of mechanisms that do not know their noise.
     """
     if not issubclass(find(name).load(), CentralAgent):
         return
-    noise, unseen = drawn(name, env_id, horizon, config)
-    judge(noise)
-    if unseen:
-        warnings.warn(f"noise of {name} was not seen: {'; '.join(sorted(unseen))}.", NotSeen, stacklevel=3)
+    seen = drawn(name, env_id, horizon, config)
+    judge(seen.noise, LEVEL / 2)
+    judge_choices(seen.ranks, LEVEL / 2)
+    if seen.unseen:
+        warnings.warn(f"noise of {name} was not seen: {'; '.join(sorted(seen.unseen))}.", NotSeen, stacklevel=3)
 
 
-def judge(noise: Noise) -> None:
-    """Fail if noise is less than standard normal, by a chi-square test, or if one draw tells of the next."""
+def judge_choices(ranks: Ranks, level: float) -> None:
+    """Fail if a mechanism selects better candidates than it should."""
+    for mechanism, found in ranks.items():
+        chance = too_good(found)
+        fair = chance is None or chance > level / len(ranks)
+        assert fair, f"{mechanism} selects better candidates than its declared noise allows, in {len(found)} choices"
+
+
+def judge(noise: Noise, level: float) -> None:
+    """Fail if noise is less than standard normal, in all coordinates or in one, or if one draw tells of another.
+
+    Sizes are held against chi-square laws. Correlated are neighbouring releases, the runs of two seeds, and every two
+    coordinates.
+    """
     noise = noise | together(noise)
-    level = LEVEL / (2 * max(len(noise), 1))
+    level /= TESTS * max(len(noise), 1)
     for kind, runs in noise.items():
         values = np.concatenate([row for run in runs for row in run])
         low, size = scipy.stats.chi2.cdf(np.sum(values**2), values.size), float(np.sqrt(np.mean(values**2)))
         assert low > level, f"noise of {kind} is {size:.3g} times what is declared, in {values.size} draws"
-        products = [one[: len(two)] * two[: len(one)] for run in runs for one, two in pairwise(run)]
-        again = np.concatenate([np.zeros(1), *products])
-        related = abs(again.sum()) / np.sqrt(again.size)
-        assert 2 * scipy.stats.norm.sf(related) > level, f"noise of {kind} comes back in the next release"
+        again = related([pair for run in runs for pair in pairwise(run)])
+        assert again > level, f"noise of {kind} comes back in the next release"
+        same = related([pair for one, two in pairwise(runs) for pair in zip(one, two, strict=False)])
+        assert same > level, f"noise of {kind} is the same for another seed"
+        table = by_coordinate(runs)
+        least, place = least_coordinate(table)
+        assert least > level, f"noise of {kind} is less than declared in coordinate {place}, in {len(table)} draws"
+        closest, places = closest_coordinates(table)
+        assert closest > level, f"noise of {kind} is shared by coordinates {places[0]} and {places[1]}"
+
+
+def related(pairs: list[tuple[Floats, Floats]]) -> float:
+    """Return how likely the two of every pair are correlated so much or more, if they are independent normals."""
+    products = np.concatenate([np.zeros(1), *(one[: len(two)] * two[: len(one)] for one, two in pairs)])
+    return float(2 * scipy.stats.norm.sf(abs(products.sum()) / np.sqrt(products.size)))
+
+
+def by_coordinate(runs: list[list[Floats]]) -> Floats:
+    """Return draws as rows, shape (n, k), or a column if they have not all the same length."""
+    rows = [row for run in runs for row in run]
+    same = len({len(row) for row in rows}) == 1
+    return np.stack(rows) if same else np.concatenate(rows)[:, None]
+
+
+def least_coordinate(table: Floats) -> tuple[float, int]:
+    """Return which coordinate has the least noise, and how likely so little is in any of standard normals (n, k)."""
+    chances = scipy.stats.chi2.cdf((table**2).sum(axis=0), len(table))
+    place = int(chances.argmin())
+    return float(chances[place] * chances.size), place
+
+
+def closest_coordinates(table: Floats) -> tuple[float, tuple[int, int]]:
+    """Return which two coordinates are correlated most, and how likely that is of any two of standard normals (n, k).
+
+    A correlation r of n pairs, means being known, is such that r sqrt((n - 1) / (1 - r^2)) has Student's law.
+    """
+    n, k = table.shape
+    if n < 2 or k < 2:
+        return 1.0, (0, 0)
+    sizes = np.sqrt((table**2).sum(axis=0))
+    related = np.abs(np.triu(table.T @ table / np.maximum(np.outer(sizes, sizes), 1e-300), 1))
+    one, other = np.unravel_index(related.argmax(), related.shape)
+    r = min(float(related.max()), 1 - 1e-15)
+    chance = 2 * scipy.stats.t.sf(r * np.sqrt((n - 1) / (1 - r**2)), n - 1)
+    return float(chance * k * (k - 1) / 2), (int(one), int(other))
 
 
 def together(noise: Noise) -> Noise:
@@ -73,30 +146,39 @@ def power(noise: Noise, size: float) -> dict[str, float]:
     """Return how likely noise of a kind that is so many times as large as is declared is found, at its draws."""
     noise = noise | together(noise)
     counts = {kind: draws(runs) for kind, runs in noise.items()}
-    level = LEVEL / (2 * max(len(noise), 1))
+    level = LEVEL / 2 / (TESTS * max(len(noise), 1))
     return {k: float(scipy.stats.chi2.cdf(scipy.stats.chi2.ppf(level, n) / size**2, n)) for k, n in counts.items()}
 
 
-def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: int = 13) -> tuple[Noise, set[str]]:
-    """Return the noise of some runs, and what of it could not be seen."""
-    noise: Noise = {}
-    unseen: set[str] = set()
+def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: int = 13) -> Drawn:
+    """Return what is seen of the noise in some runs, two at least."""
+    seen = Drawn({}, {}, set())
     env = environment(env_id, horizon // 2)
     for seed in range(first, first + RUNS):
         agent = make(name, env, seed=seed, **config)
         assert isinstance(agent, CentralAgent)
         if not agent.guarantee.proven or not limited(agent):
-            return {}, set()
+            return Drawn({}, {}, set())
         writer = agent.watcher = Writer()
         env.reset(seed=seed)
         serve(env, [agent], horizon)
         if not writer.notes:
-            return {}, {"it never calls publish()"}
-        for kind, rows in kinds(releases_of(writer.notes), unseen).items():
-            noise.setdefault(kind, []).append(rows)
-        if all(draws(runs) >= DRAWS for runs in noise.values()):
+            return Drawn({}, {}, {"it never calls publish()"})
+        published = releases_of(writer.notes)
+        for kind, rows in kinds(published, seen.unseen).items():
+            seen.noise.setdefault(kind, []).append(rows)
+        for release in published:
+            picked = [rank(*one) for one in chances(release.mechanism, release.exact, release.released)]
+            seen.ranks.setdefault(type(release.mechanism).__name__, []).extend(picked)
+        if seed > first and enough(seen):
             break
-    return noise, unseen
+    return seen
+
+
+def enough(seen: Drawn) -> bool:
+    """Return whether further runs would tell little more."""
+    picked = [sum(variance for _, variance in ranks) for ranks in seen.ranks.values() if ranks]
+    return all(draws(runs) >= DRAWS for runs in seen.noise.values()) and min(picked, default=PICKED) >= PICKED
 
 
 def draws(runs: list[list[Floats]]) -> int:

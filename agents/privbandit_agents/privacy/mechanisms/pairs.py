@@ -126,7 +126,7 @@ def _(mechanism: GumbelTopK, exact: Values, other: Values, released: Chosen) -> 
 
 @standardised.register
 def _(mechanism: GumbelTopK, exact: Values, released: Chosen) -> Floats:
-    """The noise of the values; that of the selection leaves no trace in one release."""
+    """The noise of the values; that of the selection is no number that is released."""
     return np.asarray((released[1] - np.asarray(exact)[released[0]]) / mechanism.sigma)
 
 
@@ -138,7 +138,7 @@ def _(mechanism: ExponentialChoice, exact: Values, other: Values, released: Valu
 
 @standardised.register
 def _(mechanism: ExponentialChoice, exact: Values, released: Values) -> Floats:
-    """Nothing: the noise of a choice leaves no trace in one release."""
+    """Nothing: the noise of a choice is no number that is released."""
     return np.zeros(0)
 
 

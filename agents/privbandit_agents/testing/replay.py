@@ -7,6 +7,7 @@ privacy loss of the pair, without any sampling. What still differs between them 
 
 import copy
 import math
+import time
 import warnings
 from collections.abc import Collection, Mapping
 from functools import reduce
@@ -34,6 +35,8 @@ TWIN_NOISE = 1e-4
 """By how much the noise of twins may differ, in standard deviations; it is computed from sums over users."""
 USERS = 200
 """Users of a run, at most: the horizon of its curator."""
+LATE, SECONDS = 9000, 1.0
+"""Users of a run that is replayed with few records, for what happens later; fewer if serving them takes longer."""
 TOGETHER = 7
 """Users served at once, at most, so that schedules are looked at between releases too."""
 BRIEFLY = (
@@ -82,8 +85,12 @@ def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     _, unseen = replay(name, env_id, users, config, 0)
     for around in AROUND:
         unseen = unseen | replay(name, env_id, users, config, users // 4, BRIEFLY, around)[1]
+    started = time.process_time()
     last = last_of_batch(name, env_id, users, config)
+    late = int(min(LATE, users * SECONDS / (time.process_time() - started + 1e-6)))
     unseen = unseen | replay(name, env_id, users, config, last, BRIEFLY)[1]
+    for user in (0, late // 4) if late > users else ():
+        unseen = unseen | replay(name, env_id, late, config, user, BRIEFLY[:2])[1]
     if unseen:
         warnings.warn(f"the replay of {name} did not see {'; '.join(sorted(unseen))}.", NotSeen, stacklevel=3)
 
@@ -103,7 +110,7 @@ def replay(
     With ``around`` the users before and after the target have the record of that name; one that the agent's world has
     not is nothing to replay.
     """
-    env = environment(env_id, users // 2)
+    env = environment(env_id, (users + 1) // 2)
     agent = watched(name, env, config, seed)
     if not agent.guarantee.proven or not limited(agent):
         return [], set()
@@ -134,7 +141,7 @@ def replay(
 
 def last_of_batch(name: str, env_id: str, users: int, config: dict[str, Any], seed: int = 12) -> int:
     """Return the last user before the second release, or the last before the first, or of all."""
-    env = environment(env_id, users // 2)
+    env = environment(env_id, (users + 1) // 2)
     agent = watched(name, env, config, seed)
     agent.watcher = Writer()
     env.reset(seed=seed)

@@ -13,10 +13,12 @@ from privbandit_agents.joint.assortments.newton_mnl import NewtonMNL
 from privbandit_agents.joint.assortments.private_cov import PrivateCov
 from privbandit_agents.joint.linear import jdp_linucb, reward_dp_linucb
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
+from privbandit_agents.joint.linear.sw_jdp_linucb import SWJDPLinUCB
 from privbandit_agents.joint.rl import dp_dqn
 from privbandit_agents.joint.sparse import clipped_iht, fliphat, squared_loss
 from privbandit_agents.joint.sparse.estimate import clipped
 from privbandit_agents.joint.sparse.fliphat import FLIPHAT
+from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions import moments
 from privbandit_agents.privacy.contributions.choices import sanitise
 from privbandit_agents.privacy.contributions.gradients import clipped_gradients
@@ -24,6 +26,7 @@ from privbandit_agents.privacy.mechanisms import selection
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz, Counter
+from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 from privbandit_agents.testing.noise import check_noise
@@ -186,6 +189,51 @@ def less_noise_in_choices(patch: Patch) -> None:
     patch.setattr(ExponentialChoice, "release", less)
 
 
+def no_noise_now_and_then(patch: Patch) -> None:
+    """In one release of twenty; the others have a little more, so that the size is right on the whole."""
+    release = GridGaussian.release
+
+    def sometimes(self: Any, value: Any, rng: Any) -> Any:
+        noise = release(self, value, rng) - np.asarray(value, float)
+        return value + (0.0 if rng.random() < 0.05 else 1.03) * noise
+
+    patch.setattr(GridGaussian, "release", sometimes)
+
+
+def no_noise_from_the_sixth_batch_on(patch: Patch) -> None:
+    def late(self: Any, mechanism: Any, exact: Any) -> Any:
+        draw = partial(mechanism.release, exact, self.rng_noise)
+        told = (lambda: np.array(exact, float)) if self.batch > 5 else draw
+        return self.publish(mechanism, exact, told, gaussian_dp(mechanism.rho), self.batch)
+
+    patch.setattr(NewtonMNL, "_noisy", late)
+
+
+def sums_that_stay_from_the_third_batch_on(patch: Patch) -> None:
+    correct = clipped_iht.ClippedIHT._correct
+
+    def stays(self: Any) -> Any:
+        before, batch = self.total.copy(), self.batch
+        found = correct(self)
+        if batch > 1:
+            self.total = before
+        return found
+
+    patch.setattr(clipped_iht.ClippedIHT, "_correct", stays)
+
+
+def the_window_before_without_noise(patch: Patch) -> None:
+    """A new window starts from the exact sums of the one before."""
+    opens = SWJDPLinUCB.open_window
+
+    def kept(self: Any) -> None:
+        if self.group is not None:
+            self.noisy = self.counter.total.copy()
+        opens(self)
+
+    patch.setattr(SWJDPLinUCB, "open_window", kept)
+
+
 def the_same_linear_term_in_every_call(patch: Patch) -> None:
     minimise = ObjectivePerturbation.minimise
     same = lambda self, loss, rng, start: minimise(self, loss, np.random.default_rng(0), start)  # noqa: E731
@@ -302,6 +350,11 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     (one_noise_for_two_coordinates, "jdp-linucb", LINEAR, check_noise, "shared by coordinates 4 and 7"),
     (the_same_noise_for_every_seed, "jdp-linucb", LINEAR, check_noise, "the same for another seed"),
     (the_same_noise_for_every_seed, "reward-dp-linucb", LINEAR, check_noise, "the same for another seed"),
+    (no_noise_now_and_then, "newton-mnl", ASSORTMENT, check_noise, "in one release of"),
+    (no_noise_now_and_then, "clipped-iht", LINEAR, check_noise, "in one release of"),
+    (no_noise_from_the_sixth_batch_on, "newton-mnl", ASSORTMENT, check_noise, "declared"),
+    (sums_that_stay_from_the_third_batch_on, "clipped-iht", LINEAR, check_replay, "costs|counts in groups"),
+    (the_window_before_without_noise, "sw-jdp-linucb", LINEAR, check_replay, "release differs|actions differ"),
     (less_noise_in_selections, "clipped-iht", SPARSE, check_noise, "GumbelTopK selects better"),
     (less_noise_in_selections, "private-pursuit", SPARSE, check_noise, "GumbelTopK selects better"),
     (less_noise_in_choices, "private-pursuit", SPARSE, check_noise, "ExponentialChoice selects better"),

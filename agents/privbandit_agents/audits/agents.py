@@ -48,7 +48,7 @@ class AgentGame(Game):
 
     Args:
         name: of the agent, as for ``make``.
-        config: settings of the agent; they win over the game's own.
+        config: settings of the agent; the game's own win over them.
         env: id of the environment; None: the game's ``world``, or the first family that the agent plays.
 
     Raises:
@@ -58,7 +58,7 @@ class AgentGame(Game):
     world: ClassVar[Mapping[str, Any]] = {}
     """The id and the keyword arguments of the game's environment; empty: the game is for any environment."""
     settings: ClassVar[Mapping[str, Any]] = {}
-    """Settings that the game gives to agents that have them."""
+    """Settings that the game gives to agents that have them, whatever the user says: it is played with them."""
     besides: ClassVar[tuple[type["AgentGame"], ...]] = ()
     """Games that are played too, and look elsewhere; a target is refuted if one of them refutes it."""
     seconds: float = 8.0
@@ -68,7 +68,7 @@ class AgentGame(Game):
         self.name = name
         known = field_names(find(name).load().Config)
         own = {key: value for key, value in self.settings.items() if key in known}
-        self.config: dict[str, Any] = own | (config or {})
+        self.config: dict[str, Any] = (config or {}) | own
         if env and self.world:
             raise ValueError(f"{name} is audited in a world of its game's own ({self.world['id']}); name none.")
         self.env = gym.make(**self.world) if self.world else gym.make(env) if env else world_for(name)

@@ -132,6 +132,7 @@ class WindowGame(CounterGame):
     """CounterGame in one window, and the games of a window that follows."""
 
     unseen = "further windows, the Gram matrix, and other pairs of records"
+    settings: ClassVar = CounterGame.settings | {"window": 4 * CANARIES}
     besides: ClassVar[tuple[type[AgentGame], ...]] = (ProbeGame, KeptSums, CountedAgain)
 
 

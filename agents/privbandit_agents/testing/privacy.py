@@ -49,7 +49,7 @@ def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
     )
     for epsilon in (1e-3, 1.0, 1000.0, math.inf):
         setting = budget_of(name, epsilon)
-        _, private = run(name, env_id, horizon, {**config, **setting})
+        _, private = run(name, env_id, horizon, without_budget(config) | setting)
         assert isinstance(private, LocalAgent | ShuffleAgent | CentralAgent)
         assert hasattr(private, "ledger"), (
             f"{name} promises privacy and has no ledger; in begin() write self.ledger = Ledger(epsilon=...)"
@@ -77,6 +77,11 @@ def budget_of(name: str, epsilon: float) -> dict[str, float]:
     known = field_names(find(name).load().Config)
     values = {"epsilon": epsilon, "rho": epsilon**2 / 2}
     return dict([(key, value) for key, value in values.items() if key in known][:1])
+
+
+def without_budget(config: dict[str, Any]) -> dict[str, Any]:
+    """Return settings without a budget in whatever notion, so that another one may be set."""
+    return {key: value for key, value in config.items() if key not in ("epsilon", "rho")}
 
 
 def check_local(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
@@ -119,7 +124,7 @@ def check_central(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
     env = environment(env_id, horizon)
     if not issubclass(find(name).load(), CentralAgent):
         return
-    agents = [make(name, env, seed=7, **{**config, **budget_of(name, 1000.0)}) for _ in range(2)]
+    agents = [make(name, env, seed=7, **without_budget(config) | budget_of(name, 1000.0)) for _ in range(2)]
     one, other = agents
     assert isinstance(one, CentralAgent) and isinstance(other, CentralAgent)
     for seed, agent in enumerate(agents):

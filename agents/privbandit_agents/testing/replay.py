@@ -84,7 +84,8 @@ def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     users = min(horizon, USERS)
     _, unseen = replay(name, env_id, users, config, 0)
     for around in AROUND:
-        unseen = unseen | replay(name, env_id, users, config, users // 4, BRIEFLY, around)[1]
+        for user in (0, users // 4):
+            unseen = unseen | replay(name, env_id, users, config, user, BRIEFLY, around)[1]
     started = time.process_time()
     last = last_of_batch(name, env_id, users, config)
     late = int(min(LATE, users * SECONDS / (time.process_time() - started + 1e-6)))

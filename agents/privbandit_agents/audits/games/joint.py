@@ -77,9 +77,9 @@ class FirstRelease(AnyAgentGame[Scene]):
     def shorten(self) -> None:
         """Make pilot runs fewer if the agent is slow."""
         scenes = self.scenes()
-        self.observed(scenes[0], 0, 1, np.random.default_rng(7))  # the first one may prepare something
+        self.collected(scenes[0], 0, 1, np.random.default_rng(7))  # the first one may prepare something
         started = time.process_time()
-        self.observed(scenes[0], 0, TIMED, np.random.default_rng(7))
+        self.collected(scenes[0], 0, TIMED, np.random.default_rng(7))
         took = (time.process_time() - started) / TIMED
         plays = 2 * (self.pilots * len(scenes) + self.finals * FINALISTS + self.fits)
         share = min(1.0, max(PILOTING / (took * plays + 1e-9), 1 / 3))
@@ -105,9 +105,13 @@ class FirstRelease(AnyAgentGame[Scene]):
     def paired(self, scene: Scene, runs: int) -> list[Floats]:
         """Return what pilot runs see in both worlds, whose agents have the same seeds.
 
-        Where they draw the same noise, the difference of the worlds' means is known after few runs.
+        Where they draw the same noise, the difference of the worlds' means is known after few runs. A curator need not
+        tell as many numbers in all runs: the longest release says how many are looked at.
         """
-        return [self.observed(scene, world, runs, np.random.default_rng(7)) for world in (0, 1)]
+        found = [self.collected(scene, world, runs, np.random.default_rng(7)) for world in (0, 1)]
+        width = max(len(release) for _, told in found for releases in told for release in releases)
+        self.layout = Layout(found[0][0].shape[1], self.times, width)
+        return [self.table(*one, width) for one in found]
 
     def contrast_of(self, zero: Floats, one: Floats) -> Any:
         hidden = Exact(self.hidden[0], self.hidden[1], self.layout.actions + self.start)
@@ -120,17 +124,23 @@ class FirstRelease(AnyAgentGame[Scene]):
         return bound if bound > claimed else 0.0, contrast.distance
 
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the actions (as indicators of arms) and then the releases of each run, flattened."""
+        """Return the actions and then the releases of each run, as wide as in the pilot runs."""
+        readings: Any = self.contrast
+        return self.table(*self.collected(scene, world, runs, rng), readings.layout.width)
+
+    def collected(self, scene: Scene, world: int, runs: int, rng: Generator) -> tuple[Floats, list[list[Floats]]]:
+        """Return the actions of each run, as indicators of arms, (runs, a), and its releases at all times."""
         target = scene.pair.users(world, 1)
         found = [self.readings(self.fresh(rng), target, scene.others, world) for _ in range(runs)]
-        actions = np.stack([np.concatenate(acted) for acted, _ in found])
-        width = max(len(release) for _, released in found for release in released)
-        released = np.zeros((runs, self.times, width))
-        for row, (_, releases) in zip(released, found, strict=True):
+        return np.stack([np.concatenate(acted) for acted, _ in found]), [released for _, released in found]
+
+    def table(self, actions: Floats, told: list[list[Floats]], width: int) -> Floats:
+        """Return actions and releases as rows; releases are filled with zeros, or cut, to so many numbers."""
+        released = np.zeros((len(told), self.times, width))
+        for row, releases in zip(released, told, strict=True):
             for k, release in enumerate(releases):
-                row[k, : len(release)] = release
-        self.layout = Layout(actions.shape[1], self.times, width)
-        return np.column_stack([actions, released.reshape(runs, -1)])
+                row[k, : len(release)] = release[:width]
+        return np.column_stack([actions, released.reshape(len(told), -1)])
 
     def readings(self, agent: Any, target: Records, others: Records, world: int) -> tuple[list[Floats], list[Floats]]:
         """Serve the target and then others; return the actions towards the probes and the releases, at all times."""

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -88,9 +88,11 @@ class LocalGame(AnyAgentGame[Scene]):
             found += [Scene(server, pair, f"{pair.words}; {words}") for pair in self.pairs(env, server)]
             if words.endswith(NEW):
                 others = drawn(env)
+                silent = replace(others, feedback=np.full(len(others.feedback), np.nan))
                 found += [
-                    Scene(server, pair, f"{pair.words}, and the next user's report; {words}", others)
+                    Scene(server, pair, f"{pair.words}, and the next user's report{without}; {words}", following)
                     for pair in pairs(env, others)
+                    for following, without in ((others, ""), (silent, ", whose feedback is NaN"))
                 ]
         return found
 
@@ -140,7 +142,10 @@ class LocalGame(AnyAgentGame[Scene]):
         inputs = agent.inputs(*agent.records_of(records.contexts, records.actions, records.feedback))
         if inputs is None:
             return np.zeros((users, len(self.ready)))
-        first, second = (inputs.log_likelihood(report, user) for user in (0, 1))
+        try:
+            first, second = (inputs.log_likelihood(report, user) for user in (0, 1))
+        except NotImplementedError:  # its density is not known
+            return np.zeros((users, len(self.ready)))
         with np.errstate(invalid="ignore"):
             return np.asarray(np.clip(np.nan_to_num(first - second), -CERTAIN, CERTAIN)[:, None])
 

@@ -315,6 +315,22 @@ def test_what_the_next_users_report_tells_of_a_user_is_seen() -> None:
     assert "the next user's report" in played.pair
 
 
+def test_an_answer_that_is_filled_in_from_the_user_before_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report of a user without an answer is about the one before, who so reports twice."""
+    honest = MomentAgent.encode
+
+    def filled(self: Any, context: Any, action: Any, feedback: Any) -> Any:
+        answers = np.array(feedback, float)
+        silent = 1 + np.flatnonzero(np.isnan(answers[1:]))
+        answers[silent] = answers[silent - 1]
+        return honest(self, context, action, answers)
+
+    monkeypatch.setattr(MomentAgent, "encode", filled)
+    played = game("ldp-greedy", 1.0)
+    assert audit(played, RUNS, np.random.default_rng(0), confidence=0.999).lower_bound > 1.3
+    assert "whose feedback is NaN" in played.pair
+
+
 @pytest.mark.usefixtures("strangers")
 @pytest.mark.parametrize(("name", "env"), [("voter", "Classification"), ("moments", "Linear")])
 def test_a_strangers_correct_agent_is_not_accused(name: str, env: str) -> None:

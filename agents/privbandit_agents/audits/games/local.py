@@ -88,7 +88,7 @@ class LocalGame(AnyAgentGame[Scene]):
             found += [Scene(server, pair, f"{pair.words}; {words}") for pair in self.pairs(env, server)]
             if words.endswith(NEW):
                 others = drawn(env)
-                silent = replace(others, feedback=np.full(len(others.feedback), np.nan))
+                silent = replace(others[:1], feedback=np.full(1, np.nan))
                 found += [
                     Scene(server, pair, f"{pair.words}, and the next user's report{without}; {words}", following)
                     for pair in pairs(env, others)

@@ -138,7 +138,7 @@ MISTAKES: dict[type[Agent[Any]], str] = {
     Unseeded: r"equal seeds gave regret [\d.]+ and [\d.]+; draw from self\.rng alone",
     Frozen: r"after \d+ users the regret is [\d.]+ in blocks of frozen_rounds\(\) and [\d.]+ one by one",
     NoLedger: r"promises privacy and has no ledger; in begin\(\) write self\.ledger = Ledger\(",
-    NothingEntered: r"nothing was entered in the ledger; call self\.ledger\.spend\(",
+    NothingEntered: r"nothing was entered in the ledger at .*; call self\.ledger\.spend\(",
 }
 
 

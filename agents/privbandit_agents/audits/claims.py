@@ -67,6 +67,7 @@ class Game(ABC):
         delta: of (epsilon, delta) by default.
         part: what of a target the game is about, where several are played; "": all of it.
         canaries: how many coins are guessed in each run; 0: two worlds are compared.
+        coupled: whether worlds with equal generators draw as much as each other for every run.
     """
 
     name: str
@@ -79,13 +80,14 @@ class Game(ABC):
     delta: float = 1e-5
     part: str = ""
     canaries: int = 0
+    coupled: bool = True
 
     @abstractmethod
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         """Run world 0 or 1 so many times; return statistics of what an adversary sees, shape (runs, k).
 
-        Runs are independent. Worlds may be played with equal generators, so that they draw the same noise; each should
-        then draw as much as the other for every run.
+        Runs are independent. Worlds may be played with equal generators, so that they draw the same noise, unless
+        ``coupled`` is False.
 
         With canaries every run is in many worlds, and the statistics are of guesses, as ``audit_canaries`` says.
         """

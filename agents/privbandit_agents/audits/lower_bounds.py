@@ -99,9 +99,8 @@ def audit(
     tried = sample(game, pilot, rng, on_progress, 0)
     event = choose(game.claim, tried, 1 - confidence, runs)
     known = event.hits(tried)
-    fresh = sample(
-        game, runs, rng, on_progress, 2 * pilot, best_together(known, game.claim.delta, 1 - confidence, runs)
-    )
+    together = game.coupled and best_together(known, game.claim.delta, 1 - confidence, runs)
+    fresh = sample(game, runs, rng, on_progress, 2 * pilot, together)
     bound, rho = judged(game.claim, event, known, fresh, 1 - confidence)
     # the trade-off curve: how often the chosen statistic passes every threshold, in both worlds
     values = [event.sign * world[:, event.statistic] for world in (fresh[1 - event.likely], fresh[event.likely])]

@@ -30,7 +30,7 @@ def check_audit(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
     for game in played:
         found = audit(game, game.runs, np.random.default_rng(14), 1 - (1 - CONFIDENCE) / len(played))
         claimed, shown = f"epsilon = {found.claim.epsilon:.4g}", f"epsilon >= {found.lower_bound:.4g}"
-        told = f"{found.name} claims {claimed}; an audit shows {shown} ({game.pair}; {found.event})"
+        told = f"{found.name} claims {claimed}; an audit shows {shown} ({game.pair}; {found.event}; it saw {game.seen})"
         assert not found.refuted, told
     blind = "; ".join(f"{game.part or 'it'}: {game.unseen}" for game in played)
     warnings.warn(f"the audit of {name} could not see: {blind}.", NotSeen, stacklevel=3)

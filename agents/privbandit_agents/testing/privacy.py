@@ -68,7 +68,8 @@ def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
         spent = ledger.spent_epsilon(stated.delta) if told == "epsilon" else ledger.spent().as_rho()
         assert spent <= promised * (1 + 1e-6), f"{told} {spent} was spent of {promised}"
         assert spent > 0, (
-            "nothing was entered in the ledger; call self.ledger.spend(cost, group=user) before a report counts"
+            f"nothing was entered in the ledger at {setting}; call self.ledger.spend(cost, group=...) before a report "
+            "or a release counts"
         )
 
 

@@ -242,6 +242,16 @@ def test_gaussian_noise_is_known_by_its_moments(law: str, gaussian: bool) -> Non
     assert not looks_gaussian(np.zeros((600, 2)))
 
 
+def test_sums_of_laplace_noise_are_no_gaussian_noise() -> None:
+    """Of four variates each: one column of 800 draws says little, and 64 of them much."""
+    sums = np.random.default_rng(1).laplace(size=(4, 800, 64)).sum(axis=0)
+    assert not looks_gaussian(sums) and looks_gaussian(np.random.default_rng(1).normal(size=(800, 64)))
+
+
+def test_no_number_is_not_zero() -> None:
+    assert flattened(np.array([0.0, np.nan]), 2)[0] != flattened(np.array([0.0, np.nan]), 2)[1]
+
+
 @pytest.mark.parametrize("fault", ["", "no noise", "ten times epsilon"])
 def test_the_suite_audits_an_outsider_s_device_if_asked(fault: str, outside: Path) -> None:
     """An honest device is accused with probability 0.001 at most."""

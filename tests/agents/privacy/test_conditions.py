@@ -10,7 +10,7 @@ from given import classification, clipped_derivatives
 from privbandit_agents import make
 from privbandit_agents.audits.games.three_labels import ThreeLabels
 from privbandit_agents.audits.registry import private_agents
-from privbandit_agents.base.agent import LocalAgent
+from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.privacy.accounting.costs import pure, zcdp
 from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded
 from privbandit_agents.privacy.mechanisms.counters import SquareRootToeplitz
@@ -20,6 +20,7 @@ from privbandit_agents.privacy.mechanisms.spherical import WishartDifference
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset, UnaryEncoding
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 from privbandit_agents.registry import can_play, find
+from privbandit_agents.testing.watchers import Forcer, Writer
 
 OWN_BOUNDS = ("fliphat", "clipped-iht", "private-pursuit", "dpmnl", "dpmnl-approx", "newton-mnl")
 """Their sums have bounds of their own: tests/agents/joint."""
@@ -112,11 +113,13 @@ def estimates_of(agent: Any, reports: Any) -> Any:
 @pytest.mark.parametrize(("name", "world"), AGENTS)
 @pytest.mark.parametrize("differs", ["x", "y", "both"])
 def test_3_schedules_do_not_depend_on_the_data(name: str, world: str, differs: str) -> None:
-    """Two worlds, whose users differ in x alone, in y alone, and in both."""
+    """Two worlds, whose users differ in x alone, in y alone, and in both; a curator publishes the same in both."""
     env, context, answers = WORLDS[world]
-    schedules = []
+    schedules, writer = [], Writer()
     for other in (False, True):
         agent, frozen = make(name, env, seed=0), []
+        if isinstance(agent, CentralAgent):
+            agent.watcher = Forcer(writer.notes, "the other world") if other else writer
         moved = -1.0 if world == "linear" else 0.3
         x = context * moved if other and differs != "y" else context
         y = answers[int(other and differs != "x")]

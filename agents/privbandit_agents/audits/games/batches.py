@@ -41,9 +41,9 @@ class BatchCanaries(CanaryGame):
     coin moves, further ones how the releases scatter; the guess is Fisher's linear discriminant, less what the other
     coins add to it. The pair that it tells apart best is played, with the canaries that move most.
 
-    A promise of (epsilon, delta), or of zCDP, is held against Gaussian noise if that of all pilot runs' scores has the
-    third and fourth moments of a Gaussian, whether the agent says so or not: a test at delta itself would need far more
-    runs.
+    A promise of (epsilon, delta), or of zCDP, is held against Gaussian noise if pilot runs show the third and fourth
+    moments of a Gaussian in every number that is released and in the scores, whether the agent says so or not: a test
+    at delta itself would need far more runs.
     """
 
     part = "batches"
@@ -103,13 +103,14 @@ class BatchCanaries(CanaryGame):
         seen = np.array([self.served(self.agent(k), row) for k, row in enumerate(coins, start=PILOTS)])
         self.center = seen.mean(axis=0)
         residuals = seen - self.center - (coins - coins.mean(axis=0)) @ move.T
-        self.weights = solved(np.concatenate([noise, residuals]), move)
+        noise = np.concatenate([noise, residuals])
+        self.weights = solved(noise, move)
         self.covers = self.weights.T @ move
         open_to = self.claim.delta if self.claim.rho is None else not self.claim.gaussian_type
-        if open_to and looks_gaussian(noise @ self.weights):
+        if open_to and looks_gaussian(noise) and looks_gaussian(noise @ self.weights):
             of_rho = replace(self.claim, gaussian_type=True)
             self.claim = of_rho if of_rho.rho else Claim.gaussian(self.claim.epsilon, self.claim.delta)
-            self.seen = f"{type(self).seen}; their noise is taken to be Gaussian, as it looks in {PILOTS} runs"
+            self.seen = f"{type(self).seen}; their noise is taken to be Gaussian, as it looks in {len(noise)} runs"
 
     def changes(self) -> tuple[list[int], int]:
         """Return after how many users the release changes in a trial run, 0 first, and how many numbers it has."""

@@ -80,7 +80,18 @@ class LocalGame(AnyAgentGame[Scene]):
                 self.claim = Claim.gaussian(self.claim.epsilon, self.claim.delta)
                 self.seen = f"{type(self).seen}; its noise is taken to be Gaussian, as it looks in {len(sent)} reports"
         super().prepare()
+        self.coupled = self.draws(0) == self.draws(1)
         self.hurry(self.pilots)
+
+    def draws(self, world: int) -> Any:
+        """Return the state of the devices' generator after some reports in a world.
+
+        A device that draws more for one record than for the other moves all that other devices draw after it.
+        """
+        agent, sent = copy.copy(self.scene.agent), self.scene.pair.users(world, self.pilots)
+        agent.rng = np.random.default_rng(7)
+        agent.randomize(*agent.records_of(sent.contexts, sent.actions, sent.feedback))
+        return agent.rng.bit_generator.state
 
     def scenes(self) -> list[Scene]:
         found = []

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import SCALES, Floats, LabelAgent, Labels, ends_of
+from privbandit_agents.base.records import FLOAT64, entries_of, real_array, stacked
 from privbandit_agents.registry import field_names, find, generator, settings_of
 from privbandit_agents.zoo import AGENTS
 from privbandit_envs.families.classification import min_max
@@ -41,8 +42,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     *Formal guarantees.* Those of the agent, for every private row, features and label together; ``guarantee_`` says
     which. Whatever is read beside the reports (the features' scale, the classes, the agent's public data) depends on
     the public rows, the settings and the number of private rows alone. No row stops the others: private features that
-    are not finite count as the middle of their scale, private labels that are no class as the first one. Text labels
-    for numeric classes, or the reverse, are refused, since that is a property of the table. Each ``fit`` spends the
+    are not finite, or no numbers, count as the middle of their scale, private labels that are no class as the first
+    one. Lists, and arrays of objects, are read cell by cell. An array of numbers or of text has its dtype from the
+    caller, so that an array of text labels for numeric classes, or the reverse, is refused. Each ``fit`` spends the
     budget once, and ``ledger_`` belongs to the last one. Fits on the same people add up if their noise is fresh. Noise
     that is used twice cancels out, and noise that can be drawn again can be subtracted. So ``random_state`` is None by
     default: each fit takes fresh keys from the operating system and keeps none of them, in a pickle neither. Anything
@@ -70,6 +72,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Say whether more than two classes can be told apart."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = not is_binary(self.chosen()[0])
+        tags.input_tags.string = True  # a cell of text counts as the middle of the scale
         return tags
 
     @abstractmethod
@@ -87,7 +90,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         find(self.chosen()[0])  # a name that is none is said before anything else
         # the rows
-        private, labels = self.private_rows(X, y)
+        private, labels = self.private_rows(X, y, X_public)
         if (X_public is None) != (y_public is None):
             raise ValueError("X_public and y_public must be given together; one is None.")
         known, rows = np.zeros((0, self.n_features_in_)), {"ensure_all_finite": False, "ensure_min_samples": 0}
@@ -118,7 +121,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         size = max(min(ROWS_A_BLOCK, 2**22 // self.n_features_in_), 1)  # no more than 2^22 features either
         return (slice(start, start + size) for start in range(0, n, size))
 
-    def private_rows(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Array, Array]:
+    def private_rows(self, X: ArrayLike, y: ArrayLike | None, X_public: ArrayLike | None) -> tuple[Array, Array]:
         """Return private rows and labels as arrays; large ones of float32 are not copied.
 
         Raises:
@@ -127,14 +130,32 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if y is None:
             raise ValueError("y must be given: this classifier requires y to be passed, but the target y is None.")
         try:
-            private = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False)
-            labels = column_or_1d(y, warn=True)
+            rows = self.readable(X, X_public)
+            dtypes = [np.float64, np.float32] if isinstance(X, np.ndarray) else np.float64
+            private = validate_data(self, rows, dtype=dtypes, ensure_all_finite=False)
+            labels = column_or_1d(in_objects(y), warn=True)
         except (ValueError, OverflowError) as error:
             shown = re.split(r"[:'\"\[\n]", str(error))[0].rstrip()  # up to where it may quote raw data
             hidden = "" if shown == str(error) else " (the rest is not shown: it may be raw data)."
             raise ValueError(shown + hidden) from None
         check_consistent_length(private, labels)
         return private, labels
+
+    def readable(self, X: ArrayLike, X_public: ArrayLike | None) -> Any:
+        """Return X if it holds numbers alone, else its cells as numbers, NaN for a cell that is none.
+
+        Rows have as many features as public rows, or as ends of the range; if neither tells, as most rows have.
+        """
+        typed, frame = isinstance(X, np.ndarray) and X.dtype != object, hasattr(X, "iloc")
+        if typed or real_array(X) is not None:
+            return X
+        if (entries := entries_of(np.asarray(X, object) if frame else X)) is None:
+            return X
+        known = np.shape(X_public)[1:] if X_public is not None else np.shape(self.feature_range)[1:]  # type: ignore[arg-type]
+        lengths = [len(row) for row in map(entries_of, entries) if row is not None]
+        features = known[0] if len(known) == 1 else max(sorted(set(lengths)), key=lengths.count, default=0)
+        cells = stacked(entries, (features,), FLOAT64)
+        return type(X)(cells, columns=X.columns) if frame else cells  # type: ignore[call-arg, union-attr]
 
     def built(self, public: tuple[Floats, Labels], users: int) -> LabelAgent[Any]:
         """Return the agent before it has learned.
@@ -311,6 +332,15 @@ class LPCTClassifier(LabelClassifier):
         self.set_params(**settings)
 
 
+def in_objects(labels: object) -> Any:
+    """Return a list of labels as an array in which each is what it is alone; an array stays as it is."""
+    if not isinstance(labels, list | tuple):
+        return labels
+    array = np.empty(len(labels), object)
+    array[:] = [entry if entries_of(entry) is None else None for entry in labels]
+    return array
+
+
 def looked_up(classes: Array, labels: Array) -> Labels:
     """Return the number of every label among classes of any type, -1 for one that is none."""
     numbers: dict[object, int] = {label: number for number, label in enumerate(classes.tolist())}
@@ -318,7 +348,7 @@ def looked_up(classes: Array, labels: Array) -> Labels:
     def number_of(label: object) -> int:
         try:
             return numbers.get(label, -1)
-        except TypeError:  # it has no hash
+        except Exception:  # it has no hash, or anything may be inside
             return -1
 
     return np.array([number_of(label) for label in labels.tolist()], np.int64)

@@ -44,7 +44,7 @@ class Exploring(Agent[Any]):
 
     def select_action(self, context: Array) -> Action:
         """Return the agent's own action, or a random one; both are drawn for every user."""
-        own, context = np.asarray(super().select_action(context)), self.contexts_of(context)  # type: ignore[safe-super]
+        own = np.asarray(super().select_action(context))  # type: ignore[safe-super]
         coins = uniforms_per_user(self.rng_exploring, context, self.context_shape, 2)
         explores = coins[..., 0] < self.share
         if isinstance(self.action_space, Assortments):

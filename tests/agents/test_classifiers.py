@@ -221,13 +221,34 @@ def test_a_label_of_any_type_counts_as_the_first_class(label: Any, classes: list
 
 def test_errors_show_no_private_row() -> None:
     x, y = draw(100, 9)
-    x[3, 1], odd = 0.123456, x.astype(object)
-    odd[4, 0] = "secret"
-    for private in ((odd, y), (x + 1j, y), (x[:, 1], y), (x, x[:, 1] + 1j)):
+    x[3, 1] = 0.123456
+    for private in ((x + 1j, y), (x[:, 1], y), (x, x[:, 1] + 1j), (np.full(x.shape, "secret"), y)):
         with pytest.raises(ValueError, match="not shown") as caught:
             LPCTClassifier().fit(*private, *PUBLIC)
         assert "secret" not in str(caught.value) and "0.1" not in str(caught.value)
         assert caught.value.__suppress_context__
+
+
+ODD = ("secret", None, 1j, 10**400, [1.0], {}, np.float16(0.1), True, np.datetime64("2020-01-01"), object())
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+@pytest.mark.parametrize("frame", [False, True])
+def test_no_row_stops_or_changes_the_others(odd: Any, frame: bool) -> None:
+    x, y = draw(60, 9)
+    cells, labels = x.tolist(), y.tolist()
+    cells[4][0], labels[7] = odd, odd
+    if frame and isinstance(odd, complex):
+        pytest.skip("pandas makes the whole column complex")
+    given = pytest.importorskip("pandas").DataFrame(cells) if frame else cells
+    plain = LPCTClassifier(random_state=0)
+    rows, codes = plain.private_rows(given, labels, PUBLIC[0])
+    assert np.delete(rows, 4, axis=0).tobytes() == np.delete(x.astype(np.float64), 4, axis=0).tobytes()
+    assert np.delete(codes, 7).tolist() == np.delete(y, 7).tolist()
+    assert LPCTClassifier(random_state=0).fit(given, labels, *PUBLIC).ledger_.releases == 60
+    if not frame:  # a whole row, or a row of another length
+        cells[4] = odd
+        assert LPCTClassifier(random_state=0).fit(cells, labels, *PUBLIC).ledger_.releases == 60
 
 
 def test_huge_features_warn_nobody() -> None:

@@ -3,7 +3,9 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
 
 import gymnasium as gym
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.chances import laws
 from privbandit_agents.base.publish import Publisher
-from privbandit_agents.base.records import Records, contexts_of, records_of
+from privbandit_agents.base.records import Floats, Records, contexts_of, dtype_of, records_of
 from privbandit_agents.base.reports import Arithmetic, InOrder, Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Settings
@@ -106,12 +108,23 @@ class Guarantee:
         return cls("joint", epsilon, delta, rho, SAME, f"{record}, from all others", proven, reference, arithmetic)
 
 
+def reading(select_action: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a ``select_action`` that gets contexts as the agent's ``contexts_of`` makes them."""
+
+    @wraps(select_action)
+    def select(self: "Agent[Any]", context: object) -> Any:
+        return select_action(self, self.contexts_of(context))
+
+    return select
+
+
 class Agent(ABC, Generic[C]):
     """An agent for contextual bandits; leading axes of contexts, actions and feedback are users.
 
     A subclass names its ``Config`` (a frozen dataclass of ``Settings`` beside it, if it has settings), says in
     ``plays`` what it can play, prepares itself in ``begin``, and implements ``select_action`` and ``update``. All of
-    its attributes but the ones in ``fixed`` are its state.
+    its attributes but the ones in ``fixed`` are its state. Its ``select_action`` gets contexts as ``contexts_of``
+    makes them: arrays of the space's shape, one row a user, NaN in place of whatever is no number.
 
     Args:
         observation_space: of one user.
@@ -131,6 +144,12 @@ class Agent(ABC, Generic[C]):
     """Whether reports or releases are a Gaussian mechanism, so that an audit may use the whole trade-off curve."""
     present: Array | None = None
     """Which arms are present for the users who are served now, shape (..., K); public. None: all."""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        """Let a subclass's ``select_action`` get contexts as numbers, whatever users send."""
+        super().__init_subclass__(**named)
+        if "select_action" in vars(cls):
+            cls.select_action = reading(vars(cls)["select_action"])  # type: ignore[method-assign]
 
     def __init__(
         self,
@@ -221,15 +240,20 @@ class Agent(ABC, Generic[C]):
 
     def contexts_of(self, context: object) -> Array:
         """Return contexts as numbers, NaN where there is none, as ``base.records`` does."""
-        return contexts_of(context, self.context_shape)
+        shape = self.observation_space.shape
+        return context if shape is None else contexts_of(context, shape, self.context_dtype)  # type: ignore[return-value]
 
     def records_of(self, context: object, action: object, feedback: object) -> Records:
         """Return records as arrays, one row a user, NaN where there is no number, as ``base.records`` does."""
-        return records_of(context, action, feedback, self.context_shape, self.action_space)
+        return records_of(context, action, feedback, self.context_shape, self.action_space, self.context_dtype)
 
     @property
     def context_shape(self) -> tuple[int, ...]:
         return self.observation_space.shape or ()
+
+    @property
+    def context_dtype(self) -> Floats:
+        return dtype_of(self.observation_space)
 
     def warn_unproven(self) -> None:
         """Warn that the published calibration is in use; call it in ``begin``."""

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.base.agent import NEVER, Action, Agent, Array, Feedback, Space, labels_of_contexts, n_arms
 from privbandit_agents.base.chances.laws import Probabilities, mixed
+from privbandit_agents.base.records import FLOAT64, rows_of, users_in
 from privbandit_agents.base.rows import uniforms_per_user
 
 Floats = NDArray[np.float64]
@@ -61,6 +62,18 @@ class LabelAgent(Agent[L]):
             aggregate: draw the sum of the users' reports at once where its law is exact: for simulation.
         """
 
+    def labelled(self, contexts: object, labels: object) -> tuple[Array, Labels]:
+        """Return n users' contexts as numbers (n, d), and their labels (n,), 0 for one that does not exist.
+
+        Raises:
+            ValueError: there are not as many contexts as labels; nothing is taken in.
+        """
+        needed = f"n contexts of shape {self.context_shape} and n labels"
+        known = rows_of(labels, users := users_in(labels), (), FLOAT64, needed)
+        rows = rows_of(contexts, users, self.context_shape, self.context_dtype, needed)
+        there = (known >= 0) & (known < self.n_labels)
+        return rows, np.where(there, known, 0).astype(np.int64)
+
     def conclude(self) -> None:
         """Let the predictions reflect all that was learnt."""
 
@@ -81,14 +94,13 @@ class LabelAgent(Agent[L]):
             uniforms = uniforms_per_user(rng, context, self.context_shape, 2).reshape(-1, 2)
             at_random = (uniforms[:, 1] * self.n_labels).astype(np.int64)
             labels = np.where(uniforms[:, 0] < self.exploration, at_random, labels)
-        return labels if np.ndim(context) == 2 else int(labels[0])
+        return labels if context.ndim == 2 else int(labels[0])
 
 
 class PublicLabelAgent(LabelAgent[L]):
     """Predict from the public data alone: the policy never changes, and nothing is learned from users."""
 
     def select_action(self, context: Array) -> Action:
-        context = self.contexts_of(context)
         rows = context.reshape(-1, *self.context_shape)
         return self.explored(self.chances(rows).argmax(axis=1), context, self.rng)
 

@@ -1,7 +1,12 @@
-"""What users send, as arrays: whatever is no number becomes NaN, user by user, and no error shows a value."""
+"""What users send, as arrays: whatever is no number becomes NaN, user by user, and no error shows a value.
+
+Nothing in one user's record decides how another one is read: the space fixes the dtype, and the number of users is that
+of the feedback.
+"""
 
 import math
 import warnings
+from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any, NamedTuple
@@ -13,6 +18,8 @@ from numpy.typing import NDArray
 from privbandit_envs.spaces import Assortments
 
 Array = NDArray[Any]
+Floats = np.dtype[np.floating[Any]]
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 FARTHEST = 1e6
 """Agents without privacy, which have no bounds of their own, ignore features and rewards beyond this length."""
 
@@ -31,9 +38,9 @@ class Records(NamedTuple):
     """The records of n users.
 
     Attributes:
-        contexts: real numbers, shape (n, ...).
+        contexts: real numbers of the dtype that the space fixes, shape (n, ...).
         actions: arms, -1 where there is no such arm, shape (n,); or 0/1 sets, shape (n, N).
-        feedback: real numbers, shape (n,).
+        feedback: float64, shape (n,).
     """
 
     contexts: Array
@@ -41,27 +48,139 @@ class Records(NamedTuple):
     feedback: Array
 
 
-def numbers(values: object, shape: tuple[int, ...] = ()) -> Array:
-    """Return one user's part of a record, or many users', as real numbers of at most 64 bits, shape (..., *shape).
+def dtype_of(space: Any) -> Floats:
+    """Return the dtype in which an agent computes with contexts of a space: float32 stays, all else is float64."""
+    return FLOAT32 if space.dtype == FLOAT32 else FLOAT64
 
-    An array of real numbers is returned as it is, whatever its shape. In anything else, text, None, complex numbers and
-    other objects become NaN, and numbers that are too large become infinity. Each user's part is looked at alone: one
-    that has not the right shape is NaN throughout, and the others stay what they are.
+
+def contexts_of(context: object, shape: tuple[int, ...], dtype: Floats = FLOAT64) -> Array:
+    """Return the context of one user or of many as numbers of ``dtype``, shape ``shape`` or (n, *shape).
+
+    What is no number becomes NaN, user by user. A list is a group, one entry a user, unless it can be one context: it
+    has as many entries as ``shape`` says, and is nested as deeply. ``update`` has the feedback to count users by.
 
     Args:
-        values: of one user, nested as deeply as ``shape`` is long, or of many, nested one deeper.
-        shape: of one user's part.
+        context: an array, or lists of anything.
+        shape: of one user's context.
+        dtype: of the result.
+
+    Raises:
+        ValueError: an array of numbers of another shape.
     """
-    array = real_array(values)
+    array = real_array(context)
+    if array is not None and (array.shape == shape or array.shape[1:] == shape):
+        return cast(array, dtype)
+    if typed(context):
+        raise ValueError(f"contexts must have the shape {shape}, or (n, ...) for n users; got {np.shape(context)}.")  # type: ignore[arg-type]
+    entries = entries_of(context)
+    if entries is None or (not nested(entries, len(shape) + 1) and may_be_one(entries, shape)):
+        return part(context, shape, dtype)
+    return stacked(entries, shape, dtype)
+
+
+def records_of(
+    context: object,
+    action: object,
+    feedback: object,
+    shape: tuple[int, ...],
+    action_space: object,
+    dtype: Floats = FLOAT64,
+) -> Records:
+    """Return the records of one user or of many, or raise before any is taken in.
+
+    The feedback says how many users there are: one if it is no sequence, whatever is in the record. A group that is
+    refused half-way and sent again would count its first users twice.
+
+    Args:
+        context: of shape ``shape``, or (n, *shape) for n users.
+        action: of one user or of n.
+        feedback: of one user or of n.
+        shape: of one user's context.
+        action_space: of one user.
+        dtype: of contexts.
+
+    Raises:
+        ValueError: there are not as many contexts, actions and feedback. The message shows shapes alone.
+    """
+    single = (action_space.n_items,) if isinstance(action_space, Assortments) else ()
+    needed = f"n contexts of shape {shape}, n actions of shape {single}, n numbers of feedback"
+    answers = rows_of(feedback, users := users_in(feedback), (), FLOAT64, needed)
+    actions = rows_of(action, users, single, None, needed)
+    contexts = rows_of(context, users, shape, dtype, needed)
+    return Records(contexts, existing(actions, action_space), answers)
+
+
+def users_in(feedback: object) -> int | None:
+    """Return how many users answer; None: one user, who is no group."""
+    if isinstance(feedback, float | int | np.generic | None):
+        return None
+    entries = entries_of(feedback)
+    return None if entries is None else len(entries)
+
+
+def rows_of(values: object, users: int | None, shape: tuple[int, ...], dtype: Floats | None, needed: str) -> Array:
+    """Return one part of the records of n users, shape (n, *shape).
+
+    The shape of an array of numbers is the caller's, so another one is refused; a list is read user by user.
+
+    Args:
+        values: of n users; or of one user, if ``users`` is None or 1.
+        users: n; None: one user, who is no group.
+        shape: of one user's part.
+        dtype: of the result; None: integers stay integers.
+        needed: the records that are expected, in words, for errors.
+
+    Raises:
+        ValueError: a group of another size, or an array of numbers of another shape.
+    """
+    n, array = 1 if users is None else users, real_array(values)
     if array is not None:
+        if array.shape == (n, *shape):
+            return cast(array, dtype)
+        if n == 1 and array.shape == shape:
+            return cast(array, dtype)[None]
+    entries = entries_of(values)
+    if users is None and not typed(values):  # whatever it is, it is one user's
+        alone = entries is not None and len(entries) == 1 and nested(entries, len(shape) + 1)
+        return part(entries[0] if alone and entries is not None else values, shape, dtype)[None]
+    if typed(values) or entries is None or len(entries) != n:
+        found = np.shape(values) if typed(values) else (() if entries is None else (len(entries), ...))  # type: ignore[arg-type]
+        raise ValueError(f"records must be {needed}; got shape {found} for n = {n}.")
+    return stacked(entries, shape, dtype)
+
+
+def typed(values: object) -> bool:
+    """Return whether values are an array of numbers, of one dtype and one shape, which its caller has made."""
+    return isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
+
+
+def cast(array: Array, dtype: Floats | None) -> Array:
+    """Return real numbers in a dtype, by way of float64: each number becomes what it becomes alone.
+
+    A finite number beyond float32 becomes the largest one that float32 has.
+    """
+    if dtype is None or array.dtype == dtype:
         return array
-    if nested(values, len(shape) + 1):
-        return np.array([part(value, shape) for value in values]).reshape(-1, *shape)  # type: ignore[attr-defined]
-    return part(values, shape)
+    double = array.astype(FLOAT64, copy=False)
+    if dtype == FLOAT64:
+        return double
+    most = float(np.finfo(dtype).max)
+    return np.where(np.isfinite(double), np.clip(double, -most, most), double).astype(dtype)
+
+
+def in_floats(values: object) -> Array:
+    """Return an array as float64, or as it is if it is float32."""
+    array = np.asarray(values)
+    return array if array.dtype == FLOAT32 else array.astype(FLOAT64, copy=False)
+
+
+def stacked(entries: Sequence[object], shape: tuple[int, ...], dtype: Floats | None) -> Array:
+    """Return each user's part in its row, shape (n, *shape)."""
+    return np.array([part(entry, shape, dtype) for entry in entries], dtype or FLOAT64).reshape(-1, *shape)
 
 
 def real_array(values: object) -> Array | None:
-    """Return what numpy reads as real numbers as an array, None if it is anything else."""
+    """Return what numpy reads as real numbers as an array of at most 64 bits, None if it is anything else."""
     try:
         array = np.asarray(values)
     except Exception:  # anything may be inside
@@ -74,16 +193,20 @@ def real_array(values: object) -> Array | None:
         return array.astype(np.float64)
 
 
-def part(value: object, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return one user's part in float64, NaN where it is no number, and throughout if it has another shape."""
+def part(value: object, shape: tuple[int, ...], dtype: Floats | None = None) -> Array:
+    """Return one user's part, NaN where it is no number, and throughout if it has another shape.
+
+    A row of another length is NaN throughout, and the other rows stay what they are.
+    """
     array = real_array(value)
     if array is not None and array.shape == shape:
-        return array.astype(np.float64)
+        return cast(array, dtype or FLOAT64)
     if not shape:
-        return np.array(real(value))
-    if not nested(value, 1) or len(value) != shape[0]:  # type: ignore[arg-type]
-        return np.full(shape, math.nan)
-    return np.stack([part(inner, shape[1:]) for inner in value]) if shape[0] else np.zeros(shape)  # type: ignore[attr-defined]
+        return cast(np.array(real(value)), dtype)
+    entries = entries_of(value)
+    if entries is None or len(entries) != shape[0]:
+        return np.full(shape, math.nan, dtype)
+    return np.array([part(inner, shape[1:], dtype) for inner in entries], dtype or FLOAT64).reshape(shape)
 
 
 def real(value: object) -> float:
@@ -95,70 +218,46 @@ def real(value: object) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.inf
+        return math.inf if value > 0 else -math.inf
     except Exception:  # a class of the caller's own
         return math.nan
 
 
+def entries_of(value: object) -> Sequence[object] | None:
+    """Return what a list, a tuple or an array holds, None if it is anything else."""
+    if isinstance(value, list | tuple):
+        return value
+    if not isinstance(value, np.ndarray):
+        try:
+            value = np.asarray(value)
+        except Exception:  # anything may be inside
+            return None
+    return value if value.ndim else None  # type: ignore[return-value]
+
+
 def nested(value: object, depth: int) -> bool:
-    """Return whether lists, tuples or arrays are nested at least so deeply."""
+    """Return whether lists, tuples or arrays are nested at least this deeply in one place."""
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
         return value.ndim >= depth
     inside = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
     return inside and (depth == 1 or any(nested(inner, depth - 1) for inner in value))  # type: ignore[attr-defined]
 
 
-def contexts_of(context: object, shape: tuple[int, ...]) -> Array:
-    """Return the context of one user or of many as numbers, shape ``shape`` or (n, *shape).
-
-    Raises:
-        ValueError: it has another shape.
-    """
-    contexts = numbers(context, shape)
-    if contexts.shape != shape and contexts.shape[1:] != shape:
-        raise ValueError(f"contexts must have the shape {shape}, or (n, ...) for n users; got {contexts.shape}.")
-    return contexts
-
-
-def records_of(
-    context: object, action: object, feedback: object, shape: tuple[int, ...], action_space: object
-) -> Records:
-    """Return the records of one user or of many, or raise before any is taken in.
-
-    A group that is refused half-way and sent again would count its first users twice.
-
-    Args:
-        context: of shape ``shape``, or (n, *shape) for n users.
-        action: of one user or of n.
-        feedback: of one user or of n.
-        shape: of one user's context.
-        action_space: of one user.
-
-    Raises:
-        ValueError: there are not as many contexts, actions and feedback. The message shows shapes alone.
-    """
-    single = (action_space.n_items,) if isinstance(action_space, Assortments) else ()
-    contexts, actions, answers = numbers(context, shape), numbers(action, single), numbers(feedback)
-    contexts = contexts[None] if contexts.shape == shape else contexts
-    actions = actions[None] if actions.shape == single else actions
-    answers = answers[None] if answers.ndim == 0 else answers
-    n, shapes = len(answers), (contexts.shape, actions.shape, answers.shape)
-    if shapes != ((n, *shape), (n, *single), (n,)):
-        expected = f"n contexts of shape {shape}, n actions of shape {single}, n numbers of feedback"
-        raise ValueError(f"records must be {expected}; got shapes {shapes}.")
-    return Records(contexts, existing(actions, action_space), answers)
+def may_be_one(entries: Sequence[object], shape: tuple[int, ...]) -> bool:
+    """Return whether a list may be one context, if a broken one: as long as ``shape`` says, and nested as deeply."""
+    return bool(shape) and len(entries) == shape[0] and nested(entries, len(shape))
 
 
 def existing(actions: Array, action_space: object) -> Array:
     """Return arms as integers, -1 where there is no such arm, and sets as 0/1; what is NaN is not there."""
     if isinstance(action_space, Discrete):
-        if actions.dtype.kind in "iu" and actions.size == 1 and 0 <= actions.item() < action_space.n:
+        if actions.dtype == np.int64 and actions.size == 1 and 0 <= actions.item() < action_space.n:
             return actions
         there = (actions >= 0) & (actions < action_space.n)
         if actions.dtype.kind == "f":
             there &= actions == np.floor(np.where(there, actions, 0.0))
         return np.asarray(np.where(there, actions, -1), np.int64)
-    if isinstance(action_space, Assortments) and actions.dtype.kind == "f":
+    if isinstance(action_space, Assortments) and actions.dtype != np.int8:
         return np.asarray(np.isfinite(actions) & (actions != 0), np.int8)
     return actions
 

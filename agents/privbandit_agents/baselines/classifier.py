@@ -66,7 +66,6 @@ class RefittingLabelAgent(LabelAgent[R]):
         """Let the predictions reflect all that was learnt."""
 
     def select_action(self, context: Array) -> Action:
-        context = self.contexts_of(context)
         return self.explored(self.guess(self.rows(context)), context, self.rng)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
@@ -98,9 +97,10 @@ class RefittingLabelAgent(LabelAgent[R]):
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
         """Take in rows whose labels are known, unless only public data count."""
         if self.config.learn_from == "all":
-            good = usable(contexts, labels)
-            self.learn(contexts[good], labels[good], np.ones(np.count_nonzero(good)))
-            self.users += len(labels)
+            x, known = self.labelled(contexts, labels)
+            good = usable(x, known)
+            self.learn(x[good], known[good], np.ones(np.count_nonzero(good)))
+            self.users += len(known)
 
     def conclude(self) -> None:
         self.fit()

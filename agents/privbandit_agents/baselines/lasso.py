@@ -52,7 +52,6 @@ class SparsityAgnosticLasso(Agent[Config]):
     def select_action(self, context: Array) -> Action:
         """Return argmax x . beta; only the support of beta is read (line 4)."""
         support = np.flatnonzero(self.beta)
-        context = self.contexts_of(context)
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
             scores: Array = np.vecdot(context[..., support], self.beta[support].astype(context.dtype))
         best: Array = scores.argmax(axis=-1)

@@ -64,7 +64,6 @@ class MNLAgent(Agent[M]):
         """Return the utilities to choose by, of one user or n, shape (..., N)."""
 
     def select_action(self, context: Array) -> Array:
-        context = self.contexts_of(context)
         if self.users < self.config.exploration_rounds:
             return random_sets(self.rng, context, self.capacity)
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it

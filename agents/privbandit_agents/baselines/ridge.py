@@ -127,7 +127,6 @@ class RidgeAgent(InTurn, Agent[R]):
         return None
 
     def select_action(self, context: Array) -> Action:
-        context = self.contexts_of(context)
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
             features = self.features(context)
             scored = self.scored(features)

@@ -33,7 +33,6 @@ class Uniform(Agent[Settings]):
         return "arms or assortments" if neither else ""
 
     def select_action(self, context: Array) -> Action:
-        context = self.contexts_of(context)
         if isinstance(self.action_space, Assortments):
             return random_sets(self.rng, context, self.action_space.capacity)
         if self.present is not None:

@@ -10,7 +10,6 @@ from numpy.random import Generator
 
 from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, Space, n_arms, next_change
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
-from privbandit_agents.base.records import numbers
 from privbandit_agents.base.reports import InOrder, Inputs, arithmetic_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, Settings
@@ -220,7 +219,7 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
         return needs or "classification with two labels" * (cls.binary and n_arms(action_space) != 2)
 
     def select_action(self, context: Array) -> Action:
-        return self.explored(self.learner.answer(self.rows(context)), self.contexts_of(context), self.rng_exploration)
+        return self.explored(self.learner.answer(self.rows(context)), context, self.rng_exploration)
 
     def encode(self, context: Array, action: Action, feedback: Feedback) -> tuple[Floats, Labels]:
         """Return users' features within the cube (n, d), and their labels (n,), -1 where they are not known."""
@@ -251,10 +250,9 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
         return self.learner.left
 
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
-        self.pay(len(labels))
-        known = numbers(labels)
-        known = np.where((known >= 0) & (known < self.n_labels), known, 0)  # a label that does not exist counts as 0
-        self.learner.learn(self.rows(contexts), known.astype(np.int64), self.rng, aggregate)
+        x, known = self.labelled(contexts, labels)
+        self.pay(len(known))
+        self.learner.learn(self.rows(x), known, self.rng, aggregate)
 
     def pay(self, users: int) -> None:
         """Enter the reports of so many new users in the ledger."""

@@ -15,6 +15,7 @@ from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent, Array, n_arms
 from privbandit_agents.base.chances.laws import DRAWS, uniform_propensity
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
+from privbandit_agents.base.records import in_floats
 from privbandit_agents.play import BLOCK_BYTES, check_match, choose, learn, learn_from
 from privbandit_envs import BanditEnv
 from privbandit_envs.files import atomic
@@ -31,7 +32,7 @@ class Log:
     """What happened to n users; the leading axis of every array is the user.
 
     Attributes:
-        contexts: shape (n, ...).
+        contexts: float32 or float64, shape (n, ...).
         actions: shape (n,), or sets of shape (n, N).
         rewards: shape (n,).
         propensities: the probability with which each user's action was taken, given all that came before, shape (n,).
@@ -56,6 +57,8 @@ class Log:
     masks: Masks | None = None
 
     def __post_init__(self) -> None:
+        for name in ("contexts", "rewards", "propensities", "errors"):  # one row's dtype must not round another's
+            object.__setattr__(self, name, in_floats(getattr(self, name)))
         lengths = {name: len(getattr(self, name)) for name in ARRAYS}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"the arrays of a log must have one row a user; got {lengths}.")

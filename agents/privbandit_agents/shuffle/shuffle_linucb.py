@@ -112,7 +112,7 @@ class ShuffleLinUCB(ShuffleAgent[Config]):
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""
-        chosen: Action = best_arm(self.contexts_of(context), self.scorer)
+        chosen: Action = best_arm(context, self.scorer)
         return chosen
 
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:

@@ -42,7 +42,7 @@ class Attack(NamedTuple):
         name: what was done, in words.
         part: 0, 1, 2: the context, the action, or the feedback.
         value: what stands in its place.
-        harmless: NaN in its place.
+        harmless: NaN in its place, in the right shape.
         no_number: whether it counts as NaN.
     """
 
@@ -83,7 +83,8 @@ def misfits(record: Record) -> Iterator[Attack]:
         for length in (0, 2, 50):
             for value in (SECRET, 1.0):
                 wrong = (length,) if np.ndim(part) == 0 else (length, *np.shape(part)[:-1], np.shape(part)[-1] + 1)
-                yield Attack(f"a {PARTS[at]} of length {length}", at, filled(wrong, value), None, False)
+                name, harmless = f"a {PARTS[at]} of length {length}", filled(np.shape(part), np.nan)
+                yield Attack(name, at, filled(wrong, value), harmless, False)
 
 
 def filled(shape: tuple[int, ...], value: object) -> Any:

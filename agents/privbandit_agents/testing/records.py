@@ -27,7 +27,7 @@ def check_hostile_records(name: str, env_id: str, horizon: int, config: dict[str
                 agent, twin = (make(name, env, seed=6, **config) for _ in range(2))
                 attack_groups(agent, twin, group, sent)
         attack_alone(make(name, env, seed=6, **config), first(group))
-        refuse_misfits(make(name, env, seed=6, **config), first(group))
+        send_misfits(*(make(name, env, seed=6, **config) for _ in range(2)), first(group))
 
 
 def attack_groups(agent: AnyAgent, twin: AnyAgent, group: Record, sent: list[Attack]) -> None:
@@ -55,15 +55,20 @@ def attack_alone(agent: AnyAgent, user: Record) -> None:
         assert finite(agent), f"a hostile {attack.name} left a state that is not finite"
 
 
-def refuse_misfits(agent: AnyAgent, user: Record) -> None:
-    """Send one context with several actions or answers, and contexts of other shapes: nothing is taken in of them."""
+def send_misfits(agent: AnyAgent, twin: AnyAgent, user: Record) -> None:
+    """Send parts of other shapes: contexts and actions count as NaN; several answers are refused, and leave no trace."""
     for attack in misfits(user):
-        before = without_generators(agent)
+        before, answers = without_generators(agent), attack.part == 2
         try:
             agent.update(*attack.on(user))
         except ValueError as error:
+            assert answers, f"{attack.name} stops its user, of whom others then know that it was malformed"
             assert SECRET not in str(error), "an error shows a value of a record"
-        assert same_parts(before, without_generators(agent)), f"{attack.name} left a trace"
+        if answers:
+            assert same_parts(before, without_generators(agent)), f"{attack.name} left a trace"
+            continue
+        twin.update(*attack._replace(value=attack.harmless).on(user))
+        assert same_state(agent, twin), f"{attack.name} does not count as NaN"
 
 
 def first(group: Record) -> Record:

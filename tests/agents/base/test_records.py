@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
-from privbandit_agents.base.records import contexts_of, numbers, records_of, usable
+from privbandit_agents.base.records import FLOAT64, contexts_of, records_of, rows_of, usable, users_in
 
 from privbandit_envs.spaces import Assortments
 
@@ -23,10 +23,43 @@ class Angry(float):
         raise RuntimeError("secret-7")
 
 
-def test_arrays_of_real_numbers_are_returned_as_they_are() -> None:
-    for dtype in (np.float64, np.float32, np.int8, np.uint64, np.bool_):
+def numbers(values: Any, shape: tuple[int, ...] = ()) -> Any:
+    """Return a group's part as numbers."""
+    return rows_of(values, users_in(values), shape, FLOAT64, "numbers")
+
+
+def test_the_space_fixes_the_dtype_and_well_formed_arrays_stay() -> None:
+    for dtype in (np.float64, np.float32):
         array = np.ones((4, 2), dtype)
-        assert numbers(array, (2,)) is array
+        assert contexts_of(array, (2,), np.dtype(dtype)) is array
+    for given in (np.float64, np.float16, np.int8, np.uint64, np.bool_, np.longdouble):
+        assert contexts_of(np.ones((4, 2), given), (2,), np.dtype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("bad", [0.5, None, "x", 1j, 10**400, 2**60, True, np.float16(0.1), np.longdouble(0.1), [1, 2]])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nobody_changes_the_bits_of_another(bad: Any, dtype: Any) -> None:
+    for one in (0.1, 2**24 + 1, 2**53 + 1, True, np.float32(0.1), np.float16(0.1), 1e300, 2**63 - 1):
+        alone = contexts_of([[one, 1]], (2,), np.dtype(dtype))
+        for others in ([[bad, 1]], [bad], [[bad]], [[[bad, bad]]]):
+            assert contexts_of([[one, 1], *others, [0, 1]], (2,), np.dtype(dtype))[0].tobytes() == alone[0].tobytes()
+
+
+def test_a_list_is_a_group_unless_it_can_be_one_context() -> None:
+    for group in ([None, None], ["a", "b"], [1, 2], [[1, 2], None, None], [[[1, 2, 3]] * 2, None], [{}, {}, {}]):
+        assert contexts_of(group, SHAPE).shape == (len(group), *SHAPE)
+    for one in ([[1, 2, 3], None], [[1, 2, 3], [4]], [["a"] * 3] * 2, None, "text", 7, {}):
+        assert contexts_of(one, SHAPE).shape == SHAPE
+
+
+@pytest.mark.parametrize("bad", [None, "a", [1, 2], [[1, 2], [3]], [], {}, 10**400, [[[1]]]])
+def test_a_group_of_bad_records_counts_as_many_as_one_of_good_records(bad: Any) -> None:
+    for contexts in ([bad, bad], [bad, [[0.0] * 3] * 2]):
+        taken = records_of(contexts, [bad, 1], [bad, 0.5], SHAPE, ARMS)
+        assert [part.shape for part in taken] == [(2, *SHAPE), (2,), (2,)]
+        assert taken.actions.tolist()[1] == 1 and taken.feedback[1] == 0.5
+    assert len(records_of(bad, bad, None, SHAPE, ARMS).feedback) == 1
+    assert len(records_of([bad], [bad], [bad], SHAPE, ARMS).feedback) == 1
 
 
 @pytest.mark.parametrize(
@@ -38,7 +71,7 @@ def test_arrays_of_real_numbers_are_returned_as_they_are() -> None:
         (np.longdouble("0.5"), 0.5),
         (np.bool_(True), 1.0),
         (10**400, math.inf),
-        (-(10**400), math.inf),
+        (-(10**400), -math.inf),
         (np.longdouble("1e4000"), math.inf),
         (Fraction(10**400), math.inf),
         ("1.0", math.nan),
@@ -51,7 +84,7 @@ def test_arrays_of_real_numbers_are_returned_as_they_are() -> None:
     ],
 )
 def test_one_value_alone_and_in_a_group(value: Any, expected: float) -> None:
-    assert numbers(value) == pytest.approx(expected, nan_ok=True)
+    assert numbers([value])[0] == pytest.approx(expected, nan_ok=True)
     assert numbers([0.25, value, 3]).tolist() == pytest.approx([0.25, expected, 3.0], nan_ok=True)
     group = numbers([[1, 2], [value, 5], [6, 7]], (2,))
     assert group.tolist()[::2] == [[1, 2], [6, 7]]

@@ -37,9 +37,9 @@ def choose_present(agent: Any, context: Array, mask: Array) -> tuple[Array, Any]
         >>> seen.shape, bool(info["action_mask"][arm])
         ((4, 2), True)
     """
-    masks = masks_of(
-        mask, (*np.shape(context)[: np.ndim(context) - len(agent.context_shape)], int(agent.action_space.n))
-    )
+    context = agent.contexts_of(context)
+    users = context.shape[: context.ndim - len(agent.context_shape)]
+    masks = masks_of(mask, (*users, int(agent.action_space.n)))
     instead = stand_ins(masks)
     seen = seen_by(agent, context, instead)
     agent.present = masks

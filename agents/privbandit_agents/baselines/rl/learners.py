@@ -182,7 +182,7 @@ class StableBaseline(LearningAgent[RLSettings]):
         """Return the greedy action of the learnt policy."""
         if self.model is None:
             raise RuntimeError(f"{self.name} has no policy yet; call learn(env, steps) first.")
-        shape, context = self.context_shape, self.contexts_of(context)
+        shape = self.context_shape
         flat = context.reshape(-1, int(np.prod(shape)))
         kept = np.where(usable(flat, np.zeros(len(flat)))[:, None], flat, 0).reshape(-1, *shape)
         actions: Array = self.model.predict(kept, deterministic=True)[0]

@@ -131,7 +131,6 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
 
     def select_action(self, context: Array) -> Array:
         """Return the best assortment for the optimistic utilities (lines 12 and 13); a random one at first (line 5)."""
-        context = self.contexts_of(context)
         if self.users < self.exploration:
             return random_sets(self.rng, context, self.capacity)
         with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it

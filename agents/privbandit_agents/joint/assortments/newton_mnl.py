@@ -154,7 +154,6 @@ class NewtonMNL(CentralAgent[Config, Array]):
 
     def select_action(self, context: Array) -> Array:
         """Return the best assortment for a drawn theta, plus the bonus; a random one in the first batch."""
-        context = self.contexts_of(context)
         if self.batch == 0:
             return random_sets(self.rng, context, self.capacity)
         theta, x = self.release[:, -1].astype(context.dtype), context[..., :-1]

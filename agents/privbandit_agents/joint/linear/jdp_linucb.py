@@ -122,7 +122,7 @@ class JDPLinUCB(CentralAgent[Config, Array]):
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""
-        best: Array = best_arm(self.contexts_of(context), self.release)
+        best: Array = best_arm(context, self.release)
         return best
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:

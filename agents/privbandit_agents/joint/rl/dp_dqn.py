@@ -115,11 +115,10 @@ class DPDQN(CentralAgent[Config, Array]):
 
     def select_action(self, context: Array) -> Action:
         """Return the arm of the largest score; a random one before the first release."""
-        contexts = self.contexts_of(context)
         if self.users < self.batch:
-            uniform = uniforms_per_user(self.rng_choices, contexts, self.context_shape)
-            return np.asarray(uniform * contexts.shape[-2], np.int64)[()]
-        best: Array = self.predict(contexts).argmax(axis=-1)
+            uniform = uniforms_per_user(self.rng_choices, context, self.context_shape)
+            return np.asarray(uniform * context.shape[-2], np.int64)[()]
+        best: Array = self.predict(context).argmax(axis=-1)
         return best
 
     def predict(self, contexts: Array) -> Array:

@@ -122,7 +122,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
                 return
 
     def select_action(self, context: Array) -> Action:
-        return best_by_support(self.contexts_of(context), self.release[0], n_arms(self.action_space), self.rng)
+        return best_by_support(context, self.release[0], n_arms(self.action_space), self.rng)
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Add up clipped contributions; release a new theta when the batch is full."""

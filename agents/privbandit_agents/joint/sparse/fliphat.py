@@ -131,7 +131,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
 
     def select_action(self, context: Array) -> Action:
         """Return argmax x . beta (Alg. 2, line 11), an arm at random before the first estimate (line 2)."""
-        return best_by_support(self.contexts_of(context), self.release, n_arms(self.action_space), self.rng)
+        return best_by_support(context, self.release, n_arms(self.action_space), self.rng)
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Store the played features and the reward (Alg. 2, line 13); estimate when the episode ends (line 8)."""

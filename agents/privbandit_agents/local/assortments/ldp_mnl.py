@@ -83,10 +83,9 @@ class LDPMNL(MomentAgent[Config]):
 
     def select_action(self, context: Array) -> Action:
         """Return the best assortment for the average theta."""
-        contexts = self.contexts_of(context)
         with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
-            utilities = contexts[..., :-1] @ self.scorer[:, -1].astype(contexts.dtype)
-            return best_sets(contexts, utilities, self.capacity)
+            utilities = context[..., :-1] @ self.scorer[:, -1].astype(context.dtype)
+            return best_sets(context, utilities, self.capacity)
 
     def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return the clipped gradients at theta, shape (n, d)."""

@@ -85,13 +85,13 @@ class LPLR(LocalAgent[Config, Array]):
 
         The user's own uniform, fixed by its index, picks among them.
         """
-        contexts = self.contexts_of(context).reshape(-1, *self.context_shape)
+        contexts = context.reshape(-1, *self.context_shape)
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
             alive = self.oracle.alive(contexts.astype(np.float64))
         uniforms = Generator(PCG64(self.seed_of_choices).advance(self.users)).random(len(contexts))
         place = np.floor(uniforms * alive.sum(axis=1)) + 1
         actions = (np.cumsum(alive, axis=1) >= place[:, None]).argmax(axis=1)
-        return actions if np.ndim(context) > len(self.context_shape) else int(actions[0])
+        return actions if context.ndim > len(self.context_shape) else int(actions[0])
 
     def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Array, Array]:
         alive = self.oracle.alive(contexts.astype(np.float64))

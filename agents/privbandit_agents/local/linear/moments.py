@@ -247,7 +247,7 @@ class MomentAgent(LocalAgent[M, Array]):
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + width |x|_(A^-1)."""
-        chosen: Action = best_arm(self.contexts_of(context), self.scorer)
+        chosen: Action = best_arm(context, self.scorer)
         return chosen
 
     def predict(self, contexts: Array) -> Array:

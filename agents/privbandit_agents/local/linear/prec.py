@@ -235,7 +235,6 @@ class PREC(MomentAgent[Config]):
 
     def select_action(self, context: Array) -> Action:
         """Return the arm that is best for the draw, among all or among those that may be best."""
-        context = self.contexts_of(context)
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
             value = np.asarray(context @ self.drawn)
             if self.config.policy == "elimination":

@@ -129,10 +129,10 @@ class PRECTS(MomentAgent[Config]):
 
     def select_action(self, context: Array) -> Action:
         """Return one of both candidates, by the user's own coin, which its index fixes."""
-        contexts = self.contexts_of(context).reshape(-1, *self.context_shape)
+        contexts = context.reshape(-1, *self.context_shape)
         coins = Generator(PCG64(self.seed_of_choices).advance(self.users)).random(len(contexts)) < 0.5
         actions = self.candidates(contexts)[np.arange(len(contexts)), coins.astype(int)]
-        return actions if np.ndim(context) > len(self.context_shape) else int(actions[0])
+        return actions if context.ndim > len(self.context_shape) else int(actions[0])
 
     def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Array, Array]:
         pairs, heads = self.candidates(contexts), self.rng.binomial(counts, 0.5)

@@ -105,7 +105,7 @@ class PrivatePursuit(CentralAgent[Config, Array]):
         self.features, self.rewards = Rows((self.dim,), np.float64), Rows((), np.float64)
 
     def select_action(self, context: Array) -> Action:
-        return best_by_support(self.contexts_of(context), self.release, n_arms(self.action_space), self.rng)
+        return best_by_support(context, self.release, n_arms(self.action_space), self.rng)
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Keep records; release a new theta when the batch is full, and forget them."""

@@ -13,6 +13,9 @@ import scipy
 
 from privbandit_agents.privacy._validate import budget, failure, positive
 
+FAR_ORDER = 1e6
+"""Orders beyond this, which tiny budgets have, need logarithms that lose no digits."""
+
 
 def pure_to_rho(epsilon: float) -> float:
     """Return rho = eps^2 / 2: every eps-DP mechanism is rho-zCDP."""
@@ -35,13 +38,19 @@ def rho_to_epsilon(rho: float, delta: float) -> float:
     failure(delta=delta)
     if rho == 0:
         return 0.0
-    if budget(rho=rho) == math.inf:
+    return at_best_order(budget(rho=rho), delta) * (1 + 1e-9)  # never a rounding error below
+
+
+def at_best_order(rho: float, delta: float) -> float:
+    """Return the epsilon of the tight conversion within 1e-9 of it."""
+    if rho == math.inf:
         return math.inf
 
     def bound(log_excess: float) -> float:
         excess = math.exp(log_excess)  # a - 1
         order = 1 + excess
-        return rho * order + (-math.log(order * delta) + excess * math.log(excess / order)) / excess
+        log_ratio = math.log(excess / order) if excess < FAR_ORDER else math.log1p(-1 / order)
+        return rho * order + (-math.log(order * delta) + excess * log_ratio) / excess
 
     start = math.log(math.sqrt(math.log(1 / delta) / rho) + 1e-12)  # the minimum of the simple conversion
     found = scipy.optimize.minimize_scalar(bound, bracket=(start - 1, start + 1), tol=1e-12)
@@ -63,14 +72,14 @@ def epsilon_to_rho(epsilon: float, delta: float) -> float:
     if budget(epsilon=epsilon) == math.inf:
         return math.inf
     high = epsilon  # rho_to_epsilon(rho) >= rho only up to log terms, so widen until it is
-    while rho_to_epsilon(high, delta) < epsilon:
+    while at_best_order(high, delta) < epsilon:
         high *= 2
     low = high
-    while rho_to_epsilon(low, delta) > epsilon:
+    while at_best_order(low, delta) > epsilon:
         low /= 2
     root = math.exp(
         scipy.optimize.brentq(
-            lambda x: rho_to_epsilon(math.exp(x), delta) - epsilon, math.log(low), math.log(high), xtol=1e-13
+            lambda x: at_best_order(math.exp(x), delta) - epsilon, math.log(low), math.log(high), xtol=1e-13
         )
         if low < high
         else math.log(low)

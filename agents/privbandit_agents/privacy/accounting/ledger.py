@@ -1,10 +1,21 @@
 """The ledger: it counts what has been spent, and refuses a release that would overspend."""
 
+import math
+import os
+from dataclasses import replace
 from functools import reduce
 from operator import or_
+from threading import RLock
 
 from privbandit_agents.privacy._validate import budget, count, failure
+from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
 from privbandit_agents.privacy.accounting.costs import SLACK, Cost, vars_of
+
+PURE_IN_GAUSSIAN = math.pi / 2
+"""An epsilon-DP release is mu-Gaussian DP for mu^2 / 2 = (pi / 2) eps^2 / 2 (docs/privacy/accounting.md)."""
+spending = RLock()
+"""Held while a ledger decides, so that of two threads one decides after the other."""
+os.register_at_fork(before=spending.acquire, after_in_parent=spending.release, after_in_child=spending.release)
 
 
 class PrivacyBudgetExceeded(RuntimeError):  # noqa: N818 (the name says it)
@@ -28,8 +39,19 @@ class Ledger:
     and add up. Releases of different groups are about disjoint users and compose in parallel (the maximum), provided
     that membership in a group depends on time, public constants and releases about earlier groups alone. Releases
     without a group may be about anyone and add to all. Releases of one ``person`` add up whenever they are made: who
-    comes k times spends k times; people and groups are about different users. Adaptive composition is covered: a cost
-    is fixed before its release, in view of earlier ones, and never chosen from the outcome (a privacy filter).
+    comes k times spends k times; people and groups are about different users. It is a privacy filter:
+    whether there is a next release, of which kind and at what cost may be decided in view of earlier ones. The first
+    release, before which nothing is known, fixes the currency in which kinds are counted:
+
+    | first release | later ones | accepted as long as |
+    |---|---|---|
+    | pure, zCDP | pure, zCDP, Gaussian | all are pure, and their epsilons add up to at most epsilon; or the sum of rho, |
+    | | | mu^2 / 2 and eps^2 / 2 converts to at most epsilon at delta |
+    | Gaussian | Gaussian, pure | the sum of mu^2 / 2 and (pi / 2) eps^2 / 2 converts to at most epsilon at delta |
+    | approximate | approximate, pure | epsilons add up to at most epsilon, and deltas to at most delta |
+
+    With ``rho`` all but approximate releases add up in zCDP. What does not fit goes into another ledger: the budgets of
+    two ledgers add up. Proof: docs/privacy/accounting.md.
 
     Args:
         epsilon: budget of (epsilon, delta)-DP; infinity is allowed.
@@ -68,6 +90,10 @@ class Ledger:
             raise ValueError(f"groups must be numbered; got groups={groups} without group.")
         if person is not None and group is not None:
             raise ValueError(f"a release is about a person or a group; got group={group} and a person.")
+        with spending:
+            self._spend(self._counted(cost), group, groups, person)
+
+    def _spend(self, cost: Cost, group: int | None, groups: int, person: str | None) -> None:
         # where the cost goes: to a person, to everyone, to the open group, or to a new one that closes it
         everyone, opened, closed = self._costs()
         theirs = Cost(*self._people.get(person, [])) if person is not None else self._dearest()
@@ -81,9 +107,11 @@ class Ledger:
             opened, closed = cost, closed | opened | (cost if groups > 1 else Cost())
         else:
             raise ValueError(f"group must be {self.group} or a later one; got {group}: its users were closed.")
-        # nothing is recorded unless the total is within the budget
+        # nothing is recorded unless the kinds have a currency, and the total is within the budget
         total, limit = everyone + (opened | closed | theirs), self.rho or self.epsilon or 0.0
-        spent = total.at(self.delta) if self.rho is None else total.as_rho()
+        spent = self._epsilon_of(total, self.delta) if self.rho is None else total.as_rho()
+        if (why := clash(total)) and self.rho is None and limit < math.inf:
+            raise PrivacyBudgetExceeded(f"{why}.")
         if not spent <= limit * (1 + SLACK):
             words = "rho = {:.6g}" if self.rho else f"(epsilon, delta) = ({{:.6g}}, {self.delta:g})"
             exceeds = f"{words.format(spent)} would exceed the budget {words.format(limit)}"
@@ -94,14 +122,32 @@ class Ledger:
         self.group = self.group if group is None else group + groups - 1
         self.releases += groups
 
+    def _counted(self, cost: Cost) -> Cost:
+        """Return a cost in the ledger's currency: Gaussian releases count in zCDP unless the first one was Gaussian."""
+        if cost.gaussian and (cost.rho or (self.releases and not self.spent().gaussian)):
+            return replace(cost, rho=at_least(cost.rho, cost.gaussian), gaussian=0.0)
+        return cost
+
+    def _epsilon_of(self, total: Cost, delta: float) -> float:
+        """Return the epsilon that holds at ``delta`` however the releases were chosen; infinity if kinds do not mix."""
+        if clash(total):
+            return math.inf
+        if total.epsilon or total.delta or not delta:
+            return replace(total, pure_rho=math.inf).at(delta)  # basic composition alone
+        if total.gaussian:
+            mixed = total.gaussian + PURE_IN_GAUSSIAN * total.pure_rho
+            return gaussian_epsilon(delta, math.sqrt(2 * mixed))
+        concentrated = rho_to_epsilon(total.rho + total.pure_rho, delta)
+        return concentrated if total.rho else min(total.pure, concentrated)
+
     def spent(self) -> Cost:
         """Return the largest cost to any user so far (each component at its maximum)."""
         everyone, opened, closed = self._costs()
         return everyone + (opened | closed | self._dearest())
 
     def spent_epsilon(self, delta: float | None = None) -> float:
-        """Return the epsilon spent so far at ``delta`` (default: the declared one)."""
-        return self.spent().at(self.delta if delta is None else delta)
+        """Return the epsilon spent so far at ``delta`` (default: the declared one), in the ledger's currency."""
+        return self._epsilon_of(self.spent(), self.delta if delta is None else delta)
 
     def spent_by(self, person: str) -> Cost:
         """Return what a person has spent, besides releases about anyone and about groups."""
@@ -112,3 +158,13 @@ class Ledger:
 
     def _costs(self) -> tuple[Cost, Cost, Cost]:
         return Cost(*self._everyone), Cost(*self._open), Cost(*self._closed)
+
+
+def clash(total: Cost) -> str:
+    """Return which kinds of releases have no common currency, and the way out; "" if all have one."""
+    way_out = "keep a ledger for each kind, and their budgets add up"
+    if (total.epsilon or total.delta) and (total.rho or total.gaussian):
+        return f"approximate releases share no ledger with zCDP or Gaussian ones: {way_out}"
+    if total.rho and total.gaussian:
+        return f"a ledger that began with a Gaussian release counts no zCDP ones: begin with zcdp(rho), or {way_out}"
+    return ""

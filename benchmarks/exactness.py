@@ -113,7 +113,7 @@ def lowest_bits(agent: Any, record: tuple[Array, int, float], reports: int) -> A
 def secure(options: Options) -> Iterator[Row]:
     """Ask OpenDP's maps what its noise costs at the calibrations in use, as a share of the claim."""
     for epsilon in EPSILONS:
-        laplace = Laplace.calibrate(epsilon, 2.0, "secure")
+        laplace = Laplace.from_epsilon(epsilon, 2.0, "secure")
         spent = measurement("laplace", laplace.scale).map(2.0) / epsilon
         yield Row(f"Laplace, epsilon={epsilon:g}", spent, "of epsilon by OpenDP", at_most=1)
         rho = epsilon_to_rho(epsilon, 1e-5)

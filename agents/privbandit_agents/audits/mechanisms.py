@@ -80,7 +80,7 @@ def additive(mechanism: Laplace | Gaussian | KNorm, claim: Claim, dim: int = 3) 
 
 
 def pure(kind: type[Laplace] | type[KNorm], request: Request) -> Game:
-    return additive(kind.calibrate(request.epsilon, 2), Claim(request.epsilon))
+    return additive(kind.from_epsilon(request.epsilon, 2), Claim(request.epsilon))
 
 
 def gaussian(request: Request) -> Game:
@@ -90,7 +90,7 @@ def gaussian(request: Request) -> Game:
 
 def gumbel_top_k(request: Request) -> Game:
     """Half of the coordinates one sensitivity up, half down, or the other way round: choice and values both tell."""
-    mechanism = GumbelTopK.calibrate(request.rho, 5, 2.0)
+    mechanism = GumbelTopK.from_rho(request.rho, 5, 2.0)
     side = np.repeat([1.0, -1.0], 5)
 
     def sample(world: int, runs: int, rng: Generator) -> Floats:
@@ -124,7 +124,7 @@ def exponential_choice(request: Request) -> Game:
 
 def wishart_difference(request: Request) -> Game:
     """One unit row in one of two cells; the corner event has likelihood ratio e^epsilon."""
-    mechanism = WishartDifference.calibrate(request.epsilon, 2)
+    mechanism = WishartDifference.from_epsilon(request.epsilon, 2)
     return matrix_game(Claim(request.epsilon), lambda n, rng: mechanism.noise(rng, (n, 2)))
 
 
@@ -197,7 +197,7 @@ def objective_perturbation(request: Request) -> Game:
     Near 0 the two gradients are then almost 2 L apart.
     """
     method: Literal["published", "dimension-free"] = "published" if request.published else "dimension-free"
-    mechanism = ObjectivePerturbation.calibrate(request.rho, UserLoss.multinomial_logit(1, 101), method=method)
+    mechanism = ObjectivePerturbation.from_rho(request.rho, UserLoss.multinomial_logit(1, 101), method=method)
     features = np.append(1.0, -np.ones(100))
 
     def loss(x: Floats, a: Floats) -> tuple[float, Floats, Floats]:  # item 0 is bought

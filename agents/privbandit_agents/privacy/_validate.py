@@ -1,7 +1,9 @@
 """One-sentence errors for privacy parameters; infinite epsilon means no noise and is valid."""
 
 import math
+import warnings
 from collections.abc import Callable
+from typing import Any
 
 
 def _number(named: dict[str, float], must: str, holds: Callable[[float], bool]) -> float:
@@ -37,3 +39,14 @@ def count(**named: int) -> int:
 def within(low: float, high: float, **named: float) -> float:
     """Return the one keyword's value if it lies in [low, high]."""
     return _number(named, f"lie in [{low}, {high}]", lambda value: low <= value <= high)
+
+
+def renamed(new: str) -> Any:
+    """Return a class method under an old name, which warns and calls the one that is now called ``new``."""
+
+    def call(cls: Any, *args: Any, **named: Any) -> Any:
+        text = f"{cls.__name__}.calibrate is called {new} now; the old name goes with the next release."
+        warnings.warn(text, FutureWarning, stacklevel=2)
+        return getattr(cls, new)(*args, **named)
+
+    return classmethod(call)

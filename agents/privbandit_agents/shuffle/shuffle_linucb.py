@@ -29,7 +29,7 @@ from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, packed_size, perturbed_ridge
 from privbandit_agents.privacy.randomizers.coins import CoinSums
 
-PROTECTS = f"{RECORD}, from the server and all others, as long as the shuffler tells nobody who sent what"
+PROTECTS = f"{RECORD}, from the server and a share 1 - honest of others, if the shuffler tells nobody who sent what"
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Config(Settings):
     Attributes:
         epsilon: privacy budget of every user, > 0; infinity tosses no coins.
         delta: of (epsilon, delta), in (0, 1).
-        honest: the least share of a batch's devices that toss their coins as they should, in (0, 1]; fewer honest
-            devices make the others toss more.
+        honest: the least share of a batch's other devices that toss their coins as they should and tell nobody, in
+            (0, 1]; the rest may be one coalition with the server. Fewer honest devices make all toss more.
         first: users of the first batch, and of every later one at least.
         growth: a batch ends when the number of users has grown by this factor, > 1.
         bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
@@ -50,7 +50,7 @@ class Config(Settings):
 
     epsilon: Budget = 1.0
     delta: Open01 = 1e-5
-    honest: HalfOpen01 = 1.0
+    honest: HalfOpen01 = 0.8
     first: Count = 100
     growth: Growth = 1.3
     bonus_scale: NonNegative = 0.1
@@ -69,10 +69,11 @@ class ShuffleLinUCB(ShuffleAgent[Config]):
         4. The policy is LinUCB on the ridge regression of that; the next batch is larger; go to 1.
 
     *Formal guarantees.* (epsilon, delta)-DP under replacement of a user's whole record, towards everybody who sees the
-    messages of all batches in arbitrary order, and all that follows from them: the server, and all other users. A user
-    is in one batch, by time alone; of a batch the numbers of ones are all that is seen, and they are private by
-    ``CoinSums`` at sensitivity 2 (``pack``). The shuffler is trusted to forget who sent what, and a share ``honest`` of
-    the other devices to toss their coins. Devices clip records to |x| <= 1, |y| <= 1; records that are not finite
+    messages of all batches in arbitrary order, and all that follows from them: the server, and other users, who know
+    their own coins. A user is in one batch, by time alone; of a batch the numbers of ones are all that is seen, and
+    they are private by ``CoinSums`` at sensitivity 2 (``pack``). The shuffler is trusted to forget who sent what, and a
+    share ``honest`` of the other devices of a batch to toss their coins and to tell nobody; single others need not be
+    trusted, whatever ``honest`` is. Devices clip records to |x| <= 1, |y| <= 1; records that are not finite
     count as (0, 0) and send as many bits as any other.
 
     Deviations:
@@ -90,6 +91,7 @@ class ShuffleLinUCB(ShuffleAgent[Config]):
         super().begin()
         config, self.dim = self.config, self.context_shape[1]
         size = packed_size(self.dim)
+        self.users, self.counted = 0, 0.0  # the second is weighted
         self.sums = CoinSums.from_epsilon(config.epsilon, config.delta, size, SENSITIVITY, config.honest)
         self.shuffler, self.cost = Shuffler(2 * size), approximate(config.epsilon, config.delta)
         self.ledger = Ledger(config.epsilon, config.delta)
@@ -102,8 +104,8 @@ class ShuffleLinUCB(ShuffleAgent[Config]):
             reference="docs/privacy/shuffled-sums.md",
             arithmetic="exact" if self.sums.one_by_one else "real",
         )
+        self.sums.messages(self.batch_size)  # refuses what cannot be counted, before anybody comes
         self.total, self.variance = np.zeros(size), 0.0
-        self.users, self.counted = 0, 0.0  # the second is weighted
         self.scorer = np.zeros((self.dim, self.dim + 1))
 
     @property

@@ -1,7 +1,7 @@
 """Watchers of what a curator publishes: one writes it down, the other makes a twin publish the same."""
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,6 +127,8 @@ def releases_of(notes: list[Note]) -> list[Release]:
     for places in together.values():
         first, exact, released = notes[places[0]], *(joined(places, column) for column in columns(notes))
         price = getattr(first.mechanism, "cost", first.cost)
+        if price is not None and price.gaussian:  # one currency for releases of all kinds
+            price = replace(price, rho=price.rho + price.gaussian, gaussian=0.0)
         found.append(Release(first.mechanism, exact, released, price, first.group, places))
     return found
 

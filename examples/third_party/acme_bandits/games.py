@@ -31,7 +31,7 @@ class TwoCounts(Game):
     statistics = ("the difference of the counts",)
 
     def __init__(self, epsilon, sensitivity=2.0):
-        self.claim, self.mechanism = Claim(epsilon), Laplace.calibrate(epsilon, l1_sensitivity=sensitivity)
+        self.claim, self.mechanism = Claim(epsilon), Laplace.from_epsilon(epsilon, l1_sensitivity=sensitivity)
 
     def play(self, world, runs, rng):
         noisy = self.mechanism.release(np.tile([5.0 - world, 4.0 + world], (runs, 1)), rng)

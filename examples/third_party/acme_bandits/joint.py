@@ -21,7 +21,7 @@ class AcmeJoint(CentralAgent):
 
     def begin(self):
         self.n_arms = int(self.action_space.n)
-        self.noise = Laplace.calibrate(self.config.epsilon, l1_sensitivity=2.0)
+        self.noise = Laplace.from_epsilon(self.config.epsilon, l1_sensitivity=2.0)
         self.guarantee = Guarantee.joint(self.config.epsilon, 0.0, None, "acme_bandits/joint.py")
         self.ledger = Ledger(epsilon=self.config.epsilon)
         self.rng_choices, self.rng_noise = self.rng.spawn(2)

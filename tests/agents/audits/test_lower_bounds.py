@@ -248,7 +248,7 @@ def test_sensitivity_searches_find_what_is_there() -> None:
 
 
 def test_losses_are_bounded_for_laplace_noise_and_infinite_for_a_wishart_matrix() -> None:
-    mechanism = Laplace.calibrate(0.7, 1.0)
+    mechanism = Laplace.from_epsilon(0.7, 1.0)
     values = np.zeros(1), np.ones(1)
     samples = [mechanism.release(np.tile(value, (500, 1)), rng()) for value in values]
     assert largest_loss(lambda s, w: mechanism.log_density(s, values[w]), samples) == pytest.approx(0.7)

@@ -147,7 +147,7 @@ def test_4_agents_read_spaces_and_the_horizon_alone(name: str, world: str, monke
 
 
 def test_5_the_difference_of_wisharts_attains_its_epsilon_in_the_corner() -> None:
-    mechanism = WishartDifference.calibrate(1.0, 2)
+    mechanism = WishartDifference.from_epsilon(1.0, 2)
     row, n = np.diag([1.0, 0.0]), 400_000
     noise = mechanism.noise(np.random.default_rng(0), (n, 2))
     least = np.linalg.eigvalsh
@@ -183,7 +183,7 @@ def test_8_selection_and_release_use_separate_noise() -> None:
         chosen, value = mechanism.release(np.array([1.0, -1.0]), rng)
         errors.append(float(value[0]) - (1.0, -1.0)[int(chosen[0])])
     assert abs(np.mean(errors)) < 5 / math.sqrt(4000) and np.std(errors) == pytest.approx(1.0, rel=0.05)
-    paid = GumbelTopK.calibrate(rho=0.3, k=4, sup_sensitivity=1.5, kept=2)
+    paid = GumbelTopK.from_rho(rho=0.3, k=4, sup_sensitivity=1.5, kept=2)
     bounded_range, values = 2 * 1.5 / paid.beta, 6 * 1.5**2 / (2 * paid.sigma**2)
     assert 4 * bounded_range**2 / 8 + values == pytest.approx(0.3)  # epsilon^2 / 8 for each of the four choices
 

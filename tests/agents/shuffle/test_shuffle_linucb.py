@@ -40,7 +40,10 @@ def test_the_promise_names_the_trust_that_it_needs() -> None:
         1e-6,
         "replace-one-user",
     )
-    assert "the shuffler tells nobody who sent what" in promise.protects and promise.arithmetic == "exact"
+    assert (
+        "a share 1 - honest of others, if the shuffler tells nobody" in promise.protects
+        and promise.arithmetic == "exact"
+    )
     assert make(NAME, world(dim=30)).guarantee.arithmetic == "real"  # too many coins to toss
 
 

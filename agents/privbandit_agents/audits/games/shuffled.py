@@ -1,5 +1,6 @@
 """The game with any agent of the shuffle model: the messages of a batch, in arbitrary order."""
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,8 +19,9 @@ AT_ONCE = 2**22
 class ShuffleGame(AnyAgentGame[Pair]):
     """Replace the record of one user of the first batch; look at how many messages of each kind the batch has sent.
 
-    The adversary knows the records of all others in the batch. Messages in arbitrary order are no more than these
-    numbers. Batches are small, so that there can be many: what hides a user does not depend on how many there are.
+    The adversary knows the records of all others in the batch; of an agent with a setting ``honest``, also the coins of
+    one other, or of as many as the setting allows. Messages in arbitrary order are no more than these numbers. Batches
+    are small, so that there can be many: what hides a user does not depend on how many there are.
     """
 
     part = "batches"
@@ -42,7 +44,7 @@ class ShuffleGame(AnyAgentGame[Pair]):
         return np.concatenate([self.bags(agent, scene, world, min(most, runs - k)) for k in range(0, runs, most)])
 
     def bags(self, agent: Any, scene: Pair, world: int, runs: int) -> Floats:
-        """Return the messages of so many first batches, shape (runs, kinds)."""
+        """Return the messages of first batches but for those of curious others, shape (runs, kinds)."""
         batch = int(agent.batch_size)
         users = self.others[np.tile(np.arange(batch) % len(self.others.feedback), runs)]
         first, target = np.arange(0, runs * batch, batch), scene.users(world, 1)
@@ -51,4 +53,6 @@ class ShuffleGame(AnyAgentGame[Pair]):
         feedback = feedback.astype(np.float64)
         feedback[first] = target.feedback
         messages = agent.randomize(*agent.records_of(contexts, actions, feedback))
-        return np.asarray(messages.reshape(runs, batch, -1).sum(axis=1), np.float64)
+        others, honest = batch - 1, getattr(agent.config, "honest", None)
+        curious = 0 if honest is None else min(others, max(1, others - math.floor(honest * others)))
+        return np.asarray(messages.reshape(runs, batch, -1)[:, : batch - curious].sum(axis=1), np.float64)

@@ -59,11 +59,11 @@ class Config(DPMNLSettings):
             return first
         rho = self.mle_share * self.concentrated() * self.share(calls)
         user = published_loss(dim, capacity)
-        return ObjectivePerturbation.calibrate(rho, user, method="published", split=self.q, eta=4.0)
+        return ObjectivePerturbation.from_rho(rho, user, method="published", split=self.q, eta=4.0)
 
     def spending(self, dim: int, capacity: int, horizon: int) -> Spending:
         """Give mle_share of rho to the calls of PrivateMLE (Alg. 2; published, eta = 4), the rest to PrivateCov."""
-        rho, calibrate = self.concentrated(), ObjectivePerturbation.calibrate
+        rho, calibrate = self.concentrated(), ObjectivePerturbation.from_rho
         one_call, for_cov = self.mle_share * rho / self.calls, (1 - self.mle_share) * rho
         guarantee = self.guarantee("docs/privacy/dpmnl.md", not self.published, RECORD)
         if self.published:

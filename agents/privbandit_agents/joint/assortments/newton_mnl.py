@@ -22,7 +22,7 @@ from privbandit_agents.joint.assortments.quadratic import doubts, improved
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_sums, sensitivities
-from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
+from privbandit_agents.privacy.mechanisms.discrete import GridGaussian, known_gaussian
 from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_envs.validate import numbers
 
@@ -34,9 +34,6 @@ def check_box(*, box: tuple[float, float]) -> None:
         raise ValueError(f"box must be (low, high) with low < high within +-{LIMIT:g}; got {box!r}.")
 
 
-SURE = 2e-7
-"""mu for each number that a batch releases, from which on discrete noise is known to be mu-Gaussian DP
-(docs/privacy/arithmetic.md)."""
 Bounded = Annotated[float, Within(1 / LIMIT, LIMIT)]
 Box = Annotated[tuple[float, float], Range(check_box)]
 
@@ -143,7 +140,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
         self.guarantee = config.guarantee(
             "docs/privacy/newton-steps.md",
             record="context, set and purchase of every user",
-            arithmetic="exact" if math.sqrt(2 * self.rho) >= SURE * numbers else "real",
+            arithmetic="exact" if known_gaussian(math.sqrt(2 * self.rho), numbers, config.delta or 0.5) else "real",
         )
         self.rng_noise = self.rng.spawn(1)[0]
         middle = 0.0 if config.box is None else sum(config.box) / 2

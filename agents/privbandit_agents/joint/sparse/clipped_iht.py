@@ -22,6 +22,7 @@ from privbandit_agents.base.settings import Budget, Count, Growth, Open01, Posit
 from privbandit_agents.joint.settings import JointSettings
 from privbandit_agents.joint.sparse.clipping import Presumed, largest_of, passed, with_rounding
 from privbandit_agents.joint.sparse.estimate import best_by_support, clipped
+from privbandit_agents.privacy.accounting.costs import zcdp
 from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 
@@ -175,7 +176,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
         # the release, on the support and on new coordinates
         mechanism = clip.mechanism
         draw = partial(mechanism.release, self.total, self.rng_noise, np.flatnonzero(variance))
-        found, noisy = self.publish(mechanism, self.total, draw, mechanism.cost, self.batch)
+        found, noisy = self.publish(mechanism, self.total, draw, zcdp(mechanism.rho), self.batch)
         prior = 0.2 * (config.reward_scale / config.feature_scale) ** 2
         variance[found] = np.where(variance[found] > 0, variance[found], prior)
         # what a unit of error adds to the sum, and how noisy the sum is in these units
@@ -196,7 +197,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
         tau, n, mechanism = self.residual_scale, self.length, self._scale_mechanism()
         exact = np.array(self.deviation)
         draw = partial(mechanism.release, exact, self.rng_noise)
-        noisy = float(self.publish(mechanism, exact, draw, mechanism.cost, self.batch)) / n
+        noisy = float(self.publish(mechanism, exact, draw, zcdp(mechanism.rho), self.batch)) / n
         if mechanism.sigma / n > 0.3 * tau:
             return tau
         return min(max(noisy * math.sqrt(math.pi / 2), 0.3 * tau), 1.5 * tau)

@@ -103,7 +103,7 @@ class Presumed:
         """Return the release of ``new`` coordinates beside the kept ones, clip levels in standard deviations."""
         limits = feature * self.feature_scale, residual * self.residual_scale
         bound = with_rounding(2 * limits[0] * limits[1], users)
-        mechanism = GumbelTopK.calibrate(self.rho, new, bound, self.selection, self.kept, self.noise)
+        mechanism = GumbelTopK.from_rho(self.rho, new, bound, self.selection, self.kept, self.noise)
         spread = math.sqrt(users * power(feature) * power(residual)) * self.feature_scale * self.residual_scale
         return Clip(users, *limits, passed(feature) * passed(residual), spread, mechanism)
 

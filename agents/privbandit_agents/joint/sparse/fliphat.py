@@ -124,6 +124,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
         if not proven:
             self.warn_unproven()
         self.rho = config.concentrated()
+        calibrate(config, 1, min(config.s, self.dim), self.rho)  # refuses noise that floats cannot hold
         self.rng_noise = self.rng.spawn(1)[0]
         self.release = np.zeros(self.dim)
         self.episode, self.users = 0, 0

@@ -9,7 +9,7 @@ from threading import RLock
 
 from privbandit_agents.privacy._validate import budget, count, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
-from privbandit_agents.privacy.accounting.costs import SLACK, Cost, vars_of
+from privbandit_agents.privacy.accounting.costs import SLACK, Cost, at_least, vars_of
 
 PURE_IN_GAUSSIAN = math.pi / 2
 """An epsilon-DP release is mu-Gaussian DP for mu^2 / 2 = (pi / 2) eps^2 / 2 (docs/privacy/accounting.md)."""

@@ -52,15 +52,15 @@ def coins_for(epsilon: float, delta: float, dim: int, shift: float, reach: int) 
     """Return the fewest coins whose ``coins_epsilon`` is at most epsilon, 0 for infinity.
 
     Raises:
-        ValueError: epsilon is so small that 2^60 coins are not enough.
+        ValueError: epsilon is so small that 2^52 coins are not enough; of more, no float holds every number of heads.
     """
     if budget(epsilon=epsilon) == math.inf:
         return 0
     low, high = 0, 1
     while coins_epsilon(high, delta, dim, shift, reach) > epsilon:
         low, high = high, 2 * high
-        if high > 2**60:
-            raise ValueError(f"epsilon must be larger: {epsilon!r} at delta {delta!r} takes more than 2^60 coins.")
+        if high > 2**52:
+            raise ValueError(f"epsilon must be larger: {epsilon!r} at delta {delta!r} takes more than 2^52 coins.")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if coins_epsilon(middle, delta, dim, shift, reach) <= epsilon else (middle, high)

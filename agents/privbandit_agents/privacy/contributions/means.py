@@ -12,8 +12,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import count, positive
-from privbandit_agents.privacy.accounting.conversions import gaussian_mu
-from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp
+from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 
 Floats = NDArray[np.float64]
@@ -39,8 +38,8 @@ class NoisyMean(NamedTuple):
 class BoundedMean:
     """Release the mean of n numbers in [-B, B] and the mean of their squares.
 
-    *Formal guarantees.* mu-Gaussian DP with mu = sqrt(2 rho), exact for the numbers that leave, under replacement of
-    one number by any other; n and B are public. A number v, clipped to [-B, B], NaN to 0, contributes
+    *Formal guarantees.* Those of ``GridGaussian``, exact for the numbers that leave, under replacement of one number by
+    any other; n and B are public. A number v, clipped to [-B, B], NaN to 0, contributes
     (u, 1.6 u^2) with u = v / B, and two such vectors are at most 2 apart.
 
     Attributes:
@@ -59,20 +58,19 @@ class BoundedMean:
     mechanism: GridGaussian
 
     @classmethod
-    def from_rho(cls, rho: float, users: int, bound: float) -> Self:
-        """Return the release that is sqrt(2 rho)-Gaussian DP."""
-        rounding = 8 * count(users=users) * 2.0**-53  # of two sums, each correctly rounded
-        sensitivity = 2 * (1 + 1e-12) + rounding
-        return cls(users, positive(bound=bound), GridGaussian.from_rho(rho, sensitivity, dim=2))
+    def from_rho(cls, rho: float, users: int, bound: float, noise: str = "numpy") -> Self:
+        """Return the release that is rho-zCDP."""
+        return cls(users, positive(bound=bound), GridGaussian.from_rho(rho, sensitivity(users), noise, 2))
 
     @classmethod
-    def from_epsilon(cls, epsilon: float, delta: float, users: int, bound: float) -> Self:
+    def from_epsilon(cls, epsilon: float, delta: float, users: int, bound: float, noise: str = "numpy") -> Self:
         """Return the release that is (epsilon, delta)-DP."""
-        return cls.from_rho(gaussian_mu(epsilon, delta) ** 2 / 2, users, bound)
+        mechanism = GridGaussian.from_epsilon(epsilon, delta, sensitivity(users), noise, 2)
+        return cls(users, positive(bound=bound), mechanism)
 
     @property
     def cost(self) -> Cost:
-        return gaussian_dp(self.mechanism.rho)
+        return self.mechanism.cost
 
     def encoded(self, numbers: ArrayLike) -> Floats:
         """Return the sum of what the users contribute, shape (2,).
@@ -94,3 +92,8 @@ class BoundedMean:
         mean, square = noisy / self.users * self.bound
         sigma = self.mechanism.sigma / self.users * self.bound
         return NoisyMean(float(mean), float(square / WEIGHT * self.bound), float(sigma))
+
+
+def sensitivity(users: int) -> float:
+    """Return how far two sums of n such vectors are apart that differ in one, with the rounding of both sums."""
+    return 2 * (1 + 1e-12) + 8 * count(users=users) * 2.0**-53

@@ -11,6 +11,7 @@ exact value (d,). Sums and noise are in float64.
 |---|---|
 | epsilon or rho infinite, scale 0 | the exact value is released |
 | epsilon or rho 0, negative or NaN | ValueError |
+| noise of a scale below 2^-900 or above 2^900 | ValueError, since floats would lose it |
 | a value with NaN or infinity | ValueError, since no noise can hide it; the message does not show the value |
 """
 
@@ -22,11 +23,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from privbandit_agents.privacy._validate import budget, failure, positive
+from privbandit_agents.privacy._validate import budget, failure, positive, renamed
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, gaussian_mu
-from privbandit_agents.privacy.accounting.costs import Cost, pure, zcdp
+from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp, pure
 from privbandit_agents.privacy.mechanisms import secure
-from privbandit_agents.privacy.mechanisms.grid import rounded
+from privbandit_agents.privacy.mechanisms.grid import held, rounded
 
 Floats = NDArray[np.float64]
 
@@ -39,11 +40,22 @@ def finite(value: ArrayLike) -> Floats:
     return array
 
 
+def scale_for(sensitivity: float, budget: float) -> float:
+    """Return the scale of noise, sensitivity over budget, 0 for an infinite budget.
+
+    Raises:
+        ValueError: a scale that floats cannot hold.
+    """
+    if not (scale := sensitivity / budget) and budget < math.inf:
+        raise ValueError(f"a sensitivity of {sensitivity:.3g} is too small for floats; scale the values.")
+    return held(scale)
+
+
 @dataclass(frozen=True)
 class Laplace:
     """Independent Laplace noise of scale b on every coordinate, rounded to a public grid 2^-20 of b.
 
-    >>> mechanism = Laplace.calibrate(epsilon=0.5, l1_sensitivity=2.0)
+    >>> mechanism = Laplace.from_epsilon(epsilon=0.5, l1_sensitivity=2.0)
     >>> mechanism.scale
     4.0
     >>> mechanism.release([10.0, 20.0], np.random.default_rng(0)).round(1)
@@ -66,10 +78,12 @@ class Laplace:
         secure.check(self.noise, library=True)
 
     @classmethod
-    def calibrate(cls, epsilon: float, l1_sensitivity: float, noise: str = "numpy") -> Self:
+    def from_epsilon(cls, epsilon: float, l1_sensitivity: float, noise: str = "numpy") -> Self:
         """Return the mechanism that is epsilon-DP for an l1 sensitivity."""
-        scale = positive(l1_sensitivity=l1_sensitivity) / budget(epsilon=epsilon)
+        scale = scale_for(positive(l1_sensitivity=l1_sensitivity), budget(epsilon=epsilon))
         return cls(secure.certified(noise, "laplace", scale, l1_sensitivity, epsilon), epsilon, noise)
+
+    calibrate = renamed("from_epsilon")
 
     @property
     def cost(self) -> Cost:
@@ -114,7 +128,7 @@ class Gaussian:
     @classmethod
     def from_rho(cls, rho: float, l2_sensitivity: float, noise: str = "numpy") -> Self:
         """Return the mechanism that is rho-zCDP for an l2 sensitivity."""
-        sigma = positive(l2_sensitivity=l2_sensitivity) / math.sqrt(2 * budget(rho=rho))
+        sigma = scale_for(positive(l2_sensitivity=l2_sensitivity), math.sqrt(2 * budget(rho=rho)))
         return cls(secure.certified(noise, "gaussian", sigma, l2_sensitivity, rho), rho, noise)
 
     @classmethod
@@ -123,11 +137,11 @@ class Gaussian:
         if noise == "secure":
             return cls.from_rho(epsilon_to_rho(epsilon, delta), l2_sensitivity, noise)
         mu = gaussian_mu(epsilon, failure(delta=delta))
-        return cls(positive(l2_sensitivity=l2_sensitivity) / mu, mu**2 / 2, noise)
+        return cls(scale_for(positive(l2_sensitivity=l2_sensitivity), mu), mu**2 / 2, noise)
 
     @property
     def cost(self) -> Cost:
-        return zcdp(self.rho)
+        return gaussian_dp(self.rho)
 
     def release(self, value: ArrayLike, rng: Generator) -> Floats:
         exact = finite(value)

@@ -23,8 +23,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from privbandit_agents.privacy._validate import budget, count, positive
-from privbandit_agents.privacy.accounting.costs import Cost, zcdp
-from privbandit_agents.privacy.mechanisms.additive import Floats, finite
+from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp
+from privbandit_agents.privacy.mechanisms.additive import Floats, finite, scale_for
 
 LONGEST = 10**8
 """Largest horizon of Toeplitz counters, whose calibration takes 8 to 16 bytes a term."""
@@ -52,6 +52,7 @@ class Counter(ABC):
     |---|---|
     | rho = infinity | no noise is added |
     | rho 0, negative or NaN | ValueError |
+    | noise of a scale below 2^-900 or above 2^900 | ValueError, since floats would lose it |
     | a term with NaN or infinity | ValueError; the counter stays as it was |
     | more terms than the horizon | RuntimeError; the counter stays as it was |
 
@@ -75,7 +76,7 @@ class Counter(ABC):
         self._set_up()
         self.bound = math.inf if bound is None else positive(bound=bound)
         self.rho = budget(rho=rho)
-        self.scale = positive(sensitivity=sensitivity) * self.column_norm() / math.sqrt(2 * self.rho)
+        self.scale = scale_for(positive(sensitivity=sensitivity) * self.column_norm(), math.sqrt(2 * self.rho))
         self.rng = rng
         self.t = 0
         self.total = np.zeros(self.dim)
@@ -83,7 +84,7 @@ class Counter(ABC):
     @property
     def cost(self) -> Cost:
         """What all releases up to the horizon cost together."""
-        return zcdp(self.rho)
+        return gaussian_dp(self.rho)
 
     def add(self, x: ArrayLike) -> Floats:
         """Take the next term, shape (d,), and return the noisy sum of all terms so far, shape (d,).

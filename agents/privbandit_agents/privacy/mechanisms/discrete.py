@@ -16,7 +16,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from privbandit_agents.privacy._validate import budget, count, positive
+from privbandit_agents.privacy._validate import budget, count, failure, positive
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, gaussian_mu
+from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp, zcdp
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, finite
 from privbandit_agents.privacy.mechanisms.grid import FINER, covering, on_finer_grid, step_of
@@ -112,14 +114,27 @@ def decided(word: int, place: int, uniform: float, deviation: float, width: int,
         low, bits = (low << 64) + int.from_bytes(rng.bytes(8), "little"), bits + 64
 
 
+def known_gaussian(mu: float, numbers: int, delta: float = 0.5) -> bool:
+    """Return whether discrete noise on this many numbers is known to be mu-Gaussian DP at delta.
+
+    Proof: docs/privacy/arithmetic.md, which also says by how little it may fail elsewhere.
+    """
+    return mu >= 2e-7 * numbers and 1e-180 <= delta <= 0.5
+
+
 @dataclass(frozen=True)
 class GridGaussian(Gaussian):
     """Discrete Gaussian noise on a grid 2^-32 of its size, to which values are rounded before: a sum that is published.
 
     *Formal guarantees.* D^2 / (2 sigma^2)-zCDP exactly, for the numbers that leave: D is the l2 sensitivity of the
-    rounded values, sqrt(d) steps more than that of the values. ``noise="secure"`` takes the operating system's random
-    numbers.
+    rounded values, sqrt(d) steps more than that of the values. It is Gaussian DP, too, if ``known_gaussian`` says so,
+    and zCDP alone is entered and calibrated to if not. ``noise="secure"`` takes the operating system's random numbers.
+
+    Attributes:
+        dim: d, of the vectors.
     """
+
+    dim: int = 1
 
     def __post_init__(self) -> None:
         secure.check(self.noise)
@@ -129,7 +144,20 @@ class GridGaussian(Gaussian):
         """Return the mechanism that is rho-zCDP for an l2 sensitivity of vectors of length ``dim``."""
         ratio = 1 / math.sqrt(2 * budget(rho=rho))
         sigma = positive(l2_sensitivity=l2_sensitivity) * ratio
-        return cls(covering(sigma, ratio * math.sqrt(count(dim=dim))), rho, noise)
+        return cls(covering(sigma, ratio * math.sqrt(count(dim=dim))), rho, noise, dim)
+
+    @classmethod
+    def from_epsilon(
+        cls, epsilon: float, delta: float, l2_sensitivity: float, noise: str = "numpy", dim: int = 1
+    ) -> Self:
+        """Return the (epsilon, delta)-DP mechanism for an l2 sensitivity of vectors of length ``dim``."""
+        mu = gaussian_mu(epsilon, failure(delta=delta))
+        rho = mu**2 / 2 if known_gaussian(mu, count(dim=dim), delta) else epsilon_to_rho(epsilon, delta)
+        return cls.from_rho(rho, l2_sensitivity, noise, dim)
+
+    @property
+    def cost(self) -> Cost:
+        return gaussian_dp(self.rho) if known_gaussian(math.sqrt(2 * self.rho), self.dim) else zcdp(self.rho)
 
     def release(self, value: ArrayLike, rng: Generator) -> Floats:
         return noisy(finite(value), self.sigma, secure.source(self.noise, rng))

@@ -16,13 +16,29 @@ FINE = 20
 FINER = 32
 """The same where exact noise is drawn on the grid, and the sensitivity grows by the rounding of values."""
 
+LARGEST = 900
+"""Scales of noise lie between 2^-900 and 2^900."""
+
+
+def held(scale: float) -> float:
+    """Return a scale of noise if floats and grids can hold it; 0, of an infinite budget, is no noise.
+
+    Raises:
+        ValueError: it is so small or so large that noise of it would be lost, or infinite.
+    """
+    if scale and not 2.0**-LARGEST < scale < 2.0**LARGEST:
+        text = f"noise of scale {scale:.3g} is beyond what floats can add"
+        raise ValueError(f"{text}; scale the values, or take another budget.")
+    return scale
+
 
 def step_of(scale: float, fine: int = FINE) -> float:
-    """Return the step for noise of this scale, a power of two; 0 where there is no noise, or none that is finite."""
-    if not 0 < scale < math.inf:
-        return 0.0
-    exponent = math.frexp(scale)[1] - 1 - fine
-    return math.ldexp(1.0, exponent) if exponent > -1000 else 0.0
+    """Return the step for noise of this scale, a power of two; 0 if there is no noise.
+
+    Raises:
+        ValueError: a scale beyond what ``held`` takes.
+    """
+    return math.ldexp(1.0, math.frexp(scale)[1] - 1 - fine) if held(scale) else 0.0
 
 
 def covering(scale: float, ratio: float) -> float:
@@ -33,12 +49,14 @@ def covering(scale: float, ratio: float) -> float:
         ratio: ``scale / D``.
 
     Raises:
-        ValueError: the noise is so large that its grid is coarser than what it hides.
+        ValueError: the noise is so large that its grid is coarser than what it hides, or beyond what floats can hold.
     """
+    if ratio and not scale:
+        raise ValueError("the sensitivity is too small for floats; scale the values.")
     step = 1.01 * ratio * 2.0**-FINER
     if not step < 0.5:
         raise ValueError("the budget is too small for noise on a grid; take a larger one.")
-    return scale / (1 - step) * (1 + 1e-12)
+    return held(scale / (1 - step) * (1 + 1e-12))
 
 
 def rounded(values: Floats, scale: float) -> Floats:

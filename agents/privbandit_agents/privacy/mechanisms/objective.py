@@ -20,7 +20,7 @@ import numpy as np
 import scipy
 from numpy.random import Generator
 
-from privbandit_agents.privacy._validate import budget, count, failure, positive
+from privbandit_agents.privacy._validate import budget, count, failure, positive, renamed
 from privbandit_agents.privacy.accounting.costs import Cost, zcdp
 from privbandit_agents.privacy.mechanisms.additive import Floats
 from privbandit_agents.privacy.mechanisms.grid import rounded
@@ -246,7 +246,7 @@ class ObjectivePerturbation:
     user: UserLoss | None = None
 
     @classmethod
-    def calibrate(
+    def from_rho(
         cls,
         rho: float,
         user: UserLoss,
@@ -275,6 +275,8 @@ class ObjectivePerturbation:
         tau = positive(tau=tolerance(user, sigma) if tau is None else tau)
         output_sigma = (tau + rounding(user, users)) / Delta * math.sqrt(2 / rho_output) if Delta else 0.0
         return cls(sigma, Delta, user.dim, zcdp(rho), tau, output_sigma, user)
+
+    calibrate = renamed("from_rho")
 
     def minimise(self, loss: Loss, rng: Generator, start: Floats | None = None) -> Floats:
         """Return the noisy minimiser, shape (d,).

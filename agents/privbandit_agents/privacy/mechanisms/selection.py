@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from privbandit_agents.privacy._validate import budget, count, failure, positive
+from privbandit_agents.privacy._validate import budget, count, failure, positive, renamed
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.costs import Cost, zcdp
 from privbandit_agents.privacy.mechanisms import secure
@@ -36,7 +36,7 @@ class GumbelTopK:
     Coordinates that are public already (the support of an earlier release) need no selection: up to ``kept`` of them
     are released beside the k new ones, at the price of their Gaussian noise alone.
 
-    >>> mechanism = GumbelTopK.calibrate(rho=1e4, k=2, sup_sensitivity=1.0)
+    >>> mechanism = GumbelTopK.from_rho(rho=1e4, k=2, sup_sensitivity=1.0)
     >>> chosen, values = mechanism.release([5.0, 0.0, -9.0, 1.0], np.random.default_rng(0))
     >>> sorted(chosen.tolist()), sorted(values.round().tolist())
     ([0, 2], [-9.0, 5.0])
@@ -68,7 +68,7 @@ class GumbelTopK:
         secure.check(self.noise)
 
     @classmethod
-    def calibrate(
+    def from_rho(
         cls,
         rho: float,
         k: int,
@@ -85,6 +85,8 @@ class GumbelTopK:
         to_choose, to_tell = math.sqrt(k / share) if k else 0.0, math.sqrt((k + kept) / (1 - share))
         beta, sigma = (covering(unit * factor, factor / math.sqrt(2 * rho)) for factor in (to_choose, to_tell))
         return cls(k, beta, sigma, rho, kept, noise)
+
+    calibrate = renamed("from_rho")
 
     @property
     def cost(self) -> Cost:
@@ -221,7 +223,7 @@ def published_bound(x_max: float, R: float, C: float) -> float:
 
 def concentrated(rho: float, iterations: int, s: int, sensitivity: float, selection: float = 0.5) -> GumbelTopK:
     """Return the selection and release of one of M iterations that are rho-zCDP together: rho / M each."""
-    return GumbelTopK.calibrate(budget(rho=rho) / count(iterations=iterations), s, sensitivity, selection)
+    return GumbelTopK.from_rho(budget(rho=rho) / count(iterations=iterations), s, sensitivity, selection)
 
 
 def basic(epsilon: float, delta: float, iterations: int, s: int, sensitivity: float) -> LaplacePeeling:

@@ -13,9 +13,9 @@ import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from privbandit_agents.privacy._validate import budget, count, positive
+from privbandit_agents.privacy._validate import budget, count, positive, renamed
 from privbandit_agents.privacy.accounting.costs import Cost, pure
-from privbandit_agents.privacy.mechanisms.additive import Floats, finite
+from privbandit_agents.privacy.mechanisms.additive import Floats, finite, scale_for
 from privbandit_agents.privacy.mechanisms.grid import rounded
 
 
@@ -35,9 +35,11 @@ class KNorm:
     epsilon: float
 
     @classmethod
-    def calibrate(cls, epsilon: float, l2_sensitivity: float) -> Self:
+    def from_epsilon(cls, epsilon: float, l2_sensitivity: float) -> Self:
         """Return the mechanism that is epsilon-DP for an l2 sensitivity."""
-        return cls(positive(l2_sensitivity=l2_sensitivity) / budget(epsilon=epsilon), epsilon)
+        return cls(scale_for(positive(l2_sensitivity=l2_sensitivity), budget(epsilon=epsilon)), epsilon)
+
+    calibrate = renamed("from_epsilon")
 
     @property
     def cost(self) -> Cost:
@@ -78,9 +80,11 @@ class WishartDifference:
     epsilon: float
 
     @classmethod
-    def calibrate(cls, epsilon: float, dim: int, trace_bound: float = 1.0) -> Self:
+    def from_epsilon(cls, epsilon: float, dim: int, trace_bound: float = 1.0) -> Self:
         """Return the mechanism that is epsilon-DP when one user's matrix is PSD with trace at most the bound."""
-        return cls(count(dim=dim), positive(trace_bound=trace_bound) / budget(epsilon=epsilon), epsilon)
+        return cls(count(dim=dim), scale_for(positive(trace_bound=trace_bound), budget(epsilon=epsilon)), epsilon)
+
+    calibrate = renamed("from_epsilon")
 
     @property
     def cost(self) -> Cost:

@@ -15,6 +15,7 @@ from numpy.random import Generator, default_rng
 from privbandit_agents.privacy._validate import budget, failure
 from privbandit_agents.privacy.accounting.costs import Cost, approximate, pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
+from privbandit_agents.privacy.mechanisms import secure
 
 S = TypeVar("S")
 
@@ -76,6 +77,7 @@ def private_selection(
     Args:
         settings: public; at least one.
         run: takes a setting, epsilon_1, delta_1 and a generator, and returns a score and any output; NaN is the worst.
+            Every run gets a generator with a key of its own, from which nobody can tell which run it was.
         epsilon: of all together, > 0; infinity promises nothing.
         delta: of all together, in [0, 1).
         runs: how many there are on average, >= 1; public.
@@ -106,7 +108,7 @@ def private_selection(
     kept: tuple[float, S, Any] | None = None
     while True:
         setting = settings[int(generator.integers(len(settings)))]
-        score, output = run(setting, *one, generator)
+        score, output = run(setting, *one, secure.branch("numpy", generator))
         score = -math.inf if math.isnan(score) else float(score)
         if kept is None or score > kept[0]:  # of equal scores the first: which it is depends on the order alone
             kept = score, setting, output

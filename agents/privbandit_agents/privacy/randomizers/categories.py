@@ -15,7 +15,7 @@ from numpy.random import Generator
 
 from privbandit_agents.privacy._validate import count
 from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, gaussian
-from privbandit_agents.privacy.randomizers.thresholds import at_most, even, exponential
+from privbandit_agents.privacy.randomizers.thresholds import at_most, even, exponential, realises
 
 
 class Categories(LocalRandomizer):
@@ -130,7 +130,11 @@ class SubsetSelection(Categories):
         self.p, self.q, self.gap = (float(x) for x in self._probabilities(self.size))
         others = self.categories - self.size
         odds = exponential(self.epsilon) * Fraction(self.size, others)
-        self.holding = at_most(odds * even(min(self.size, others), self.categories))
+        slack = even(min(self.size, others), self.categories)
+        self.holding = at_most(odds * slack)
+        # a subset with the own category, and one without, relative to uniform subsets
+        held, kept = Fraction(self.holding), Fraction(self.size, self.categories)
+        self.realised = realises(self.epsilon, [held / kept, (1 - held) / (1 - kept)], slack)
 
     def _probabilities(self, size: int | Ints) -> tuple[Any, Any, Any]:
         k, f = self.categories, size / self.categories

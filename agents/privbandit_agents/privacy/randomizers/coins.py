@@ -22,6 +22,7 @@ FINENESS = 16
 """Steps of the grid in one, over the root of the dimension: rounding adds 1/32 to the sensitivity."""
 MOST_BITS = 2**30
 """Coins of a batch in all coordinates that are tossed one by one; of more their number of heads is drawn at once."""
+MOST_MESSAGES = 2**62
 BYTES_AT_ONCE = 2**24
 
 
@@ -35,15 +36,16 @@ class CoinSums:
 
     *Formal guarantees.* The numbers of ones of a batch are (epsilon, delta)-DP if one user's vector is replaced by one
     at l2 distance at most ``sensitivity``: a moves by an integer vector of length at most
-    G sensitivity + sqrt(dim), and n devices toss at least ``coins`` coins, whatever n >= 1 is (``coins_epsilon``).
-    Devices that do not toss are made up for up to a share of 1 - ``honest``. One device's own bits, before they are
-    mixed, have its own coins only: they are hardly private if many devices share the work.
+    G sensitivity + sqrt(dim), and enough devices toss at least ``coins`` coins together (``coins_epsilon``). This holds
+    towards a coalition of a share 1 - ``honest`` of the other devices, and towards any single other one: they know
+    their own coins, or toss none. A batch of one is the local model. One device's own bits, before they are mixed, have
+    its own coins only: they are hardly private if many devices share the work.
 
     Attributes:
         dim: D.
         steps: G, of the grid in one.
         coins: of a batch, in each coordinate.
-        honest: the least share of a batch's devices that toss their coins, in (0, 1].
+        honest: the least share of the other devices of a batch that toss their coins and tell nobody, in (0, 1].
     """
 
     dim: int
@@ -67,11 +69,18 @@ class CoinSums:
 
     def tosses(self, users: int) -> int:
         """Return how many coins each of n users tosses in each coordinate."""
-        return -(-self.coins // max(1, math.floor(self.honest * count(users=users))))
+        return -(-self.coins // max(1, math.floor(self.honest * (count(users=users) - 1))))
 
     def messages(self, users: int) -> int:
-        """Return how many bits each of n users sends in each coordinate."""
-        return 2 * self.steps + self.tosses(users)
+        """Return how many bits each of n users sends in each coordinate.
+
+        Raises:
+            ValueError: those of the batch are more than 2^62, which integers of 64 bits cannot count.
+        """
+        each = 2 * self.steps + self.tosses(users)
+        if each * users > MOST_MESSAGES:
+            raise ValueError(f"a batch of {users} users would send {each * users} bits, above 2^62: raise honest.")
+        return each
 
     def sigma(self, users: int) -> float:
         """Return a bound on the standard deviation of a coordinate of ``estimate``: coins, and rounding."""

@@ -18,7 +18,16 @@ from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.mechanisms.grid import rounded
 from privbandit_agents.privacy.randomizers.categories import chosen_size, subsets
 from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt
-from privbandit_agents.privacy.randomizers.thresholds import agreeing, at_most, even, exponential, nearest, staying
+from privbandit_agents.privacy.randomizers.thresholds import (
+    agreeing,
+    at_most,
+    even,
+    exponential,
+    nearest,
+    realises,
+    standing,
+    staying,
+)
 
 WORD = 32
 """Signs that one uniform number gives."""
@@ -150,7 +159,12 @@ class SignedSubset(LocalRandomizer):
         # thresholds of 53 bits: of agreeing, of staying in without, and of staying in for the inactive
         kept, picks = Fraction(self.size, self.cells), min(self.size, self.cells - self.size)
         self.staying, self.idling = staying(kept), nearest(kept)
-        self.agreed = agreeing(self.epsilon, kept, self.staying, even(picks, self.cells))
+        slack = even(picks, self.cells)
+        self.agreed = agreeing(self.epsilon, kept, self.staying, slack)
+        densities = standing(kept, self.staying, self.agreed)
+        if kept < 1:  # the inactive
+            densities += [Fraction(self.idling) / kept, (1 - Fraction(self.idling)) / (1 - kept)]
+        self.realised = realises(self.epsilon, densities, slack)
 
     def _moments(self, size: int | Ints) -> tuple[Any, Any]:
         f = size / (2 * self.cells)

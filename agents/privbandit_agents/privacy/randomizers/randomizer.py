@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from privbandit_agents.privacy._validate import budget, count
 from privbandit_agents.privacy.mechanisms import secure
-from privbandit_agents.privacy.randomizers.thresholds import LEAST_EPSILON
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -58,6 +57,8 @@ class LocalRandomizer(ABC):
     categorical: ClassVar[bool] = False
     discrete: bool = False
     """Whether chance decides by comparing uniforms of 53 bits with thresholds, and by nothing else."""
+    realised: bool = True
+    """Whether thresholds of 53 bits keep epsilon in both directions; decided at construction."""
     radius: float = 1.0
     allow_inactive: bool = True
     entries_a_block: ClassVar[int] = 2**15
@@ -70,7 +71,7 @@ class LocalRandomizer(ABC):
     @property
     def arithmetic(self) -> Arithmetic:
         """What the guarantee holds for: the reports as they leave (``"exact"``), or real numbers (``"real"``)."""
-        return "exact" if self.discrete and self.epsilon >= LEAST_EPSILON else "real"
+        return "exact" if self.discrete and self.realised else "real"
 
     def randomize(self, cells: Array, values: Array | None, rng: Generator) -> Array:
         """Draw the reports of n users.

@@ -26,6 +26,8 @@ from privbandit_agents.privacy.randomizers.thresholds import (
     even,
     exponential,
     nearest,
+    realises,
+    standing,
     staying,
 )
 
@@ -73,6 +75,7 @@ class BinCapSign(LocalRandomizer):
             kept = Fraction(max(nearest(self.activity), 2 / STEPS))
             self.keeping, self.staying = float(kept), staying(kept)
             self.agreed = agreeing(self.epsilon, kept, self.staying, even(0, 1))
+            self.realised = realises(self.epsilon, standing(kept, self.staying, self.agreed), Fraction(1))
         self.kept = self.activity * low + self.tilt.chance * contrast
         self.along = self.activity * (low / self.dim + contrast * self.cap.second)  # E<u, s>^2 in the own cell
 

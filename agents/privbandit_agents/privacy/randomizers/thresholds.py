@@ -5,12 +5,11 @@
 """
 
 import math
+from collections.abc import Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 
 STEPS = 2**53
-LEAST_EPSILON = 1e-6
-"""Below it what is left of 53 bits may be more than epsilon: no report claims to be exact there."""
 ENOUGH = 200.0
 """Odds of e^200 are beyond every threshold of 53 bits."""
 DIGITS = Context(prec=50)
@@ -35,8 +34,14 @@ def even(picks: int, k: int) -> Fraction:
     """Return by what factor odds are lowered to cover so many picks of one of at most k by ``floor(u * k)``.
 
     A pick has 2^53 / k + -2 of the 2^53 values of u, a relative error of 2 k / 2^53, and two laws are compared.
+
+    Raises:
+        ValueError: the picks are so many that nothing is left of the odds.
     """
-    return 1 - Fraction(4 * (picks + 1) * k, STEPS)
+    slack = 1 - Fraction(4 * (picks + 1) * k, STEPS)
+    if slack <= 0:
+        raise ValueError(f"cells must be fewer: {picks} picks among {k} are beyond uniforms of 53 bits.")
+    return slack
 
 
 def agreeing(epsilon: float, kept: Fraction, stays: float, slack: Fraction) -> float:
@@ -61,3 +66,27 @@ def agreeing(epsilon: float, kept: Fraction, stays: float, slack: Fraction) -> f
 def staying(kept: Fraction) -> float:
     """Return the multiple of 2^-53 nearest to (kept / 2) / (1 - kept / 2)."""
     return nearest(kept / (2 - kept))
+
+
+def realises(epsilon: float, densities: Sequence[Fraction], slack: Fraction) -> bool:
+    """Return whether a law is epsilon-private in both directions, as uniforms of 53 bits realise it.
+
+    Args:
+        epsilon: > 0.
+        densities: of a report relative to the base law, one for every way in which an input can stand to it.
+        slack: of ``even``, for the picks.
+    """
+    return min(densities) > 0 and max(densities) <= exponential(epsilon) * slack * min(densities)
+
+
+def standing(kept: Fraction, stays: float, agreed: float) -> list[Fraction]:
+    """Return the densities of reports whose own entry is right, wrong or left out, and of the base law.
+
+    Args:
+        kept: probability of an entry in the base law, in (0, 1].
+        stays: of the own entry if the report does not agree.
+        agreed: of a report that agrees.
+    """
+    right, stay = Fraction(agreed), Fraction(stays)
+    found = [Fraction(1), right / (kept / 2), (1 - right) * stay / (kept / 2)]
+    return found if kept == 1 else [*found, (1 - right) * (1 - stay) / (1 - kept)]

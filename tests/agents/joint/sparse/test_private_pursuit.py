@@ -16,6 +16,7 @@ from privbandit_agents.joint.sparse.pursuit.agent import PrivatePursuit, in_own_
 from privbandit_agents.joint.sparse.pursuit.belief import Belief
 from privbandit_agents.joint.sparse.pursuit.learning import Pursuit
 from privbandit_agents.joint.sparse.pursuit.releases import LEVELS, Batch
+from privbandit_agents.privacy.accounting.costs import zcdp
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
 from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
@@ -61,7 +62,7 @@ def told(record: tuple[Any, float], call: str) -> tuple[Any, Any, Any]:
     x[0], y[0] = record
 
     def publish(mechanism: Any, exact: Any, draw: Any, cost: Any) -> Any:
-        assert cost == mechanism.cost
+        assert cost == zcdp(mechanism.rho)
         seen.append((mechanism, exact, draw()))
         return seen[-1][2]
 

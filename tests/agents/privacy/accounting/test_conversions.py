@@ -33,7 +33,7 @@ def test_rho_of_epsilon_and_delta(delta: float, table: dict[float, float]) -> No
 @given(EPSILONS, DELTAS)
 def test_the_conversion_and_its_inverse_agree(epsilon: float, delta: float) -> None:
     rho = epsilon_to_rho(epsilon, delta)
-    assert rho_to_epsilon(rho, delta) <= epsilon
+    assert rho_to_epsilon(rho, delta) <= epsilon * (1 + 1e-9)  # both are rounded to their safe side
     assert rho_to_epsilon(rho * (1 + 1e-6) + 1e-300, delta) >= epsilon * (1 - 1e-5)
 
 

@@ -1,19 +1,23 @@
 import math
+import threading
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 from privbandit_agents.base.state import restore_into, state_of
 from privbandit_agents.privacy.accounting.conversions import (
     epsilon_to_rho,
+    gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
     rho_to_epsilon,
 )
 from privbandit_agents.privacy.accounting.costs import SLACK, Cost, approximate, at_least, gaussian_dp, pure, zcdp
-from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded
+from privbandit_agents.privacy.accounting.ledger import PURE_IN_GAUSSIAN, Ledger, PrivacyBudgetExceeded
 
 
 def test_releases_about_the_same_users_add_and_overspending_is_refused_before_it_happens() -> None:
@@ -63,28 +67,57 @@ def test_the_last_of_many_groups_is_still_open() -> None:
         ledger.spend(pure(0.6), group=2)
 
 
-def test_kinds_of_releases_mix() -> None:
+def test_the_first_release_fixes_the_currency() -> None:
+    # zCDP, and pure releases by their squares; Gaussian ones that come later count in it too
     ledger = Ledger(epsilon=3.0, delta=1e-5)
-    ledger.spend(zcdp(0.05))
-    ledger.spend(approximate(0.5, 4e-6))
-    ledger.spend(pure(0.1))
-    rest = 1e-5 - 4e-6
-    assert ledger.spent_epsilon() == pytest.approx(
-        min(0.6 + rho_to_epsilon(0.05, rest), 0.5 + rho_to_epsilon(0.05 + 0.1**2 / 2, rest))
-    )
+    for cost in (pure(0.1), zcdp(0.05), gaussian_dp(0.01)):
+        ledger.spend(cost)
+    assert ledger.spent_epsilon() == pytest.approx(rho_to_epsilon(0.06 + 0.1**2 / 2, 1e-5))
+    # approximate and pure ones by basic composition
+    ledger = Ledger(epsilon=3.0, delta=1e-5)
+    for cost in (approximate(0.5, 4e-6), pure(0.1), approximate(0.1, 6e-6)):
+        ledger.spend(cost)
+    assert ledger.spent_epsilon() == pytest.approx(0.7)
     assert ledger.spent_epsilon(1e-6) == math.inf and ledger.spent().as_rho() == math.inf
 
 
-def test_gaussian_releases_are_converted_exactly_unless_others_are_among_them() -> None:
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (gaussian_dp(0.01), zcdp(0.01)),
+        (gaussian_dp(0.01), approximate(0.1, 1e-7)),
+        (zcdp(0.01), approximate(0.1, 1e-7)),
+        (approximate(0.1, 1e-7), gaussian_dp(0.01)),
+        (pure(0.1) + approximate(0.1, 1e-7), zcdp(0.01)),
+    ],
+)
+def test_kinds_without_a_common_currency_are_refused_with_a_way_out(first: Cost, second: Cost) -> None:
+    ledger = Ledger(epsilon=3.0, delta=1e-5)
+    ledger.spend(first)
+    before = ledger.spent()
+    with pytest.raises(PrivacyBudgetExceeded, match=r"^[^\n]*keep a ledger for each kind, and their budgets add up\.$"):
+        ledger.spend(second)
+    assert ledger.spent() == before
+
+
+def test_gaussian_releases_are_converted_exactly_and_pure_ones_count_among_them() -> None:
     ledger = Ledger(epsilon=3.0, delta=1e-5)
     for _ in range(5):
         ledger.spend(gaussian_dp(0.02))
     assert ledger.spent_epsilon() == pytest.approx(gaussian_epsilon(1e-5, math.sqrt(0.2)))
     assert ledger.spent().as_rho() == pytest.approx(0.1) and ledger.spent_epsilon() < rho_to_epsilon(0.1, 1e-5)
-    ledger.spend(pure(0.01))
-    assert ledger.spent_epsilon() == pytest.approx(0.01 + gaussian_epsilon(1e-5, math.sqrt(0.2)))
-    ledger.spend(zcdp(1e-4))
-    assert ledger.spent_epsilon() == pytest.approx(rho_to_epsilon(0.1 + 1e-4 + 0.01**2 / 2, 1e-5))
+    ledger.spend(pure(0.1))
+    assert ledger.spent_epsilon() == pytest.approx(gaussian_epsilon(1e-5, math.sqrt(0.2 + math.pi / 2 * 0.1**2)))
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 4.0, 30.0])
+def test_a_pure_release_is_dominated_by_the_gaussian_one_that_is_entered(epsilon: float) -> None:
+    mu = math.sqrt(2 * PURE_IN_GAUSSIAN * epsilon**2 / 2)
+    for at in np.linspace(0, epsilon, 20)[:-1]:
+        response = (math.exp(epsilon) - math.exp(at)) / (1 + math.exp(epsilon))  # its delta at epsilon = at
+        assert gaussian_delta(float(at), mu) >= response * (1 - 1e-9)
+    tight = gaussian_delta(0.0, 0.98 * mu) < math.tanh(epsilon / 2)
+    assert tight == (epsilon <= 1)  # and not by much less noise, if epsilon is small
 
 
 @given(st.floats(1e-3, 1000), st.floats(1e-9, 0.3))
@@ -225,3 +258,122 @@ def test_a_number_of_groups_that_is_none_records_nothing(groups: Any) -> None:
     with pytest.raises(ValueError, match="groups must be an integer >= 1"):
         ledger.spend(pure(1.0), group=0, groups=groups)
     assert ledger.spent() == Cost() and ledger.releases == 0
+
+
+def accepts(ledger: Ledger, cost: Cost) -> bool:
+    """Return whether a ledger takes a cost; it is entered."""
+    try:
+        ledger.spend(cost)
+    except PrivacyBudgetExceeded:
+        return False
+    return True
+
+
+def largest(costs: list[Cost], epsilon: float, delta: float, kind: Any, most: float) -> float:
+    """Return the largest x for which the ledger accepts kind(x) after other costs, 0 if there is none."""
+    low, high = 0.0, most
+    for _ in range(60):
+        middle = (low + high) / 2
+        ledger = Ledger(epsilon, delta)
+        taken = all(accepts(ledger, cost) for cost in costs) and middle > 0 and accepts(ledger, kind(middle))
+        low, high = (middle, high) if taken else (low, middle)
+    return low
+
+
+def worst_delta(epsilon: float, delta: float, looks: int, grid: int = 4001) -> float:
+    """Return the exact delta at epsilon of an analyst who takes equal Gaussian releases, and stops as it pays.
+
+    After every look randomized response with all that the ledger then accepts may be taken, in view of the loss. The
+    value of a loss is found backwards: the law of the next Gaussian loss is integrated by Gauss-Hermite quadrature.
+    """
+    whole = gaussian_mu(epsilon, delta) ** 2 / 2
+    part = whole / looks * (1 - 1e-9)
+    losses = np.linspace(-3 * epsilon - 12 * math.sqrt(2 * whole), 3 * epsilon + 12 * math.sqrt(2 * whole), grid)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    moves = part + math.sqrt(2 * part) * nodes  # of the loss in the first world
+    stays = np.maximum(-np.expm1(epsilon - losses), 0.0)
+    value = stays
+    for look in range(looks, -1, -1):
+        left = largest([gaussian_dp(look * part)] if look else [], epsilon, delta, pure, 2 * epsilon)
+        right = scipy.special.expit(left)
+        ends = [np.maximum(-np.expm1(epsilon - losses - end), 0.0) for end in (left, -left)]
+        taken = right * ends[0] + (1 - right) * ends[1] if left else stays
+        value = np.maximum(taken, value)
+        if look:
+            value = sum(w * np.interp(losses + move, losses, value) for move, w in zip(moves, weights, strict=True))
+            value = np.asarray(value) / math.sqrt(2 * math.pi)
+    return float(np.interp(0.0, losses, value))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (4.0, 1e-5), (4.0, 0.01)])
+@pytest.mark.parametrize(
+    "looks", [20, pytest.param(200, marks=pytest.mark.slow), pytest.param(800, marks=pytest.mark.slow)]
+)
+def test_no_look_is_a_new_chance(epsilon: float, delta: float, looks: int) -> None:
+    """Gaussian releases, and one pure release when it pays; 1 % of delta is room for the grid of losses."""
+    assert 0.99 * delta <= worst_delta(epsilon, delta, looks) <= 1.01 * delta
+
+
+def response(epsilon: float) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the laws of randomized response under two records."""
+    p = scipy.special.expit(epsilon)
+    return np.array([p, 1 - p]), np.array([1 - p, p])
+
+
+def leaking(epsilon: float, delta: float) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the laws of the worst (epsilon, delta)-DP release: it tells the record with probability delta."""
+    one, other = response(epsilon)
+    return np.array([delta, *((1 - delta) * one), 0.0]), np.array([0.0, *((1 - delta) * other), delta])
+
+
+def on_lattice(rho: float, points: int = 7) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return a release that is sqrt(2 rho)-Gaussian DP: Gaussian noise of which one of a few intervals is told."""
+    mu = math.sqrt(2 * rho)
+    cuts = np.concatenate([[-np.inf], np.linspace(-2.5, 2.5 + mu, points - 1), [np.inf]])
+    return np.diff(scipy.special.ndtr(cuts - mu)), np.diff(scipy.special.ndtr(cuts))
+
+
+def adaptive_delta(epsilon: float, ledger: Ledger, p: float, q: float, depth: int, rng: np.random.Generator) -> float:
+    """Return the exact sum of (P - e^epsilon Q)+ over all that a random adaptive analyst sees from here on."""
+    if not depth:
+        return max(p - math.exp(epsilon) * q, 0.0)
+    for _ in range(3):  # kind and cost are drawn anew on every path, which is a choice in view of it
+        kind, size = rng.integers(3), float(rng.uniform(0.05, 0.7))
+        laws, cost = [
+            (lambda: response(size * epsilon), pure(size * epsilon)),
+            (lambda: on_lattice(size * 0.1 * epsilon), (zcdp, gaussian_dp)[rng.integers(2)](size * 0.1 * epsilon)),
+            (lambda: leaking(size * epsilon, size * ledger.delta), approximate(size * epsilon, size * ledger.delta)),
+        ][kind]
+        branch = Ledger(epsilon, ledger.delta)
+        restore_into(branch, *state_of(ledger))
+        if accepts(branch, cost):
+            break
+    else:
+        return max(p - math.exp(epsilon) * q, 0.0)
+    return sum(
+        adaptive_delta(epsilon, branch, p * one, q * other, depth - 1, rng) for one, other in zip(*laws(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_adaptive_sequences_of_mixed_kinds_keep_delta(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    epsilon, delta = float(rng.choice([0.5, 1.0, 4.0])), float(rng.choice([1e-3, 0.01, 0.1]))
+    assert adaptive_delta(epsilon, Ledger(epsilon, delta), 1.0, 1.0, 4, rng) <= delta * (1 + 1e-9)
+
+
+def test_threads_do_not_spend_one_budget_twice() -> None:
+    for _ in range(30):
+        ledger, taken = Ledger(1.0), list[bool]()
+        start = threading.Barrier(8)
+
+        def race(ledger: Ledger = ledger, taken: list[bool] = taken, start: threading.Barrier = start) -> None:
+            start.wait()
+            taken.append(accepts(ledger, pure(0.6)))
+
+        threads = [threading.Thread(target=race) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert taken.count(True) == 1 and ledger.spent().pure == 0.6

@@ -25,12 +25,12 @@ def draws(mechanism: Any, dim: int = 1) -> np.ndarray:
 
 
 LAWS: list[tuple[str, Callable[[float], np.ndarray], Any]] = [
-    ("laplace", lambda c: draws(Laplace.calibrate(0.5 / c, 2.0))[:, 0], stats.laplace(scale=4)),
+    ("laplace", lambda c: draws(Laplace.from_epsilon(0.5 / c, 2.0))[:, 0], stats.laplace(scale=4)),
     ("gaussian", lambda c: draws(Gaussian.from_rho(0.08 / c**2, 2.0))[:, 0], stats.norm(scale=5)),
-    ("k-norm", lambda c: np.linalg.norm(draws(KNorm.calibrate(0.5 / c, 2.0), 3), axis=1), stats.gamma(3, scale=4)),
+    ("k-norm", lambda c: np.linalg.norm(draws(KNorm.from_epsilon(0.5 / c, 2.0), 3), axis=1), stats.gamma(3, scale=4)),
     (
         "wishart-difference",
-        lambda c: WishartDifference.calibrate(0.5 / c, 1).noise(rng(), (N,))[:, 0, 0],
+        lambda c: WishartDifference.from_epsilon(0.5 / c, 1).noise(rng(), (N,))[:, 0, 0],
         stats.laplace(scale=4),
     ),
 ]
@@ -60,7 +60,7 @@ def test_densities_integrate_to_one(mechanism: Any) -> None:
 def test_pure_mechanisms_attain_their_epsilon_and_never_exceed_it(dim: int) -> None:
     zero, far = np.zeros(dim), np.zeros(dim)
     far[0] = 2.0
-    for mechanism in (Laplace.calibrate(0.7, 2.0), KNorm.calibrate(0.7, 2.0)):
+    for mechanism in (Laplace.from_epsilon(0.7, 2.0), KNorm.from_epsilon(0.7, 2.0)):
         outputs = mechanism.release(np.zeros((5000, dim)), rng(1))
         loss = mechanism.log_density(outputs, zero) - mechanism.log_density(outputs, far)
         assert np.abs(loss).max() <= 0.7 + 1e-9
@@ -72,7 +72,7 @@ def test_pure_mechanisms_attain_their_epsilon_and_never_exceed_it(dim: int) -> N
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_wishart_difference_has_the_stated_variances(dim: int) -> None:
-    mechanism = WishartDifference.calibrate(0.5, dim)
+    mechanism = WishartDifference.from_epsilon(0.5, dim)
     noise = mechanism.noise(rng(2), (60_000,))
     assert np.allclose(noise, np.swapaxes(noise, -1, -2))
     diagonal, off = mechanism.variance()
@@ -82,7 +82,7 @@ def test_wishart_difference_has_the_stated_variances(dim: int) -> None:
 
 
 def test_a_sum_of_wishart_differences_has_the_law_of_the_sum() -> None:
-    mechanism = WishartDifference.calibrate(1.0, 2)
+    mechanism = WishartDifference.from_epsilon(1.0, 2)
     apart = mechanism.noise(rng(3), (4000, 20)).sum(axis=1)
     together = mechanism.noise(rng(4), (4000,), users=20)
     for entry in ((0, 0), (0, 1)):
@@ -126,7 +126,7 @@ def test_selection_probabilities_stay_within_the_bounded_range() -> None:
 
 def test_a_matrix_must_have_the_mechanisms_size() -> None:
     with pytest.raises(ValueError, match="matrices must have shape"):
-        WishartDifference.calibrate(1.0, 1).release(np.eye(2), rng())
+        WishartDifference.from_epsilon(1.0, 1).release(np.eye(2), rng())
 
 
 def test_errors_do_not_show_raw_values() -> None:
@@ -136,9 +136,9 @@ def test_errors_do_not_show_raw_values() -> None:
 
 
 def test_gumbel_top_k_accounts_for_both_of_its_halves() -> None:
-    mechanism = GumbelTopK.calibrate(0.3, 5, 2.0)
+    mechanism = GumbelTopK.from_rho(0.3, 5, 2.0)
     assert mechanism.beta == mechanism.sigma == pytest.approx(2.0 * math.sqrt(5 / 0.3))
-    uneven = GumbelTopK.calibrate(0.3, 5, 2.0, selection=0.2)
+    uneven = GumbelTopK.from_rho(0.3, 5, 2.0, selection=0.2)
     for m in (mechanism, uneven):
         assert 5 * 4 / 2 * (1 / m.beta**2 + 1 / m.sigma**2) == pytest.approx(m.cost.rho) == pytest.approx(0.3)
 
@@ -173,15 +173,15 @@ def test_laplace_peeling_as_published() -> None:
 @pytest.mark.parametrize(
     "mechanism",
     [
-        Laplace.calibrate(math.inf, 1.0),
+        Laplace.from_epsilon(math.inf, 1.0),
         Gaussian.from_rho(math.inf, 1.0),
         Gaussian.from_epsilon(math.inf, 0.01, 1.0),
-        KNorm.calibrate(math.inf, 1.0),
+        KNorm.from_epsilon(math.inf, 1.0),
     ],
 )
 def test_an_infinite_budget_releases_the_exact_value(mechanism: Any) -> None:
     assert mechanism.release([1.0, -2.0], rng()).tolist() == [1.0, -2.0]
-    exact = WishartDifference.calibrate(math.inf, 2).release(np.eye(2), rng())
+    exact = WishartDifference.from_epsilon(math.inf, 2).release(np.eye(2), rng())
     assert np.array_equal(exact, np.eye(2))
 
 
@@ -198,15 +198,15 @@ def test_a_value_that_is_not_finite_is_refused(bad: float, position: int) -> Non
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan])
 def test_bad_calibrations_are_refused(bad: float) -> None:
     calls: list[Callable[[], Any]] = [
-        lambda: Laplace.calibrate(bad, 1.0),
-        lambda: Laplace.calibrate(1.0, bad),
+        lambda: Laplace.from_epsilon(bad, 1.0),
+        lambda: Laplace.from_epsilon(1.0, bad),
         lambda: Gaussian.from_rho(bad, 1.0),
         lambda: Gaussian.from_epsilon(1.0, bad, 1.0),
         lambda: Gaussian.from_epsilon(1.0, 0.1, math.inf),
-        lambda: KNorm.calibrate(1.0, math.inf),
-        lambda: WishartDifference.calibrate(1.0, 0),
-        lambda: GumbelTopK.calibrate(1.0, 3, bad),
-        lambda: GumbelTopK.calibrate(1.0, 3, 1.0, selection=1.0),
+        lambda: KNorm.from_epsilon(1.0, math.inf),
+        lambda: WishartDifference.from_epsilon(1.0, 0),
+        lambda: GumbelTopK.from_rho(1.0, 3, bad),
+        lambda: GumbelTopK.from_rho(1.0, 3, 1.0, selection=1.0),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="got"):
@@ -215,7 +215,7 @@ def test_bad_calibrations_are_refused(bad: float) -> None:
 
 def test_large_budgets_and_wide_inputs_stay_finite() -> None:
     for epsilon in (1e-3, 1000.0):
-        released = Laplace.calibrate(epsilon, 1.0).release(np.full(5, 1e38), rng())
+        released = Laplace.from_epsilon(epsilon, 1.0).release(np.full(5, 1e38), rng())
         assert np.isfinite(released).all()
 
 
@@ -225,7 +225,7 @@ SECURE_N = 4000
 @pytest.mark.parametrize(
     ("mechanism", "law"),
     [
-        (Laplace.calibrate(0.5, 2.0, "secure"), stats.laplace(scale=4)),
+        (Laplace.from_epsilon(0.5, 2.0, "secure"), stats.laplace(scale=4)),
         (Gaussian.from_rho(0.08, 2.0, "secure"), stats.norm(scale=5)),
     ],
     ids=["laplace", "gaussian"],
@@ -254,7 +254,7 @@ def test_unknown_noise_is_refused_and_an_infinite_budget_needs_none() -> None:
 
 
 def test_public_coordinates_are_released_without_selection() -> None:
-    mechanism, rng = GumbelTopK.calibrate(0.5, 2, 1.0, selection=0.8, kept=3), np.random.default_rng(0)
+    mechanism, rng = GumbelTopK.from_rho(0.5, 2, 1.0, selection=0.8, kept=3), np.random.default_rng(0)
     value, public = np.arange(20.0), np.array([9, 0, 4])
     for _ in range(200):
         coordinates, _ = mechanism.release(value, rng, public)
@@ -264,11 +264,11 @@ def test_public_coordinates_are_released_without_selection() -> None:
     with pytest.raises(ValueError, match="at most 3 public coordinates are paid for; got 4"):
         mechanism.release(value, rng, np.arange(4))
     with pytest.raises(ValueError, match="k and kept must be >= 0 and not both 0; got 0 and 0"):
-        GumbelTopK.calibrate(0.5, 0, 1.0)
+        GumbelTopK.from_rho(0.5, 0, 1.0)
 
 
 def test_without_selection_all_of_the_budget_goes_into_the_values() -> None:
-    mechanism, rng = GumbelTopK.calibrate(0.5, 0, 1.0, kept=4), np.random.default_rng(0)
+    mechanism, rng = GumbelTopK.from_rho(0.5, 0, 1.0, kept=4), np.random.default_rng(0)
     assert mechanism.beta == 0 and mechanism.sigma == pytest.approx(2.0)
     noise = [mechanism.release(np.zeros(9), rng, np.array([1, 2, 3, 8]))[1] for _ in range(2000)]
     assert np.std(noise) == pytest.approx(2.0, rel=0.05)

@@ -90,7 +90,7 @@ def test_releases_are_on_the_grid_and_cover_its_rounding(noise: str) -> None:
 
 def test_without_a_budget_the_value_is_exact_and_a_tiny_one_is_refused() -> None:
     assert GridGaussian.from_rho(math.inf, 1.0).release([0.1], rng()).tolist() == [0.1]
-    for make in (lambda: GridGaussian.from_rho(1e-30, 1.0), lambda: GumbelTopK.calibrate(1e-30, 2, 1.0)):
+    for make in (lambda: GridGaussian.from_rho(1e-30, 1.0), lambda: GumbelTopK.from_rho(1e-30, 2, 1.0)):
         with pytest.raises(ValueError, match="budget is too small"):
             make()
     for deviation in (0.5, math.inf, math.nan):
@@ -131,6 +131,6 @@ def test_a_release_takes_the_same_of_its_generator_whatever_the_value() -> None:
     states = []
     for scale in (0.0, 1.0, 1e6):
         source = rng()
-        GumbelTopK.calibrate(0.1, 3, 1.0).release(scale * rng(1).standard_normal(30), source)
+        GumbelTopK.from_rho(0.1, 3, 1.0).release(scale * rng(1).standard_normal(30), source)
         states.append(source.bit_generator.state)
     assert states[0] == states[1] == states[2]

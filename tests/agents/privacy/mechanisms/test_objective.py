@@ -124,13 +124,13 @@ def test_curvature_is_second_order_and_vanishes_for_linear_losses() -> None:
 @pytest.mark.parametrize("method", ["dimension-free", "published"])
 def test_infinite_budget_means_no_perturbation(method: Any) -> None:
     assert calibrate(math.inf, MNL(5, 10), method=method) == (0, 0)
-    assert ObjectivePerturbation.calibrate(math.inf, MNL(5, 10), method=method).output_sigma == 0
+    assert ObjectivePerturbation.from_rho(math.inf, MNL(5, 10), method=method).output_sigma == 0
 
 
 @pytest.mark.parametrize("method", ["dimension-free", "published"])
 @pytest.mark.parametrize("rho", [1e-9, 1000.0, 1e6])
 def test_extreme_budgets_are_usable(method: Any, rho: float) -> None:
-    mechanism = ObjectivePerturbation.calibrate(rho, MNL(5, 10), method=method)
+    mechanism = ObjectivePerturbation.from_rho(rho, MNL(5, 10), method=method)
     assert 0 < mechanism.output_sigma < max(0.3 * mechanism.sigma / mechanism.Delta, 1e-2)
     loss = choice_loss(features(rng(), 50, 4, 5), np.zeros(50, int))
     assert all(np.isfinite(mechanism.minimise(loss, rng(seed))).all() for seed in range(20))
@@ -154,8 +154,8 @@ def test_bad_budgets_are_refused(rho: float) -> None:
         (lambda: UserLoss(1, 1, math.nan), "curvature must be"),
         (lambda: UserLoss(1, 1, 1, trace=0), "trace must be"),
         (lambda: UserLoss(1, 1, 1, rank=0), "rank must be"),
-        (lambda: ObjectivePerturbation.calibrate(1, MNL(5, 10), tau=0), "tau must be"),
-        (lambda: ObjectivePerturbation.calibrate(1, MNL(5, 10), output_share=1), "output_share must lie in"),
+        (lambda: ObjectivePerturbation.from_rho(1, MNL(5, 10), tau=0), "tau must be"),
+        (lambda: ObjectivePerturbation.from_rho(1, MNL(5, 10), output_share=1), "output_share must lie in"),
     ],
 )
 def test_bad_arguments_are_refused(call: Callable[[], Any], message: str) -> None:
@@ -391,14 +391,14 @@ def quadratic(centre: np.ndarray) -> Callable[[np.ndarray], tuple[float, np.ndar
 
 
 def sampled(rho: float, user: UserLoss, loss: Any, n: int) -> np.ndarray:
-    mechanism, generator = ObjectivePerturbation.calibrate(rho, user), rng()
+    mechanism, generator = ObjectivePerturbation.from_rho(rho, user), rng()
     return np.array([mechanism.minimise(loss, generator) for _ in range(n)])
 
 
 @pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (2 / 3, False), (3 / 2, False)])
 def test_right_scale_accepted_two_thirds_and_three_halves_rejected(factor: float, accepted: bool) -> None:
     user, rho = MNL(2, 3), 0.5
-    claimed = ObjectivePerturbation.calibrate(rho, user)
+    claimed = ObjectivePerturbation.from_rho(rho, user)
     drawn = ObjectivePerturbation(
         factor * claimed.sigma, claimed.Delta, 2, zcdp(rho), claimed.tau, claimed.output_sigma
     )
@@ -411,7 +411,7 @@ def test_right_scale_accepted_two_thirds_and_three_halves_rejected(factor: float
 
 def test_the_minimiser_of_choices_has_the_exact_law() -> None:
     x, bought, user, rho = features(rng(1), 8, 3, 1), rng(2).integers(0, 4, 8), MNL(1, 3), 1.0
-    loss, mechanism = choice_loss(x, bought), ObjectivePerturbation.calibrate(rho, user)
+    loss, mechanism = choice_loss(x, bought), ObjectivePerturbation.from_rho(rho, user)
 
     def cdf(a: np.ndarray) -> np.ndarray:  # the gradient grows with a, so that a* <= a iff -b <= gradient(a)
         gradient = loss(a[:, None])[1][:, 0] + mechanism.Delta * a
@@ -421,7 +421,7 @@ def test_the_minimiser_of_choices_has_the_exact_law() -> None:
 
 
 def test_the_output_noise_is_the_one_of_the_composition() -> None:
-    mechanism = ObjectivePerturbation.calibrate(0.01, MNL(5, 10), tau=1e-3, output_share=0.1)
+    mechanism = ObjectivePerturbation.from_rho(0.01, MNL(5, 10), tau=1e-3, output_share=0.1)
     shift = 2 * mechanism.tau / mechanism.Delta
     assert shift**2 / (2 * mechanism.output_sigma**2) == pytest.approx(0.001)
     assert certified_rho(mechanism.sigma, mechanism.Delta, MNL(5, 10)) <= 0.009
@@ -446,7 +446,7 @@ def test_condition_9_the_gradient_is_certified(seed: int, size: float, Delta: fl
 
 
 def test_without_budget_limit_it_is_the_plain_minimiser() -> None:
-    mechanism = ObjectivePerturbation.calibrate(math.inf, MNL(2, 3))
+    mechanism = ObjectivePerturbation.from_rho(math.inf, MNL(2, 3))
     np.testing.assert_allclose(mechanism.minimise(quadratic(np.array([3.0, 4.0])), rng()), [3, 4])
 
 
@@ -483,6 +483,6 @@ def test_condition_9_a_tolerance_below_rounding_is_an_error() -> None:
 
 
 def test_the_same_generator_gives_the_same_release() -> None:
-    mechanism = ObjectivePerturbation.calibrate(0.1, MNL(3, 4))
+    mechanism = ObjectivePerturbation.from_rho(0.1, MNL(3, 4))
     loss = choice_loss(features(rng(), 20, 4, 3), np.ones(20, int))
     np.testing.assert_array_equal(mechanism.minimise(loss, rng(5)), mechanism.minimise(loss, rng(5)))

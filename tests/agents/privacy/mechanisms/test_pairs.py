@@ -112,7 +112,7 @@ def test_the_price_of_a_pair_is_the_supremum_of_its_log_ratio(mechanism: Any, co
 
 
 def test_matrices_cost_their_nuclear_distance() -> None:
-    mechanism = WishartDifference.calibrate(1.0, 2)
+    mechanism = WishartDifference.from_epsilon(1.0, 2)
     assert loss(mechanism, np.diag([1.0, 0.0]), np.diag([0.0, 1.0]), None).pure == pytest.approx(1.0)  # the worst pair
     with pytest.raises(LookupError, match="no method standardised"):
         standardised(mechanism, np.eye(2), np.eye(2))
@@ -154,7 +154,7 @@ def test_choices_cost_the_range_of_what_moves_and_public_coordinates_do_not_coun
     assert peeled.pure_rho == pytest.approx((2 * 3.5**2 + 2.5**2 + 2.0**2) / 2)
 
 
-@pytest.mark.parametrize("mechanism", [GumbelTopK.calibrate(0.7, 3, 1.5), LaplacePeeling(3, 4.0, 1.5)])
+@pytest.mark.parametrize("mechanism", [GumbelTopK.from_rho(0.7, 3, 1.5), LaplacePeeling(3, 4.0, 1.5)])
 def test_no_pair_within_the_sensitivity_costs_more_than_a_selection_declares(mechanism: Any) -> None:
     costs = []
     for seed in range(200):
@@ -164,7 +164,7 @@ def test_no_pair_within_the_sensitivity_costs_more_than_a_selection_declares(mec
     assert max(costs) <= mechanism.cost.as_rho() * (1 + 1e-9) and max(costs) > 0.99 * mechanism.cost.as_rho()
 
 
-@pytest.mark.parametrize("mechanism", [GumbelTopK.calibrate(0.7, 3, 1.5), LaplacePeeling(3, 4.0, 1.5)])
+@pytest.mark.parametrize("mechanism", [GumbelTopK.from_rho(0.7, 3, 1.5), LaplacePeeling(3, 4.0, 1.5)])
 def test_values_of_a_selection_have_the_declared_noise(mechanism: Any) -> None:
     exact = np.linspace(-4, 4, 9)
     noise = [standardised(mechanism, exact, mechanism.release(exact, rng(i))) for i in range(500)]
@@ -178,7 +178,7 @@ def bowl(centre: float) -> Any:
     return lambda a: (0.0, 5 * (a - centre), 5 * np.eye(3))
 
 
-@pytest.mark.parametrize("mechanism", [ObjectivePerturbation.calibrate(0.3, USER), perturbation(0.5, 1e-3, USER)])
+@pytest.mark.parametrize("mechanism", [ObjectivePerturbation.from_rho(0.3, USER), perturbation(0.5, 1e-3, USER)])
 def test_a_minimum_tells_the_linear_term_it_was_perturbed_by(mechanism: ObjectivePerturbation) -> None:
     noise = []
     for i in range(300):
@@ -200,7 +200,7 @@ def test_a_minimum_tells_the_linear_term_it_was_perturbed_by(mechanism: Objectiv
     ],
 )
 def test_two_users_of_a_minimum_are_held_against_the_bounds_of_one(gradient: Any, hessian: Any, paid: float) -> None:
-    mechanism = ObjectivePerturbation.calibrate(0.3, UserLoss(3, 1.0, 1.0, trace=1.0))
+    mechanism = ObjectivePerturbation.from_rho(0.3, UserLoss(3, 1.0, 1.0, trace=1.0))
     exact = 0.0, np.ones(3), 9 * np.eye(3)
     other = 0.0, np.ones(3) + gradient, 9 * np.eye(3) + np.diag(hessian)
     expected = {0.0: Cost(), 1.0: zcdp(0.3)}.get(paid, Cost(rho=math.inf))

@@ -92,7 +92,12 @@ def test_which_reports_are_exact() -> None:
     exact = [KaryRandomizedResponse(1.0, 3), SubsetSelection(1.0, 4), UnaryEncoding(1.0, 3), SignedSubset(1.0, 4)]
     exact += [Hemisphere(1.0, 1, 5), BinCapSign(1.0, 3, 1), Hemisphere(math.inf, 1, 5)]
     assert {randomizer.arithmetic for randomizer in exact} == {"exact"}
-    real = [LaplaceOneHot(1.0, 3), BinCapSign(1.0, 3, 2), KaryRandomizedResponse(1e-9, 3)]
+    real = [
+        LaplaceOneHot(1.0, 3),
+        BinCapSign(1.0, 3, 2),
+        SubsetSelection(1e-6, 10**5),
+        BinCapSign(0.01, 1, 1, activity=1e-15),
+    ]
     assert {randomizer.arithmetic for randomizer in real} == {"real"}
 
 
@@ -124,5 +129,7 @@ def test_continuous_reports_are_on_a_public_grid(scale: float) -> None:
 
 def test_without_noise_there_is_no_grid() -> None:
     value = np.array([0.1, 1e-300, 1e300])
-    for scale in (0.0, math.inf, math.nan, 1e-320):
-        assert grid.step_of(scale) == 0 and grid.rounded(value.copy(), scale).tolist() == value.tolist()
+    assert grid.step_of(0.0) == 0 and grid.rounded(value.copy(), 0.0).tolist() == value.tolist()
+    for scale in (math.inf, math.nan, 1e-320, 1e-275, 1e275):
+        with pytest.raises(ValueError, match="beyond what floats can add"):
+            grid.step_of(scale)

@@ -13,6 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.joint.sparse.clipping import with_rounding
+from privbandit_agents.privacy.accounting.costs import zcdp
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice, rank_scores
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
@@ -92,7 +93,7 @@ class Batch:
             The feature, the noisy sum, and the standard deviation of its noise.
         """
         limit = with_rounding(2 * self.limit * bound, len(self))
-        mechanism = GumbelTopK.calibrate(self._pay(share), 1, limit, selection, noise=self.noise)
+        mechanism = GumbelTopK.from_rho(self._pay(share), 1, limit, selection, noise=self.noise)
         sums = np.clip(self.residuals(support, theta), -bound, bound) @ self.capped
         candidates = np.delete(np.arange(sums.size), support)
         found, noisy = self._publish(mechanism, sums[candidates])
@@ -138,7 +139,7 @@ class Batch:
         return self.rho * share
 
     def _publish(self, mechanism: Any, exact: Floats) -> Any:
-        return self.publish(mechanism, exact, partial(mechanism.release, exact, self.rng), mechanism.cost)
+        return self.publish(mechanism, exact, partial(mechanism.release, exact, self.rng), zcdp(mechanism.rho))
 
 
 BALL = 1 + 1e-12

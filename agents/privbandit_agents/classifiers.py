@@ -113,7 +113,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.agent_.conclude()
         if self.agent_.guarantee.notion != "none":
             self.agent_.rekey()  # nothing that is kept, or pickled, can draw the noise again
-        self.guarantee_, self.ledger_ = self.agent_.guarantee, getattr(self.agent_, "ledger", None)
+        drawn = {"arithmetic": "real"} if self.aggregate else {}  # sums are drawn in real numbers
+        self.guarantee_ = dataclasses.replace(self.agent_.guarantee, **drawn)
+        self.ledger_ = getattr(self.agent_, "ledger", None)
         return self
 
     def parts(self, n: int) -> Iterator[slice]:
@@ -141,7 +143,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_consistent_length(private, labels)
         return private, labels
 
-    def readable(self, X: ArrayLike, X_public: ArrayLike | None) -> Any:
+    def readable(self, X: Any, X_public: Any) -> Any:
         """Return X if it holds numbers alone, else its cells as numbers, NaN for a cell that is none.
 
         Rows have as many features as public rows, or as ends of the range; if neither tells, as most rows have.
@@ -151,11 +153,11 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return X
         if (entries := entries_of(np.asarray(X, object) if frame else X)) is None:
             return X
-        known = np.shape(X_public)[1:] if X_public is not None else np.shape(self.feature_range)[1:]  # type: ignore[arg-type]
+        known: Any = np.array(self.feature_range if X_public is None else X_public, object).shape[1:]
         lengths = [len(row) for row in map(entries_of, entries) if row is not None]
         features = known[0] if len(known) == 1 else max(sorted(set(lengths)), key=lengths.count, default=0)
         cells = stacked(entries, (features,), FLOAT64)
-        return type(X)(cells, columns=X.columns) if frame else cells  # type: ignore[call-arg, union-attr]
+        return type(X)(cells, columns=X.columns) if frame else cells
 
     def built(self, public: tuple[Floats, Labels], users: int) -> LabelAgent[Any]:
         """Return the agent before it has learned.

@@ -222,14 +222,26 @@ def test_a_label_of_any_type_counts_as_the_first_class(label: Any, classes: list
 def test_errors_show_no_private_row() -> None:
     x, y = draw(100, 9)
     x[3, 1] = 0.123456
-    for private in ((x + 1j, y), (x[:, 1], y), (x, x[:, 1] + 1j), (np.full(x.shape, "secret"), y)):
+    tables: tuple[Any, ...] = ((x + 1j, y), (x[:, 1], y), (x, x[:, 1] + 1j), (np.full(x.shape, "secret"), y))
+    for private in tables:
         with pytest.raises(ValueError, match="not shown") as caught:
-            LPCTClassifier().fit(*private, *PUBLIC)
+            LPCTClassifier().fit(private[0], private[1], *PUBLIC)
         assert "secret" not in str(caught.value) and "0.1" not in str(caught.value)
         assert caught.value.__suppress_context__
 
 
-ODD = ("secret", None, 1j, 10**400, [1.0], {}, np.float16(0.1), True, np.datetime64("2020-01-01"), object())
+ODD: tuple[Any, ...] = (
+    "secret",
+    None,
+    1j,
+    10**400,
+    [1.0],
+    {},
+    np.float16(0.1),
+    True,
+    np.datetime64("2020-01-01"),
+    object(),
+)
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)

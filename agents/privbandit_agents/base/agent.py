@@ -1,12 +1,15 @@
 """What every agent is: it selects actions, learns from feedback, and states its privacy guarantee."""
 
 import math
+import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
+from weakref import WeakSet
 
 import gymnasium as gym
 import numpy as np
@@ -22,6 +25,7 @@ from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.state import Arrays, changed, rekey, restore_into, state_of
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
+from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_envs.spaces import Assortments
 
@@ -108,6 +112,19 @@ class Guarantee:
         return cls("joint", epsilon, delta, rho, SAME, f"{record}, from all others", proven, reference, arithmetic)
 
 
+UNSEEDED: WeakSet["Agent[Any]"] = WeakSet()
+"""Private agents that were made without a seed: each process that is forked off takes fresh keys for its copies."""
+
+
+def part_after_fork() -> None:
+    """Let a child process's copies of unseeded agents share no noise with their parent's."""
+    for agent in list(UNSEEDED):
+        agent.parted()
+
+
+os.register_at_fork(after_in_child=part_after_fork)
+
+
 def reading(select_action: Callable[..., Any]) -> Callable[..., Any]:
     """Return a ``select_action`` that gets contexts as the agent's ``contexts_of`` makes them."""
 
@@ -130,14 +147,15 @@ class Agent(ABC, Generic[C]):
         observation_space: of one user.
         action_space: of one user.
         config: an instance of ``Config``.
-        rng: the agent's own randomness, for simulations and tests; None: fresh keys from the operating system.
+        rng: the agent's own randomness, for simulations and tests; None: fresh keys from the operating system, and in
+            every copy, unpickled object and forked process of a private agent others.
         public_data: features (n, d) and labels (n,), for agents with ``uses_public_data``.
     """
 
     guarantee: Guarantee = Guarantee()
     Config: ClassVar[type[Any]] = Settings
     fixed: ClassVar[frozenset[str]] = frozenset(
-        {"observation_space", "action_space", "config", "name", "public_data", "present"}
+        {"observation_space", "action_space", "config", "name", "public_data", "present", "seeded"}
     )
     uses_public_data: ClassVar[bool] = False
     gaussian: ClassVar[bool] = False
@@ -168,8 +186,21 @@ class Agent(ABC, Generic[C]):
                 raise ValueError(f"{self.name} needs an environment with public_data; got None.")
             self.public_data = public_data
         self.begin()
-        if rng is None and self.guarantee.notion != "none":
+        self.seeded = rng is not None or self.guarantee.notion == "none"
+        if not self.seeded:
             self.rekey()  # now no generator tells of another one that it was spawned from, or with
+            UNSEEDED.add(self)
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        """Take over the attributes of the agent that this one is a copy of; without a seed it has noise of its own."""
+        self.__dict__.update(attributes)
+        if not attributes.get("seeded", True):
+            self.parted()
+            UNSEEDED.add(self)
+
+    def parted(self) -> None:
+        """Share no noise with the agent that this one is a copy of: take fresh keys."""
+        self.rekey()
 
     def __repr__(self) -> str:
         """Return the name, the settings that are no defaults, and the guarantee: nothing that was learned."""
@@ -289,7 +320,8 @@ class Devices:
 class LocalAgent(Devices, Agent[C], Generic[C, Report]):
     """An agent whose server never sees raw data: a user's device randomizes its record, the server absorbs the report.
 
-    ``ledger`` holds the declared budget; every report is entered in it, under its user. ``update`` hands ``randomize``
+    ``ledger`` holds the declared budget, and ``cost`` is that of one report; ``absorb`` enters every report, by ``pay``
+    under its own user, before anything else. ``update`` hands ``randomize``
     the records as ``records_of`` makes them: any record reports, whatever is in it.
 
     ``rng`` belongs to the users' devices: reports are drawn from it, and nothing else is. The server draws from
@@ -299,6 +331,7 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
     """
 
     ledger: Ledger
+    cost: Cost
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng"}
     reports_late: ClassVar[bool] = False
     """Whether users by counts may report together when the policy changes, and not at every checkpoint before: for
@@ -317,13 +350,44 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
     @final
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         for part in blocks(lambda: self.at_once, *self.records_of(context, action, feedback)):
-            self.absorb(self.randomize(*part))
+            with self.paying(len(part[-1])):
+                self.absorb(self.randomize(*part))
+
+    @contextmanager
+    def paying(self, users: int) -> Iterator[None]:
+        """Draw reports of n new users, and absorb them, within this: what the ledger refuses is not drawn.
+
+        ``absorb`` enters reports, as on a server that gets them from devices. What was drawn and not entered, since an
+        error came first, is entered afterwards. An agent without ``cost`` has its own way to pay.
+        """
+        if not hasattr(self, "cost") or not users:
+            yield
+            return
+        entered = self.ledger.releases
+        self.ledger.check(self.cost, self.ledger.group + 1, users)
+        try:
+            yield
+        finally:
+            if missing := users - (self.ledger.releases - entered):
+                self.pay(missing)
+
+    def pay(self, users: int) -> None:
+        """Enter the reports of n new users in the ledger, at ``cost`` each."""
+        if users:
+            self.ledger.spend(self.cost, group=self.ledger.group + 1, groups=users)
 
     @final
     def update_sum(self, contexts: Array, actions: Action, feedback: Feedback) -> None:
-        """Learn from the sum of n users' reports, drawn at once: for simulation, from ``fewest_summed`` users on."""
+        """Learn from the sum of n users' reports, drawn at once: for simulation, from ``fewest_summed`` users on.
+
+        Raises:
+            TypeError: the law of the sum is not that of reports whose noise is drawn one by one.
+        """
+        if self.fewest_summed == NEVER:
+            raise TypeError(f"{self.name} has no law of summed reports.")
         records = self.records_of(contexts, actions, feedback)
-        self.absorb_sum(self.randomize_block(*records), len(records[-1]))
+        with self.paying(len(records[-1])):
+            self.absorb_sum(self.randomize_block(*records), len(records[-1]))
 
     def randomize_block(self, contexts: Array, actions: Action, feedback: Feedback) -> Array:
         """Return the sum of n users' reports, drawn at once by the law of ``randomize``: for simulation."""
@@ -356,7 +420,10 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
 
     @final
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
-        self.absorb_sum(self.randomize_sum(contexts, actions, feedback, counts), int(np.sum(counts)))
+        if not self.by_counts:
+            raise TypeError(f"{self.name} learns from users one by one.")
+        with self.paying(users := int(np.sum(counts))):
+            self.absorb_sum(self.randomize_sum(contexts, actions, feedback, counts), users)
 
     def randomize_sum(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> Array:
         """Return the sum of the users' reports, drawn at once: for simulation, by the law of ``randomize``.

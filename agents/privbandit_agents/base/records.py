@@ -70,8 +70,8 @@ def contexts_of(context: object, shape: tuple[int, ...], dtype: Floats = FLOAT64
     array = real_array(context)
     if array is not None and (array.shape == shape or array.shape[1:] == shape):
         return cast(array, dtype)
-    if typed(context):
-        raise ValueError(f"contexts must have the shape {shape}, or (n, ...) for n users; got {np.shape(context)}.")  # type: ignore[arg-type]
+    if array is not None and typed(context):
+        raise ValueError(f"contexts must have the shape {shape}, or (n, ...) for n users; got {array.shape}.")
     entries = entries_of(context)
     if entries is None or (not nested(entries, len(shape) + 1) and may_be_one(entries, shape)):
         return part(context, shape, dtype)
@@ -144,7 +144,7 @@ def rows_of(values: object, users: int | None, shape: tuple[int, ...], dtype: Fl
         alone = entries is not None and len(entries) == 1 and nested(entries, len(shape) + 1)
         return part(entries[0] if alone and entries is not None else values, shape, dtype)[None]
     if typed(values) or entries is None or len(entries) != n:
-        found = np.shape(values) if typed(values) else (() if entries is None else (len(entries), ...))  # type: ignore[arg-type]
+        found = array.shape if array is not None else "no group" if entries is None else f"({len(entries)}, ...)"
         raise ValueError(f"records must be {needed}; got shape {found} for n = {n}.")
     return stacked(entries, shape, dtype)
 
@@ -218,7 +218,7 @@ def real(value: object) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
     except Exception:  # a class of the caller's own
         return math.nan
 

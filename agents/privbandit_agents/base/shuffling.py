@@ -78,6 +78,11 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
         super().restore_devices(values)
         self.shuffler.bag, self.shuffler.users = np.array(values["bag"], np.int64), int(values["users"])
 
+    def parted(self) -> None:
+        """Share neither noise nor an open batch with the agent that this one is a copy of."""
+        super().parted()
+        self.shuffler = Shuffler(len(self.shuffler.bag))
+
     @property
     @abstractmethod
     def batch_size(self) -> int:
@@ -91,11 +96,14 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         most = max(1, ENTRIES_AT_ONCE // len(self.shuffler.bag))
         for part in blocks(self.frozen_rounds, *self.records_of(context, action, feedback), most=most):
+            if not self.shuffler.users:  # what the ledger would refuse is not drawn
+                self.ledger.check(self.cost, group=self.batches)
             self.shuffler.take(self.randomize(*part))
             if self.shuffler.users == self.batch_size:
+                bag, users = self.shuffler.hand_over()  # gone, if the ledger refuses it after all
                 self.ledger.spend(self.cost, group=self.batches)
                 self.batches += 1
-                self.absorb(*self.shuffler.hand_over())
+                self.absorb(bag, users)
 
     @abstractmethod
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:

@@ -254,11 +254,6 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
         self.pay(len(known))
         self.learner.learn(self.rows(x), known, self.rng, aggregate)
 
-    def pay(self, users: int) -> None:
-        """Enter the reports of so many new users in the ledger."""
-        if users:
-            self.ledger.spend(self.cost, group=self.ledger.releases, groups=users)
-
     def conclude(self) -> None:
         self.learner.conclude()
 

@@ -27,7 +27,7 @@ def check_hostile_records(name: str, env_id: str, horizon: int, config: dict[str
                 agent, twin = (make(name, env, seed=6, **config) for _ in range(2))
                 attack_groups(agent, twin, group, sent)
         attack_alone(make(name, env, seed=6, **config), first(group))
-        send_misfits(*(make(name, env, seed=6, **config) for _ in range(2)), first(group))
+        send_misfits(make(name, env, seed=6, **config), make(name, env, seed=6, **config), first(group))
 
 
 def attack_groups(agent: AnyAgent, twin: AnyAgent, group: Record, sent: list[Attack]) -> None:
@@ -56,7 +56,7 @@ def attack_alone(agent: AnyAgent, user: Record) -> None:
 
 
 def send_misfits(agent: AnyAgent, twin: AnyAgent, user: Record) -> None:
-    """Send parts of other shapes: contexts and actions count as NaN; several answers are refused, and leave no trace."""
+    """Send parts of other shapes: contexts and actions count as NaN; several answers are refused, without a trace."""
     for attack in misfits(user):
         before, answers = without_generators(agent), attack.part == 2
         try:

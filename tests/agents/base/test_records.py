@@ -46,9 +46,11 @@ def test_nobody_changes_the_bits_of_another(bad: Any, dtype: Any) -> None:
 
 
 def test_a_list_is_a_group_unless_it_can_be_one_context() -> None:
-    for group in ([None, None], ["a", "b"], [1, 2], [[1, 2], None, None], [[[1, 2, 3]] * 2, None], [{}, {}, {}]):
+    groups: list[Any] = [[None, None], ["a", "b"], [1, 2], [[1, 2], None, None], [[[1, 2, 3]] * 2, None], [{}, {}, {}]]
+    ones: list[Any] = [[[1, 2, 3], None], [[1, 2, 3], [4]], [["a"] * 3] * 2, None, "text", 7, {}]
+    for group in groups:
         assert contexts_of(group, SHAPE).shape == (len(group), *SHAPE)
-    for one in ([[1, 2, 3], None], [[1, 2, 3], [4]], [["a"] * 3] * 2, None, "text", 7, {}):
+    for one in ones:
         assert contexts_of(one, SHAPE).shape == SHAPE
 
 

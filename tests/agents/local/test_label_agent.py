@@ -20,7 +20,7 @@ def test_features_are_clipped_to_the_cube(name: str) -> None:
     """What is not finite counts as 1/2, in its own coordinate alone."""
     raw = np.array([[math.nan, 0.3], [0.3, math.inf], [-math.inf, 7.0], [-1e308, 1.0]])
     rows = device(name).rows(raw)
-    assert np.array_equal(rows, np.float32([[0.5, 0.3], [0.3, 0.5], [0.5, 1.0], [0.0, 1.0]]))
+    assert np.array_equal(rows, np.array([[0.5, 0.3], [0.3, 0.5], [0.5, 1.0], [0.0, 1.0]], np.float32))
 
 
 def test_wild_records_are_encoded_as_the_clipped_ones() -> None:

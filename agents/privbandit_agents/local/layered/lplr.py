@@ -128,6 +128,7 @@ class LPLR(LocalAgent[Config, Array]):
         return self.inputs(context, action, feedback).randomize(self.rng)
 
     def absorb(self, report: Array) -> None:
+        self.pay(len(report))
         estimates = self.oracle.randomizer.estimate(report)
         self.add(np.add.reduce(np.concatenate([self.total[None], estimates]), axis=0), len(estimates))
 
@@ -157,11 +158,11 @@ class LPLR(LocalAgent[Config, Array]):
         return self.oracle.randomizer.sum_of_each(*self.lift(contexts, actions, feedback), self.rng)
 
     def absorb_sum(self, total: Array, users: int) -> None:
+        self.pay(users)
         self.add(self.total + total, users)
 
     def add(self, total: Array, users: int) -> None:
-        """Go on to a new sum after so many more users, and to the next layer if it is time."""
-        self.ledger.spend(self.cost, group=self.users, groups=users)
+        """Go on to a new sum after n more users, who have paid, and to the next layer if it is time."""
         self.total = total
         self.users += users
         if self.users >= self.layer_end:

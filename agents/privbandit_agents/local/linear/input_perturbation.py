@@ -69,6 +69,7 @@ class InputPerturbation(MomentAgent[Config]):
 
     def absorb(self, report: Array) -> None:
         """Add up products of noisy records; their known bias comes off when the policy changes."""
+        self.pay(len(report))
         records = self.products.randomizer.estimate(report)[:, 0]
         for (part,) in blocks(self.frozen_rounds, records, most=Products.AT_ONCE):
             self.latest.add(part)

@@ -201,8 +201,9 @@ class MomentAgent(LocalAgent[M, Array]):
         return self.channel.report(self.encode(*self.records_of(context, action, feedback)), self.rng)
 
     def absorb(self, report: Array) -> None:
-        for (part,) in blocks(self.frozen_rounds, self.channel.decode(report)):
-            self.add(np.add.reduce(np.concatenate([self.total[None], part]), axis=0), len(part))
+        for (part,) in blocks(self.frozen_rounds, report):
+            self.pay(len(part))
+            self.add(np.add.reduce(np.concatenate([self.total[None], self.channel.decode(part)]), axis=0), len(part))
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
@@ -223,11 +224,11 @@ class MomentAgent(LocalAgent[M, Array]):
         return self.channel.block_sum(self.lift(contexts, actions, feedback), self.rng)
 
     def absorb_sum(self, total: Array, users: int) -> None:
+        self.pay(users)
         self.add(self.total + total, users)
 
     def add(self, total: Array, users: int) -> None:
-        """Go on to a new sum after so many more users, and change the policy if it is time."""
-        self.ledger.spend(self.cost, group=self.users, groups=users)
+        """Go on to a new sum after n more users, who have paid, and change the policy if it is time."""
         self.total = total
         self.users += users
         if self.users == self.refit_at:

@@ -55,7 +55,6 @@ class SWLDPLinUCB(MomentAgent[Config]):
         self.scorer = ldp_linucb.scorer_of(self, self.config)
 
     def add(self, total: Array, users: int) -> None:
-        self.ledger.spend(self.cost, group=self.served, groups=users)
         self.served += users
         self.users += users
         self.total = total

@@ -45,8 +45,8 @@ class Ledger:
 
     | first release | later ones | accepted as long as |
     |---|---|---|
-    | pure, zCDP | pure, zCDP, Gaussian | all are pure, and their epsilons add up to at most epsilon; or the sum of rho, |
-    | | | mu^2 / 2 and eps^2 / 2 converts to at most epsilon at delta |
+    | pure, zCDP | pure, zCDP, Gaussian | the sum of rho, mu^2 / 2 and eps^2 / 2 converts to at most epsilon at |
+    | | | delta; or all are pure, and their epsilons add up to at most epsilon |
     | Gaussian | Gaussian, pure | the sum of mu^2 / 2 and (pi / 2) eps^2 / 2 converts to at most epsilon at delta |
     | approximate | approximate, pure | epsilons add up to at most epsilon, and deltas to at most delta |
 
@@ -85,15 +85,25 @@ class Ledger:
             PrivacyBudgetExceeded: the total would exceed the budget; nothing is recorded.
             ValueError: a group that was closed before, or a person and a group.
         """
+        with spending:
+            everyone, opened, closed, theirs = self._after(self._counted(cost), group, groups, person)
+            self._everyone, self._open, self._closed = (list(vars_of(part)) for part in (everyone, opened, closed))
+            if person is not None:
+                self._people[person] = list(vars_of(theirs))
+            self.group = self.group if group is None else group + groups - 1
+            self.releases += groups
+
+    def check(self, cost: Cost, group: int | None = None, groups: int = 1, person: str | None = None) -> None:
+        """Raise what ``spend`` would raise, and record nothing."""
+        self._after(self._counted(cost), group, groups, person)
+
+    def _after(self, cost: Cost, group: int | None, groups: int, person: str | None) -> tuple[Cost, Cost, Cost, Cost]:
+        """Return the costs to everyone, to the open group, to closed ones, and to a person, after a release."""
         count(groups=groups)
         if group is None and groups != 1:
             raise ValueError(f"groups must be numbered; got groups={groups} without group.")
         if person is not None and group is not None:
             raise ValueError(f"a release is about a person or a group; got group={group} and a person.")
-        with spending:
-            self._spend(self._counted(cost), group, groups, person)
-
-    def _spend(self, cost: Cost, group: int | None, groups: int, person: str | None) -> None:
         # where the cost goes: to a person, to everyone, to the open group, or to a new one that closes it
         everyone, opened, closed = self._costs()
         theirs = Cost(*self._people.get(person, [])) if person is not None else self._dearest()
@@ -116,11 +126,7 @@ class Ledger:
             words = "rho = {:.6g}" if self.rho else f"(epsilon, delta) = ({{:.6g}}, {self.delta:g})"
             exceeds = f"{words.format(spent)} would exceed the budget {words.format(limit)}"
             raise PrivacyBudgetExceeded(f"{exceeds}; declare a larger one or release less.")
-        self._everyone, self._open, self._closed = (list(vars_of(part)) for part in (everyone, opened, closed))
-        if person is not None:
-            self._people[person] = list(vars_of(theirs))
-        self.group = self.group if group is None else group + groups - 1
-        self.releases += groups
+        return everyone, opened, closed, theirs
 
     def _counted(self, cost: Cost) -> Cost:
         """Return a cost in the ledger's currency: Gaussian releases count in zCDP unless the first one was Gaussian."""

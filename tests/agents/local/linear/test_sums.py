@@ -143,7 +143,7 @@ def test_what_may_not_be_summed_is_not() -> None:
     for name, config in cases:
         agent, records = agent_and_users(name, 10, **config)
         assert agent.fewest_summed == NEVER
-        with pytest.raises(TypeError, match="no law of the sum"):
+        with pytest.raises(TypeError, match="no law of summed reports"):
             agent.update_sum(*records)
 
 

@@ -339,11 +339,12 @@ def adaptive_delta(epsilon: float, ledger: Ledger, p: float, q: float, depth: in
         return max(p - math.exp(epsilon) * q, 0.0)
     for _ in range(3):  # kind and cost are drawn anew on every path, which is a choice in view of it
         kind, size = rng.integers(3), float(rng.uniform(0.05, 0.7))
-        laws, cost = [
-            (lambda: response(size * epsilon), pure(size * epsilon)),
-            (lambda: on_lattice(size * 0.1 * epsilon), (zcdp, gaussian_dp)[rng.integers(2)](size * 0.1 * epsilon)),
-            (lambda: leaking(size * epsilon, size * ledger.delta), approximate(size * epsilon, size * ledger.delta)),
-        ][kind]
+        if kind == 0:
+            laws, cost = response(size * epsilon), pure(size * epsilon)
+        elif kind == 1:
+            laws, cost = on_lattice(rho := size * 0.1 * epsilon), (zcdp, gaussian_dp)[rng.integers(2)](rho)
+        else:
+            laws, cost = leaking(*(pair := (size * epsilon, size * ledger.delta))), approximate(*pair)
         branch = Ledger(epsilon, ledger.delta)
         restore_into(branch, *state_of(ledger))
         if accepts(branch, cost):
@@ -351,7 +352,7 @@ def adaptive_delta(epsilon: float, ledger: Ledger, p: float, q: float, depth: in
     else:
         return max(p - math.exp(epsilon) * q, 0.0)
     return sum(
-        adaptive_delta(epsilon, branch, p * one, q * other, depth - 1, rng) for one, other in zip(*laws(), strict=True)
+        adaptive_delta(epsilon, branch, p * one, q * other, depth - 1, rng) for one, other in zip(*laws, strict=True)
     )
 
 

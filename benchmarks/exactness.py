@@ -2,29 +2,36 @@
 
 ``laws`` is the table of discrete reports: the epsilon that the law as implemented realises, over the claimed one.
 ``events`` looks at whole local agents whose guarantee says "exact": pairs of records at the corners, 200 000 reports a
-world, and for every entry of a report at which bit it ends: is there an end that is seen in one world alone? ``secure``
-is the table of what ``noise="secure"`` certifies.
+world, and for every entry of a report at which bit it ends: is there an end that is seen in one world alone? ``sizes``
+takes many categories and small budgets, by the thresholds in rational arithmetic. ``shuffled`` is the exact epsilon of
+a batch of coins towards users of the same batch. ``secure`` is the table of what ``noise="secure"`` certifies.
 """
 
+import math
 import sys
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import scipy
 from harness import Options, Row, main
 from numpy.typing import NDArray
 from privbandit_agents import AGENTS, make
 from privbandit_agents.base.agent import LocalAgent
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.contributions.moments import SENSITIVITY, packed_size
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
 from privbandit_agents.privacy.mechanisms.secure import measurement
 from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
+from privbandit_agents.privacy.randomizers.coins import CoinSums
 from privbandit_agents.privacy.randomizers.one_hot import SignedSubset, UnaryEncoding
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 from privbandit_agents.registry import can_play
+from privbandit_agents.shuffle.shuffle_linucb import Config
 from privbandit_agents.testing.laws import STEPS, Input, epsilon_of, law, realised, within
 
 from privbandit_envs import ENV_IDS
@@ -59,6 +66,101 @@ def laws(options: Options) -> Iterator[Row]:
             share = np.inf if ratio is None else epsilon_of(ratio) / epsilon
             held = share if within(ratio, epsilon) else max(share, 1 + 1e-15)  # decided in rational arithmetic
             yield Row(f"{name}, epsilon={epsilon:g}", held, "of the claim", at_least=0.999, at_most=1)
+
+
+def sizes(options: Options) -> Iterator[Row]:
+    """Measure realised over claimed epsilon in both directions, over sizes and budgets."""
+    many = (3, 1000, 10**5) if options.quick else (3, 10, 1000, 10**5, 655_361, 6_553_600, 10**8)
+    for epsilon in (1e-9, 1e-6, 1e-5, 1e-3, 0.1, 1.0, 4.0, 36.0, 200.0, 1000.0):
+        worst, exact, real, refused = 0.0, 0, 0, 0
+        for kind, cells, given in settings(many):
+            try:
+                randomizer = kind(epsilon, cells, **given)
+            except ValueError:
+                refused += 1
+                continue
+            if randomizer.arithmetic == "real":
+                real += 1
+                continue
+            exact += 1
+            ratio = worst_ratio(randomizer)
+            share = epsilon_of(ratio) / epsilon
+            worst = max(worst, share if not within(ratio, epsilon) else min(share, 1.0))  # decided in rational numbers
+        told = f"of the claim at most; {exact} exact, {real} real, {refused} refused"
+        yield Row(f"sizes up to {many[-1]:,}, epsilon={epsilon:g}", worst, told, at_most=1)
+
+
+def settings(many: tuple[int, ...]) -> Iterator[tuple[Any, int, dict[str, Any]]]:
+    for cells in many:
+        yield KaryRandomizedResponse, cells, {}
+        for size in sorted({1, 2, cells // 100, cells // 2, cells - 1} - {0}):
+            yield SubsetSelection, cells, {"size": size}
+            yield SignedSubset, cells, {"size": size}
+        if cells <= 10**5:
+            yield UnaryEncoding, cells, {}
+        for activity in (1e-15, 1e-9, 0.01, 0.5, 1.0) if cells <= 1000 else ():
+            yield BinCapSign, cells, {"dim": 1, "activity": activity}
+
+
+def worst_ratio(randomizer: Any) -> Fraction:
+    """Return a bound on the ratio of the probabilities of a report under two inputs, from thresholds alone."""
+    if isinstance(randomizer, KaryRandomizedResponse):
+        truth, k = Fraction(randomizer.truthful), randomizer.categories
+        return 1 + truth / (1 - truth) / (Fraction(1, k) - Fraction(2, STEPS))
+    if isinstance(randomizer, UnaryEncoding):
+        return (1 - Fraction(randomizer.flipped)) / Fraction(randomizer.flipped)
+    if isinstance(randomizer, SubsetSelection):
+        k, size = randomizer.categories, randomizer.size
+        held, kept = Fraction(randomizer.holding), Fraction(size, k)
+        densities, picks = [held / kept, (1 - held) / (1 - kept)], min(size, k - size)
+    else:
+        k = randomizer.cells if isinstance(randomizer, SignedSubset) else 1
+        kept = Fraction(randomizer.size, k) if isinstance(randomizer, SignedSubset) else Fraction(randomizer.keeping)
+        picks = min(randomizer.size, k - randomizer.size) if isinstance(randomizer, SignedSubset) else 0
+        right, stay = Fraction(randomizer.agreed), Fraction(randomizer.staying)
+        densities = [right / (kept / 2), (1 - right) * stay / (kept / 2), Fraction(1)]
+        if kept < 1:
+            densities.append((1 - right) * (1 - stay) / (1 - kept))
+            idle = Fraction(getattr(randomizer, "idling", kept))
+            densities += [idle / kept, (1 - idle) / (1 - kept)]
+    error = 1 + Fraction(2 * k, STEPS)  # of one pick, relative
+    picked = (error / (2 - error)) ** picks if picks <= 1000 else 1 / (1 - Fraction(4 * picks * k, STEPS))
+    return max(densities) / min(densities) * picked
+
+
+def shuffled(options: Options) -> Iterator[Row]:
+    """Compute the exact epsilon towards a coalition in the same batch, records (e1, 1) against (e1, -1), d = 2."""
+    delta, honest = 1e-5, Config().honest
+    for claim in (1.0,) if options.quick else (0.1, 1.0, 4.0):
+        sums = CoinSums.from_epsilon(claim, delta, packed_size(2), SENSITIVITY, honest)
+        for users in (2, 3, 4, 5, 6, 10, 100, 1000, 10_000):
+            others = users - 1
+            for told, words in ((1, "one other"), (math.floor((1 - honest) * users), f"a share {1 - honest:.2g}")):
+                left = sums.tosses(users) * (users - min(told, others))
+                share = exact_epsilon(left, 2 * sums.steps, delta) / claim
+                yield Row(f"claim {claim:g}, batch of {users:,}, {words}", share, "of the claim", at_most=1)
+        for part in (0.3, 0.5, 0.8, 0.99):  # beyond what is promised
+            share = exact_epsilon(round(sums.tosses(1000) * 1000 * (1 - part)), 2 * sums.steps, delta) / claim
+            yield Row(f"claim {claim:g}, batch of 1,000, a share {part:g}", share, "of the claim, not promised")
+
+
+def exact_epsilon(coins: int, shift: int, delta: float) -> float:
+    """Return the least epsilon at which Binomial(coins, 1/2) and itself moved by ``shift`` are within delta."""
+    reach = min(coins, round(30 * math.sqrt(coins)) + shift)
+    at = np.arange(max(0, coins // 2 - reach), min(coins, coins // 2 + reach) + 1)
+    one = scipy.stats.binom.logpmf(at, coins, 0.5)
+    other = scipy.stats.binom.logpmf(at - shift, coins, 0.5)
+    loss = one - other
+
+    def excess(epsilon: float) -> float:
+        return float(np.sum(np.exp(one) * np.maximum(-np.expm1(epsilon - loss), 0.0))) - delta
+
+    high = 1.0
+    while excess(high) > 0:
+        high *= 2
+        if high > 1e6:
+            return math.inf
+    return float(scipy.optimize.brentq(excess, 0.0, high, xtol=1e-9))
 
 
 def events(options: Options) -> Iterator[Row]:
@@ -123,4 +225,4 @@ def secure(options: Options) -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, {"laws": laws, "events": events, "secure": secure}))
+    sys.exit(main(__doc__, {"laws": laws, "sizes": sizes, "shuffled": shuffled, "events": events, "secure": secure}))

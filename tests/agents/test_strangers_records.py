@@ -1,0 +1,179 @@
+"""What one user sends never decides how another user of the group is read, counted, served or refused."""
+
+import math
+import warnings
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents import AGENTS, LocalAgent, make
+from privbandit_agents.base.labels import LabelAgent
+from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.base.records import IgnoredRecord
+from privbandit_agents.base.shuffling import ShuffleAgent
+from privbandit_agents.masked import choose_present
+from privbandit_agents.registry import can_play
+from privbandit_agents.testing.runs import same_state
+
+WORLDS = {
+    "privbandit/Linear-v0": {"n_arms": 2, "dim": 3},
+    "privbandit/SparseLinear-v0": {"n_arms": 3, "dim": 6, "sparsity": 2},
+    "privbandit/Assortment-v0": {"n_items": 4, "capacity": 2, "dim": 2},
+    "privbandit/Classification-v0": {},
+}
+USERS, BAD = 12, (3, 10)
+KINDS: dict[str, Any] = {
+    "text": "secret-7",
+    "None": None,
+    "complex": 7j,
+    "401 digits": 10**400,
+    "half": np.float16(0.1),
+    "integer": 1,
+    "boolean": True,
+    "a double among floats": 0.1,
+    "ragged": [[0.5], [0.5, 0.5]],
+    "nested": [[[[0.5]]]],
+    "empty": [],
+    "of wrong length": [0.5] * 7,
+    "a long double": np.longdouble("0.1"),
+}
+PAIRS = [
+    (name, env_id)
+    for env_id, given in WORLDS.items()
+    for name, entry in AGENTS.items()
+    if not issubclass(entry.load(), LearningAgent) and can_play(name, gym.make(env_id, horizon=200, **given))
+]
+
+
+def filled(shape: tuple[int, ...], value: Any) -> Any:
+    return [filled(shape[1:], value) for _ in range(shape[0])] if shape else value
+
+
+def variants(part: Any, bad: Any) -> Iterator[Any]:
+    """Yield one user's part with something in its place, in all of its entries, and in one of them."""
+    yield bad
+    if np.ndim(part):
+        yield filled(np.shape(part), bad)
+        lists = np.asarray(part).tolist()
+        inner = lists[0] if np.ndim(part) == 2 else lists
+        inner[0] = bad
+        yield lists
+
+
+@pytest.fixture(scope="module")
+def groups() -> dict[str, Any]:
+    """Return for each world the environment and well-formed records of a group, features being 0 and 1 as in JSON."""
+    made = {}
+    for env_id, given in WORLDS.items():
+        env: Any = gym.make(env_id, horizon=200, **given).unwrapped
+        env.reset(seed=0)
+        contexts = (env.upcoming(USERS) > 0.3).astype(int).tolist()
+        actions = np.asarray(make("uniform", env, seed=0).select_action(env.upcoming(USERS)))
+        feedback = env.serve(actions).feedback.tolist()
+        made[env_id] = env, (contexts, actions.tolist(), feedback)
+    return made
+
+
+def cases(records: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Yield groups in which some users send something else in all parts of their records, and what it is."""
+    for kind, bad in KINDS.items():
+        for form in range(3):
+            sent = [list(column) for column in records]
+            for at, column in enumerate(sent):
+                ways = list(variants(column[BAD[0]], bad))
+                for user in BAD:
+                    column[user] = ways[min(form, len(ways) - 1)]
+            yield f"{kind}, form {form}", sent
+
+
+def reports_of(agent: Any, sent: list[Any], seed: int) -> Any:
+    agent.rng = np.random.default_rng(seed)
+    return agent.randomize(*agent.records_of(*sent))
+
+
+@pytest.mark.parametrize(("name", "env_id"), PAIRS)
+def test_every_other_user_gets_the_same(name: str, env_id: str, groups: dict[str, Any]) -> None:
+    """The same bits of actions and reports, the same count, schedule and fate, for every kind of record."""
+    env, records = groups[env_id]
+    others = [user for user in range(USERS) if user not in BAD]
+    fresh = make(name, env, seed=4)
+    plain = deepcopy(fresh)
+    played = np.asarray(deepcopy(fresh).select_action(records[0]))
+    device = isinstance(plain, LocalAgent | ShuffleAgent) and np.ndim(plain.randomize(*plain.records_of(*records))) > 0
+    reports = reports_of(plain, records, 5) if device else None
+    learned = deepcopy(fresh)
+    learned.update(*records)
+    with np.errstate(all="ignore"):
+        for what, sent in cases(records):
+            agent = deepcopy(fresh)
+            actions = np.asarray(agent.select_action(sent[0]))
+            assert actions.shape == played.shape and np.array_equal(actions[others], played[others]), what
+            if reports is not None:
+                assert reports_of(agent, sent, 5)[others].tobytes() == reports[others].tobytes(), what
+            agent = deepcopy(fresh)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", IgnoredRecord)  # agents without privacy say so
+                agent.update(*sent)
+            assert counted(agent) == counted(learned), f"{what}: the group counts otherwise"
+            if agent.guarantee.notion in ("local", "shuffle") or not releases(agent):
+                assert agent.frozen_rounds() == learned.frozen_rounds(), f"{what}: the schedule moved"
+
+
+def counted(agent: Any) -> tuple[int, int]:
+    """Return how many users an agent has counted, and how many releases or reports its ledger has."""
+    ledger = getattr(agent, "ledger", None)
+    return int(getattr(agent, "users", 0)), 0 if ledger is None else ledger.releases
+
+
+def releases(agent: Any) -> bool:
+    """Return whether a curator has released something, on which its schedule may depend."""
+    return agent.guarantee.notion in ("joint", "reward") and bool(np.any(agent.release))
+
+
+@pytest.mark.parametrize(("name", "env_id"), PAIRS)
+def test_a_group_of_bad_records_counts_as_many(name: str, env_id: str, groups: dict[str, Any]) -> None:
+    env, records = groups[env_id]
+    good = make(name, env, seed=4)
+    good.update(*([records[at][0]] * 2 for at in range(3)))
+    for bad in (None, "secret-7", [1, 2], [[1, 2], [3]], {}, 1j):
+        for alike in (True, False):
+            agent = make(name, env, seed=4)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", IgnoredRecord)
+                agent.update([bad, bad if alike else records[0][0]], [bad, records[1][0]], [bad, records[2][0]])
+            assert counted(agent) == counted(good)
+
+
+def test_lists_with_anything_in_them_are_served_with_masks_as_well(groups: dict[str, Any]) -> None:
+    env, records = groups["privbandit/Linear-v0"]
+    masks = np.tile([True, False], (3, 1))
+    for name in ("prec-ts", "lplr", "jdp-linucb", "linucb"):
+        _, actions = choose_present(make(name, env, seed=0), [records[0][0], None, [[1], "x"]], masks)
+        assert np.asarray(actions).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("bad", KINDS.values(), ids=KINDS.keys())
+@pytest.mark.parametrize("name", [n for n, entry in AGENTS.items() if issubclass(entry.load(), LabelAgent)])
+def test_labels_are_learned_row_by_row(name: str, bad: Any, groups: dict[str, Any]) -> None:
+    env, (contexts, actions, _) = groups["privbandit/Classification-v0"]
+    if not can_play(name, env):
+        return
+    tame, wild = (make(name, env, seed=4) for _ in range(2))
+    nothing = [math.nan] * len(contexts[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IgnoredRecord)
+        tame.learn_labels([nothing, *contexts[1:]], actions)
+        wild.learn_labels([{}, *contexts[1:]], actions)
+        assert same_state(tame, wild)
+        wild.learn_labels([bad, *contexts[1:]], [bad, *actions[1:]])
+        assert counted(wild)[1] in (0, 2 * USERS)
+        for x, y in ((contexts[:5], actions[:1]), (contexts[:1], actions[:5])):
+            before = counted(wild)
+            if type(wild).learn_labels.__qualname__.startswith("Public"):
+                continue
+            with pytest.raises(ValueError, match="records must be"):
+                wild.learn_labels(x, y)
+            assert counted(wild) == before

@@ -4,12 +4,13 @@ import math
 import warnings
 from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import AGENTS, LocalAgent, make
+from privbandit_agents import AGENTS, LocalAgent
+from privbandit_agents import make as built
 from privbandit_agents.base.labels import LabelAgent
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.records import IgnoredRecord
@@ -18,7 +19,12 @@ from privbandit_agents.masked import choose_present
 from privbandit_agents.registry import can_play
 from privbandit_agents.testing.runs import same_state
 
-WORLDS = {
+
+def make(name: str, env: Any, **given: Any) -> Any:
+    return built(name, env, **given)
+
+
+WORLDS: dict[str, dict[str, Any]] = {
     "privbandit/Linear-v0": {"n_arms": 2, "dim": 3},
     "privbandit/SparseLinear-v0": {"n_arms": 3, "dim": 6, "sparsity": 2},
     "privbandit/Assortment-v0": {"n_items": 4, "capacity": 2, "dim": 2},
@@ -40,12 +46,18 @@ KINDS: dict[str, Any] = {
     "of wrong length": [0.5] * 7,
     "a long double": np.longdouble("0.1"),
 }
+OURS = {
+    name: entry.load()
+    for name, entry in AGENTS.items()
+    if not name.startswith("auto") and not issubclass(entry.load(), LearningAgent)
+}
 PAIRS = [
     (name, env_id)
     for env_id, given in WORLDS.items()
-    for name, entry in AGENTS.items()
-    if not issubclass(entry.load(), LearningAgent) and can_play(name, gym.make(env_id, horizon=200, **given))
+    for name in OURS
+    if can_play(name, gym.make(env_id, horizon=200, **given))
 ]
+LABELS = [name for name, kind in OURS.items() if issubclass(kind, LabelAgent)]
 
 
 def filled(shape: tuple[int, ...], value: Any) -> Any:
@@ -82,7 +94,7 @@ def cases(records: Any) -> Iterator[tuple[str, list[Any]]]:
     for kind, bad in KINDS.items():
         for form in range(3):
             sent = [list(column) for column in records]
-            for at, column in enumerate(sent):
+            for column in sent:
                 ways = list(variants(column[BAD[0]], bad))
                 for user in BAD:
                     column[user] = ways[min(form, len(ways) - 1)]
@@ -103,6 +115,8 @@ def test_every_other_user_gets_the_same(name: str, env_id: str, groups: dict[str
     plain = deepcopy(fresh)
     played = np.asarray(deepcopy(fresh).select_action(records[0]))
     device = isinstance(plain, LocalAgent | ShuffleAgent) and np.ndim(plain.randomize(*plain.records_of(*records))) > 0
+    if hasattr(fresh, "learner") and fresh.frozen_rounds() < USERS:
+        device = False  # later users of the group answer what earlier reports have made of the server
     reports = reports_of(plain, records, 5) if device else None
     learned = deepcopy(fresh)
     learned.update(*records)
@@ -138,7 +152,8 @@ def test_a_group_of_bad_records_counts_as_many(name: str, env_id: str, groups: d
     env, records = groups[env_id]
     good = make(name, env, seed=4)
     good.update(*([records[at][0]] * 2 for at in range(3)))
-    for bad in (None, "secret-7", [1, 2], [[1, 2], [3]], {}, 1j):
+    bads: list[Any] = [None, "secret-7", [1, 2], [[1, 2], [3]], {}, 1j]
+    for bad in bads:
         for alike in (True, False):
             agent = make(name, env, seed=4)
             with warnings.catch_warnings():
@@ -151,12 +166,12 @@ def test_lists_with_anything_in_them_are_served_with_masks_as_well(groups: dict[
     env, records = groups["privbandit/Linear-v0"]
     masks = np.tile([True, False], (3, 1))
     for name in ("prec-ts", "lplr", "jdp-linucb", "linucb"):
-        _, actions = choose_present(make(name, env, seed=0), [records[0][0], None, [[1], "x"]], masks)
+        _, actions = choose_present(make(name, env, seed=0), cast(Any, [records[0][0], None, [[1], "x"]]), masks)
         assert np.asarray(actions).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("bad", KINDS.values(), ids=KINDS.keys())
-@pytest.mark.parametrize("name", [n for n, entry in AGENTS.items() if issubclass(entry.load(), LabelAgent)])
+@pytest.mark.parametrize("name", LABELS)
 def test_labels_are_learned_row_by_row(name: str, bad: Any, groups: dict[str, Any]) -> None:
     env, (contexts, actions, _) = groups["privbandit/Classification-v0"]
     if not can_play(name, env):
@@ -170,10 +185,8 @@ def test_labels_are_learned_row_by_row(name: str, bad: Any, groups: dict[str, An
         assert same_state(tame, wild)
         wild.learn_labels([bad, *contexts[1:]], [bad, *actions[1:]])
         assert counted(wild)[1] in (0, 2 * USERS)
-        for x, y in ((contexts[:5], actions[:1]), (contexts[:1], actions[:5])):
+        for x, y in ((contexts[:5], actions[:1]), (contexts[:1], actions[:5])) if hasattr(wild, "ledger") else ():
             before = counted(wild)
-            if type(wild).learn_labels.__qualname__.startswith("Public"):
-                continue
             with pytest.raises(ValueError, match="records must be"):
                 wild.learn_labels(x, y)
             assert counted(wild) == before

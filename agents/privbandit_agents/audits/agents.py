@@ -6,7 +6,6 @@ reveal; the target user's own action is left out, as joint privacy allows.
 
 import copy
 import math
-import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,20 +16,22 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.canaries import by_squares
 from privbandit_agents.audits.claims import Claim, Floats, Game
-from privbandit_agents.audits.lower_bounds import bound_of, choose, runs_of
+from privbandit_agents.audits.lower_bounds import bound_of, choose
 from privbandit_agents.audits.records import world_for
 from privbandit_agents.audits.reports import Contrast
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.registry import field_names, find, make
+from privbandit_envs.validate import one_of
 
 LEAST = 64
 """A portion has at least so many users, more than a report has parts."""
 SHORTEST = 100
-"""Default runs are not fewer than so many, however slow the agent."""
-TIMED = 0.2
-"""CPU seconds of the runs that say how long runs take, at least."""
+"""Runs are not fewer than so many at normal effort, however many users each of them serves."""
+EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}
+"""By how much runs, of all kinds, are multiplied."""
+FEWEST = 20
+"""No audit has fewer runs."""
 SCORED = 40
 """Pilot runs that say by how much a canary's score scatters."""
 CLIPPED = 1.3
@@ -50,6 +51,7 @@ class AgentGame(Game):
         name: of the agent, as for ``make``.
         config: settings of the agent; the game's own win over them.
         env: id of the environment; None: the game's ``world``, or the first family that the agent plays.
+        effort: of ``EFFORTS``: how many users are served.
 
     Raises:
         ValueError: an environment for a game that has a world of its own, or an agent without a guarantee.
@@ -61,11 +63,15 @@ class AgentGame(Game):
     """Settings that the game gives to agents that have them, whatever the user says: it is played with them."""
     besides: ClassVar[tuple[type["AgentGame"], ...]] = ()
     """Games that are played too, and look elsewhere; a target is refuted if one of them refutes it."""
-    seconds: float = 8.0
-    """Of the CPU: what default runs may take, about, for any agent."""
+    budget: int = 0
+    """Users whom fresh runs of a world may serve at normal effort, about; 0: as many as ``runs`` need."""
+    users_a_run: int = 1
 
-    def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
+    def __init__(
+        self, name: str, config: dict[str, Any] | None = None, env: str | None = None, effort: str = "normal"
+    ) -> None:
         self.name = name
+        self.effort = EFFORTS[one_of(EFFORTS, effort=effort)]
         known = field_names(find(name).load().Config)
         own = {key: value for key, value in self.settings.items() if key in known}
         self.config: dict[str, Any] = (config or {}) | own
@@ -74,31 +80,24 @@ class AgentGame(Game):
         self.env = gym.make(**self.world) if self.world else gym.make(env) if env else world_for(name)
         self.claim = self.claimed()
         self.prepare()
+        most = max(SHORTEST, self.budget // self.users_a_run) if self.budget else self.runs
+        self.runs = self.afforded(min(self.runs, most))
+
+    def afforded(self, runs: int) -> int:
+        """Return how many runs there are at the game's effort in place of so many at normal effort."""
+        return max(FEWEST, math.ceil(self.effort * runs))
 
     def prepare(self) -> None:
         """Set up what the game needs beyond its world and its claim; called once."""
 
     def agent(self, seed: int) -> Any:
-        return make(self.name, self.env, seed=seed, **self.config)
+        made = make(self.name, self.env, seed=seed, **self.config)
+        if self.made is not None:
+            self.made.append(made)
+        return made
 
     def fresh(self, rng: Generator) -> Any:
         return self.agent(int(rng.integers(2**31)))
-
-    def hurry(self, runs: int) -> None:
-        """Make default runs fewer if the agent is slow, by what some of them take; pilot runs come on top."""
-        self.play(0, 1, np.random.default_rng(7))  # the first one may prepare something
-        took = self.took(runs)
-        while took < TIMED:  # each call has a cost of its own
-            runs *= 3
-            took = self.took(runs)
-        plays = int(self.seconds * runs / took)
-        self.runs = min(self.runs, max(SHORTEST, plays if self.canaries else runs_of(plays)))
-
-    def took(self, runs: int) -> float:
-        """Return the CPU seconds of so many runs, > 0."""
-        started = time.process_time()
-        self.play(0, runs, np.random.default_rng(7))
-        return max(time.process_time() - started, 1e-6)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         return np.stack([self.statistic(self.fresh(rng), world) for _ in range(runs)])
@@ -108,16 +107,23 @@ class AgentGame(Game):
         raise NotImplementedError(f"{type(self).__name__} must override statistic or play.")
 
     def claimed(self) -> Claim:
-        """Return what the agent's guarantee claims; zCDP need not be of Gaussian type."""
-        agent = self.agent(0)
-        promise, delta = agent.guarantee, agent.guarantee.delta or self.delta
-        if agent.gaussian and promise.rho is not None:
-            return Claim(promise.epsilon or math.inf, delta, promise.rho)
+        """Return what the agent's guarantee claims, and nothing that it does not: zCDP need not be of Gaussian type."""
+        promise = self.agent(0).guarantee
         if promise.epsilon is not None:
-            return (Claim.gaussian if agent.gaussian else Claim)(promise.epsilon, promise.delta or 0.0)
+            return Claim(promise.epsilon, promise.delta or 0.0)
         if promise.rho is not None:
+            delta = promise.delta or self.delta
             return Claim(rho_to_epsilon(promise.rho, delta), delta, promise.rho, gaussian_type=False)
         raise ValueError(f"{self.name} promises neither epsilon nor rho: there is nothing to audit.")
+
+    def of_gaussian_noise(self) -> Claim | None:
+        """Return what an agent's noise would promise if all of it is Gaussian, as the agent says; None if it does not.
+
+        A promise of (epsilon, delta) is not that of the Gaussian mechanism, and a test at delta itself would need far
+        more runs. So this claim is looked at beside the one that was made.
+        """
+        told = self.claim.rho is None and self.claim.delta > 0 and np.isfinite(self.claim.epsilon)
+        return Claim.gaussian(self.claim.epsilon, self.claim.delta) if told and self.agent(0).gaussian else None
 
 
 class CanaryGame(AgentGame):
@@ -131,10 +137,16 @@ class CanaryGame(AgentGame):
     """
 
     statistics = ("share of right guesses", "mean square of guesses")
-    seconds = 16.0
     canaries: int
     covers: Floats | None = None
     """What the coin in each column adds to the score in each row, (k, k); the diagonal, a canary's own, is left out."""
+
+    def claimed(self) -> Claim:
+        """Return what the agent claims: rho, if it promises that and epsilon besides."""
+        found, promise = super().claimed(), self.agent(0).guarantee
+        if promise.rho is None:
+            return found
+        return Claim(found.epsilon, found.delta or self.delta, promise.rho, gaussian_type=False)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         """Return by how much guesses are right, and their mean square, in so many runs, shape (runs, 2)."""
@@ -162,7 +174,7 @@ class CanaryGame(AgentGame):
         guesses are -1 or 1 from half of what scores scatter by.
         """
         far, spread = self.scattered
-        if not by_squares(self.claim):
+        if (self.presumed or self.claim).rho is None:
             return np.clip(told / (0.5 * np.sqrt(far**2 + spread**2)), -1, 1)
         size = np.maximum(1.0, 1 / (CLIPPED * far / spread))
         return np.asarray(np.clip(size * np.tanh(told * far / spread**2), -1, 1))
@@ -213,6 +225,8 @@ class AnyAgentGame(AgentGame, Generic[T]):
     """Runs of each world that suggest statistics for the chosen scene once more; 0: those of its score are kept."""
 
     def prepare(self) -> None:
+        for name in ("pilots", "finals", "fits"):
+            setattr(self, name, math.ceil(self.effort * getattr(self, name)))
         scenes = self.scenes()
         tried = [self.tried(scene, self.pilots) for scene in scenes]
         more = self.further([scenes[k] for k in ranked(tried)[:FINALISTS]])

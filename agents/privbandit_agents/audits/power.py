@@ -11,7 +11,7 @@ from numpy.random import Generator
 from scipy.special import ndtr, ndtri
 
 from privbandit_agents.audits.bounds.together import best_together
-from privbandit_agents.audits.canaries import bound_of_runs, by_squares, most_moved, rho_of, shares_of
+from privbandit_agents.audits.canaries import bound_of_runs, most_moved, rho_of, shares_of
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 from privbandit_agents.audits.lower_bounds import choose, judged, pilot_runs, sample, score
 from privbandit_agents.privacy._validate import count
@@ -45,13 +45,14 @@ def power(
     if truth.canaries:
         return share_refuted(claim, shares_of(truth, count(runs=runs), rng, on_progress), rng, confidence, repeats)
     pilot = pilot_runs(count(runs=runs))
-    worlds = sample(truth, pilot + runs, rng, on_progress, 0)
+    worlds, in_step = sample(truth, pilot + runs, rng, on_progress, 0)
     refuted = 0
     for _ in range(repeats):
         tried = drawn(worlds, pilot, rng)
         event = choose(claim, tried, 1 - confidence, runs)
         known = event.hits(tried)
-        fresh = drawn(worlds, runs, rng, best_together(known, claim.delta, 1 - confidence, runs))
+        together = in_step and best_together(known, claim.delta, 1 - confidence, runs)
+        fresh = drawn(worlds, runs, rng, together)
         refuted += claim.refuted_by(*judged(claim, event, known, fresh, 1 - confidence))
     return refuted / repeats
 
@@ -99,11 +100,11 @@ def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repe
 def righter(claim: Claim, share: float, square: float, nearer: float) -> float:
     """Return by how much the share of right guesses grows if two sides of a coin are so many times as far apart."""
     share = float(np.clip(share, 0.001, 0.999))
-    if not by_squares(claim) or square == 1:
+    if claim.rho is None or square == 1:
         return float(ndtr(nearer * ndtri(share))) - share
     # twice the distance is four times the rho, which tells the mean of guesses of the same square
     moved = 2 * share - 1
-    more = most_moved(claim, nearer**2 * rho_of(claim, abs(moved), square), square)
+    more = most_moved(nearer**2 * rho_of(abs(moved), square), square)
     return float(np.sign(moved) * more - moved) / 2
 
 

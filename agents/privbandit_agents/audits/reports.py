@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.claims import Floats
@@ -20,8 +19,6 @@ FARTHEST = 1e30
 NO_NUMBER = 1e4
 """What NaN counts as: not 0, which is a number that reports have."""
 """Numbers beyond are seen as this one, whose square is a number."""
-ORDINARY = 1e-3
-"""Noise is not taken to be Gaussian if moments like its own had a smaller chance."""
 SEEN = 8
 """Times that a value is seen in the pilot runs of one world, before its frequency says something."""
 
@@ -187,19 +184,3 @@ def solved(noise: Floats, moved: Floats) -> Floats:
     correlation = noise.T @ noise / len(noise) / np.outer(spread, spread)
     shrunk = correlation + SHRINKAGE * len(spread) / len(noise) * np.eye(len(spread))
     return np.asarray(np.linalg.solve(shrunk, moved / spread[:, None]) / spread[:, None])
-
-
-def looks_gaussian(noise: Floats) -> bool:
-    """Return whether noise (n, k) has the skewness and the kurtosis of Gaussian noise, by column and in all.
-
-    A little in every column is much in all together: sums of some Laplace variates are told apart so.
-    """
-    columns = noise[:, noise.std(axis=0) > 0]
-    if not columns.size:
-        return False
-    chances = []
-    for test in (scipy.stats.skewtest, scipy.stats.kurtosistest):
-        found = np.atleast_1d(test(columns, axis=0).statistic)
-        far = np.append(np.abs(found), abs(found.sum()) / np.sqrt(len(found)))
-        chances += [2 * scipy.stats.norm.sf(one) for one in far]
-    return bool(min(chances) * len(chances) > ORDINARY)

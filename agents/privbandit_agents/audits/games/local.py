@@ -14,7 +14,7 @@ from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.games.pairs import local_pairs
 from privbandit_agents.audits.games.three_labels import ThreeLabels
 from privbandit_agents.audits.records import HORIZON, Pair, Records, drawn, pairs
-from privbandit_agents.audits.reports import Contrast, flattened, looks_gaussian
+from privbandit_agents.audits.reports import Contrast, flattened
 from privbandit_agents.base.agent import labels_of_contexts
 from privbandit_agents.base.state import rekey
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
@@ -51,8 +51,8 @@ class LocalGame(AnyAgentGame[Scene]):
     The statistics are those of ``Contrast``, and the exact likelihood ratio if the agent's ``inputs`` tell what its
     devices randomize. The servers do not change in the game, so that all reports have the same law.
 
-    A promise of (epsilon, delta) is held against Gaussian noise if all that a new server is sent has the third and
-    fourth moments of a Gaussian, whether the agent says so or not: a test at delta itself would need far more runs.
+    A promise of (epsilon, delta) is that of Gaussian noise if the agent's ``inputs`` say that the whole of it goes to
+    one ``GaussianReport``. Of agents that only say that their noise is Gaussian it is presumed.
     """
 
     seen = "all that one user's device sends, to a new server or to one that has learned, coordinate by coordinate"
@@ -63,35 +63,16 @@ class LocalGame(AnyAgentGame[Scene]):
     runs = 100_000
 
     def claimed(self) -> Claim:
-        """Return the guarantee, as one of Gaussian type where the devices add Gaussian noise."""
-        agent, sent = self.agent(0), drawn(self.env, 1)
+        """Return the guarantee, as one of Gaussian type where a Gaussian report has all of it."""
+        agent, sent, found = self.agent(0), drawn(self.env, 1), super().claimed()
         inputs = agent.inputs(*agent.records_of(sent.contexts, sent.actions, sent.feedback))
-        if inputs is None:
-            return super().claimed()
-        of_type = Claim.gaussian if isinstance(inputs.randomizer, GaussianReport) else Claim
-        return of_type(agent.guarantee.epsilon, agent.guarantee.delta)
+        report = None if inputs is None else inputs.randomizer
+        whole = isinstance(report, GaussianReport) and report.epsilon == found.epsilon
+        return Claim.gaussian(found.epsilon, found.delta) if whole else found
 
     def prepare(self) -> None:
-        if self.claim.delta and self.claim.rho is None:
-            _, env, server = next(self.servers())
-            scene = Scene(server, self.pairs(env, server)[0], "")
-            sent = self.observed(scene, 0, 2 * self.pilots, np.random.default_rng(7))[:, len(self.ready) :]
-            if looks_gaussian(sent):
-                self.claim = Claim.gaussian(self.claim.epsilon, self.claim.delta)
-                self.seen = f"{type(self).seen}; its noise is taken to be Gaussian, as it looks in {len(sent)} reports"
+        self.presumed = self.of_gaussian_noise()
         super().prepare()
-        self.coupled = self.draws(0) == self.draws(1)
-        self.hurry(self.pilots)
-
-    def draws(self, world: int) -> Any:
-        """Return the state of the devices' generator after some reports in a world.
-
-        A device that draws more for one record than for the other moves all that other devices draw after it.
-        """
-        agent, sent = copy.copy(self.scene.agent), self.scene.pair.users(world, self.pilots)
-        agent.rng = np.random.default_rng(7)
-        agent.randomize(*agent.records_of(sent.contexts, sent.actions, sent.feedback))
-        return agent.rng.bit_generator.state
 
     def scenes(self) -> list[Scene]:
         found = []

@@ -1,11 +1,13 @@
 """What is seen of a joint agent as numbers, and statistics that tell two worlds apart by it."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.claims import Floats
+from privbandit_agents.audits.records import Records
 from privbandit_agents.audits.reports import Contrast, flattened, solved
 from privbandit_agents.base.publish import Publication, Publisher
 
@@ -160,6 +162,20 @@ class Billboard:
         """Return ``told``, or the release if nothing was published: it follows from what was."""
         seen = self.look()
         return self.told if len(self.told) else seen
+
+
+def changes(agent: Any, users: Records, look: Callable[[], Floats], most: int | None = None) -> list[int]:
+    """Serve users one by one; return after how many of them what is looked at changes, at most so many times."""
+    found, before = list[int](), look()
+    for t in range(len(users.feedback)):
+        if len(found) == most:
+            break
+        agent.update(users.contexts[t : t + 1], users.actions[t : t + 1], users.feedback[t : t + 1])
+        now = look()
+        if not np.array_equal(now, before):
+            found.append(t + 1)
+        before = now
+    return found
 
 
 def filled(values: Floats, length: int) -> Floats:

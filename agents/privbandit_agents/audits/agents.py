@@ -37,7 +37,6 @@ SCORED = 40
 CLIPPED = 1.3
 """In units of what a score scatters by: guesses of larger scores are -1 or 1."""
 TINY = 1e-12
-FINALISTS = 4
 LENIENT = 0.2
 """Error probability of the bounds that scenes are compared by: near to plain estimates, but kinder to many hits."""
 
@@ -219,22 +218,24 @@ class AnyAgentGame(AgentGame, Generic[T]):
     statistics: tuple[str, ...] = Contrast.statistics
     pilots: int
     """Runs of each world and each scene, half of which suggest statistics and half of which score the scene."""
-    finals: int = 0
-    """The same of the ``FINALISTS`` best scenes, once more; 0: the first score decides."""
+    heats: tuple[tuple[int, int], ...] = ()
+    """How many of the best scenes are tried again, with how many runs, and then again; the last score decides."""
     fits: int = 0
     """Runs of each world that suggest statistics for the chosen scene once more; 0: those of its score are kept."""
 
     def prepare(self) -> None:
-        for name in ("pilots", "finals", "fits"):
-            setattr(self, name, math.ceil(self.effort * getattr(self, name)))
+        self.pilots, self.fits = (math.ceil(self.effort * runs) for runs in (self.pilots, self.fits))
         scenes = self.scenes()
         tried = [self.tried(scene, self.pilots) for scene in scenes]
-        more = self.further([scenes[k] for k in ranked(tried)[:FINALISTS]])
+        more = self.further([scenes[k] for k in ranked(tried)])
         scenes, tried = scenes + more, tried + [self.tried(scene, self.pilots) for scene in more]
         order = ranked(tried)
-        for k in order[: FINALISTS if self.finals else 0]:
-            tried[k] = self.tried(scenes[k], self.finals)
-        best = max(order[:FINALISTS], key=lambda k: tried[k][1])
+        for kept, runs in self.heats:
+            order = order[:kept]
+            for k in order:
+                tried[k] = self.tried(scenes[k], math.ceil(self.effort * runs))
+            order.sort(key=lambda k: tried[k][1], reverse=True)
+        best = order[0]
         self.scene, self.contrast = scenes[best], tried[best][0]
         if self.fits:
             self.contrast = self.contrast_of(

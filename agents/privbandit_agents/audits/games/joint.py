@@ -26,10 +26,10 @@ USERS_A_RUN = 256
 PROBES = 32
 AMONG = ("contexts and answers of 0", "contexts beyond any clip", "answers beyond any clip")
 """Populations among whom the best pairs are tried once more."""
-TRIED_AMONG = 2
+TRIED_AMONG = 3
 """So many pairs."""
-CLEAR, SERVED = 40_000, 1_000_000
-"""Runs, and users whom they may serve, for claims of pure privacy: one clear event tells more than many guesses."""
+CLEAR, SERVED = 16_000, 640_000
+"""Runs, and users whom they may serve, for claims of epsilon: one clear event tells more than many guesses."""
 STRICT = 0.001
 """Error probability of the bounds by which few pilot runs show a fault."""
 
@@ -56,12 +56,12 @@ class FirstRelease(AnyAgentGame[Scene]):
     unseen = "later releases, targets after the first user, and other pairs of records"
     statistics = STATISTICS
     runs, budget = 2000, 200_000
-    pilots, finals, fits = 60, 200, 1000
+    pilots, heats, fits = 60, ((4, 200),), 1000
     times: ClassVar[int] = 1
     layout = Layout(0, 1, 0)
 
     def prepare(self) -> None:
-        if self.times == 1 and self.claim.rho is None and not self.claim.delta:  # canaries have less power
+        if self.times == 1 and self.claim.rho is None:  # canaries have less power
             self.runs, self.budget = CLEAR, SERVED
         self.hidden, self.start = [np.zeros(0), np.zeros(0)], 0
         self.others = drawn(self.env)
@@ -163,6 +163,6 @@ class JointGame(FirstRelease):
     seen = f"the releases, and the actions towards {PROBES} probe users, at up to {READINGS} times after the first user"
     unseen = "targets after the first user, and other pairs of records"
     runs, budget = 1000, 200_000
-    pilots, finals, fits = 20, 60, 200
+    pilots, heats, fits = 20, ((4, 60),), 200
     times = READINGS
     besides: ClassVar[tuple[type[AgentGame], ...]] = (FirstRelease, ScheduleGame, BatchCanaries)

@@ -1,6 +1,7 @@
 """The game with any local agent: what one user's device sends, to a new server and to one that has learned."""
 
 import copy
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.games.pairs import local_pairs
 from privbandit_agents.audits.games.three_labels import ThreeLabels
 from privbandit_agents.audits.records import HORIZON, Pair, Records, drawn, pairs
-from privbandit_agents.audits.reports import Contrast, flattened
+from privbandit_agents.audits.reports import Contrast, flattened, padded
 from privbandit_agents.base.agent import labels_of_contexts
 from privbandit_agents.base.state import rekey
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
@@ -59,7 +60,7 @@ class LocalGame(AnyAgentGame[Scene]):
     unseen = "other records and servers, and what coordinates tell only together"
     ready: tuple[str, ...] = ("log-likelihood ratio",)
     statistics: tuple[str, ...] = (*ready, *Contrast.statistics)
-    pilots, finals = 2000, 8000
+    pilots, heats = 500, ((16, 2000), (4, 8000))
     runs = 100_000
 
     def claimed(self) -> Claim:
@@ -121,12 +122,20 @@ class LocalGame(AnyAgentGame[Scene]):
         users, agent = max(runs, LEAST), copy.copy(scene.agent)
         rekey(agent, rng)
         agent.rng = rng.spawn(1)[0]  # the devices'
+        # what devices of a call share is seen if there are many calls
+        calls = [users] if scene.next is None else [LEAST] * math.ceil(users / LEAST)
+        parts = [self.sent(agent, scene, world, n) for n in calls]
+        width = max(part.shape[1] for part in parts)
+        return np.concatenate([padded(part, width) for part in parts])[:runs]
+
+    def sent(self, agent: Any, scene: Scene, world: int, users: int) -> Floats:
+        """Return what so many users send in one call, with the next users' reports if the scene has them (users, D)."""
         sent = scene.pair.users(world, users)
         if scene.next is not None:
             sent = in_turn(sent, scene.next[np.arange(users) % len(scene.next.feedback)])
         report = agent.randomize(*agent.records_of(sent.contexts, sent.actions, sent.feedback))
         known = np.zeros((users, len(self.ready))) if scene.next is not None else self.known(scene, report, users)
-        return np.column_stack([known, flattened(report, len(sent.feedback)).reshape(users, -1)])[:runs]
+        return np.column_stack([known, flattened(report, len(sent.feedback)).reshape(users, -1)])
 
     def known(self, scene: Scene, report: Any, users: int) -> Floats:
         """Return the statistics that the agent's inputs tell, shape (users, k): log-likelihood ratios, or zeros."""

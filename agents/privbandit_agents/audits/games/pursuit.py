@@ -20,7 +20,7 @@ class PursuitGame(JointGame):
     """Look after every batch; a run takes many small releases, so there are few runs."""
 
     settings: ClassVar = SHORT
-    pilots, finals, fits = 10, 30, 100
+    pilots, heats, fits = 10, ((4, 30),), 100
     besides = (PursuitCanaries,)
 
     def further(self, best: list[Scene]) -> list[Scene]:

@@ -76,6 +76,7 @@ class Readings(NamedTuple):
         scale: mean absolute deviation of each: the scale, if the noise is Laplace.
         clearest: which of them moves most, in units of its scale.
         exact: what the first publication hides.
+        grown: by how much noise is larger in one of the worlds: squared logarithms of the ratio of sizes.
     """
 
     everything: Contrast
@@ -87,6 +88,7 @@ class Readings(NamedTuple):
     scale: Floats
     clearest: int
     exact: Exact
+    grown: float
 
     @property
     def kept(self) -> NDArray[np.intp]:
@@ -94,8 +96,8 @@ class Readings(NamedTuple):
 
     @property
     def distance(self) -> float:
-        """Of the means of all releases, squared, in units of their noise."""
-        return float(2 * self.far @ self.weights)
+        """Of the two worlds' releases: of their means, squared, in units of their noise, and of their sizes."""
+        return float(2 * self.far @ self.weights + self.grown)
 
     @classmethod
     def of(cls, zero: Floats, one: Floats, layout: Layout, exact: Exact) -> "Readings":
@@ -108,10 +110,12 @@ class Readings(NamedTuple):
         weights = solved(noise, 2 * far[:, None])[:, 0]
         clearest = int(np.argmax(np.abs(far) / scale)) if len(far) else 0
         everything, center = Contrast.of(zero, one), (means[0] + means[1]) / 2
-        return cls(everything, Contrast.of(*first), layout, center, weights, far, scale, clearest, exact)
+        sizes = [np.abs(a - b).mean(axis=0) + 1e-9 for a, b in zip(moves, means, strict=True)]
+        grown = float(np.sum(np.log(sizes[0] / sizes[1]) ** 2))
+        return cls(everything, Contrast.of(*first), layout, center, weights, far, scale, clearest, exact, grown)
 
     def __call__(self, seen: Floats) -> Floats:
-        """Return the statistics of what is seen (n, D), shape (n, 15)."""
+        """Return the statistics of what is seen (n, D), shape (n, 19)."""
         layout = self.layout
         first = self.first(seen[:, layout.actions : layout.actions + layout.width])
         apart = layout.moves(seen) - self.center

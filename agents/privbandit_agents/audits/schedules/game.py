@@ -48,7 +48,7 @@ class ScheduleGame(AnyAgentGame[Boundary]):
     seen = f"after which of up to {USERS} users the release changes, and what frozen_rounds says after each"
     unseen = "what is released, actions, and other populations"
     runs, budget = 400, 160_000
-    pilots, finals, fits = 30, 0, 100
+    pilots, fits = 30, 100
 
     def prepare(self) -> None:
         self.found = self.boundaries()

@@ -17,7 +17,7 @@ from numpy.random import PCG64, Generator
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.audits.bounds.means import lower_end, upper_end
-from privbandit_agents.audits.bounds.together import Hits, best_together, bound_together, promise_of, stake_of
+from privbandit_agents.audits.bounds.together import Hits, Tallies, best_together, bound_together, promise_of, stake_of
 from privbandit_agents.audits.canaries import audit_canaries
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 from privbandit_agents.audits.generators import Watched, position
@@ -186,8 +186,10 @@ def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float, fresh: int 
     those between the two worlds need the fewest runs. For others it is what ``promise_of`` expects of so many fresh
     runs, as many as pilot runs by default. The best event of the other tail is its counterpart, if that promises more.
     """
-    scores: dict[Event, float] = {}
     runs, fresh = len(pilot[0]), fresh or len(pilot[0])
+    # all events {sign statistic >= cut}, and how often pilot runs have each in one world, the other and both
+    tails: list[tuple[int, int, int, Floats]] = []
+    counts: list[Floats] = []
     for statistic in range(pilot[0].shape[1]):
         values = [world[:, statistic] for world in pilot]
         thresholds = candidates(np.concatenate(values))
@@ -196,16 +198,20 @@ def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float, fresh: int 
             hits = [above(sign * value, cuts) for value in values]
             both = above(np.minimum(sign * values[0], sign * values[1]), cuts)
             for likely in (0, 1):
-                if claim.rho is None:
-                    events = Hits.single(both, hits[likely], hits[1 - likely], runs)
-                    worth = promise_of(events, claim.delta, alpha, fresh)
-                else:
-                    worth = score(claim, hits[likely], hits[1 - likely], runs, alpha / 20)
-                if claim.rho is not None and claim.gaussian_type:
-                    between = np.abs(hits[0] + hits[1] - runs) <= runs / 10
-                    worth = np.where(between, worth, -np.inf)
-                k = int(worth.argmax())
-                scores[Event(statistic, sign, float(cuts[k]), likely)] = float(worth[k])
+                tails.append((statistic, sign, likely, cuts))
+                counts.append(np.stack([both, hits[likely], hits[1 - likely]]).astype(np.float64))
+    both, true, false = np.concatenate(counts, axis=1)
+    if claim.rho is None:
+        worth = promise_of(Tallies(both, true, false, runs), claim.delta, alpha, fresh)
+    else:
+        worth = score(claim, true, false, runs, alpha / 20)
+    if claim.rho is not None and claim.gaussian_type:
+        worth = np.where(np.abs(true + false - runs) <= runs / 10, worth, -np.inf)
+    scores: dict[Event, float] = {}
+    ends = np.cumsum([len(cuts) for *_, cuts in tails])
+    for (statistic, sign, likely, cuts), own in zip(tails, np.split(worth, ends[:-1]), strict=True):
+        k = int(own.argmax())
+        scores[Event(statistic, sign, float(cuts[k]), likely)] = float(own[k])
     best = max(scores, key=scores.__getitem__)
     if claim.rho is not None:
         return best if scores[best] > -math.inf else Event(0, 1, 0.0, 0)

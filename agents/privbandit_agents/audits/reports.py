@@ -21,9 +21,9 @@ FARTHEST = 1e30
 NO_NUMBER = 1e4
 """What NaN counts as: not 0, which is a number that reports have."""
 """Numbers beyond are seen as this one, whose square is a number."""
-READ, TOGETHER = 16, 6
-"""Coordinates that a classifier reads, and how many of them it multiplies with each other."""
-CUT, RIDGE, NEWTON = 8.0, 16.0, 3
+READ, TOGETHER, FITTED = 8, 4, 2000
+"""Coordinates that a classifier reads, how many of them it multiplies, and samples of a world that it is fitted to."""
+CUT, RIDGE, NEWTON = 8.0, 16.0, 2
 """Deviations are cut there; how little weights are held back; steps of a fit."""
 SEEN = 8
 """Times that a value is seen in the pilot runs of one world, before its frequency says something."""
@@ -179,9 +179,9 @@ class Learned(NamedTuple):
     @classmethod
     def of(cls, zero: Floats, one: Floats) -> "Learned":
         """Fit the weights to two samples (n, D), by a few Newton steps from none at all."""
-        pooled = np.concatenate([zero, one])
-        center = np.median(pooled, axis=0) if pooled.size else np.zeros(pooled.shape[1])
-        scale = np.abs(pooled - center).mean(axis=0) + 1e-9
+        zero, one = zero[:FITTED], one[:FITTED]
+        center = (zero.mean(axis=0) + one.mean(axis=0)) / 2
+        scale = (np.abs(zero - center).mean(axis=0) + np.abs(one - center).mean(axis=0)) / 2 + 1e-9
         # coordinates whose mean or size moves most, in units of their noise
         moved = np.zeros(len(center))
         for a, b in ((zero, one), (np.abs(zero - center), np.abs(one - center))):

@@ -7,7 +7,7 @@ reveal; the target user's own action is left out, as joint privacy allows.
 import copy
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -16,6 +16,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 
+from privbandit_agents.audits.bounds.together import Tallies, promise_of
 from privbandit_agents.audits.claims import Claim, Floats, Game
 from privbandit_agents.audits.lower_bounds import bound_of, choose
 from privbandit_agents.audits.records import world_for
@@ -32,8 +33,10 @@ EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}
 """By how much runs, of all kinds, are multiplied."""
 FEWEST = 20
 """No audit has fewer runs."""
-SCORED = 40
+SCORED = 60
 """Pilot runs that say by how much a canary's score scatters."""
+BOLD = np.arange(20) / 20
+"""Shares of guesses that are not made, of which the best is chosen."""
 CLIPPED = 1.3
 """In units of what a score scatters by: guesses of larger scores are -1 or 1."""
 TINY = 1e-12
@@ -135,7 +138,7 @@ class CanaryGame(AgentGame):
     together. ``audit_canaries`` makes a bound of the runs.
     """
 
-    statistics = ("share of right guesses", "mean square of guesses")
+    statistics = ("share of right guesses", "mean square of guesses", "mean size of guesses")
     canaries: int
     covers: Floats | None = None
     """What the coin in each column adds to the score in each row, (k, k); the diagonal, a canary's own, is left out."""
@@ -148,15 +151,16 @@ class CanaryGame(AgentGame):
         return Claim(found.epsilon, found.delta or self.delta, promise.rho, gaussian_type=False)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return by how much guesses are right, and their mean square, in so many runs, shape (runs, 2)."""
+        """Return by how much guesses are right, their mean square and size, in so many runs, shape (runs, 3)."""
         return np.array([self.turned(rng) for _ in range(runs)])
 
-    def turned(self, rng: Generator) -> tuple[float, float]:
-        """Play a run and its twin: how right the guesses are together, 1/2 if they tell nothing, and mean square."""
+    def turned(self, rng: Generator) -> tuple[float, float, float]:
+        """Play a run and its twin: how right guesses are together, 1/2 if they tell nothing, mean square and size."""
         coins, seed = rng.choice([-1.0, 1.0], self.canaries), int(rng.integers(2**31))
         told = np.array([self.told(seed, side * coins) for side in (1, -1)])
         guesses = self.guesses(told)
-        return float((1 + ((guesses[0] - guesses[1]) * coins).mean() / 2) / 2), float((guesses**2).mean())
+        right = float((1 + ((guesses[0] - guesses[1]) * coins).mean() / 2) / 2)
+        return right, float((guesses**2).mean()), float(np.abs(guesses).mean())
 
     def told(self, seed: int, coins: Floats) -> Floats:
         """Return the scores of a run, less what other canaries' coins add to them."""
@@ -170,22 +174,38 @@ class CanaryGame(AgentGame):
 
         Where the mean square of guesses counts they are in proportion to tanh(l / 2), for the log-likelihood ratio l of
         a Gaussian score, but for few large ones; their size does not matter, and small ones are hard to bound. Else
-        guesses are -1 or 1 from half of what scores scatter by.
+        guesses are -1 or 1 where scores are so large that they tell most, and 0 where they are not.
         """
         far, spread = self.scattered
         if (self.presumed or self.claim).rho is None:
-            return np.clip(told / (0.5 * np.sqrt(far**2 + spread**2)), -1, 1)
+            return np.asarray(np.sign(told) * (np.abs(told) >= self.bold * far))
         size = np.maximum(1.0, 1 / (CLIPPED * far / spread))
         return np.asarray(np.clip(size * np.tanh(told * far / spread**2), -1, 1))
 
     @cached_property
+    def scored(self) -> tuple[Floats, Floats]:
+        """Scores of pilot runs and of their twins, each with its coins turned to 1, shape (runs, k)."""
+        coins = np.random.default_rng(9).choice([-1.0, 1.0], (self.afforded(SCORED), self.canaries))
+        told = [[side * row * self.told(seed, side * row) for seed, row in enumerate(coins)] for side in (1, -1)]
+        return np.array(told[0]), np.array(told[1])
+
+    @cached_property
     def scattered(self) -> tuple[Floats, Floats]:
         """By how much a canary's coin moves its score, shape (k,), and what the score scatters by: of pilot runs."""
-        coins = np.random.default_rng(9).choice([-1.0, 1.0], (SCORED, self.canaries))
-        scores, turned = (np.array([self.told(seed, side * row) for seed, row in enumerate(coins)]) for side in (1, -1))
-        far = np.mean(coins * (scores - turned), axis=0) / 2
-        spread = np.mean((scores - coins * far) ** 2 + (turned + coins * far) ** 2, axis=0) / 2
+        scores, turned = self.scored
+        far = np.mean(scores + turned, axis=0) / 2
+        spread = np.mean((scores - far) ** 2 + (turned - far) ** 2, axis=0) / 2
         return np.maximum(far, TINY), np.sqrt(spread) + TINY
+
+    @cached_property
+    def bold(self) -> float:
+        """How large a score is, in units of what its coin moves, where guesses of pilot runs promise most."""
+        far, _ = self.scattered
+        seen = (np.concatenate(self.scored) / far).ravel()
+        cuts = np.quantile(np.abs(seen), BOLD)
+        right, wrong = ((side * seen[:, None] >= cuts).sum(axis=0).astype(float) for side in (1, -1))
+        events = Tallies(np.zeros(len(cuts)), right, wrong, len(seen))
+        return float(cuts[promise_of(events, self.claim.delta, LENIENT, len(seen)).argmax()])
 
     @abstractmethod
     def served(self, agent: Any, coins: Floats) -> Floats:
@@ -218,7 +238,7 @@ class AnyAgentGame(AgentGame, Generic[T]):
     statistics: tuple[str, ...] = Contrast.statistics
     pilots: int
     """Runs of each world and each scene, half of which suggest statistics and half of which score the scene."""
-    heats: tuple[tuple[int, int], ...] = ()
+    heats: Sequence[tuple[int, int]] = ()
     """How many of the best scenes are tried again, with how many runs, and then again; the last score decides."""
     fits: int = 0
     """Runs of each world that suggest statistics for the chosen scene once more; 0: those of its score are kept."""

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.random import Generator
 from scipy.optimize import brentq
 
-from privbandit_agents.audits.bounds.means import lower_mean
+from privbandit_agents.audits.bounds.means import STAKE, lower_mean
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 
 OF_SQUARES = 0.15
 """Share of the error that is for the mean square of guesses, which is known better than how often they are right."""
-LEAST = 1e-12
+LEAST, MOST = 1e-12, 50.0
 
 
 def audit_canaries(
@@ -34,10 +34,14 @@ def audit_canaries(
     of others. Fix the other coins, let P and Q be the laws of what is released for the two sides of this coin, and
     say that the guess is right by s = (1 + c T) / 2: with this probability, if it is drawn.
 
-    Of rightness alone: E s = (1 + a - b) / 2, where a and b are what P and Q make of the randomized test (1 + T) / 2.
-    Under (epsilon, delta) both a <= e^epsilon b + delta and 1 - b <= e^epsilon (1 - a) + delta, so that E s <=
-    (e^epsilon + delta) / (e^epsilon + 1). This is an interval of s, so that the mean of s over canaries, other coins
-    and the run has the same bound, however the guesses of a run hang together.
+    Under (epsilon, delta) guesses may abstain. Let A = (|T| + c T) / 2 and B = (|T| - c T) / 2 be how right and how
+    wrong a guess is, max(T, 0) and max(-T, 0) being randomized tests. P of the first is at most e^epsilon times Q of
+    it, and delta, and Q of the second at most e^epsilon times P of it, and delta: so the mean of A - e^epsilon B is at
+    most delta. It is so for the mean over canaries, other coins and the run, however the guesses of a run hang
+    together. A gambler stakes on every run in turn: wealth is multiplied by 1 + s (a - e^epsilon b - delta), where a
+    and b are the run's means of A and B, and s >= 0 depends on earlier runs only, s (e^epsilon + delta) <= 0.98. At
+    the true epsilon wealth is a non-negative supermartingale and reaches 1 / alpha with probability at most alpha
+    (Ville). It falls in epsilon, and the bound is the smallest epsilon at which it does not get there.
 
     Of guesses that are bold to different degrees, under rho-zCDP: let V = E T^2, and m = E c T = 2 E s - 1. Let p and q
     be the densities of P and Q, r = (p + q) / 2, under which V is, and u = (p - q) / (p + q). Then m is the integral
@@ -50,8 +54,8 @@ def audit_canaries(
     Runs are independent. ``lower_mean`` bounds the means of s and of 1 - T^2 from below, each at a part of the error.
 
     Args:
-        game: whose ``play`` returns, for each run, by how much guesses are right, and the mean square of guesses. A
-            second column may be missing: guesses are -1 or 1 then.
+        game: whose ``play`` returns, for each run, by how much guesses are right, the mean square of guesses, and
+            their mean size. What is missing counts as 1: guesses are -1 or 1 then.
         runs: >= 20.
         rng: of everything.
         confidence: in (0, 1).
@@ -70,13 +74,13 @@ def audit_canaries(
 
 
 def shares_of(game: Game, runs: int, rng: Generator, on_progress: Callable[[int], None]) -> Floats:
-    """Return by how much guesses are right, and the mean square of guesses, in each run, shape (runs, 2)."""
+    """Return by how much guesses are right, their mean square and their mean size, in each run, shape (runs, 3)."""
     portion, parts = max(1, runs // 20), []
     for start in range(0, runs, portion):
         parts.append(game.play(0, min(portion, runs - start), rng))
         on_progress(min(start + portion, runs))
     seen = np.concatenate(parts)
-    return np.asarray(seen if seen.shape[1] > 1 else np.column_stack([seen, np.ones(len(seen))]))
+    return np.column_stack([seen, np.ones((len(seen), 3 - seen.shape[1]))])
 
 
 def bound_of_runs(claim: Claim, shares: Floats, alpha: float) -> tuple[float, float | None]:
@@ -86,17 +90,38 @@ def bound_of_runs(claim: Claim, shares: Floats, alpha: float) -> tuple[float, fl
     tells.
     """
     if claim.rho is None:
-        return epsilon_of(claim, lower_mean(shares[:, 0], alpha)), None
+        return epsilon_of(claim, shares, alpha), None
     known = bool((shares[:, 1] == 1).all())
     right = lower_mean(shares[:, 0], alpha if known else (1 - OF_SQUARES) * alpha)
     square = 1.0 if known else 1 - lower_mean(1 - shares[:, 1], OF_SQUARES * alpha)
-    return epsilon_of(claim, right), rho_of(max(2 * right - 1, 0.0), square)
+    sure = max(right - claim.delta, 0.0)
+    epsilon = math.log(sure / (1 - right)) if sure > 1 - right else 0.0
+    return epsilon, rho_of(max(2 * right - 1, 0.0), square)
 
 
-def epsilon_of(claim: Claim, share: float) -> float:
-    """Return a lower bound of epsilon at a claim's delta, given one of the expected share of right guesses."""
-    right = max(share - claim.delta, 0.0)
-    return math.log(right / (1 - share)) if right > 1 - share else 0.0
+def epsilon_of(claim: Claim, shares: Floats, alpha: float) -> float:
+    """Return a lower bound of epsilon at a claim's delta, by the wealth of ``audit_canaries``.
+
+    Stakes are those of ``lower_mean``, for what runs are worth at the claim, so that they are the same at all epsilon.
+    """
+    moved = 2 * shares[:, 0] - 1
+    right, wrong = (shares[:, 2] + moved) / 2, (shares[:, 2] - moved) / 2
+    n, goal, at = len(shares), math.log(1 / alpha), math.exp(min(claim.epsilon, MOST))
+    worth, before = right - at * wrong, np.arange(1, len(shares) + 1)
+    mean = np.cumsum(worth) / (before + 1)
+    squares = 1e-3 + np.concatenate([[0.0], np.cumsum((worth - mean) ** 2)[:-1]])
+    stakes = np.sqrt(2 * goal / (n * squares / before))
+
+    def refuted(epsilon: float) -> bool:
+        ratio = math.exp(epsilon)
+        most = np.minimum(stakes, STAKE / (ratio + claim.delta))
+        return bool(np.cumsum(np.log1p(most * (right - ratio * wrong - claim.delta))).max() >= goal)
+
+    low, high = 0.0, MOST
+    while refuted(low) and high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
 
 
 def rho_of(moved: float, square: float) -> float:

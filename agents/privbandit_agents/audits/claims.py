@@ -126,7 +126,7 @@ class AuditResult:
         runs: fresh runs of each world.
         curve: false and true positive rates over all thresholds of the chosen statistic, shape (2, n), for plots.
         rates: of the event, in the world where it is likely and in the other one; with canaries they say nothing.
-        shares: how right guesses were in each run with canaries, and their mean square, shape (runs, 2); else empty.
+        shares: how right guesses of canaries were in each run, their mean square and size, shape (runs, 3); else none.
         presumed: what the same runs say of the claim that the game presumes, at the same confidence; None: it presumes
             none.
     """

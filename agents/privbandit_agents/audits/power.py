@@ -81,8 +81,8 @@ def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repe
     """
     nearer = result.claim.nearer(factor)
     if len(result.shares):
-        share, square = result.shares.mean(axis=0).tolist()
-        moved = np.array([righter(result.claim, share, square, nearer), 0.0])
+        share, square, size = result.shares.mean(axis=0).tolist()
+        moved = np.array([righter(result.claim, share, square, size, nearer), 0.0, 0.0])
         shares = (result.shares + moved).clip(0, 1)
         drawn = (shares[rng.integers(len(shares), size=len(shares))] for _ in range(repeats))
         return float(np.mean([share_refuted(result.claim, runs, rng, result.confidence, 1) for runs in drawn]))
@@ -97,10 +97,13 @@ def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repe
     return float((found > (2 * result.claim.rho) ** 0.5).mean())
 
 
-def righter(claim: Claim, share: float, square: float, nearer: float) -> float:
+def righter(claim: Claim, share: float, square: float, size: float, nearer: float) -> float:
     """Return by how much the share of right guesses grows if two sides of a coin are so many times as far apart."""
     share = float(np.clip(share, 0.001, 0.999))
-    if claim.rho is None or square == 1:
+    if claim.rho is None:  # the share of right ones among guesses that are made
+        made = float(np.clip((size + 2 * share - 1) / (2 * max(size, 1e-9)), 0.001, 0.999))
+        return size * (float(ndtr(nearer * ndtri(made))) - made)
+    if square == 1:
         return float(ndtr(nearer * ndtri(share))) - share
     # twice the distance is four times the rho, which tells the mean of guesses of the same square
     moved = 2 * share - 1
@@ -109,7 +112,7 @@ def righter(claim: Claim, share: float, square: float, nearer: float) -> float:
 
 
 def share_refuted(claim: Claim, shares: Floats, rng: Generator, confidence: float, repeats: int) -> float:
-    """Return which share of audits with canaries refute a claim, given what guesses were in n runs, shape (n, 2)."""
+    """Return which share of audits with canaries refute a claim, given what guesses were in n runs, shape (n, 3)."""
     runs = len(shares)
     drawn = (shares[rng.integers(runs, size=runs)] for _ in range(repeats))
     return sum(claim.refuted_by(*bound_of_runs(claim, sample, 1 - confidence)) for sample in drawn) / repeats

@@ -19,7 +19,7 @@ SCOUTS, PILOTS = 2, 400
 """Runs that show what coins move in each pair, and runs that show the noise."""
 TRIED = 4
 """So many canaries are tried with each pair."""
-UNSURE = 0.06
+UNSURE, UNSURE_OF_EPSILON = 0.06, 0.3
 """By how much of a canary's strength its runs leave open, if it is alone; by less for many, by their root."""
 MORE = 1.2
 """By how much more canaries have to tell if they are the last users of their batches."""
@@ -78,7 +78,8 @@ class BatchCanaries(CanaryGame):
         """Leave the canaries that tell most, given what each coin moves (D, k) and runs' noise (n, D)."""
         strength = np.sqrt(np.maximum(np.sum(solved(noise, move) * move, axis=0), 0.0))
         order, ranks = np.argsort(-strength), np.arange(1, len(strength) + 1)
-        worth = np.cumsum(strength[order]) / ranks * (1 - UNSURE / np.sqrt(ranks))
+        unsure = UNSURE_OF_EPSILON if (self.presumed or self.claim).rho is None else UNSURE
+        worth = np.cumsum(strength[order]) / ranks * (1 - unsure / np.sqrt(ranks))
         self.places = sorted(order[: int(worth.argmax()) + 1].tolist())
         self.canaries, move = len(self.places), move[:, self.places]
         self.runs = self.runs_of_few if self.canaries <= FEW else self.runs

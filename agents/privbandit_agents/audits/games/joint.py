@@ -24,10 +24,15 @@ CHANGES = 8
 USERS_A_RUN = 256
 """Users of a run, at most."""
 PROBES = 32
-AMONG = ("contexts and answers of 0", "contexts beyond any clip", "answers beyond any clip")
+AMONG = (
+    "contexts and answers of 0",
+    "contexts beyond any clip",
+    "answers beyond any clip",
+    "answers far below any clip",
+    "contexts at the upper corner",
+    "hardly any answers",
+)
 """Populations among whom the best pairs are tried once more."""
-TRIED_AMONG = 3
-"""So many pairs."""
 CLEAR, SERVED = 16_000, 640_000
 """Runs, and users whom they may serve, for claims of epsilon: one clear event tells more than many guesses."""
 STRICT = 0.001
@@ -56,8 +61,10 @@ class FirstRelease(AnyAgentGame[Scene]):
     unseen = "later releases, targets after the first user, and other pairs of records"
     statistics = STATISTICS
     runs, budget = 2000, 200_000
-    pilots, heats, fits = 60, ((4, 200),), 1000
+    pilots, heats, fits = 24, ((8, 60), (4, 200)), 1000
     times: ClassVar[int] = 1
+    among: ClassVar[int] = 100
+    """So many pairs are tried among all of ``AMONG``."""
     layout = Layout(0, 1, 0)
 
     def prepare(self) -> None:
@@ -89,7 +96,7 @@ class FirstRelease(AnyAgentGame[Scene]):
         found = populations(self.env, USERS, self.agent(0))
         return [
             Scene(scene.pair, found[name], f"{scene.words}, among {name}")
-            for scene in best[:TRIED_AMONG]
+            for scene in best[: self.among]
             for name in AMONG
             if name in found
         ]
@@ -113,7 +120,8 @@ class FirstRelease(AnyAgentGame[Scene]):
         """Return the bound if it shows a fault, else 0; then how far apart the means of the releases are."""
         bound, _ = super().worth(contrast, held_out, alpha)
         claimed = self.claim.epsilon if self.claim.rho is None else self.claim.rho
-        return bound if bound > claimed else 0.0, contrast.distance
+        pure = self.claim.rho is None and not self.claim.delta
+        return bound if bound > claimed else 0.0, contrast.loss if pure else contrast.distance
 
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
         """Return the actions and then the releases of each run, as wide as in the pilot runs."""
@@ -164,5 +172,5 @@ class JointGame(FirstRelease):
     unseen = "targets after the first user, and other pairs of records"
     runs, budget = 1000, 200_000
     pilots, heats, fits = 20, ((4, 60),), 200
-    times = READINGS
+    times, among = READINGS, 3
     besides: ClassVar[tuple[type[AgentGame], ...]] = (FirstRelease, ScheduleGame, BatchCanaries)

@@ -25,6 +25,8 @@ CERTAIN = 1e3
 """Log-likelihood ratios are cut there; a report that is impossible in one of the worlds has an infinite one."""
 
 NEW = "a new server"
+CALLS = 16
+"""Calls in which devices report, unless there are fewer users; more if the next user's report is looked at."""
 BEYOND_CLAIM = 1.05
 """Scenes with the next user's report are tried for what they show beyond so many times the claim, and for no less."""
 
@@ -37,7 +39,7 @@ class Scene:
         agent: the server, and devices whose generator the game sets.
         pair: the records.
         words: what this is.
-        next: users of whom one reports after each user with such a record, and is looked at, too; None: nobody does.
+        next: a user who reports after each user with such a record, and is looked at, too; None: nobody does.
     """
 
     agent: Any
@@ -81,11 +83,11 @@ class LocalGame(AnyAgentGame[Scene]):
             found += [Scene(server, pair, f"{pair.words}; {words}") for pair in self.pairs(env, server)]
             if words.endswith(NEW):
                 others = drawn(env)
-                silent = replace(others[:1], feedback=np.full(1, np.nan))
+                silent = replace(others[:1], feedback=np.full(1, np.nan))  # one user, so that nothing hides noise
                 found += [
                     Scene(server, pair, f"{pair.words}, and the next user's report{without}; {words}", following)
                     for pair in pairs(env, others)
-                    for following, without in ((others, ""), (silent, ", whose feedback is NaN"))
+                    for following, without in ((others[:1], ""), (silent, ", whose feedback is NaN"))
                 ]
         return found
 
@@ -123,7 +125,8 @@ class LocalGame(AnyAgentGame[Scene]):
         rekey(agent, rng)
         agent.rng = rng.spawn(1)[0]  # the devices'
         # what devices of a call share is seen if there are many calls
-        calls = [users] if scene.next is None else [LEAST] * math.ceil(users / LEAST)
+        each = LEAST if scene.next is not None else max(LEAST, math.ceil(users / CALLS))
+        calls = [each] * math.ceil(users / each)
         parts = [self.sent(agent, scene, world, n) for n in calls]
         width = max(part.shape[1] for part in parts)
         return np.concatenate([padded(part, width) for part in parts])[:runs]

@@ -238,7 +238,7 @@ class AnyAgentGame(AgentGame, Generic[T]):
     statistics: tuple[str, ...] = Contrast.statistics
     pilots: int
     """Runs of each world and each scene, half of which suggest statistics and half of which score the scene."""
-    heats: Sequence[tuple[int, int]] = ()
+    heats: ClassVar[Sequence[tuple[int, int]]] = ()
     """How many of the best scenes are tried again, with how many runs, and then again; the last score decides."""
     fits: int = 0
     """Runs of each world that suggest statistics for the chosen scene once more; 0: those of its score are kept."""
@@ -263,7 +263,7 @@ class AnyAgentGame(AgentGame, Generic[T]):
             )
         self.pair = f"{self.scene.words} (the worst of {len(scenes)} pairs, by pilot runs)"
         if not any(len(contrast.kept) for contrast, _ in tried):
-            self.unseen = "anything: all that was looked at was the same in every run"
+            self.moved, self.unseen = False, "anything: all that was looked at was the same in every run"
 
     def larger(self, factor: float) -> Self | None:
         """Return the same game, scene and statistics, with agents of so many times the budget; None if it has none."""

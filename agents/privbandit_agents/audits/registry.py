@@ -26,7 +26,7 @@ from privbandit_agents.privacy.mechanisms.spherical import KNorm
 from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
 from privbandit_agents.privacy.randomizers.one_hot import UnaryEncoding
 from privbandit_agents.registry import field_names, find
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo import AGENTS, Entry
 from privbandit_envs.validate import did_you_mean, one_of, positive, shown
 
 
@@ -144,12 +144,13 @@ def prepared(
     """Yield the games of a target, each prepared when it is asked for; see ``games``."""
     if name not in TARGETS and name not in AGENTS:
         load_plugins("privbandit.agents", "privbandit.audits")
-    targets, base = (*TARGETS, *private_agents(), *choosers()), explored_name(name) or name
-    if base in AGENTS and base not in targets:
-        raise ValueError(f"{name} promises no privacy, so there is nothing to refute.")
-    if ":" not in name and base not in targets:
-        near = did_you_mean(base, targets)
-        raise ValueError(f"no target is called {shown(name)}{near}; `privbandit list targets` shows all.")
+    base = explored_name(name) or name
+    if name not in TARGETS and ":" not in name:
+        if base not in AGENTS:
+            near = did_you_mean(base, (*TARGETS, *private_agents(), *choosers()))
+            raise ValueError(f"no target is called {shown(name)}{near}; `privbandit list targets` shows all.")
+        if not private(AGENTS[base]) and not chooses(AGENTS[base]):
+            raise ValueError(f"{name} promises no privacy, so there is nothing to refute.")
     positive(epsilon=epsilon)
     one_of(("correct", "published"), calibration=calibration)
     one_of(EFFORTS, effort=effort)
@@ -242,8 +243,22 @@ def game_classes(name: str) -> tuple[type[AgentGame], ...]:
 
 
 def private_agents() -> list[str]:
-    return [name for name in AGENTS if issubclass(find(name).load(), LocalAgent | ShuffleAgent | CentralAgent)]
+    return [name for name, entry in AGENTS.items() if private(entry)]
 
 
 def choosers() -> list[str]:
-    return [name for name in AGENTS if issubclass(find(name).load(), Auto)]
+    return [name for name, entry in AGENTS.items() if chooses(entry)]
+
+
+def private(entry: Entry) -> bool:
+    """Return whether an agent promises something that can be audited; only somebody else's agent is imported."""
+    if entry.notion:
+        return entry.notion != "none" and not chooses(entry)
+    return issubclass(entry.load(), LocalAgent | ShuffleAgent | CentralAgent)
+
+
+def chooses(entry: Entry) -> bool:
+    """Return whether an agent stands for others."""
+    if entry.notion:
+        return entry.agent.partition(":")[0] == Auto.__module__
+    return issubclass(entry.load(), Auto)

@@ -61,7 +61,8 @@ class FirstRelease(AnyAgentGame[Scene]):
     unseen = "later releases, targets after the first user, and other pairs of records"
     statistics = STATISTICS
     runs, budget = 2000, 200_000
-    pilots, heats, fits = 24, ((8, 60), (4, 200)), 1000
+    pilots, fits = 24, 1000
+    heats: ClassVar = ((8, 60), (4, 200))
     times: ClassVar[int] = 1
     among: ClassVar[int] = 100
     """So many pairs are tried among all of ``AMONG``."""
@@ -171,6 +172,7 @@ class JointGame(FirstRelease):
     seen = f"the releases, and the actions towards {PROBES} probe users, at up to {READINGS} times after the first user"
     unseen = "targets after the first user, and other pairs of records"
     runs, budget = 1000, 200_000
-    pilots, heats, fits = 20, ((4, 60),), 200
+    pilots, fits = 20, 200
+    heats: ClassVar = ((4, 60),)
     times, among = READINGS, 3
     besides: ClassVar[tuple[type[AgentGame], ...]] = (FirstRelease, ScheduleGame, BatchCanaries)

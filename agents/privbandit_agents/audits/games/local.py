@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -62,7 +62,8 @@ class LocalGame(AnyAgentGame[Scene]):
     unseen = "other records and servers, and what coordinates tell only together"
     ready: tuple[str, ...] = ("log-likelihood ratio",)
     statistics: tuple[str, ...] = (*ready, *Contrast.statistics)
-    pilots, heats = 500, ((16, 2000), (4, 8000))
+    pilots = 500
+    heats: ClassVar = ((16, 2000), (4, 8000))
     runs = 100_000
 
     def claimed(self) -> Claim:

@@ -20,7 +20,8 @@ class PursuitGame(JointGame):
     """Look after every batch; a run takes many small releases, so there are few runs."""
 
     settings: ClassVar = SHORT
-    pilots, heats, fits = 10, ((4, 30),), 100
+    pilots, fits = 10, 100
+    heats: ClassVar = ((4, 30),)
     besides = (PursuitCanaries,)
 
     def further(self, best: list[Scene]) -> list[Scene]:

@@ -27,7 +27,8 @@ class ShuffleGame(AnyAgentGame[Pair]):
     unseen = "later batches, one device's own messages before they are mixed, and other pairs of records"
     settings: ClassVar = {"first": 2}
     runs = 10_000
-    pilots, heats, fits = 400, ((4, 1000),), 4000
+    pilots, fits = 400, 4000
+    heats: ClassVar = ((4, 1000),)
 
     def scenes(self) -> list[Pair]:
         self.others = drawn(self.env)

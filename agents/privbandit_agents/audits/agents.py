@@ -263,7 +263,7 @@ class AnyAgentGame(AgentGame, Generic[T]):
             )
         self.pair = f"{self.scene.words} (the worst of {len(scenes)} pairs, by pilot runs)"
         if not any(len(contrast.kept) for contrast, _ in tried):
-            self.moved, self.unseen = False, "anything: all that was looked at was the same in every run"
+            self.blind, self.unseen = True, "anything: all that was looked at was the same in every run"
 
     def larger(self, factor: float) -> Self | None:
         """Return the same game, scene and statistics, with agents of so many times the budget; None if it has none."""

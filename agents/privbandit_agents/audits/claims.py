@@ -76,7 +76,7 @@ class Game(ABC):
         canaries: how many coins are guessed in each run; 0: two worlds are compared.
         presumed: the claim that Gaussian noise would have, if the target says that its noise is and promises no more
             than (epsilon, delta). It has a verdict of its own, and is no part of ``claim``.
-        moved: whether anything that the game looks at was not the same in all pilot runs.
+        blind: whether all that the game looks at was the same in all pilot runs.
         made: collects agents that the game makes while an audit compares their generators; None: nobody looks.
     """
 
@@ -91,7 +91,7 @@ class Game(ABC):
     part: str = ""
     canaries: int = 0
     presumed: Claim | None = None
-    moved: bool = True
+    blind: bool = False
     made: list[object] | None = None
 
     @abstractmethod

@@ -141,13 +141,6 @@ def pilot_runs(runs: int) -> int:
     return max(runs // 4, min(runs, PILOTS))
 
 
-def runs_of(plays: int) -> int:
-    """Return how many fresh runs of each world an audit may make that plays so often in all, of both kinds."""
-    if plays <= 4 * PILOTS:
-        return plays // 4
-    return max(plays // 2 - PILOTS, 0) if plays <= 10 * PILOTS else int(plays / 2.5)
-
-
 def sample(
     game: Game, runs: int, rng: Generator, on_progress: Callable[[int], None], done: int, together: bool = True
 ) -> tuple[tuple[Floats, Floats], bool]:

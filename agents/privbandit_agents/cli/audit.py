@@ -100,8 +100,9 @@ def audited(
             result, shares = run_audit(game, runs, seed, each, console), None
             found.append(Found(game, result, None))
             if power and not result.refuted:
-                shares = powers_of(result, seed) if game.moved else {}
-                shares = shares or (played_power(game, truth, k, result, seed, console) if game.moved else {})
+                shares = {} if game.blind else powers_of(result, seed)
+                if not shares and not game.blind:
+                    shares = played_power(game, truth, k, result, seed, console)
                 found[-1] = Found(game, result, shares)
         except KeyboardInterrupt:
             break
@@ -211,7 +212,7 @@ def result_table(found: Found, calibration: str) -> Table:
         table.add_row("fresh runs of each world", f"{result.runs:,}")
     if power is not None:
         nothing = "none: nothing that was looked at moved"
-        table.add_row("power", power_text(result.claim, power) if game.moved else nothing)
+        table.add_row("power", nothing if game.blind else power_text(result.claim, power))
     table.add_row("verdict", "REFUTED" if result.refuted else "not refuted (which proves nothing)")
     if result.presumed is not None:
         bound, words = bound_text(result.presumed), "REFUTED" if result.presumed.refuted else "not refuted"

@@ -72,9 +72,9 @@ class Config:
 
 
 class Common:
-    Config = Config
+    Config: Any = Config
     plays = staticmethod(arms_with_features)
-    config: Config
+    config: Any
 
     def wrong(self, mistake: str) -> bool:
         return self.config.mistake == mistake and not self.config.mended

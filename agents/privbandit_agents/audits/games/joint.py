@@ -1,5 +1,6 @@
 """The game with any joint agent: what is released after the first user, and what later users are offered."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -62,7 +63,7 @@ class FirstRelease(AnyAgentGame[Scene]):
     statistics = STATISTICS
     runs, budget = 2000, 200_000
     pilots, fits = 24, 1000
-    heats: ClassVar = ((8, 60), (4, 200))
+    heats: ClassVar[Sequence[tuple[int, int]]] = ((8, 60), (4, 200))
     times: ClassVar[int] = 1
     among: ClassVar[int] = 100
     """So many pairs are tried among all of ``AMONG``."""

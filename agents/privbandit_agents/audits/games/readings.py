@@ -24,7 +24,7 @@ STATISTICS = (
 
 
 TAIL = 7.0
-"""Noise of another size is worth as much as Laplace noise is so far out, in units of its scale: one run of a thousand."""
+"""Noise of another size is worth as much as Laplace noise so far out, in units of its scale: one run of a thousand."""
 NEAR = 1e-9
 """Numbers are as near as this if they are equal."""
 

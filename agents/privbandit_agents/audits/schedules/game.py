@@ -54,7 +54,7 @@ class ScheduleGame(AnyAgentGame[Boundary]):
         self.found = self.boundaries()
         if not self.found:
             self.runs, self.pair = 20, "populations that differ in everything: all had one schedule"
-            self.moved = False
+            self.blind = True
             return
         super().prepare()
         self.pair = f"{self.scene.words} (the worst of {len(self.found)} boundaries)"

@@ -152,7 +152,7 @@ def print_mistakes(only: Sequence[str] | None, effort: str) -> int:
 
 
 def judged(name: str, config: dict[str, Any], effort: str, epsilon: float = 1.0) -> tuple[str, float]:
-    """Return the part of the first game that refutes an agent, "" if none does, and the strongest share of the claim."""
+    """Return the part of the first game that refutes an agent, or "", and the strongest bound over the claim."""
     best, kinds = 0.0, len(game_classes(name))
     for game in prepared(name, epsilon, config=config, effort=effort):
         one = audit(game, game.runs, np.random.default_rng(0), 1 - (1 - CONFIDENCE) / kinds)

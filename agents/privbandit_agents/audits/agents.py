@@ -255,7 +255,7 @@ class AnyAgentGame(AgentGame, Generic[T]):
             for k in order:
                 tried[k] = self.tried(scenes[k], math.ceil(self.effort * runs))
             order.sort(key=lambda k: tried[k][1], reverse=True)
-        best = order[0]
+        self.place = best = order[0]
         self.scene, self.contrast = scenes[best], tried[best][0]
         if self.fits:
             self.contrast = self.contrast_of(

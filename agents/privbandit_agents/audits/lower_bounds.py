@@ -137,8 +137,8 @@ def plays(game: Game, runs: int) -> int:
 
 
 def pilot_runs(runs: int) -> int:
-    """Return how many pilot runs of each world go with so many fresh ones: 2000, fewer or a quarter."""
-    return max(runs // 4, min(runs, PILOTS))
+    """Return how many pilot runs of each world go with so many fresh ones: 2000, fewer or an eighth."""
+    return max(runs // 8, min(runs, PILOTS))
 
 
 def sample(
@@ -184,12 +184,13 @@ def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float, fresh: int 
     tails: list[tuple[int, int, int, Floats]] = []
     counts: list[Floats] = []
     for statistic in range(pilot[0].shape[1]):
-        values = [world[:, statistic] for world in pilot]
-        thresholds = candidates(np.concatenate(values))
+        zero, one = (world[:, statistic] for world in pilot)
+        thresholds = candidates(np.concatenate([zero, one]))
+        rising = [np.sort(value) for value in (zero, one, np.minimum(zero, one), np.maximum(zero, one))]
         for sign in (1, -1):
             cuts = np.sort(sign * thresholds)
-            hits = [above(sign * value, cuts) for value in values]
-            both = above(np.minimum(sign * values[0], sign * values[1]), cuts)
+            hits = [above(value, cuts, sign) for value in rising[:2]]
+            both = above(rising[2 if sign > 0 else 3], cuts, sign)
             for likely in (0, 1):
                 tails.append((statistic, sign, likely, cuts))
                 counts.append(np.stack([both, hits[likely], hits[1 - likely]]).astype(np.float64))
@@ -222,9 +223,11 @@ def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float, fresh: int 
     return max(found, key=promise)
 
 
-def above(values: Floats, cuts: Floats) -> NDArray[np.intp]:
-    """Return how many values are at least as large as each cut."""
-    return len(values) - np.searchsorted(np.sort(values), cuts, side="left")
+def above(rising: Floats, cuts: Floats, sign: int) -> NDArray[np.intp]:
+    """Return how many of some sorted values, times a sign, are at least as large as each cut."""
+    if sign < 0:
+        return np.searchsorted(rising, -cuts, side="right")
+    return len(rising) - np.searchsorted(rising, cuts, side="left")
 
 
 def candidates(values: Floats) -> Floats:

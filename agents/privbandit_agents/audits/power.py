@@ -5,6 +5,7 @@ Where noise is Gaussian, and where canaries are guessed, the runs that an audit 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
@@ -52,8 +53,9 @@ def power(
         event = choose(claim, tried, 1 - confidence, runs)
         known = event.hits(tried)
         together = in_step and best_together(known, claim.delta, 1 - confidence, runs)
-        fresh = drawn(worlds, runs, rng, together)
-        refuted += claim.refuted_by(*judged(claim, event, known, fresh, 1 - confidence))
+        zero, one = (world[:, [event.statistic]] for world in worlds)
+        fresh = drawn((zero, one), runs, rng, together)
+        refuted += claim.refuted_by(*judged(claim, replace(event, statistic=0), known, fresh, 1 - confidence))
     return refuted / repeats
 
 

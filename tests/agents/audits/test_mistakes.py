@@ -92,7 +92,7 @@ def response(epsilon: float, draws: Callable[[int], int] = lambda world: 1) -> L
 
     def law(world: int, runs: int, rng: Generator) -> Floats:
         lies = np.array([rng.random(draws(world))[-1] for _ in range(runs)]) > 1 / (1 + math.exp(-epsilon))
-        return np.abs(world - 1.0 * lies)
+        return np.asarray(np.abs(world - 1.0 * lies), np.float64)
 
     return law
 

@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import gymnasium as gym
 import numpy as np
@@ -77,6 +77,12 @@ class LocalGame(AnyAgentGame[Scene]):
     def prepare(self) -> None:
         self.presumed = self.of_gaussian_noise()
         super().prepare()
+
+    def stronger(self, factor: float) -> Self | None:
+        other = self.larger(factor)
+        if other is not None:
+            other.scene = other.scenes()[self.place]
+        return other
 
     def scenes(self) -> list[Scene]:
         found = []

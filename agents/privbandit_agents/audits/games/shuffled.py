@@ -1,6 +1,6 @@
 """The game with any agent of the shuffle model: the messages of a batch, in arbitrary order."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -29,6 +29,9 @@ class ShuffleGame(AnyAgentGame[Pair]):
     runs = 10_000
     pilots, fits = 400, 4000
     heats: ClassVar = ((4, 1000),)
+
+    def stronger(self, factor: float) -> Self | None:
+        return self.larger(factor)
 
     def scenes(self) -> list[Pair]:
         self.others = drawn(self.env)

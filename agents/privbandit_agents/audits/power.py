@@ -17,7 +17,7 @@ from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 from privbandit_agents.audits.lower_bounds import choose, judged, pilot_runs, sample, score
 from privbandit_agents.privacy._validate import count
 
-REPEATS = 100
+REPEATS = 50
 
 
 def power(

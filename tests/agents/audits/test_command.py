@@ -74,7 +74,7 @@ def test_a_picture_is_to_be_had_for_print(tmp_path: Path, capsys: pytest.Capture
     [
         (["grr"], r"not refuted: strongest bound \.\d\d of 1; power at 1\.25 times: [.\d]+$"),
         (["gaussian", "--no-power"], r"not refuted: strongest bound [.\d]+ of rho \.0359$"),
-        (["private-cov", "--calibration", "published"], r"REFUTED: epsilon >= [.\d]+ at 99\.9 %$"),
+        (["private-cov", "--calibration", "published"], r"REFUTED: rho >= [.\d]+ at 99\.9 %$"),
     ],
 )
 def test_the_first_line_is_the_verdict(

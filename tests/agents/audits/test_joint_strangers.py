@@ -39,7 +39,10 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(schedule, key, value)
     for key, value in {"pilots": 20, "fits": 40, "runs": 150}.items():
         monkeypatch.setattr(ScheduleGame, key, value)
-    monkeypatch.setattr(joint, "USERS_A_RUN", 64)
+    for key, value in {"USERS_A_RUN": 64, "CLEAR": 600}.items():
+        monkeypatch.setattr(joint, key, value)
+    for kind in (JointGame, FirstRelease):
+        monkeypatch.setattr(kind, "among", 1)
     known = dict(AGENTS)
     yield
     AGENTS.clear()

@@ -45,6 +45,15 @@ class Layout(NamedTuple):
         released = seen[:, self.actions :].reshape(len(seen), self.times, self.width)
         return (np.diff(released, axis=1, prepend=0.0) if self.adds else released).reshape(len(seen), -1)
 
+    def hanging(self, zero: Floats, one: Floats) -> float:
+        """Return the mean correlation, by size, of each number's noise with the same number's at the next time."""
+        if self.times < 2 or not self.width:
+            return 0.0
+        parts = [self.moves(world).reshape(len(world), self.times, self.width) for world in (zero, one)]
+        noise = np.concatenate([part - part.mean(axis=0) for part in parts])
+        sizes = np.sqrt((noise**2).mean(axis=0)) + 1e-9
+        return float(np.abs((noise[:, 1:] * noise[:, :-1]).mean(axis=0) / (sizes[1:] * sizes[:-1])).mean())
+
 
 class Exact(NamedTuple):
     """The exact values that the first publication hides in the two worlds, and where what it tells is in a reading.
@@ -105,21 +114,18 @@ class Readings(NamedTuple):
     @property
     def loss(self) -> float:
         """What the difference of the means costs if the noise is Laplace, and that of the sizes in its tails."""
-        return lost(self.far, self.scale) + TAIL * -float(np.expm1(-self.grown))
+        return float(np.sum(2 * np.abs(self.far) / self.scale)) + TAIL * -float(np.expm1(-self.grown))
 
     @classmethod
     def of(cls, zero: Floats, one: Floats, layout: Layout, exact: Exact) -> "Readings":
         """Compare samples of the two worlds, shapes (n, D)."""
         first = [world[:, layout.actions : layout.actions + layout.width] for world in (zero, one)]
-        found = []
-        for adds in (True, False):
-            layout = layout._replace(adds=adds)
-            moves = [layout.moves(world) for world in (zero, one)]
-            means = [world.mean(axis=0) for world in moves]
-            noises = [a - b for a, b in zip(moves, means, strict=True)]
-            far, scale = (means[0] - means[1]) / 2, np.abs(np.concatenate(noises)).mean(axis=0) + 1e-9
-            found.append((lost(far, scale), layout, means, noises, far, scale))
-        _, layout, means, noises, far, scale = max(found, key=lambda one: one[0])
+        # releases add up, or do not, as their noise hangs less together from one to the next
+        layout = min((layout._replace(adds=adds) for adds in (True, False)), key=lambda way: way.hanging(zero, one))
+        moves = [layout.moves(world) for world in (zero, one)]
+        means = [world.mean(axis=0) for world in moves]
+        noises = [a - b for a, b in zip(moves, means, strict=True)]
+        far, scale = (means[0] - means[1]) / 2, np.abs(np.concatenate(noises)).mean(axis=0) + 1e-9
         noise = np.concatenate(noises)
         weights = solved(noise, 2 * far[:, None])[:, 0]
         clearest = int(np.argmax(np.abs(far) / scale)) if len(far) else 0
@@ -142,11 +148,6 @@ class Readings(NamedTuple):
         single = apart[:, self.clearest] if apart.shape[1] else np.zeros(len(seen))
         nearer = self.exact.distances(seen)
         return np.column_stack([self.everything(seen), first, apart @ self.weights, ratio, single, *nearer])
-
-
-def lost(far: Floats, scale: Floats) -> float:
-    """Return what means that are twice ``far`` apart cost if all noise is Laplace noise of a scale, shape (D,)."""
-    return float(np.sum(2 * np.abs(far) / scale))
 
 
 class Billboard:

@@ -76,7 +76,10 @@ class LocalGame(AnyAgentGame[Scene]):
 
     def prepare(self) -> None:
         self.presumed = self.of_gaussian_noise()
+        # few pilot runs are made in few calls, which would hide what the devices of a call share
+        effort, self.effort = self.effort, max(self.effort, 1.0)
         super().prepare()
+        self.effort = effort
 
     def stronger(self, factor: float) -> Self | None:
         other = self.larger(factor)

@@ -12,6 +12,8 @@ Power comes from the file of the rows, else from the page, unless the default ru
 
 ``--strangers`` prints which faults of somebody else's joint agents are found instead, and ``--honest`` how often audits
 refute those of them that are honest: 100 audits with few runs, of games that are prepared once.
+
+``--mistakes`` prints which of the agents with one mistake each are refuted, and whether the same agents without it are.
 """
 
 import argparse
@@ -21,6 +23,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +79,15 @@ def main() -> int:
     parser.add_argument("--page", type=Path, help="write the table of this page, and play nothing")
     parser.add_argument("--strangers", action="store_true", help="faults of joint agents of others")
     parser.add_argument("--honest", action="store_true", help="how often honest joint agents of others are refuted")
+    parser.add_argument("--mistakes", action="store_true", help="agents of others with one mistake each")
+    parser.add_argument("--effort", default="normal", help="of --mistakes: quick, normal or long")
     parser.add_argument("--noise", action="store_true", help="what the test of published noise finds at noise / 1.25")
     chosen = parser.parse_args()
     if chosen.noise:
         return print_noise()
+    if chosen.mistakes:
+        sys.path.insert(0, str(STRANGERS))
+        return print_mistakes(chosen.only, chosen.effort)
     if chosen.strangers or chosen.honest:
         sys.path.insert(0, str(STRANGERS))
         laws = chosen.only or LAWS
@@ -115,7 +123,7 @@ def print_strangers(laws: Sequence[str]) -> int:
     for law in laws:
         for fault in FAULTS + BATCHES * (law != "tree"):
             started, config, best, caught = time.process_time(), {"law": law, "fault": fault}, 0.0, ""
-            for game in prepared("joint_strangers:stranger", 1.0, None, "correct", None, config):
+            for game in prepared("joint_strangers:stranger", 1.0, config=config):
                 one = audit(game, game.runs, np.random.default_rng(14), confidence)
                 best = max(best, (one.rho_bound or 0) / one.claim.rho if one.claim.rho else one.lower_bound)
                 if one.refuted:
@@ -125,6 +133,33 @@ def print_strangers(laws: Sequence[str]) -> int:
             print(f"| {law} | {fault or 'none'} | {caught or '-'} | {best:.2f} | {seconds:.0f} | {told} |", flush=True)
             accused |= not fault and bool(caught)
     return int(accused)
+
+
+def print_mistakes(only: Sequence[str] | None, effort: str) -> int:
+    """Print what audits say of agents with a mistake and of those without it; 1 if one of these is accused."""
+    made = import_module("mistakes")
+    print("| mistake | what it is | found by | bound / claim | mended: bound / claim |\n|---|---|---|---|---|")
+    found, accused = 0, 0
+    for mistake in only or made.MISTAKES:
+        cells = []
+        for mended in (False, True):
+            by, best = judged(made.agent_of(mistake), {"mistake": mistake, "mended": mended}, effort)
+            found, accused = found + (bool(by) and not mended), accused + (bool(by) and mended)
+            cells += [f"{best:.2f}{' REFUTED' if by else ''}"] if mended else [by or "-", f"{best:.2f}"]
+        print(f"| {mistake} | {made.MISTAKES[mistake]} | {' | '.join(cells)} |", flush=True)
+    print(f"\n{found} of {len(only or made.MISTAKES)} mistakes are refuted, {accused} of as many mended agents")
+    return int(accused > 0)
+
+
+def judged(name: str, config: dict[str, Any], effort: str, epsilon: float = 1.0) -> tuple[str, float]:
+    """Return the part of the first game that refutes an agent, or "", and the strongest bound over the claim."""
+    best, kinds = 0.0, len(game_classes(name))
+    for game in prepared(name, epsilon, config=config, effort=effort):
+        one = audit(game, game.runs, np.random.default_rng(0), 1 - (1 - CONFIDENCE) / kinds)
+        best = max(best, one.claim.share(one.lower_bound, one.rho_bound))
+        if one.refuted:
+            return game.part or "reports", best
+    return "", best
 
 
 def print_noise() -> int:

@@ -57,7 +57,7 @@ def table(options: Options) -> Iterator[Row]:
 
     rounds = ROUNDS // 20 if options.quick else ROUNDS
     for name, entry in AGENTS.items():
-        for family in entry.kind.partition(":")[0].split():
+        for family in entry.families:
             cell = measured(name, FAMILIES[family], rounds)
             wide = cell["numbers"] >= 200
             share = cell["rate"] * cell["floor" if wide else "steps"]

@@ -60,7 +60,7 @@ def sweep(seeds: int = 10, horizon: int = 2000, checkpoints: int = 20) -> Iterat
     """Yield the results of 4 families x 8 agents x 3 epsilons, where an agent has one, x seeds."""
     for env, agents in FAMILIES.items():
         for agent in agents:
-            notion = AGENTS[agent].kind.partition(": ")[2].partition(",")[0] or "none"
+            notion = AGENTS[agent].notion or "none"
             setting = "rho" if agent in ("dpmnl", "newton-mnl") else "epsilon"
             for epsilon in EPSILONS if notion != "none" else (None,):
                 config: dict[str, Any] = {} if epsilon in (None, 1) else {setting: epsilon}

@@ -37,7 +37,7 @@ def register_agent(
         runs: how often an audit plays each world; None: as often as the game says.
         **defaults: settings that differ from the class's Config; none may be called ``audit`` or ``runs``.
     """
-    AGENTS[name] = Entry(agent, summary, "", defaults, audit, runs)
+    AGENTS[name] = Entry(agent, summary, defaults=defaults, audit=audit, runs=runs)
 
 
 class BrokenPlugin(UserWarning):

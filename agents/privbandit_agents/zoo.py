@@ -26,8 +26,9 @@ class Entry:
     Attributes:
         agent: ``"module:Class"``, imported when first built.
         summary: one line for ``privbandit list``.
-        kind: what it plays and promises, for ``privbandit list`` alone: ``"linear sparse: local, exact"``; "": a list
-            makes the agent to know.
+        families: of worlds that it plays; none: a list makes the agent to know.
+        notion: what it promises, as in a ``Guarantee``; "": whoever asks has to import the agent.
+        arithmetic: ``"exact"`` or ``"real"``, as in a ``Guarantee``; "" where nothing is promised.
         defaults: settings that differ from the class's Config.
         audit: ``"module:Game"``, the game that ``privbandit audit`` plays; "": the one for agents of this shape.
         runs: how often an audit plays each world; None: as often as the game says.
@@ -35,7 +36,9 @@ class Entry:
 
     agent: str
     summary: str
-    kind: str = ""
+    families: tuple[str, ...] = ()
+    notion: str = ""
+    arithmetic: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     audit: str = ""
     runs: int | None = None
@@ -46,9 +49,15 @@ class Entry:
 
 
 def ours(agent: str, summary: str, kind: str, audit: str = "", runs: int | None = None, **defaults: Any) -> Entry:
-    """Return the entry of an agent of this package, within which its class and its game are named."""
+    """Return the entry of an agent of this package, within which its class and its game are named.
+
+    ``kind`` is what it plays and promises: ``"linear sparse: local, exact"``.
+    """
     game = audit and f"privbandit_agents.audits.{audit}"
-    return Entry(f"privbandit_agents.{agent}", summary, kind, defaults, game, runs)
+    families, _, promise = kind.partition(": ")
+    notion, _, arithmetic = promise.partition(", ")
+    home = f"privbandit_agents.{agent}"
+    return Entry(home, summary, tuple(families.split()), notion, arithmetic, defaults, game, runs)
 
 
 GAUSSIAN = 300_000

@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from privbandit_agents import AGENTS, Agent, Guarantee, Ledger, LocalAgent, Settings, register_agent
 from privbandit_agents.base.agent import Action, Array
 from privbandit_agents.testing import check_agent
+from privbandit_agents.zoo import Entry
 
 from privbandit_envs import Problem, register
 from privbandit_envs.problem import Floats
@@ -187,3 +188,29 @@ def test_a_wrong_oracle_is_named_with_the_action_and_both_means() -> None:
         AssertionError, match=r"user \d+: action 1 has mean 0\.75, action 0 has 0\.25, and best_action\(\)"
     ):
         check_regret("planted/Tilted-v0")
+
+
+class Loud(Plain):
+    """Whatever it is asked, it raises."""
+
+    error: Exception = OverflowError("math range error")
+
+    def update(self, context: Array, action: Action, feedback: Any) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "way_out"),
+    [
+        (OverflowError("math range error"), "use numpy's exp"),
+        (AttributeError("'list' object has no attribute 'shape'"), "self.contexts_of"),
+        (RuntimeError("no"), "An agent serves every record at every budget"),
+    ],
+)
+def test_whatever_is_raised_has_check_settings_and_way_out(
+    error: Exception, way_out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Loud, "error", error)
+    monkeypatch.setitem(AGENTS, "loud", Entry(f"{__name__}:Loud", "it raises"))
+    with pytest.raises(AssertionError, match=f"check_seeds: loud raised an error at .*{way_out}"):
+        check_agent("loud", LINEAR, 40)

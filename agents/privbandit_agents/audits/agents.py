@@ -6,9 +6,8 @@ reveal; the target user's own action is left out, as joint privacy allows.
 
 import copy
 import math
-import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -17,26 +16,30 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.canaries import by_squares
+from privbandit_agents.audits.bounds.together import Tallies, promise_of
 from privbandit_agents.audits.claims import Claim, Floats, Game
-from privbandit_agents.audits.lower_bounds import bound_of, choose, runs_of
+from privbandit_agents.audits.lower_bounds import bound_of, choose
 from privbandit_agents.audits.records import world_for
 from privbandit_agents.audits.reports import Contrast
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.registry import field_names, find, make
+from privbandit_envs.validate import one_of
 
 LEAST = 64
 """A portion has at least so many users, more than a report has parts."""
 SHORTEST = 100
-"""Default runs are not fewer than so many, however slow the agent."""
-TIMED = 0.2
-"""CPU seconds of the runs that say how long runs take, at least."""
-SCORED = 40
+"""Runs are not fewer than so many at normal effort, however many users each of them serves."""
+EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}
+"""By how much runs, of all kinds, are multiplied."""
+FEWEST = 20
+"""No audit has fewer runs."""
+SCORED = 60
 """Pilot runs that say by how much a canary's score scatters."""
+BOLD = np.arange(20) / 20
+"""Shares of guesses that are not made, of which the best is chosen."""
 CLIPPED = 1.3
 """In units of what a score scatters by: guesses of larger scores are -1 or 1."""
 TINY = 1e-12
-FINALISTS = 4
 LENIENT = 0.2
 """Error probability of the bounds that scenes are compared by: near to plain estimates, but kinder to many hits."""
 
@@ -50,6 +53,7 @@ class AgentGame(Game):
         name: of the agent, as for ``make``.
         config: settings of the agent; the game's own win over them.
         env: id of the environment; None: the game's ``world``, or the first family that the agent plays.
+        effort: of ``EFFORTS``: how many users are served.
 
     Raises:
         ValueError: an environment for a game that has a world of its own, or an agent without a guarantee.
@@ -61,11 +65,15 @@ class AgentGame(Game):
     """Settings that the game gives to agents that have them, whatever the user says: it is played with them."""
     besides: ClassVar[tuple[type["AgentGame"], ...]] = ()
     """Games that are played too, and look elsewhere; a target is refuted if one of them refutes it."""
-    seconds: float = 8.0
-    """Of the CPU: what default runs may take, about, for any agent."""
+    budget: int = 0
+    """Users whom fresh runs of a world may serve at normal effort, about; 0: as many as ``runs`` need."""
+    users_a_run: int = 1
 
-    def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
+    def __init__(
+        self, name: str, config: dict[str, Any] | None = None, env: str | None = None, effort: str = "normal"
+    ) -> None:
         self.name = name
+        self.effort = EFFORTS[one_of(EFFORTS, effort=effort)]
         known = field_names(find(name).load().Config)
         own = {key: value for key, value in self.settings.items() if key in known}
         self.config: dict[str, Any] = (config or {}) | own
@@ -74,31 +82,24 @@ class AgentGame(Game):
         self.env = gym.make(**self.world) if self.world else gym.make(env) if env else world_for(name)
         self.claim = self.claimed()
         self.prepare()
+        most = max(SHORTEST, self.budget // self.users_a_run) if self.budget else self.runs
+        self.runs = self.afforded(min(self.runs, most))
+
+    def afforded(self, runs: int) -> int:
+        """Return how many runs there are at the game's effort in place of so many at normal effort."""
+        return max(FEWEST, math.ceil(self.effort * runs))
 
     def prepare(self) -> None:
         """Set up what the game needs beyond its world and its claim; called once."""
 
     def agent(self, seed: int) -> Any:
-        return make(self.name, self.env, seed=seed, **self.config)
+        made = make(self.name, self.env, seed=seed, **self.config)
+        if self.made is not None:
+            self.made.append(made)
+        return made
 
     def fresh(self, rng: Generator) -> Any:
         return self.agent(int(rng.integers(2**31)))
-
-    def hurry(self, runs: int) -> None:
-        """Make default runs fewer if the agent is slow, by what some of them take; pilot runs come on top."""
-        self.play(0, 1, np.random.default_rng(7))  # the first one may prepare something
-        took = self.took(runs)
-        while took < TIMED:  # each call has a cost of its own
-            runs *= 3
-            took = self.took(runs)
-        plays = int(self.seconds * runs / took)
-        self.runs = min(self.runs, max(SHORTEST, plays if self.canaries else runs_of(plays)))
-
-    def took(self, runs: int) -> float:
-        """Return the CPU seconds of so many runs, > 0."""
-        started = time.process_time()
-        self.play(0, runs, np.random.default_rng(7))
-        return max(time.process_time() - started, 1e-6)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         return np.stack([self.statistic(self.fresh(rng), world) for _ in range(runs)])
@@ -108,16 +109,23 @@ class AgentGame(Game):
         raise NotImplementedError(f"{type(self).__name__} must override statistic or play.")
 
     def claimed(self) -> Claim:
-        """Return what the agent's guarantee claims; zCDP need not be of Gaussian type."""
-        agent = self.agent(0)
-        promise, delta = agent.guarantee, agent.guarantee.delta or self.delta
-        if agent.gaussian and promise.rho is not None:
-            return Claim(promise.epsilon or math.inf, delta, promise.rho)
+        """Return what the agent's guarantee claims, and nothing that it does not: zCDP need not be of Gaussian type."""
+        promise = self.agent(0).guarantee
         if promise.epsilon is not None:
-            return (Claim.gaussian if agent.gaussian else Claim)(promise.epsilon, promise.delta or 0.0)
+            return Claim(promise.epsilon, promise.delta or 0.0)
         if promise.rho is not None:
+            delta = promise.delta or self.delta
             return Claim(rho_to_epsilon(promise.rho, delta), delta, promise.rho, gaussian_type=False)
         raise ValueError(f"{self.name} promises neither epsilon nor rho: there is nothing to audit.")
+
+    def of_gaussian_noise(self) -> Claim | None:
+        """Return what an agent's noise would promise if all of it is Gaussian, as the agent says; None if it does not.
+
+        A promise of (epsilon, delta) is not that of the Gaussian mechanism, and a test at delta itself would need far
+        more runs. So this claim is looked at beside the one that was made.
+        """
+        told = self.claim.rho is None and self.claim.delta > 0 and np.isfinite(self.claim.epsilon)
+        return Claim.gaussian(self.claim.epsilon, self.claim.delta) if told and self.agent(0).gaussian else None
 
 
 class CanaryGame(AgentGame):
@@ -130,22 +138,29 @@ class CanaryGame(AgentGame):
     together. ``audit_canaries`` makes a bound of the runs.
     """
 
-    statistics = ("share of right guesses", "mean square of guesses")
-    seconds = 16.0
+    statistics = ("share of right guesses", "mean square of guesses", "mean size of guesses")
     canaries: int
     covers: Floats | None = None
     """What the coin in each column adds to the score in each row, (k, k); the diagonal, a canary's own, is left out."""
 
+    def claimed(self) -> Claim:
+        """Return what the agent claims: rho, if it promises that and epsilon besides."""
+        found, promise = super().claimed(), self.agent(0).guarantee
+        if promise.rho is None:
+            return found
+        return Claim(found.epsilon, found.delta or self.delta, promise.rho, gaussian_type=False)
+
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return by how much guesses are right, and their mean square, in so many runs, shape (runs, 2)."""
+        """Return by how much guesses are right, their mean square and size, in so many runs, shape (runs, 3)."""
         return np.array([self.turned(rng) for _ in range(runs)])
 
-    def turned(self, rng: Generator) -> tuple[float, float]:
-        """Play a run and its twin: how right the guesses are together, 1/2 if they tell nothing, and mean square."""
+    def turned(self, rng: Generator) -> tuple[float, float, float]:
+        """Play a run and its twin: how right guesses are together, 1/2 if they tell nothing, mean square and size."""
         coins, seed = rng.choice([-1.0, 1.0], self.canaries), int(rng.integers(2**31))
         told = np.array([self.told(seed, side * coins) for side in (1, -1)])
         guesses = self.guesses(told)
-        return float((1 + ((guesses[0] - guesses[1]) * coins).mean() / 2) / 2), float((guesses**2).mean())
+        right = float((1 + ((guesses[0] - guesses[1]) * coins).mean() / 2) / 2)
+        return right, float((guesses**2).mean()), float(np.abs(guesses).mean())
 
     def told(self, seed: int, coins: Floats) -> Floats:
         """Return the scores of a run, less what other canaries' coins add to them."""
@@ -159,22 +174,38 @@ class CanaryGame(AgentGame):
 
         Where the mean square of guesses counts they are in proportion to tanh(l / 2), for the log-likelihood ratio l of
         a Gaussian score, but for few large ones; their size does not matter, and small ones are hard to bound. Else
-        guesses are -1 or 1 from half of what scores scatter by.
+        guesses are -1 or 1 where scores are so large that they tell most, and 0 where they are not.
         """
         far, spread = self.scattered
-        if not by_squares(self.claim):
-            return np.clip(told / (0.5 * np.sqrt(far**2 + spread**2)), -1, 1)
+        if (self.presumed or self.claim).rho is None:
+            return np.asarray(np.sign(told) * (np.abs(told) >= self.bold * far))
         size = np.maximum(1.0, 1 / (CLIPPED * far / spread))
         return np.asarray(np.clip(size * np.tanh(told * far / spread**2), -1, 1))
 
     @cached_property
+    def scored(self) -> tuple[Floats, Floats]:
+        """Scores of pilot runs and of their twins, each with its coins turned to 1, shape (runs, k)."""
+        coins = np.random.default_rng(9).choice([-1.0, 1.0], (self.afforded(SCORED), self.canaries))
+        told = [[side * row * self.told(seed, side * row) for seed, row in enumerate(coins)] for side in (1, -1)]
+        return np.array(told[0]), np.array(told[1])
+
+    @cached_property
     def scattered(self) -> tuple[Floats, Floats]:
         """By how much a canary's coin moves its score, shape (k,), and what the score scatters by: of pilot runs."""
-        coins = np.random.default_rng(9).choice([-1.0, 1.0], (SCORED, self.canaries))
-        scores, turned = (np.array([self.told(seed, side * row) for seed, row in enumerate(coins)]) for side in (1, -1))
-        far = np.mean(coins * (scores - turned), axis=0) / 2
-        spread = np.mean((scores - coins * far) ** 2 + (turned + coins * far) ** 2, axis=0) / 2
+        scores, turned = self.scored
+        far = np.mean(scores + turned, axis=0) / 2
+        spread = np.mean((scores - far) ** 2 + (turned - far) ** 2, axis=0) / 2
         return np.maximum(far, TINY), np.sqrt(spread) + TINY
+
+    @cached_property
+    def bold(self) -> float:
+        """How large a score is, in units of what its coin moves, where guesses of pilot runs promise most."""
+        far, _ = self.scattered
+        seen = (np.concatenate(self.scored) / far).ravel()
+        cuts = np.quantile(np.abs(seen), BOLD)
+        right, wrong = ((side * seen[:, None] >= cuts).sum(axis=0).astype(float) for side in (1, -1))
+        events = Tallies(np.zeros(len(cuts)), right, wrong, len(seen))
+        return float(cuts[promise_of(events, self.claim.delta, LENIENT, len(seen)).argmax()])
 
     @abstractmethod
     def served(self, agent: Any, coins: Floats) -> Floats:
@@ -207,20 +238,24 @@ class AnyAgentGame(AgentGame, Generic[T]):
     statistics: tuple[str, ...] = Contrast.statistics
     pilots: int
     """Runs of each world and each scene, half of which suggest statistics and half of which score the scene."""
-    finals: int = 0
-    """The same of the ``FINALISTS`` best scenes, once more; 0: the first score decides."""
+    heats: ClassVar[Sequence[tuple[int, int]]] = ()
+    """How many of the best scenes are tried again, with how many runs, and then again; the last score decides."""
     fits: int = 0
     """Runs of each world that suggest statistics for the chosen scene once more; 0: those of its score are kept."""
 
     def prepare(self) -> None:
+        self.pilots, self.fits = (math.ceil(self.effort * runs) for runs in (self.pilots, self.fits))
         scenes = self.scenes()
         tried = [self.tried(scene, self.pilots) for scene in scenes]
-        more = self.further([scenes[k] for k in ranked(tried)[:FINALISTS]])
+        more = self.further([scenes[k] for k in ranked(tried)])
         scenes, tried = scenes + more, tried + [self.tried(scene, self.pilots) for scene in more]
         order = ranked(tried)
-        for k in order[: FINALISTS if self.finals else 0]:
-            tried[k] = self.tried(scenes[k], self.finals)
-        best = max(order[:FINALISTS], key=lambda k: tried[k][1])
+        for kept, runs in self.heats:
+            order = order[:kept]
+            for k in order:
+                tried[k] = self.tried(scenes[k], math.ceil(self.effort * runs))
+            order.sort(key=lambda k: tried[k][1], reverse=True)
+        self.place = best = order[0]
         self.scene, self.contrast = scenes[best], tried[best][0]
         if self.fits:
             self.contrast = self.contrast_of(
@@ -228,7 +263,7 @@ class AnyAgentGame(AgentGame, Generic[T]):
             )
         self.pair = f"{self.scene.words} (the worst of {len(scenes)} pairs, by pilot runs)"
         if not any(len(contrast.kept) for contrast, _ in tried):
-            self.unseen = "anything: all that was looked at was the same in every run"
+            self.blind, self.unseen = True, "anything: all that was looked at was the same in every run"
 
     def larger(self, factor: float) -> Self | None:
         """Return the same game, scene and statistics, with agents of so many times the budget; None if it has none."""

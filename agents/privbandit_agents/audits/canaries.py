@@ -9,25 +9,18 @@ Every run is played twice, with the same noise and all coins turned, so that the
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
 from scipy.optimize import brentq
-from scipy.special import logit, ndtri
 
-from privbandit_agents.audits.bounds.means import lower_mean
+from privbandit_agents.audits.bounds.means import STAKE, lower_mean
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
-from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 
-SMALL = 0.6
-"""Up to this mu the mean square of guesses tells more of zCDP than how often they are right."""
 OF_SQUARES = 0.15
 """Share of the error that is for the mean square of guesses, which is known better than how often they are right."""
-LEAST = 1e-6
-NORMAL = np.linspace(-9.0, 9.0, 1801)
-"""Where the density of a standard normal is summed up."""
-FARTHEST = 40.0
-"""No mu is larger."""
+LEAST, MOST = 1e-12, 50.0
 
 
 def audit_canaries(
@@ -41,106 +34,104 @@ def audit_canaries(
     of others. Fix the other coins, let P and Q be the laws of what is released for the two sides of this coin, and
     say that the guess is right by s = (1 + c T) / 2: with this probability, if it is drawn.
 
-    Of rightness alone: E s = (1 + a - b) / 2, where a and b are what P and Q make of the randomized test (1 + T) / 2.
-    If no test beats the one of two unit Gaussians at distance mu, E s is at most Phi(mu / 2). Under (epsilon, delta)
-    both a <= e^epsilon b + delta and 1 - b <= e^epsilon (1 - a) + delta, so that E s <= (e^epsilon + delta) /
-    (e^epsilon + 1). Under rho-zCDP both KL divergences are at most rho, those of the test too, and so is their mean,
-    (a - b) (logit a - logit b) / 2. Given a - b = 2 s - 1 it is least at a = 1 - b = s: (2 s - 1) logit s <= rho. Each
-    is an interval of s, so that the mean of s over canaries, other coins and the run has the same bound, however the
-    guesses of a run hang together.
+    Under (epsilon, delta) guesses may abstain. Let A = (|T| + c T) / 2 and B = (|T| - c T) / 2 be how right and how
+    wrong a guess is, max(T, 0) and max(-T, 0) being randomized tests. P of the first is at most e^epsilon times Q of
+    it, and delta, and Q of the second at most e^epsilon times P of it, and delta: so the mean of A - e^epsilon B is at
+    most delta. It is so for the mean over canaries, other coins and the run, however the guesses of a run hang
+    together. A gambler stakes on every run in turn: wealth is multiplied by 1 + s (a - e^epsilon b - delta), where a
+    and b are the run's means of A and B, and s >= 0 depends on earlier runs only, s (e^epsilon + delta) <= 0.98. At
+    the true epsilon wealth is a non-negative supermartingale and reaches 1 / alpha with probability at most alpha
+    (Ville). It falls in epsilon, and the bound is the smallest epsilon at which it does not get there.
 
-    Of guesses that are bold to different degrees: let V = E T^2, and m = E c T = 2 E s - 1, half of what the coin
-    moves the mean of T. Let p and q be the densities of P and Q, and r = (p + q) / 2, under which V is. Then m is the
-    integral of T (p - q) / (2 r) over r, so that m^2 <= h V (Cauchy and Schwarz), where h, the integral of ((p - q) /
-    (2 r))^2 over r, is an f-divergence of P and Q. If no test beats the one of two unit Gaussians at distance mu, no
-    f-divergence is larger than theirs (Blackwell): h is at most the mean of tanh(mu x / 2) for x of mean mu / 2 and
-    variance 1. The guess tanh(mu x / 2) itself attains the bound. Under any rho-zCDP: whatever C bounds the
-    chi-square divergences of P and Q, both ways, (2 m)^2 <= C Var T under either (Hammersley, Chapman and Robbins),
-    hence 4 m^2 <= C (V - m^2), or m <= sqrt(C V / (4 + C)), and C is e^(2 rho) - 1 (it is the Renyi divergence of
-    order 2). Both bounds are concave in V: they hold for the means of m and V over canaries, other coins and runs.
+    Of guesses that are bold to different degrees, under rho-zCDP: let V = E T^2, and m = E c T = 2 E s - 1. Let p and q
+    be the densities of P and Q, r = (p + q) / 2, under which V is, and u = (p - q) / (p + q). Then m is the integral
+    of T u over r, so that m^2 <= h V (Cauchy and Schwarz), where h is the mean of u^2. Half of the sum of both KL
+    divergences is the mean of 2 u atanh u, and at most rho. 2 u atanh u is a convex function of u^2, so that
+    2 t atanh t <= rho for t^2 = h (Jensen): m^2 <= t^2 V with 2 t atanh t = rho. Two coins attain it, and Gaussian
+    noise nearly does where rho is small. The bound t sqrt(V) of m is concave in V: it holds for the means of m and V
+    over canaries, other coins and runs. Where guesses are all -1 or 1, V is 1.
 
     Runs are independent. ``lower_mean`` bounds the means of s and of 1 - T^2 from below, each at a part of the error.
 
     Args:
-        game: whose ``play`` returns, for each run, by how much guesses are right, and the mean square of guesses. A
-            second column may be missing: guesses are -1 or 1 then.
+        game: whose ``play`` returns, for each run, by how much guesses are right, the mean square of guesses, and
+            their mean size. What is missing counts as 1: guesses are -1 or 1 then.
         runs: >= 20.
         rng: of everything.
         confidence: in (0, 1).
         on_progress: called with the number of runs done.
     """
     shares = shares_of(game, runs, rng, on_progress)
-    epsilon, rho = bound_of_runs(game.claim, shares, 1 - confidence)
     mean = float(shares[:, 0].mean())
     event = f"{100 * mean:.2f} % of {runs * game.canaries:,} guesses are right"
     curve = np.array([[0.0, 1 - mean, 1.0], [0.0, mean, 1.0]])
-    return AuditResult(game.title, game.claim, epsilon, rho, confidence, event, runs, curve, shares=shares)
+
+    def found(claim: Claim) -> AuditResult:
+        epsilon, rho = bound_of_runs(claim, shares, 1 - confidence)
+        return AuditResult(game.title, claim, epsilon, rho, confidence, event, runs, curve, shares=shares)
+
+    return replace(found(game.claim), presumed=found(game.presumed) if game.presumed else None)
 
 
 def shares_of(game: Game, runs: int, rng: Generator, on_progress: Callable[[int], None]) -> Floats:
-    """Return by how much guesses are right, and the mean square of guesses, in each run, shape (runs, 2)."""
+    """Return by how much guesses are right, their mean square and their mean size, in each run, shape (runs, 3)."""
     portion, parts = max(1, runs // 20), []
     for start in range(0, runs, portion):
         parts.append(game.play(0, min(portion, runs - start), rng))
         on_progress(min(start + portion, runs))
     seen = np.concatenate(parts)
-    return np.asarray(seen if seen.shape[1] > 1 else np.column_stack([seen, np.ones(len(seen))]))
-
-
-def by_squares(claim: Claim) -> bool:
-    """Return whether a claim is held against the mean square of guesses: Gaussian type, and any rho that is small."""
-    return claim.rho is not None and (claim.gaussian_type or (2 * claim.rho) ** 0.5 < SMALL)
+    return np.column_stack([seen, np.ones((len(seen), 3 - seen.shape[1]))])
 
 
 def bound_of_runs(claim: Claim, shares: Floats, alpha: float) -> tuple[float, float | None]:
     """Return lower bounds of (epsilon, rho or None), given what guesses were in each run, as ``shares_of`` does.
 
-    Guesses that are all -1 or 1 have a mean square of 1, and it is how often they are right that tells.
+    For claims of zCDP guesses that are all -1 or 1 have a mean square of 1, and it is how often they are right that
+    tells.
     """
-    if not by_squares(claim):
-        return bound_of_share(claim, lower_mean(shares[:, 0], alpha))
-    right = lower_mean(shares[:, 0], (1 - OF_SQUARES) * alpha)
-    if (shares[:, 1] == 1).all():
-        return bound_of_share(claim, right)
-    square = 1 - lower_mean(1 - shares[:, 1], OF_SQUARES * alpha)
-    rho = rho_of(claim, max(2 * right - 1, 0.0), square)
-    if not claim.gaussian_type:
-        return bound_of_share(claim, right)[0], rho
-    return (gaussian_epsilon(claim.delta, (2 * rho) ** 0.5) if rho else 0.0), rho
-
-
-def rho_of(claim: Claim, moved: float, square: float) -> float:
-    """Return the least rho at which guesses of this mean square can be right by (1 + moved) / 2."""
-    if not claim.gaussian_type:
-        return float(np.log1p(4 * moved**2 / max(square - moved**2, LEAST))) / 2
-    found = moved**2 / max(square, LEAST)
-    if found >= apart(FARTHEST):
-        return FARTHEST**2 / 2
-    mu = brentq(lambda mu: apart(mu) - found, 0.0, FARTHEST)
-    return float(mu) ** 2 / 2
-
-
-def most_moved(claim: Claim, rho: float, square: float) -> float:
-    """Return by how much guesses of this mean square can be right at most, as ``rho_of`` takes it."""
-    if claim.gaussian_type:
-        return math.sqrt(apart(math.sqrt(2 * rho)) * square)
-    most = float(np.expm1(2 * rho))
-    return math.sqrt(most * square / (4 + most))
-
-
-def apart(mu: float) -> float:
-    """Return the divergence h of two unit Gaussians at distance mu; see ``audit_canaries``."""
-    weights = np.exp(-(NORMAL**2) / 2)
-    return float(np.tanh(mu * (mu / 2 + NORMAL) / 2) @ weights / weights.sum())
-
-
-def bound_of_share(claim: Claim, share: float) -> tuple[float, float | None]:
-    """Return lower bounds of (epsilon, rho or None), given one of the expected share of right guesses."""
-    right = max(share - claim.delta, 0.0)
-    epsilon = math.log(right / (1 - share)) if right > 1 - share else 0.0
     if claim.rho is None:
-        return epsilon, None
-    if not claim.gaussian_type:
-        return epsilon, float((2 * share - 1) * logit(share)) if share > 0.5 else 0.0
-    mu = max(2 * float(ndtri(share)), 0.0)
-    return (gaussian_epsilon(claim.delta, mu) if mu else 0.0), mu**2 / 2
+        return epsilon_of(claim, shares, alpha), None
+    known = bool((shares[:, 1] == 1).all())
+    right = lower_mean(shares[:, 0], alpha if known else (1 - OF_SQUARES) * alpha)
+    square = 1.0 if known else 1 - lower_mean(1 - shares[:, 1], OF_SQUARES * alpha)
+    sure = max(right - claim.delta, 0.0)
+    epsilon = math.log(sure / (1 - right)) if sure > 1 - right else 0.0
+    return epsilon, rho_of(max(2 * right - 1, 0.0), square)
+
+
+def epsilon_of(claim: Claim, shares: Floats, alpha: float) -> float:
+    """Return a lower bound of epsilon at a claim's delta, by the wealth of ``audit_canaries``.
+
+    Stakes are those of ``lower_mean``, for what runs are worth at the claim, so that they are the same at all epsilon.
+    """
+    moved = 2 * shares[:, 0] - 1
+    right, wrong = (shares[:, 2] + moved) / 2, (shares[:, 2] - moved) / 2
+    n, goal, at = len(shares), math.log(1 / alpha), math.exp(min(claim.epsilon, MOST))
+    worth, before = right - at * wrong, np.arange(1, len(shares) + 1)
+    mean = np.cumsum(worth) / (before + 1)
+    squares = 1e-3 + np.concatenate([[0.0], np.cumsum((worth - mean) ** 2)[:-1]])
+    stakes = np.sqrt(2 * goal / (n * squares / before))
+
+    def refuted(epsilon: float) -> bool:
+        ratio = math.exp(epsilon)
+        most = np.minimum(stakes, STAKE / (ratio + claim.delta))
+        return bool(np.cumsum(np.log1p(most * (right - ratio * wrong - claim.delta))).max() >= goal)
+
+    low, high = 0.0, MOST
+    while refuted(low) and high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
+
+
+def rho_of(moved: float, square: float) -> float:
+    """Return the least rho at which guesses of this mean square can be right by (1 + moved) / 2."""
+    t = min(moved / math.sqrt(max(square, LEAST)), 1 - LEAST)
+    return 2 * t * math.atanh(t)
+
+
+def most_moved(rho: float, square: float) -> float:
+    """Return by how much guesses of this mean square can be right at most, as ``rho_of`` takes it."""
+    if rho >= rho_of(1.0, 1.0):
+        return math.sqrt(square)
+    return math.sqrt(square) * float(brentq(lambda t: rho_of(t, 1.0) - rho, 0.0, 1.0))

@@ -1,5 +1,6 @@
 """What an audit is about: a promise, the game that puts it to the test, and what came out."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 
@@ -17,8 +18,8 @@ class Claim:
     """What a mechanism promises: (epsilon, delta)-DP, or zCDP if ``rho`` is given.
 
     zCDP alone is no claim of Gaussian type: only a mechanism that adds Gaussian noise may be audited so. Its claim is
-    that no test beats the one of two unit Gaussians at distance mu = sqrt(2 rho). It is audited by the whole trade-off
-    curve instead of one likelihood ratio, which needs far fewer runs.
+    that no test beats the one of two unit Gaussians at distance mu = sqrt(2 rho). Two worlds are then held against the
+    whole trade-off curve instead of one likelihood ratio, which needs far fewer runs.
 
     Attributes:
         epsilon: claimed.
@@ -48,6 +49,12 @@ class Claim:
             return factor
         return gaussian_mu(factor * self.epsilon, self.delta) / gaussian_mu(self.epsilon, self.delta)
 
+    def share(self, epsilon: float, rho: float | None) -> float:
+        """Return which share of the claimed epsilon lower bounds show; the root counts if rho is claimed."""
+        if self.rho is None or rho is None:
+            return epsilon / self.epsilon if self.epsilon else math.inf
+        return math.sqrt(rho / self.rho) if self.rho else math.inf
+
     def refuted_by(self, epsilon: float, rho: float | None) -> bool:
         """Return whether lower bounds of epsilon and, for a claim of zCDP, of rho exceed the claim."""
         return epsilon > self.epsilon if self.rho is None or rho is None else rho > self.rho
@@ -67,7 +74,10 @@ class Game(ABC):
         delta: of (epsilon, delta) by default.
         part: what of a target the game is about, where several are played; "": all of it.
         canaries: how many coins are guessed in each run; 0: two worlds are compared.
-        coupled: whether worlds with equal generators draw as much as each other for every run.
+        presumed: the claim that Gaussian noise would have, if the target says that its noise is and promises no more
+            than (epsilon, delta). It has a verdict of its own, and is no part of ``claim``.
+        blind: whether all that the game looks at was the same in all pilot runs.
+        made: collects agents that the game makes while an audit compares their generators; None: nobody looks.
     """
 
     name: str
@@ -80,14 +90,16 @@ class Game(ABC):
     delta: float = 1e-5
     part: str = ""
     canaries: int = 0
-    coupled: bool = True
+    presumed: Claim | None = None
+    blind: bool = False
+    made: list[object] | None = None
 
     @abstractmethod
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         """Run world 0 or 1 so many times; return statistics of what an adversary sees, shape (runs, k).
 
-        Runs are independent. Worlds may be played with equal generators, so that they draw the same noise, unless
-        ``coupled`` is False.
+        Runs are independent. All noise is drawn from ``rng``, or from generators that are spawned from it or seeded by
+        it. Worlds may be played with equal generators, so that they draw the same noise.
 
         With canaries every run is in many worlds, and the statistics are of guesses, as ``audit_canaries`` says.
         """
@@ -108,15 +120,17 @@ class AuditResult:
     Attributes:
         name: of the target.
         claim: what was claimed.
-        lower_bound: of epsilon (at the claim's delta); 0 if nothing was found. For Gaussian claims it is the epsilon of
-            the Gaussian mechanism with ``rho_bound``, and says nothing of mechanisms that are not Gaussian.
+        lower_bound: of epsilon (at the claim's delta); 0 if nothing was found. For Gaussian claims of two worlds it is
+            the epsilon of the Gaussian mechanism with ``rho_bound``.
         rho_bound: of rho, for claims of zCDP; else None.
         confidence: at most 1 - confidence of all audits give a bound above the truth.
         event: the event, in words.
         runs: fresh runs of each world.
         curve: false and true positive rates over all thresholds of the chosen statistic, shape (2, n), for plots.
         rates: of the event, in the world where it is likely and in the other one; with canaries they say nothing.
-        shares: how right guesses were in each run with canaries, and their mean square, shape (runs, 2); else empty.
+        shares: how right guesses of canaries were in each run, their mean square and size, shape (runs, 3); else none.
+        presumed: what the same runs say of the claim that the game presumes, at the same confidence; None: it presumes
+            none.
     """
 
     name: str
@@ -129,7 +143,9 @@ class AuditResult:
     curve: Floats
     rates: tuple[float, float] = (0.5, 0.5)
     shares: Floats = field(default_factory=lambda: np.zeros(0))
+    presumed: "AuditResult | None" = None
 
     @property
     def refuted(self) -> bool:
+        """Whether the claim is refuted, whatever becomes of the one that is presumed."""
         return self.claim.refuted_by(self.lower_bound, self.rho_bound)

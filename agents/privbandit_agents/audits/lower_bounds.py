@@ -13,17 +13,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
-from numpy.random import Generator
+from numpy.random import PCG64, Generator
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.audits.bounds.means import lower_end, upper_end
-from privbandit_agents.audits.bounds.together import Hits, best_together, bound_together, promise_of, stake_of
+from privbandit_agents.audits.bounds.together import Hits, Tallies, best_together, bound_together, promise_of, stake_of
 from privbandit_agents.audits.canaries import audit_canaries
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
+from privbandit_agents.audits.generators import Watched, position
 from privbandit_agents.privacy._validate import count, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 
 DECIMALS = 9
+IN_STEP = 0.9
+"""Share of the error that is for worlds that are played together; the rest is for playing them again, apart."""
 PILOTS = 2000
 """Pilot runs of each world, unless fresh runs are fewer, or many more."""
 THRESHOLDS = 400
@@ -82,6 +85,12 @@ def audit(
     at order 1 being the KL divergence, which no event exceeds. A game with canaries has no pilot runs, and
     ``audit_canaries`` has its proof.
 
+    Runs of two worlds with one generator are independent only if both draw as much in every run. So all generators that
+    serve several runs are compared after each portion. If pilot runs fall out of step the worlds are played apart. If
+    fresh runs do, they are made anew, apart: then these have a tenth of the error probability, and the others nine, so
+    that both together have no more than is stated, however the two depend on what was drawn. What is presumed of noise
+    is judged by the same runs, with an error probability of its own.
+
     Args:
         game: the worlds.
         runs: fresh runs of each world, >= 20.
@@ -96,19 +105,30 @@ def audit(
     if game.canaries:
         return audit_canaries(game, runs, rng, confidence, on_progress)
     pilot = pilot_runs(runs) if pilot is None else count(pilot=pilot)
-    tried = sample(game, pilot, rng, on_progress, 0)
-    event = choose(game.claim, tried, 1 - confidence, runs)
+    alpha = 1 - confidence
+    tried, in_step = sample(game, pilot, rng, on_progress, 0)
+    event = choose(game.claim, tried, alpha, runs)
     known = event.hits(tried)
-    together = game.coupled and best_together(known, game.claim.delta, 1 - confidence, runs)
-    fresh = sample(game, runs, rng, on_progress, 2 * pilot, together)
-    bound, rho = judged(game.claim, event, known, fresh, 1 - confidence)
-    # the trade-off curve: how often the chosen statistic passes every threshold, in both worlds
-    values = [event.sign * world[:, event.statistic] for world in (fresh[1 - event.likely], fresh[event.likely])]
-    cuts = candidates(np.concatenate(values))
-    curve = np.stack([(value[:, None] >= cuts).mean(axis=0) for value in values])
-    true, false = (hits / runs for hits in event.rates(fresh))
-    words = event.words(game.statistics)
-    return AuditResult(game.title, game.claim, bound, rho, confidence, words, runs, curve, (true, false))
+    together = in_step and best_together(known, game.claim.delta, alpha, runs)
+    fresh, in_step = sample(game, runs, rng, on_progress, 2 * pilot, together)
+    if together:
+        alpha *= IN_STEP if in_step else 1 - IN_STEP
+        if not in_step:
+            fresh, _ = sample(game, runs, rng, lambda done: None, 0, together=False)
+
+    def found(claim: Claim, event: Event) -> AuditResult:
+        bound, rho = judged(claim, event, event.hits(tried), fresh, alpha)
+        # the trade-off curve: how often the chosen statistic passes every threshold, in both worlds
+        values = [event.sign * world[:, event.statistic] for world in (fresh[1 - event.likely], fresh[event.likely])]
+        cuts = candidates(np.concatenate(values))
+        curve = np.stack([(value[:, None] >= cuts).mean(axis=0) for value in values])
+        true, false = (hits / runs for hits in event.rates(fresh))
+        words = event.words(game.statistics)
+        return AuditResult(game.title, claim, bound, rho, confidence, words, runs, curve, (true, false))
+
+    own = game.presumed
+    presumed = found(own, choose(own, tried, alpha, runs)) if own else None
+    return replace(found(game.claim, event), presumed=presumed)
 
 
 def plays(game: Game, runs: int) -> int:
@@ -117,37 +137,38 @@ def plays(game: Game, runs: int) -> int:
 
 
 def pilot_runs(runs: int) -> int:
-    """Return how many pilot runs of each world go with so many fresh ones: 2000, fewer or a quarter."""
-    return max(runs // 4, min(runs, PILOTS))
-
-
-def runs_of(plays: int) -> int:
-    """Return how many fresh runs of each world an audit may make that plays so often in all, of both kinds."""
-    if plays <= 4 * PILOTS:
-        return plays // 4
-    return max(plays // 2 - PILOTS, 0) if plays <= 10 * PILOTS else int(plays / 2.5)
+    """Return how many pilot runs of each world go with so many fresh ones: 2000, fewer or an eighth."""
+    return max(runs // 8, min(runs, PILOTS))
 
 
 def sample(
     game: Game, runs: int, rng: Generator, on_progress: Callable[[int], None], done: int, together: bool = True
-) -> tuple[Floats, Floats]:
+) -> tuple[tuple[Floats, Floats], bool]:
     """Play both worlds in portions, so that progress can be shown and memory stays small.
 
     Played ``together`` they have the same generators, one for each portion, so that they mostly draw the same noise.
 
     Statistics are rounded: the default generator is for simulation only, and the rounding errors of its floating-point
     noise would tell the worlds apart where the law does not.
+
+    Returns:
+        What was seen in both worlds, and whether they drew as much as each other, by ``position``.
     """
-    portion = max(1, min(runs, 4096, runs // 20 or 1))
+    portion, in_step = max(1, min(runs, 4096, runs // 20 or 1)), True
     worlds: tuple[list[Floats], list[Floats]] = ([], [])
     for start in range(0, runs, portion):
         n, seeds = min(portion, runs - start), rng.integers(2**62, size=2)
+        ends = []
         for world in (0, 1):
-            generator = np.random.default_rng(seeds[world * (not together)])
+            generator = Watched(PCG64(int(seeds[world * (not together)])))
+            game.made = made = list[object]()
             worlds[world].append(np.round(game.play(world, n, generator), DECIMALS))
+            ends.append(position(generator, made, n))
             done += n
             on_progress(done)
-    return np.concatenate(worlds[0]), np.concatenate(worlds[1])
+        game.made = None
+        in_step = in_step and (not together or ends[0] == ends[1])
+    return (np.concatenate(worlds[0]), np.concatenate(worlds[1])), in_step
 
 
 def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float, fresh: int | None = None) -> Event:
@@ -158,26 +179,33 @@ def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float, fresh: int 
     those between the two worlds need the fewest runs. For others it is what ``promise_of`` expects of so many fresh
     runs, as many as pilot runs by default. The best event of the other tail is its counterpart, if that promises more.
     """
-    scores: dict[Event, float] = {}
     runs, fresh = len(pilot[0]), fresh or len(pilot[0])
+    # all events {sign statistic >= cut}, and how often pilot runs have each in one world, the other and both
+    tails: list[tuple[int, int, int, Floats]] = []
+    counts: list[Floats] = []
     for statistic in range(pilot[0].shape[1]):
-        values = [world[:, statistic] for world in pilot]
-        thresholds = candidates(np.concatenate(values))
+        zero, one = (world[:, statistic] for world in pilot)
+        thresholds = candidates(np.concatenate([zero, one]))
+        rising = [np.sort(value) for value in (zero, one, np.minimum(zero, one), np.maximum(zero, one))]
         for sign in (1, -1):
             cuts = np.sort(sign * thresholds)
-            hits = [above(sign * value, cuts) for value in values]
-            both = above(np.minimum(sign * values[0], sign * values[1]), cuts)
+            hits = [above(value, cuts, sign) for value in rising[:2]]
+            both = above(rising[2 if sign > 0 else 3], cuts, sign)
             for likely in (0, 1):
-                if claim.rho is None:
-                    events = Hits.single(both, hits[likely], hits[1 - likely], runs)
-                    worth = promise_of(events, claim.delta, alpha, fresh)
-                else:
-                    worth = score(claim, hits[likely], hits[1 - likely], runs, alpha / 20)
-                if claim.rho is not None and claim.gaussian_type:
-                    between = np.abs(hits[0] + hits[1] - runs) <= runs / 10
-                    worth = np.where(between, worth, -np.inf)
-                k = int(worth.argmax())
-                scores[Event(statistic, sign, float(cuts[k]), likely)] = float(worth[k])
+                tails.append((statistic, sign, likely, cuts))
+                counts.append(np.stack([both, hits[likely], hits[1 - likely]]).astype(np.float64))
+    both, true, false = np.concatenate(counts, axis=1)
+    if claim.rho is None:
+        worth = promise_of(Tallies(both, true, false, runs), claim.delta, alpha, fresh)
+    else:
+        worth = score(claim, true, false, runs, alpha / 20)
+    if claim.rho is not None and claim.gaussian_type:
+        worth = np.where(np.abs(true + false - runs) <= runs / 10, worth, -np.inf)
+    scores: dict[Event, float] = {}
+    ends = np.cumsum([len(cuts) for *_, cuts in tails])
+    for (statistic, sign, likely, cuts), own in zip(tails, np.split(worth, ends[:-1]), strict=True):
+        k = int(own.argmax())
+        scores[Event(statistic, sign, float(cuts[k]), likely)] = float(own[k])
     best = max(scores, key=scores.__getitem__)
     if claim.rho is not None:
         return best if scores[best] > -math.inf else Event(0, 1, 0.0, 0)
@@ -195,9 +223,11 @@ def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float, fresh: int 
     return max(found, key=promise)
 
 
-def above(values: Floats, cuts: Floats) -> NDArray[np.intp]:
-    """Return how many values are at least as large as each cut."""
-    return len(values) - np.searchsorted(np.sort(values), cuts, side="left")
+def above(rising: Floats, cuts: Floats, sign: int) -> NDArray[np.intp]:
+    """Return how many of some sorted values, times a sign, are at least as large as each cut."""
+    if sign < 0:
+        return np.searchsorted(rising, -cuts, side="right")
+    return len(rising) - np.searchsorted(rising, cuts, side="left")
 
 
 def candidates(values: Floats) -> Floats:

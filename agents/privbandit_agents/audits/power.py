@@ -5,18 +5,19 @@ Where noise is Gaussian, and where canaries are guessed, the runs that an audit 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtr, ndtri
 
 from privbandit_agents.audits.bounds.together import best_together
-from privbandit_agents.audits.canaries import bound_of_runs, by_squares, most_moved, rho_of, shares_of
+from privbandit_agents.audits.canaries import bound_of_runs, most_moved, rho_of, shares_of
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 from privbandit_agents.audits.lower_bounds import choose, judged, pilot_runs, sample, score
 from privbandit_agents.privacy._validate import count
 
-REPEATS = 100
+REPEATS = 50
 
 
 def power(
@@ -45,14 +46,16 @@ def power(
     if truth.canaries:
         return share_refuted(claim, shares_of(truth, count(runs=runs), rng, on_progress), rng, confidence, repeats)
     pilot = pilot_runs(count(runs=runs))
-    worlds = sample(truth, pilot + runs, rng, on_progress, 0)
+    worlds, in_step = sample(truth, pilot + runs, rng, on_progress, 0)
     refuted = 0
     for _ in range(repeats):
         tried = drawn(worlds, pilot, rng)
         event = choose(claim, tried, 1 - confidence, runs)
         known = event.hits(tried)
-        fresh = drawn(worlds, runs, rng, best_together(known, claim.delta, 1 - confidence, runs))
-        refuted += claim.refuted_by(*judged(claim, event, known, fresh, 1 - confidence))
+        together = in_step and best_together(known, claim.delta, 1 - confidence, runs)
+        zero, one = (world[:, [event.statistic]] for world in worlds)
+        fresh = drawn((zero, one), runs, rng, together)
+        refuted += claim.refuted_by(*judged(claim, replace(event, statistic=0), known, fresh, 1 - confidence))
     return refuted / repeats
 
 
@@ -80,8 +83,8 @@ def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repe
     """
     nearer = result.claim.nearer(factor)
     if len(result.shares):
-        share, square = result.shares.mean(axis=0).tolist()
-        moved = np.array([righter(result.claim, share, square, nearer), 0.0])
+        share, square, size = result.shares.mean(axis=0).tolist()
+        moved = np.array([righter(result.claim, share, square, size, nearer), 0.0, 0.0])
         shares = (result.shares + moved).clip(0, 1)
         drawn = (shares[rng.integers(len(shares), size=len(shares))] for _ in range(repeats))
         return float(np.mean([share_refuted(result.claim, runs, rng, result.confidence, 1) for runs in drawn]))
@@ -96,19 +99,22 @@ def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repe
     return float((found > (2 * result.claim.rho) ** 0.5).mean())
 
 
-def righter(claim: Claim, share: float, square: float, nearer: float) -> float:
+def righter(claim: Claim, share: float, square: float, size: float, nearer: float) -> float:
     """Return by how much the share of right guesses grows if two sides of a coin are so many times as far apart."""
     share = float(np.clip(share, 0.001, 0.999))
-    if not by_squares(claim) or square == 1:
+    if claim.rho is None:  # the share of right ones among guesses that are made
+        made = float(np.clip((size + 2 * share - 1) / (2 * max(size, 1e-9)), 0.001, 0.999))
+        return size * (float(ndtr(nearer * ndtri(made))) - made)
+    if square == 1:
         return float(ndtr(nearer * ndtri(share))) - share
     # twice the distance is four times the rho, which tells the mean of guesses of the same square
     moved = 2 * share - 1
-    more = most_moved(claim, nearer**2 * rho_of(claim, abs(moved), square), square)
+    more = most_moved(nearer**2 * rho_of(abs(moved), square), square)
     return float(np.sign(moved) * more - moved) / 2
 
 
 def share_refuted(claim: Claim, shares: Floats, rng: Generator, confidence: float, repeats: int) -> float:
-    """Return which share of audits with canaries refute a claim, given what guesses were in n runs, shape (n, 2)."""
+    """Return which share of audits with canaries refute a claim, given what guesses were in n runs, shape (n, 3)."""
     runs = len(shares)
     drawn = (shares[rng.integers(runs, size=runs)] for _ in range(repeats))
     return sum(claim.refuted_by(*bound_of_runs(claim, sample, 1 - confidence)) for sample in drawn) / repeats

@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from privbandit_agents.audits import mechanisms, published
-from privbandit_agents.audits.agents import AgentGame, CanaryGame
+from privbandit_agents.audits.agents import EFFORTS, FEWEST, AgentGame, CanaryGame
 from privbandit_agents.audits.claims import Game
 from privbandit_agents.audits.games import values
 from privbandit_agents.audits.games.joint import JointGame
@@ -26,7 +26,7 @@ from privbandit_agents.privacy.mechanisms.spherical import KNorm
 from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
 from privbandit_agents.privacy.randomizers.one_hot import UnaryEncoding
 from privbandit_agents.registry import field_names, find
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo import AGENTS, Entry
 from privbandit_envs.validate import did_you_mean, one_of, positive, shown
 
 
@@ -99,9 +99,10 @@ def game(
     calibration: str = "correct",
     env: str | None = None,
     config: Mapping[str, Any] | None = None,
+    effort: str = "normal",
 ) -> Game:
     """Return the first of a target's ``games``; the others are not prepared."""
-    return next(prepared(name, epsilon, delta, calibration, env, config))
+    return next(prepared(name, epsilon, delta, calibration, env, config, effort))
 
 
 def games(
@@ -111,6 +112,7 @@ def games(
     calibration: str = "correct",
     env: str | None = None,
     config: Mapping[str, Any] | None = None,
+    effort: str = "normal",
 ) -> list[Game]:
     """Return the games of an audit target: one, or several that look at different parts of an agent.
 
@@ -121,31 +123,40 @@ def games(
         calibration: ``"correct"`` or ``"published"``.
         env: id of the environment that an agent is audited in; default: the game's choice.
         config: further settings of an agent; they win over ``epsilon`` and ``delta``.
+        effort: ``"quick"``, ``"normal"`` or ``"long"``: how many users are served, whatever the machine.
 
     Raises:
         ValueError: an unknown target, one without a published calibration, or an environment that does not fit.
         TypeError: a setting that the agent does not have.
     """
-    return list(prepared(name, epsilon, delta, calibration, env, config))
+    return list(prepared(name, epsilon, delta, calibration, env, config, effort))
 
 
 def prepared(
-    name: str, epsilon: float, delta: float | None, calibration: str, env: str | None, config: Mapping[str, Any] | None
+    name: str,
+    epsilon: float,
+    delta: float | None = None,
+    calibration: str = "correct",
+    env: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    effort: str = "normal",
 ) -> Iterator[Game]:
     """Yield the games of a target, each prepared when it is asked for; see ``games``."""
     if name not in TARGETS and name not in AGENTS:
         load_plugins("privbandit.agents", "privbandit.audits")
-    targets, base = (*TARGETS, *private_agents(), *choosers()), explored_name(name) or name
-    if base in AGENTS and base not in targets:
-        raise ValueError(f"{name} promises no privacy, so there is nothing to refute.")
-    if ":" not in name and base not in targets:
-        near = did_you_mean(base, targets)
-        raise ValueError(f"no target is called {shown(name)}{near}; `privbandit list targets` shows all.")
+    base = explored_name(name) or name
+    if name not in TARGETS and ":" not in name:
+        if base not in AGENTS:
+            near = did_you_mean(base, (*TARGETS, *private_agents(), *choosers()))
+            raise ValueError(f"no target is called {shown(name)}{near}; `privbandit list targets` shows all.")
+        if not private(AGENTS[base]) and not chooses(AGENTS[base]):
+            raise ValueError(f"{name} promises no privacy, so there is nothing to refute.")
     positive(epsilon=epsilon)
     one_of(("correct", "published"), calibration=calibration)
+    one_of(EFFORTS, effort=effort)
     if name not in TARGETS:
         asked = {"epsilon": epsilon, "delta": delta, "calibration": calibration}
-        yield from agent_games(name, asked, env, config or {})
+        yield from agent_games(name, asked, env, config or {}, effort)
         return
     if env or config:
         raise ValueError(f"{name} is a mechanism: it has no environment and no settings.")
@@ -156,7 +167,7 @@ def prepared(
     if as_published and epsilon > target.published:
         raise ValueError(f"{name}: the paper defines epsilon in (0, {target.published:g}]; got {epsilon:g}.")
     played = target.game(Request(epsilon, target.delta if delta is None else delta, as_published))
-    played.name, played.runs = name, target.runs
+    played.name, played.runs = name, max(FEWEST, math.ceil(EFFORTS[effort] * target.runs))
     yield played
 
 
@@ -168,6 +179,7 @@ def stronger(
     calibration: str = "correct",
     env: str | None = None,
     config: Mapping[str, Any] | None = None,
+    effort: str = "normal",
 ) -> list[Game] | None:
     """Return the games of a target with so many times its epsilon; None where no setting says how much that is.
 
@@ -179,6 +191,7 @@ def stronger(
         calibration: only ``"correct"`` has a budget that can be scaled.
         env: id of the environment.
         config: settings; a rho grows by the square of the factor.
+        effort: as for ``games``.
     """
     given = dict(config or {})
     scalable = name in TARGETS or {"epsilon", "rho"} & set(field_names(find(name).load().Config))
@@ -186,10 +199,12 @@ def stronger(
         return None
     powers = {"epsilon": 1, "rho": 2}
     scaled = {key: value * factor ** powers[key] for key, value in given.items() if key in powers}
-    return games(name, epsilon * factor, delta, calibration, env, given | scaled)
+    return games(name, epsilon * factor, delta, calibration, env, given | scaled, effort)
 
 
-def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any]) -> Iterator[Game]:
+def agent_games(
+    name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any], effort: str
+) -> Iterator[Game]:
     """Yield the games that an agent's entry names, or those for its shape, with what was asked of its settings."""
     kinds = game_classes(name)
     entry, known = find(name), field_names(find(name).load().Config)
@@ -200,9 +215,9 @@ def agent_games(name: str, asked: dict[str, Any], env: str | None, config: Mappi
         del asked["epsilon"]
     settings = {key: value for key, value in asked.items() if key in known} | dict(config)
     for kind in kinds:
-        played = kind(name, settings, env)
-        if kind is kinds[0]:
-            played.runs = entry.runs or played.runs
+        played = kind(name, settings, env, effort)
+        if kind is kinds[0] and entry.runs:
+            played.runs = played.afforded(entry.runs)
         if not isinstance(played, CanaryGame) or played.canaries:
             yield played
 
@@ -228,8 +243,22 @@ def game_classes(name: str) -> tuple[type[AgentGame], ...]:
 
 
 def private_agents() -> list[str]:
-    return [name for name in AGENTS if issubclass(find(name).load(), LocalAgent | ShuffleAgent | CentralAgent)]
+    return [name for name, entry in AGENTS.items() if private(entry)]
 
 
 def choosers() -> list[str]:
-    return [name for name in AGENTS if issubclass(find(name).load(), Auto)]
+    return [name for name, entry in AGENTS.items() if chooses(entry)]
+
+
+def private(entry: Entry) -> bool:
+    """Return whether an agent promises something that can be audited; only somebody else's agent is imported."""
+    if entry.notion:
+        return entry.notion != "none" and not chooses(entry)
+    return issubclass(entry.load(), LocalAgent | ShuffleAgent | CentralAgent)
+
+
+def chooses(entry: Entry) -> bool:
+    """Return whether an agent stands for others."""
+    if entry.notion:
+        return entry.agent.partition(":")[0] == Auto.__module__
+    return issubclass(entry.load(), Auto)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -20,8 +21,10 @@ FARTHEST = 1e30
 NO_NUMBER = 1e4
 """What NaN counts as: not 0, which is a number that reports have."""
 """Numbers beyond are seen as this one, whose square is a number."""
-ORDINARY = 1e-3
-"""Noise is not taken to be Gaussian if moments like its own had a smaller chance."""
+READ, TOGETHER, FITTED = 8, 4, 2000
+"""Coordinates that a classifier reads, how many of them it multiplies, and samples of a world that it is fitted to."""
+CUT, RIDGE, NEWTON = 8.0, 16.0, 2
+"""Deviations are cut there; how little weights are held back; steps of a fit."""
 SEEN = 8
 """Times that a value is seen in the pilot runs of one world, before its frequency says something."""
 
@@ -43,7 +46,9 @@ def flattened(report: object, users: int) -> Floats:
     values = np.asarray(report)
     if values.dtype.kind not in "biuf":
         raise TypeError(f"an audit reads reports made of real numbers; got {type(report).__name__}.")
-    values = np.clip(np.nan_to_num(values.astype(np.float64), nan=NO_NUMBER), -FARTHEST, FARTHEST)
+    values = values.astype(np.float64)
+    if not (np.abs(values) <= FARTHEST).all():
+        values = np.clip(np.nan_to_num(values, nan=NO_NUMBER), -FARTHEST, FARTHEST)
     if values.ndim and len(values) == users:
         return values.reshape(users, -1)
     return np.tile(values.ravel(), (users, 1))
@@ -84,6 +89,7 @@ class Contrast:
         ratios: the log ratio of the two worlds' frequencies in each bin.
         clearest: which of them has histograms that differ most.
         atoms: values of each that occur again and again, rising, and the log ratio of their frequencies.
+        learned: what a classifier makes of all coordinates, their sizes and what they are together.
     """
 
     kept: NDArray[np.intp]
@@ -93,6 +99,7 @@ class Contrast:
     ratios: tuple[Floats, ...]
     clearest: int
     atoms: tuple[tuple[Floats, Floats], ...]
+    learned: "Learned"
 
     statistics = (
         "projection on the difference of means",
@@ -100,6 +107,8 @@ class Contrast:
         "likelihood ratio of all coordinates' histograms, as if independent",
         "likelihood ratio of the clearest coordinate's histograms",
         "largest likelihood ratio of a single value",
+        "sizes of deviations",
+        "a classifier of coordinates, their sizes, squares and products",
     )
 
     @classmethod
@@ -126,10 +135,11 @@ class Contrast:
             tuple(np.log(a) - np.log(b) for a, b in rates),
             int(np.argmax(apart)) if apart else 0,
             tuple(atoms_of(a, b) for a, b in zip(zero.T, one.T, strict=True)),
+            Learned.of(zero, one),
         )
 
     def __call__(self, reports: Floats) -> Floats:
-        """Return the statistics of reports (n, D), shape (n, 5); coordinates that are missing count as 0."""
+        """Return the statistics of reports (n, D), shape (n, 7); coordinates that are missing count as 0."""
         if not len(self.kept):
             return np.zeros((len(reports), len(self.statistics)))
         values = padded(reports, int(self.kept[-1]) + 1)[:, self.kept]
@@ -142,7 +152,73 @@ class Contrast:
         single = np.array([ratio_of(column, *atoms) for column, atoms in zip(values.T, self.atoms, strict=True)])
         largest = np.take_along_axis(single, np.abs(single).argmax(axis=0)[None], axis=0)[0]
         projected = values @ self.direction, values @ self.together
-        return np.stack([*projected, terms.sum(axis=0), terms[self.clearest], largest], axis=1)
+        found = [*projected, terms.sum(axis=0), terms[self.clearest], largest]
+        return np.column_stack([*found, self.learned.sizes(values), self.learned(values)])
+
+
+class Learned(NamedTuple):
+    """A logistic classifier of deviations, their sizes and squares, and products of a few, fitted to pilot samples.
+
+    Benjamin Bichsel, Samuel Steffen, Ilija Bogunovic and Martin Vechev, "DP-Sniper: Black-Box Discovery of Differential
+    Privacy Violations using Classifiers", IEEE S&P 2021.
+
+    Attributes:
+        chosen: the coordinates that it reads, those whose means or sizes differ most, shape (k,).
+        center: of each, shape (k,).
+        scale: mean deviation of each, shape (k,).
+        spread: weights of the sizes alone: difference of their means over their variance, shape (k,).
+        weights: of all features.
+    """
+
+    chosen: NDArray[np.intp]
+    center: Floats
+    scale: Floats
+    spread: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, zero: Floats, one: Floats) -> "Learned":
+        """Fit the weights to two samples (n, D), by a few Newton steps from none at all."""
+        zero, one = zero[:FITTED], one[:FITTED]
+        center = (zero.mean(axis=0) + one.mean(axis=0)) / 2
+        scale = (np.abs(zero - center).mean(axis=0) + np.abs(one - center).mean(axis=0)) / 2 + 1e-9
+        # coordinates whose mean or size moves most, in units of their noise
+        moved = np.zeros(len(center))
+        for a, b in ((zero, one), (np.abs(zero - center), np.abs(one - center))):
+            moved += (a.mean(axis=0) - b.mean(axis=0)) ** 2 / (a.var(axis=0) + b.var(axis=0) + 1e-9 * scale**2)
+        chosen = np.sort(np.argsort(-moved)[:READ])
+        untrained = cls(chosen, center[chosen], scale[chosen], np.zeros(len(chosen)), np.zeros(0))
+        seen = [untrained.features(world) for world in (zero, one)]
+        absolute = [np.abs(untrained.deviations(world)) for world in (zero, one)]
+        spread = (absolute[0].mean(axis=0) - absolute[1].mean(axis=0)) / (
+            absolute[0].var(axis=0) + absolute[1].var(axis=0) + 1e-9
+        )
+        x, y = np.concatenate(seen), np.repeat([1.0, 0.0], [len(zero), len(one)])
+        weights, ridge = np.zeros(x.shape[1]), x.shape[1] * np.eye(x.shape[1]) / RIDGE
+        for _ in range(NEWTON):
+            chance = scipy.special.expit(x @ weights)
+            steep = x.T * (chance * (1 - chance)) @ x + ridge
+            weights = weights + np.linalg.solve(steep, x.T @ (y - chance) - ridge @ weights)
+        return untrained._replace(spread=spread, weights=weights)
+
+    def deviations(self, values: Floats) -> Floats:
+        """Return coordinates (n, D) in units of their deviations, cut where few noises are, shape (n, k)."""
+        return np.asarray(np.clip((values[:, self.chosen] - self.center) / self.scale, -CUT, CUT))
+
+    def features(self, values: Floats) -> Floats:
+        """Return what is weighted, shape (n, features)."""
+        far = self.deviations(values)
+        few = far[:, :TOGETHER]
+        one, other = np.triu_indices(few.shape[1], 1)
+        return np.column_stack([np.ones(len(far)), far, np.abs(far), far**2 / CUT, few[:, one] * few[:, other] / CUT])
+
+    def sizes(self, values: Floats) -> Floats:
+        """Return the weighted sum of sizes (n,)."""
+        return np.asarray(np.abs(self.deviations(values)) @ self.spread)
+
+    def __call__(self, values: Floats) -> Floats:
+        """Return the log odds of the first world (n,)."""
+        return np.asarray(self.features(values) @ self.weights)
 
 
 def padded(reports: Floats, width: int) -> Floats:
@@ -187,19 +263,3 @@ def solved(noise: Floats, moved: Floats) -> Floats:
     correlation = noise.T @ noise / len(noise) / np.outer(spread, spread)
     shrunk = correlation + SHRINKAGE * len(spread) / len(noise) * np.eye(len(spread))
     return np.asarray(np.linalg.solve(shrunk, moved / spread[:, None]) / spread[:, None])
-
-
-def looks_gaussian(noise: Floats) -> bool:
-    """Return whether noise (n, k) has the skewness and the kurtosis of Gaussian noise, by column and in all.
-
-    A little in every column is much in all together: sums of some Laplace variates are told apart so.
-    """
-    columns = noise[:, noise.std(axis=0) > 0]
-    if not columns.size:
-        return False
-    chances = []
-    for test in (scipy.stats.skewtest, scipy.stats.kurtosistest):
-        found = np.atleast_1d(test(columns, axis=0).statistic)
-        far = np.append(np.abs(found), abs(found.sum()) / np.sqrt(len(found)))
-        chances += [2 * scipy.stats.norm.sf(one) for one in far]
-    return bool(min(chances) * len(chances) > ORDINARY)

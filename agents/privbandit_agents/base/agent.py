@@ -159,7 +159,7 @@ class Agent(ABC, Generic[C]):
     )
     uses_public_data: ClassVar[bool] = False
     gaussian: ClassVar[bool] = False
-    """Whether reports or releases are a Gaussian mechanism, so that an audit may use the whole trade-off curve."""
+    """Whether all that is let be seen is one Gaussian mechanism: an audit then looks at its trade-off curve besides."""
     present: Array | None = None
     """Which arms are present for the users who are served now, shape (..., K); public. None: all."""
 

@@ -58,7 +58,8 @@ class Found(NamedTuple):
         game: that was played.
         result: what it found.
         power: share of such audits that refute the claim, by how many times the claim the true epsilon is; empty where
-            nothing says how to make it larger, None if it was not asked for or if the claim is refuted anyway.
+            nothing says how to make it larger, or where nothing that the game looks at moved; None if it was not asked
+            for or if the claim is refuted anyway.
     """
 
     game: Game
@@ -87,16 +88,68 @@ def audited(
         seed: of everything.
         confidence: of all bounds together.
         console: where progress is shown.
+
+    Returns:
+        What was found; of fewer games if Ctrl-C was pressed.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie in (0, 1); got {confidence:g}.")
     each, found, truth = 1 - (1 - confidence) / len(games), [], functools.cache(truths)
     for k, game in enumerate(games):
-        result, shares = run_audit(game, runs, seed, each, console), None
-        if power and not result.refuted:
-            shares = powers_of(result, seed) or played_power(game, truth, k, result, seed, console)
-        found.append(Found(game, result, shares))
+        try:
+            result, shares = run_audit(game, runs, seed, each, console), None
+            found.append(Found(game, result, None))
+            if power and not result.refuted:
+                shares = {} if game.blind else powers_of(result, seed)
+                if not shares and not game.blind:
+                    shares = played_power(game, truth, k, result, seed, console)
+                found[-1] = Found(game, result, shares)
+        except KeyboardInterrupt:
+            break
     return found
+
+
+def verdict(found: Sequence[Found], confidence: float) -> str:
+    """Return in a line what all games of a target say together, and in a second one what is presumed, if it is."""
+    told, presumed = [one.result for one in found], [one.result.presumed for one in found if one.result.presumed]
+    lines = [said(told, confidence, len(found) > 1)]
+    if STRONGER in (known := best_power(found)) and not any(result.refuted for result in told):
+        share, part = known[STRONGER]
+        lines[0] += f"; power at {STRONGER:g} times: {short(share)}" + (
+            f" by {part}" if part and len(found) > 1 else ""
+        )
+    if presumed:
+        lines.append(f"if all noise is Gaussian, as the agent says: {said(presumed, confidence, len(found) > 1)}")
+    return "\n".join(lines)
+
+
+def said(results: Sequence[AuditResult], confidence: float, several: bool) -> str:
+    """Return the verdict of results: the bound that refutes most, or the strongest one."""
+    best = max(results, key=lambda one: (one.refuted, one.claim.share(one.lower_bound, one.rho_bound)))
+    of_rho = best.claim.rho is not None and best.rho_bound is not None
+    name, bound = ("rho", best.rho_bound or 0.0) if of_rho else ("epsilon", best.lower_bound)
+    if best.refuted:
+        by = f" by {best.name.partition(', ')[2]}" if several and ", " in best.name else ""
+        return f"REFUTED{by}: {name} >= {short(bound)} at {100 * confidence:.6g} %"
+    claimed = best.claim.rho if of_rho else best.claim.epsilon
+    return f"not refuted: strongest bound {short(bound)} of {name} {short(claimed or 0.0)}".replace(
+        "of epsilon ", "of "
+    )
+
+
+def best_power(found: Sequence[Found]) -> dict[float, tuple[float, str]]:
+    """Return the largest power of all games, and the game's part, by how many times the claim the true epsilon is."""
+    best: dict[float, tuple[float, str]] = {}
+    for one in found:
+        for factor, share in (one.power or {}).items():
+            best[factor] = max(best.get(factor, (-1.0, "")), (share, one.game.part))
+    return best
+
+
+def short(number: float) -> str:
+    """Return a number as a line has it: 1.32, .56, .0314."""
+    text = f"{number:.2f}" if number >= 0.1 or not number else f"{number:.3g}"
+    return text.removesuffix(".00").removeprefix("0") or "0"
 
 
 def run_audit(game: Game, runs: int | None, seed: int, confidence: float, console: Console) -> AuditResult:
@@ -158,8 +211,12 @@ def result_table(found: Found, calibration: str) -> Table:
     else:
         table.add_row("fresh runs of each world", f"{result.runs:,}")
     if power is not None:
-        table.add_row("power", power_text(result.claim, power))
+        nothing = "none: nothing that was looked at moved"
+        table.add_row("power", nothing if game.blind else power_text(result.claim, power))
     table.add_row("verdict", "REFUTED" if result.refuted else "not refuted (which proves nothing)")
+    if result.presumed is not None:
+        bound, words = bound_text(result.presumed), "REFUTED" if result.presumed.refuted else "not refuted"
+        table.add_row("if its noise is Gaussian", f"{words}: {bound}, which is no verdict on the claim")
     return table
 
 
@@ -196,6 +253,9 @@ def numbers_of(found: Found) -> dict[str, Any]:
     }
     told = {"target": result.name, "claim": claim, "confidence": result.confidence, "runs": result.runs}
     told |= {"epsilon": result.lower_bound, "rho": result.rho_bound, "refuted": result.refuted, "event": result.event}
+    if result.presumed is not None:
+        one = result.presumed
+        told["presumed"] = {"epsilon": one.lower_bound, "rho": one.rho_bound, "refuted": one.refuted}
     told |= {"worlds": game.pair, "seen": game.seen, "unseen": game.unseen, "canaries": game.canaries, "power": power}
     return told
 

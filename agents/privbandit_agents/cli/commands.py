@@ -392,6 +392,7 @@ def audit_target(
         float | None, typer.Option(help="Claimed delta, where there is one.  [default: by target]")
     ] = None,
     runs: Annotated[int | None, whole_option(help="Fresh runs of each world.  [default: by game]")] = None,
+    effort: Annotated[str, typer.Option(help="quick, normal or long: how many users are served.")] = "normal",
     calibration: Annotated[str, typer.Option(help="correct or published.")] = "correct",
     env: Annotated[str | None, typer.Option(help="Environment of an agent.  [default: the first it plays]")] = None,
     assignments: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of an agent; may repeat.")] = None,
@@ -407,9 +408,14 @@ def audit_target(
         from privbandit_agents.audits.registry import games, stronger
         from privbandit_agents.cli import audit
 
-        asked = epsilon, delta, calibration, env, audit.config_of(assignments or [])
+        asked = epsilon, delta, calibration, env, audit.config_of(assignments or []), effort
         truths = partial(stronger, name, audit.STRONGER, *asked)
-        found = audit.audited(games(name, *asked), truths, power, runs, seed, confidence, err())
+        with err().status(f"pilot runs of {name}"):
+            played = games(name, *asked)
+        found = audit.audited(played, truths, power, runs, seed, confidence, err())
+    if not found:
+        raise KeyboardInterrupt
+    print(audit.verdict(found, confidence))
     lost = []
     for one in found:
         out().print(audit.result_table(one, calibration))
@@ -420,6 +426,9 @@ def audit_target(
         print(*missing, sep="\n", file=sys.stderr) if missing else print(f"picture: {picture}")
         lost += missing
     refuted = any(one.result.refuted for one in found)
+    if len(found) < len(played):
+        print(f"interrupted after {len(found)} of {len(played)} games; what stands so far is above.", file=sys.stderr)
+        raise typer.Exit(AGAINST if refuted else 130)
     raise typer.Exit(AGAINST if refuted else UNFINISHED if lost else 0)
 
 

@@ -42,26 +42,32 @@ def agent_lines(notion: str | None = None, plays: str | None = None) -> Lines:
     load_plugins("privbandit.agents")
     rows: list[tuple[str, ...]] = []
     for name, entry in AGENTS.items():
-        families, promise = (entry.kind or asked(name)).split(": ")
-        if notion in (None, promise.partition(",")[0]) and (plays is None or plays in families.split()):
-            rows.append((name, promise.replace(", real", ", real *"), families, entry.summary))
+        families, known, arithmetic = entry.families, entry.notion, entry.arithmetic
+        if not known:
+            families, known, arithmetic = asked(name)
+        if notion in (None, known) and (plays is None or plays in families):
+            promise = f"{known}, {arithmetic}".removesuffix(", ").replace(", real", ", real *")
+            rows.append((name, promise, " ".join(families) or "-", entry.summary))
     yield from titled("Agents", rows, "agent", "privacy", "plays", "what it is")
     yield from paragraph(f"exact: {HOLDS['exact']}; * real: {HOLDS['real']}. {MORE}")
 
 
-def asked(name: str) -> str:
-    """Return what an agent of somebody else plays and promises: it is made in the first of our worlds that it plays."""
+def asked(name: str) -> tuple[tuple[str, ...], str, str]:
+    """Return what somebody else's agent plays and promises: families, notion and arithmetic.
+
+    It is made in the first of our worlds that it plays.
+    """
     import gymnasium as gym
 
     from privbandit_agents.registry import can_play, make
     from privbandit_agents.zoo import FAMILIES
 
     envs = {family: gym.make(id) for family, id in FAMILIES.items()}
-    played = [family for family, env in envs.items() if can_play(name, env)]
+    played = tuple(family for family, env in envs.items() if can_play(name, env))
     promise = make(name, envs[played[0]], seed=0).guarantee if played else None
     if promise is None or promise.notion == "none":
-        return f"{' '.join(played) or '-'}: {'?' if promise is None else 'none'}"
-    return f"{' '.join(played)}: {promise.notion}, {promise.arithmetic}"
+        return played, "?" if promise is None else "none", ""
+    return played, promise.notion, promise.arithmetic
 
 
 def experiment_lines() -> Lines:

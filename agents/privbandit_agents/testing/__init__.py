@@ -4,6 +4,7 @@ Register an agent, then call ``check_agent("mine", "privbandit/Linear-v0")`` in 
 for one test a check.
 """
 
+from functools import wraps
 from typing import Any
 
 from privbandit_agents.base.learning import LearningAgent
@@ -15,7 +16,7 @@ from privbandit_agents.testing.privacy import check_budgets, check_central, chec
 from privbandit_agents.testing.records import check_hostile_records
 from privbandit_agents.testing.replay import check_replay
 from privbandit_agents.testing.reports import check_reports
-from privbandit_agents.testing.runs import Check, environment
+from privbandit_agents.testing.runs import Check, environment, said_by
 from privbandit_agents.testing.shuffling import check_shuffle
 
 HORIZON = 300
@@ -35,7 +36,7 @@ def check_agent(name: str, env_id: str, horizon: int = HORIZON, *, audit: bool =
         **config: settings of the agent.
 
     Raises:
-        AssertionError: a check failed; the message says what was expected.
+        AssertionError: a check failed, or the agent raised something in it; the message says what was expected.
     """
     name, _ = resolved(name, environment(env_id, horizon), config)
     for check in checks_for(name):
@@ -44,22 +45,36 @@ def check_agent(name: str, env_id: str, horizon: int = HORIZON, *, audit: bool =
         check_audit(name, env_id, horizon, config)
 
 
-CHECKS: tuple[Check, ...] = (
-    check_seeds,
-    check_actions,
-    check_frozen,
-    check_resume,
-    check_forks,
-    check_hostile_records,
-    check_budgets,
-    check_local,
-    check_reports,
-    check_shuffle,
-    check_central,
-    check_replay,
-    check_noise,
+def naming(check: Check) -> Check:
+    """Return a check that names itself, the agent and its settings, whatever the agent raises."""
+
+    @wraps(check)
+    def named(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+        with said_by(check.__name__, name, config):
+            check(name, env_id, horizon, config)
+
+    return named
+
+
+CHECKS: tuple[Check, ...] = tuple(
+    naming(check)
+    for check in (
+        check_seeds,
+        check_actions,
+        check_frozen,
+        check_resume,
+        check_forks,
+        check_hostile_records,
+        check_budgets,
+        check_local,
+        check_reports,
+        check_shuffle,
+        check_central,
+        check_replay,
+        check_noise,
+    )
 )
-LEARNER_CHECKS = (check_seeds, check_actions)
+LEARNER_CHECKS = CHECKS[:2]
 """Checks for agents that own their loop."""
 
 

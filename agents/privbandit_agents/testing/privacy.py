@@ -24,6 +24,7 @@ from privbandit_agents.testing.runs import (
     parts,
     released,
     run,
+    said_by,
     same_parts,
     serve,
     without_generators,
@@ -49,7 +50,8 @@ def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
     )
     for epsilon in (1e-3, 1.0, 1000.0, math.inf):
         setting = budget_of(name, epsilon)
-        _, private = run(name, env_id, horizon, without_budget(config) | setting)
+        with said_by("check_budgets", name, setting):
+            _, private = run(name, env_id, horizon, without_budget(config) | setting)
         assert isinstance(private, LocalAgent | ShuffleAgent | CentralAgent)
         assert hasattr(private, "ledger"), (
             f"{name} promises privacy and has no ledger; in begin() write self.ledger = Ledger(epsilon=...)"

@@ -7,7 +7,6 @@ privacy loss of the pair, without any sampling. What still differs between them 
 
 import copy
 import math
-import time
 import warnings
 from collections.abc import Collection, Mapping
 from functools import reduce
@@ -35,8 +34,8 @@ TWIN_NOISE = 1e-4
 """By how much the noise of twins may differ, in standard deviations; it is computed from sums over users."""
 USERS = 200
 """Users of a run, at most: the horizon of its curator."""
-LATE, SECONDS = 9000, 1.0
-"""Users of a run that is replayed with few records, for what happens later; fewer if serving them takes longer."""
+LATE = 3000
+"""Users of a run that is replayed with few records, for what happens later."""
 TOGETHER = 7
 """Users served at once, at most, so that schedules are looked at between releases too."""
 BRIEFLY = (
@@ -86,12 +85,10 @@ def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     for around in AROUND:
         for user in (0, users // 4):
             unseen = unseen | replay(name, env_id, users, config, user, BRIEFLY, around)[1]
-    started = time.process_time()
     last = last_of_batch(name, env_id, users, config)
-    late = int(min(LATE, users * SECONDS / (time.process_time() - started + 1e-6)))
     unseen = unseen | replay(name, env_id, users, config, last, BRIEFLY)[1]
-    for user in (0, late // 4) if late > users else ():
-        unseen = unseen | replay(name, env_id, late, config, user, BRIEFLY[:2])[1]
+    for user in (0, LATE // 4):
+        unseen = unseen | replay(name, env_id, LATE, config, user, BRIEFLY[:2])[1]
     if unseen:
         warnings.warn(f"the replay of {name} did not see {'; '.join(sorted(unseen))}.", NotSeen, stacklevel=3)
 

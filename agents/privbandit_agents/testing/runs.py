@@ -2,7 +2,8 @@
 
 import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import gymnasium as gym
@@ -11,6 +12,7 @@ import numpy as np
 import privbandit_envs  # noqa: F401  (registers the environments)
 from privbandit_agents.base.agent import AnyAgent, Devices
 from privbandit_agents.play import Result, play
+from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
 from privbandit_agents.registry import make
 
 Check = Callable[[str, str, int, dict[str, Any]], None]
@@ -120,3 +122,33 @@ def same_state(one: AnyAgent, other: AnyAgent) -> bool:
     """Return whether two agents, and their simulated devices, have the same state."""
     devices = [agent.devices_state() if isinstance(agent, Devices) else None for agent in (one, other)]
     return same_parts(one.state(), other.state()) and devices[0] == devices[1]
+
+
+@contextmanager
+def said_by(check: str, name: str, config: Mapping[str, Any]) -> Iterator[None]:
+    """Say of whatever an agent raises in which check it did, with which settings, and what to do about it.
+
+    Raises:
+        AssertionError: in place of any other error; warnings that are errors stay what they are.
+    """
+    try:
+        yield
+    except (AssertionError, Warning):
+        raise
+    except Exception as error:
+        settings = ", ".join(f"{key} = {value}" for key, value in config.items()) or "its default settings"
+        raise AssertionError(
+            f"{check}: {name} raised an error at {settings}. {type(error).__name__}: {error}".rstrip(": .")
+            + f". {way_out(error)}."
+        ) from error
+
+
+def way_out(error: Exception) -> str:
+    """Return what the author of an agent can do about an error."""
+    if isinstance(error, OverflowError | FloatingPointError | ZeroDivisionError):
+        return "Epsilon may be 0.001, 1000 or infinity: use numpy's exp, which returns inf, or treat infinity by itself"
+    if isinstance(error, AttributeError | TypeError | ValueError):
+        return "A record may be anything: an update of your own reads it by self.records_of(context, action, feedback)"
+    if isinstance(error, PrivacyBudgetExceeded):
+        return "The ledger is told of more than was declared: give a group to each release of users of their own"
+    return "An agent serves every record at every budget, as whose record stops it is seen"

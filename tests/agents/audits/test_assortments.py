@@ -41,11 +41,11 @@ def test_the_published_gram_matrix_is_refuted_within_30_runs(counter: str, rho: 
 
 @pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])
 def test_half_the_noise_of_the_gram_matrix_is_caught(counter: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four times the claim; 60 runs see at least 1.5 times it, so the audit has power to spare."""
+    """Four times the claim; 120 runs see at least 1.5 times it, so the audit has power to spare."""
     game = GramGame("dpmnl", {"rho": 1.0, "counter": counter})
     right = private_cov.gram_sensitivity
     monkeypatch.setattr(dpmnl, "gram_sensitivity", lambda k, radius: right(k, radius) / 2)
-    found = audited(game, 60)
+    found = audited(game, 120)
     assert found.refuted and found.rho_bound is not None and found.rho_bound > 1.5 * 0.95
 
 
@@ -75,7 +75,7 @@ def test_half_the_noise_of_newton_steps_is_caught(part: int, monkeypatch: pytest
     scales = [1.0, 1.0]
     scales[part] = 0.5
     monkeypatch.setattr(halved, lambda *given: tuple(a * b for a, b in zip(right(*given), scales, strict=True)))
-    assert audited(game, 50).refuted
+    assert audited(game, 150).refuted
 
 
 @pytest.mark.parametrize("name", ["dpmnl", "dpmnl-approx"])

@@ -1,11 +1,19 @@
 """What ``privbandit audit`` says of its power: in the table, in the picture and in the numbers."""
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import privbandit_agents
 import pytest
 from matplotlib.figure import Figure
+from privbandit_agents.audits.claims import AuditResult, Claim, Game
+from privbandit_agents.audits.registry import games
+from privbandit_agents.cli import audit
 from privbandit_agents.cli.commands import app
 
 DRAWN: list[str] = []
@@ -59,3 +67,77 @@ def test_a_picture_is_to_be_had_for_print(tmp_path: Path, capsys: pytest.Capture
     code, _ = audited(tmp_path, capsys, "grr", "--runs", "200", "--no-power", "--format", "pdf", "--format", "svg")
     heads = {kind: (tmp_path / f"grr-correct.{kind}").read_bytes()[:5] for kind in ("png", "pdf", "svg")}
     assert code == 0 and heads == {"png": b"\x89PNG\r", "pdf": b"%PDF-", "svg": b"<?xml"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["grr"], r"not refuted: strongest bound \.\d\d of 1; power at 1\.25 times: [.\d]+$"),
+        (["gaussian", "--no-power"], r"not refuted: strongest bound [.\d]+ of rho \.0359$"),
+        (["private-cov", "--calibration", "published"], r"REFUTED: rho >= [.\d]+ at 99\.9 %$"),
+    ],
+)
+def test_the_first_line_is_the_verdict(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app(["audit", *arguments, "--runs", "3000", "--out", str(tmp_path)])
+    first = capsys.readouterr().out.splitlines()[0]
+    assert re.fullmatch(said, first), first
+    assert ended.value.code == first.startswith("REFUTED")
+
+
+def test_a_presumption_has_a_line_of_its_own_and_no_exit_code() -> None:
+    claim, curve = np.ones((2, 2)), np.zeros((2, 2))
+    presumed = AuditResult("a, batches", Claim.gaussian(1.0, 1e-5), 3.0, 0.3, 0.999, "", 100, curve)
+    result = AuditResult("a, batches", Claim(1.0, 1e-5), 0.5, None, 0.999, "", 100, claim, presumed=presumed)
+    game: Any = None
+    first, second = audit.verdict([audit.Found(game, result, None)], 0.999).splitlines()
+    assert first == "not refuted: strongest bound .50 of 1"
+    assert second == "if all noise is Gaussian, as the agent says: REFUTED: rho >= .30 at 99.9 %"
+    assert not result.refuted
+
+
+def test_ctrl_c_says_what_stands_so_far(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is pressed while the second game is played."""
+    played, run = list[str](), audit.run_audit
+
+    def pressed(game: Game, *arguments: Any) -> AuditResult:
+        played.append(game.part)
+        if len(played) > 1:
+            raise KeyboardInterrupt
+        return run(game, *arguments)
+
+    monkeypatch.setattr(audit, "run_audit", pressed)
+    with pytest.raises(SystemExit) as ended:
+        app(["audit", "jdp-linucb", "--runs", "20", "--no-power", "--out", str(tmp_path)])
+    told = capsys.readouterr()
+    assert ended.value.code == 130 and told.out.startswith("not refuted: strongest bound")
+    assert "interrupted after 1 of 2 games" in told.err
+
+
+@pytest.mark.parametrize(("effort", "runs"), [("quick", 5000), ("normal", 20_000), ("long", 80_000)])
+def test_effort_is_counted_and_not_timed(effort: str, runs: int) -> None:
+    assert games("grr", 1.0, effort=effort)[0].runs == runs
+    with pytest.raises(ValueError, match="effort must be one of quick, normal, long; got 'quik'"):
+        games("grr", 1.0, effort="quik")
+
+
+def test_an_audit_of_a_mechanism_imports_no_agent(tmp_path: Path) -> None:
+    code = (
+        "import sys; from privbandit_agents.audits.registry import games; games('laplace', 1.0); "
+        "print([m for m in sys.modules if m.startswith(tuple(f'privbandit_agents.{kind}.' for kind in "
+        "('local', 'joint', 'shuffle', 'baselines')))])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"
+
+
+def test_no_audit_looks_at_a_clock() -> None:
+    home = Path(privbandit_agents.__file__).parent
+    files = [*home.glob("audits/**/*.py"), *home.glob("testing/**/*.py")]
+    assert len(files) > 30 and not [
+        path for path in files if re.search(r"^(import|from) time\b", path.read_text(), re.M)
+    ]

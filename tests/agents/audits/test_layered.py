@@ -8,7 +8,7 @@ from privbandit_agents.audits.registry import game
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalGame, "pilots", 400)
-    monkeypatch.setattr(LocalGame, "finals", 4000)
+    monkeypatch.setattr(LocalGame, "heats", ((4, 4000),))
 
 
 @pytest.mark.parametrize("epsilon", [0.5, pytest.param(4.0, marks=pytest.mark.slow)])

@@ -29,7 +29,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalGame, "pilots", 400)
-    monkeypatch.setattr(LocalGame, "finals", 2000)
+    monkeypatch.setattr(LocalGame, "heats", ((4, 2000),))
 
 
 def label_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def hidden_entry(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_leak_in_one_part_of_a_report_is_refuted(patch: Patch, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if patch is quiet_matrix:  # Gaussian noise takes more pilot runs to tell good pairs from others
         monkeypatch.setattr(LocalGame, "pilots", 2000)
-        monkeypatch.setattr(LocalGame, "finals", 8000)
+        monkeypatch.setattr(LocalGame, "heats", ((4, 8000),))
     patch(monkeypatch)
     assert audit(game(name, 1.0), RUNS, np.random.default_rng(0), confidence=0.999).refuted
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from privbandit_agents.audits.claims import AuditResult
-from privbandit_agents.audits.games.joint import JointGame
+from privbandit_agents.audits.games import joint
+from privbandit_agents.audits.games.joint import FirstRelease, JointGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
-from privbandit_agents.audits.reports import Contrast, flattened, looks_gaussian
+from privbandit_agents.audits.reports import Contrast, flattened
 from privbandit_agents.cli.commands import app
 from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.testing.replay import NotSeen
@@ -127,8 +128,11 @@ register_agent("own-game", "outsider:LastReward", "the same with a game", audit=
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    for key, value in {"pilots": 8, "finals": 16, "fits": 60}.items():
+    for key, value in {"pilots": 8, "heats": ((4, 16),), "fits": 60}.items():
         monkeypatch.setattr(JointGame, key, value)
+    for kind in (JointGame, FirstRelease):
+        monkeypatch.setattr(kind, "among", 1)
+    monkeypatch.setattr(joint, "CLEAR", 1000)
 
 
 @pytest.fixture
@@ -232,20 +236,6 @@ def test_noise_that_coordinates_share_is_seen_through() -> None:
     statistics = Contrast.of(zero[:2000], one[:2000])
     shown, other = (statistics(world[2000:])[:, 1] for world in (zero, one))
     assert shown.min() > other.max() or shown.max() < other.min()
-
-
-@pytest.mark.parametrize(("law", "gaussian"), [("normal", True), ("laplace", False), ("logistic", False)])
-def test_gaussian_noise_is_known_by_its_moments(law: str, gaussian: bool) -> None:
-    """Of 60 columns of 600 draws, one in a thousand such sets of Gaussian ones is taken for something else."""
-    noise = getattr(np.random.default_rng(0), law)(size=(600, 60))
-    assert looks_gaussian(noise) is gaussian
-    assert not looks_gaussian(np.zeros((600, 2)))
-
-
-def test_sums_of_laplace_noise_are_no_gaussian_noise() -> None:
-    """Of four variates each: one column of 800 draws says little, and 64 of them much."""
-    sums = np.random.default_rng(1).laplace(size=(4, 800, 64)).sum(axis=0)
-    assert not looks_gaussian(sums) and looks_gaussian(np.random.default_rng(1).normal(size=(800, 64)))
 
 
 def test_no_number_is_not_zero() -> None:

@@ -43,7 +43,7 @@ def test_the_page_of_a_private_agent_says_what_it_promises() -> None:
 
 
 def test_what_a_list_says_without_imports_is_what_modules_say() -> None:
-    kinds = {name: entry.kind for name, entry in AGENTS.items() if entry.kind}
+    kinds = {name: (one.families, one.notion, one.arithmetic) for name, one in AGENTS.items() if one.notion}
     assert kinds == {name: asked(name) for name in kinds} and {*FAMILIES.values()} <= {*ENV_IDS}
     for id in ENV_IDS:
         assert env_summary(id) == inspect.getdoc(env_class(id)).partition("\n")[0]  # type: ignore[union-attr]

@@ -182,10 +182,10 @@ class Quick(ShuffleGame):
     def scenes(self) -> Any:
         return [scene for scene in super().scenes() if scene.words == "reward 1 or -1"]
 
-    pilots, finals, fits = 400, 0, 2000
+    pilots, fits = 400, 2000
 
 
-@pytest.mark.parametrize("share", [1.0, 0.4])
+@pytest.mark.parametrize("share", [1.0, 0.1])
 def test_an_audit_refutes_missing_coins_and_not_the_right_number(share: float, monkeypatch: Patch) -> None:
     honest = CoinSums.from_epsilon
 
@@ -267,7 +267,7 @@ def test_a_stranger_of_this_shape_passes_the_suite() -> None:
 
 
 class Alone(ShuffleGame):
-    pilots, finals, fits = 400, 1000, 2000
+    pilots, fits = 400, 2000
 
 
 @pytest.mark.usefixtures("strangers")

@@ -45,16 +45,10 @@ class Hits:
         """Count the runs of two worlds, each of which has 0, 1 or 2 as above (n,)."""
         return cls(np.bincount(3 * zero + one, minlength=9).reshape(3, 3).astype(np.float64), events)
 
-    @classmethod
-    def single(cls, both: Counts, likely: Counts, other: Counts, runs: int) -> "Hits":
-        """Count m single events that happen so often in both worlds, where they are likely, and in the other (m,).
-
-        Of an event that seldom happens in both it is what to expect if the worlds are played apart.
-        """
-        found, alike = np.zeros((len(both), 3, 3)), np.maximum(both, likely * other / runs)
-        found[:, 1, 2], found[:, 1, 0], found[:, 0, 2] = alike, likely - alike, other - alike
-        found[:, 0, 0] = runs - found.sum(axis=(1, 2))
-        return cls(found, 1)
+    @property
+    def size(self) -> int:
+        """How many runs there are."""
+        return int(self.runs.sum() / np.prod(self.runs.shape[:-2]))
 
     @property
     def apart(self) -> "Hits":
@@ -79,13 +73,47 @@ class Hits:
         A mean that is so many deviations above 0 is needed, and more where runs are few beside what one may cost
         (Bernstein's inequality).
         """
-        low, high = (np.full(self.runs.shape[:-2], end) for end in (LEAST, LARGEST))
-        for _ in range(steps):
-            middle = (low + high) / 2
-            mean, square = self.moments(np.exp(middle), delta)
-            refuted = mean >= error * np.sqrt(square) + error**2 / 2 * self.events * np.exp(middle)
-            low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
-        return low
+        return just_refuted(self, self.runs.shape[:-2], delta, error, steps)
+
+
+def just_refuted(hits: "Hits | Tallies", shape: tuple[int, ...], delta: float, error: float, steps: int) -> Floats:
+    """Return the epsilon at which the mean worth of runs is just so many deviations above what it may be."""
+    low, high = (np.full(shape, end) for end in (LEAST, LARGEST))
+    for _ in range(steps):
+        middle = (low + high) / 2
+        ratio = np.exp(middle)
+        mean, square = hits.moments(ratio, delta)
+        refuted = mean >= error * np.sqrt(square) + error**2 / 2 * hits.events * ratio
+        low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
+    return low
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """Many single events at once, and how often each happens in both worlds, where it is likely, and in the other (m,).
+
+    Of an event that seldom happens in both it is what to expect if the worlds are played apart.
+    """
+
+    both: Floats
+    likely: Floats
+    other: Floats
+    size: int
+    events: int = 1
+
+    def moments(self, ratio: Floats | float, delta: float) -> tuple[Floats, Floats]:
+        """Return the mean and the mean square of what runs are worth (m,), as ``Hits.moments`` does."""
+        both, likely, other = (
+            hits / self.size
+            for hits in (np.maximum(self.both, self.likely * self.other / self.size), self.likely, self.other)
+        )
+        mean = likely - ratio * other
+        square = likely + ratio**2 * other - 2 * ratio * both
+        return np.asarray(mean - delta), np.asarray(square - 2 * delta * mean + delta**2)
+
+    def promised(self, delta: float, error: float, steps: int) -> Floats:
+        """Return the epsilon that runs like these would just refute (m,), as ``Hits.promised`` does."""
+        return just_refuted(self, self.likely.shape, delta, error, steps)
 
 
 def error_of(alpha: float, fresh: int, pilot: float = math.inf) -> float:
@@ -93,10 +121,9 @@ def error_of(alpha: float, fresh: int, pilot: float = math.inf) -> float:
     return math.sqrt(2 * math.log(1 / alpha) / fresh) + DOUBT / math.sqrt(pilot)
 
 
-def promise_of(pilot: Hits, delta: float, alpha: float, fresh: int) -> Floats:
+def promise_of(pilot: Hits | Tallies, delta: float, alpha: float, fresh: int) -> Floats:
     """Return about what ``bound_together`` will find of each event (...), in so many fresh runs played together."""
-    pilots = float(pilot.runs.sum() / np.prod(pilot.runs.shape[:-2]))
-    return pilot.promised(delta, error_of(alpha, fresh, pilots), ROUGHLY)
+    return pilot.promised(delta, error_of(alpha, fresh, pilot.size), ROUGHLY)
 
 
 def best_together(pilot: Hits, delta: float, alpha: float, fresh: int) -> bool:

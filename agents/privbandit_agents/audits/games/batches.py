@@ -1,7 +1,5 @@
 """The game of canaries with any joint agent: one in each batch of users."""
 
-import time
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -9,26 +7,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.agents import CanaryGame
-from privbandit_agents.audits.claims import Claim, Floats
+from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.pairs import joint_pairs
-from privbandit_agents.audits.games.readings import Billboard
+from privbandit_agents.audits.games.readings import Billboard, changes
 from privbandit_agents.audits.records import Records, drawn
-from privbandit_agents.audits.reports import looks_gaussian, solved
+from privbandit_agents.audits.reports import solved
 
 USERS = 256
 """Users of a run, at most."""
-SLOW, FEWEST = 0.02, 32
-"""Of a slow agent no more users than it serves in so many CPU seconds, but no fewer than that."""
-SCOUTS, PILOTS, TIMED = 2, 400, 10
-"""Runs that show what coins move in each pair, runs that show the noise, and runs that are timed."""
+SCOUTS, PILOTS = 2, 400
+"""Runs that show what coins move in each pair, and runs that show the noise."""
 TRIED = 4
 """So many canaries are tried with each pair."""
-UNSURE = 0.06
+UNSURE, UNSURE_OF_EPSILON = 0.06, 0.3
 """By how much of a canary's strength its runs leave open, if it is alone; by less for many, by their root."""
 MORE = 1.2
 """By how much more canaries have to tell if they are the last users of their batches."""
-SHORT = 3.0
-"""CPU seconds for claims of pure privacy, where guesses tell less than one clear event."""
 FEW = 4
 """So few canaries say less about their noise in one run, and are played in more of them."""
 
@@ -41,28 +35,19 @@ class BatchCanaries(CanaryGame):
     coin moves, further ones how the releases scatter; the guess is Fisher's linear discriminant, less what the other
     coins add to it. The pair that it tells apart best is played, with the canaries that move most.
 
-    A promise of (epsilon, delta), or of zCDP, is held against Gaussian noise if pilot runs show the third and fourth
-    moments of a Gaussian in every number that is released and in the scores, whether the agent says so or not: a test
-    at delta itself would need far more runs.
+    Gaussian noise is presumed, beside the claim, of agents that say so and promise (epsilon, delta) alone.
     """
 
     part = "batches"
     canaries = 16
     seen = f"the releases after each of up to {canaries} batches of users, and later whenever users have doubled"
     unseen = "users who are neither first nor last of their batch, actions, and other pairs of records"
-    runs = 1200
+    runs, budget = 1200, 400_000
     runs_of_few: ClassVar[int] = 6000
     last = False
 
-    def claimed(self) -> Claim:
-        """Return what the agent claims: rho, where it promises that and epsilon besides."""
-        found, promise = super().claimed(), self.agent(0).guarantee
-        if promise.rho is None or found.rho is not None:
-            return found
-        return Claim(found.epsilon, found.delta or self.delta, promise.rho, gaussian_type=False)
-
     def prepare(self) -> None:
-        self.others = drawn(self.env)
+        self.others, self.presumed = drawn(self.env), self.of_gaussian_noise()
         self.times, self.width = self.changes()
         self.canaries = len(self.times) - 1
         if not self.canaries:
@@ -70,7 +55,8 @@ class BatchCanaries(CanaryGame):
         self.batches, self.places = self.canaries, list(range(self.canaries))
         while 2 * self.times[-1] <= self.most:
             self.times.append(2 * self.times[-1])
-        scenes = joint_pairs(self.env, self.others, self.agent(0))
+        self.users_a_run = 2 * self.times[-1]
+        scenes, self.pilots = joint_pairs(self.env, self.others, self.agent(0)), self.afforded(PILOTS)
         self.records = scenes[0].records
         noise = self.noise()
         some = np.unique(np.linspace(0, self.canaries - 1, TRIED).astype(int))
@@ -83,9 +69,6 @@ class BatchCanaries(CanaryGame):
         if self.last:
             self.pair += ", of the last user of each batch"
         self.choose(self.moved(self.records, np.arange(self.canaries)), noise)
-        if self.claim.rho is None and not self.claim.delta:
-            self.seconds = SHORT
-        self.hurry(TIMED)
 
     def worth(self, noise: Floats, move: Floats) -> float:
         """Return how much canaries tell, given runs' noise (n, D) and what their coins move (D, k)."""
@@ -95,42 +78,25 @@ class BatchCanaries(CanaryGame):
         """Leave the canaries that tell most, given what each coin moves (D, k) and runs' noise (n, D)."""
         strength = np.sqrt(np.maximum(np.sum(solved(noise, move) * move, axis=0), 0.0))
         order, ranks = np.argsort(-strength), np.arange(1, len(strength) + 1)
-        worth = np.cumsum(strength[order]) / ranks * (1 - UNSURE / np.sqrt(ranks))
+        unsure = UNSURE_OF_EPSILON if (self.presumed or self.claim).rho is None else UNSURE
+        worth = np.cumsum(strength[order]) / ranks * (1 - unsure / np.sqrt(ranks))
         self.places = sorted(order[: int(worth.argmax()) + 1].tolist())
         self.canaries, move = len(self.places), move[:, self.places]
         self.runs = self.runs_of_few if self.canaries <= FEW else self.runs
-        coins = np.random.default_rng(8).choice([-1.0, 1.0], (PILOTS, self.canaries))
-        seen = np.array([self.served(self.agent(k), row) for k, row in enumerate(coins, start=PILOTS)])
+        coins = np.random.default_rng(8).choice([-1.0, 1.0], (self.pilots, self.canaries))
+        seen = np.array([self.served(self.agent(k), row) for k, row in enumerate(coins, start=self.pilots)])
         self.center = seen.mean(axis=0)
         residuals = seen - self.center - (coins - coins.mean(axis=0)) @ move.T
         noise = np.concatenate([noise, residuals])
         self.weights = solved(noise, move)
         self.covers = self.weights.T @ move
-        open_to = self.claim.delta if self.claim.rho is None else not self.claim.gaussian_type
-        if open_to and looks_gaussian(noise) and looks_gaussian(noise @ self.weights):
-            of_rho = replace(self.claim, gaussian_type=True)
-            self.claim = of_rho if of_rho.rho else Claim.gaussian(self.claim.epsilon, self.claim.delta)
-            self.seen = f"{type(self).seen}; their noise is taken to be Gaussian, as it looks in {len(noise)} runs"
 
     def changes(self) -> tuple[list[int], int]:
         """Return after how many users the release changes in a trial run, 0 first, and how many numbers it has."""
-        agent, times = self.agent(0), [0]
+        agent, self.most = self.agent(0), min(USERS, getattr(self.env.unwrapped, "horizon", USERS))
         board = Billboard(agent)
-        before, started = board.look_at_noise(), time.process_time()
-        self.most = min(USERS, getattr(self.env.unwrapped, "horizon", USERS))
-        for t in range(self.most):
-            one = self.others[np.array([t])]
-            agent.update(one.contexts, one.actions, one.feedback)
-            now = board.look_at_noise()
-            if not np.array_equal(now, before):
-                times.append(t + 1)
-            before = now
-            if len(times) > self.canaries:
-                break
-        took = (time.process_time() - started) / max(t + 1, 1)
-        while self.most > max(FEWEST, times[-1]) and self.most * took > SLOW:
-            self.most //= 2
-        return times, len(before)
+        times = changes(agent, self.others[: self.most], board.look_at_noise, self.canaries)
+        return [0, *times], len(board.look_at_noise())
 
     def moved(self, records: Records, places: NDArray[np.intp]) -> Floats:
         """Return what the coins of these canaries move (k,), shape (D, k)."""
@@ -143,7 +109,7 @@ class BatchCanaries(CanaryGame):
 
     def noise(self) -> Floats:
         """Return the releases of runs with the same records less their mean, shape (n, D)."""
-        seen = np.array([self.served(self.agent(k), np.ones(self.canaries)) for k in range(PILOTS)])
+        seen = np.array([self.served(self.agent(k), np.ones(self.canaries)) for k in range(self.pilots)])
         return np.asarray(seen - seen.mean(axis=0))
 
     def served(self, agent: Any, coins: Floats) -> Floats:

@@ -43,9 +43,8 @@ class BatchGame(CanaryGame):
         """Return the claim of what the game looks at: its share of rho."""
         agent = self.agent(0)
         share = agent.config.gradient_share
-        return Claim(
-            agent.guarantee.epsilon or math.inf, agent.guarantee.delta or self.delta, max(share, 1 - share) * agent.rho
-        )
+        promise, rho = agent.guarantee, max(share, 1 - share) * agent.rho
+        return Claim(promise.epsilon or math.inf, promise.delta or self.delta, rho, gaussian_type=False)
 
     def served(self, agent: Any, coins: Floats) -> Floats:
         """Serve a batch for each canary; return what is released, first of all before any: shape (k + 1, 2, 3)."""

@@ -33,14 +33,16 @@ class LayeredGame(LocalGame):
     runs = 50_000
     settings: ClassVar = {"first": 4 * USERS, "gamma": 2.0}
 
-    def __init__(self, name: str, config: dict[str, Any] | None = None, env: str | None = None) -> None:
+    def __init__(
+        self, name: str, config: dict[str, Any] | None = None, env: str | None = None, effort: str = "normal"
+    ) -> None:
         self.published = (config or {}).get("calibration") == "published"
         preset = {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0)} if self.published else {}
         if self.published:
             self.ready = (*self.ready, "least eigenvalue in cell 0", "least eigenvalue in cell 1")
             self.statistics = (*self.ready, *Contrast.statistics)
             self.seen += "; settings: preset=published, kappas=0, gamma=2, so that every bin counts as active"
-        super().__init__(name, preset | (config or {}), env)
+        super().__init__(name, preset | (config or {}), env, effort)
 
     def servers(self) -> Iterator[tuple[str, gym.Env[Any, Any], Any]]:
         if not self.published:

@@ -1,9 +1,10 @@
 """The game with any local agent: what one user's device sends, to a new server and to one that has learned."""
 
 import copy
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import gymnasium as gym
 import numpy as np
@@ -14,7 +15,7 @@ from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.games.pairs import local_pairs
 from privbandit_agents.audits.games.three_labels import ThreeLabels
 from privbandit_agents.audits.records import HORIZON, Pair, Records, drawn, pairs
-from privbandit_agents.audits.reports import Contrast, flattened, looks_gaussian
+from privbandit_agents.audits.reports import Contrast, flattened, padded
 from privbandit_agents.base.agent import labels_of_contexts
 from privbandit_agents.base.state import rekey
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
@@ -24,6 +25,8 @@ CERTAIN = 1e3
 """Log-likelihood ratios are cut there; a report that is impossible in one of the worlds has an infinite one."""
 
 NEW = "a new server"
+CALLS = 16
+"""Calls in which devices report, unless there are fewer users; more if the next user's report is looked at."""
 BEYOND_CLAIM = 1.05
 """Scenes with the next user's report are tried for what they show beyond so many times the claim, and for no less."""
 
@@ -36,7 +39,7 @@ class Scene:
         agent: the server, and devices whose generator the game sets.
         pair: the records.
         words: what this is.
-        next: users of whom one reports after each user with such a record, and is looked at, too; None: nobody does.
+        next: a user who reports after each user with such a record, and is looked at, too; None: nobody does.
     """
 
     agent: Any
@@ -51,47 +54,38 @@ class LocalGame(AnyAgentGame[Scene]):
     The statistics are those of ``Contrast``, and the exact likelihood ratio if the agent's ``inputs`` tell what its
     devices randomize. The servers do not change in the game, so that all reports have the same law.
 
-    A promise of (epsilon, delta) is held against Gaussian noise if all that a new server is sent has the third and
-    fourth moments of a Gaussian, whether the agent says so or not: a test at delta itself would need far more runs.
+    A promise of (epsilon, delta) is that of Gaussian noise if the agent's ``inputs`` say that the whole of it goes to
+    one ``GaussianReport``. Of agents that only say that their noise is Gaussian it is presumed.
     """
 
     seen = "all that one user's device sends, to a new server or to one that has learned, coordinate by coordinate"
     unseen = "other records and servers, and what coordinates tell only together"
     ready: tuple[str, ...] = ("log-likelihood ratio",)
     statistics: tuple[str, ...] = (*ready, *Contrast.statistics)
-    pilots, finals = 2000, 8000
+    pilots = 500
+    heats: ClassVar = ((16, 2000), (4, 8000))
     runs = 100_000
 
     def claimed(self) -> Claim:
-        """Return the guarantee, as one of Gaussian type where the devices add Gaussian noise."""
-        agent, sent = self.agent(0), drawn(self.env, 1)
+        """Return the guarantee, as one of Gaussian type where a Gaussian report has all of it."""
+        agent, sent, found = self.agent(0), drawn(self.env, 1), super().claimed()
         inputs = agent.inputs(*agent.records_of(sent.contexts, sent.actions, sent.feedback))
-        if inputs is None:
-            return super().claimed()
-        of_type = Claim.gaussian if isinstance(inputs.randomizer, GaussianReport) else Claim
-        return of_type(agent.guarantee.epsilon, agent.guarantee.delta)
+        report = None if inputs is None else inputs.randomizer
+        whole = isinstance(report, GaussianReport) and report.epsilon == found.epsilon
+        return Claim.gaussian(found.epsilon, found.delta) if whole else found
 
     def prepare(self) -> None:
-        if self.claim.delta and self.claim.rho is None:
-            _, env, server = next(self.servers())
-            scene = Scene(server, self.pairs(env, server)[0], "")
-            sent = self.observed(scene, 0, 2 * self.pilots, np.random.default_rng(7))[:, len(self.ready) :]
-            if looks_gaussian(sent):
-                self.claim = Claim.gaussian(self.claim.epsilon, self.claim.delta)
-                self.seen = f"{type(self).seen}; its noise is taken to be Gaussian, as it looks in {len(sent)} reports"
+        self.presumed = self.of_gaussian_noise()
+        # few pilot runs are made in few calls, which would hide what the devices of a call share
+        effort, self.effort = self.effort, max(self.effort, 1.0)
         super().prepare()
-        self.coupled = self.draws(0) == self.draws(1)
-        self.hurry(self.pilots)
+        self.effort = effort
 
-    def draws(self, world: int) -> Any:
-        """Return the state of the devices' generator after some reports in a world.
-
-        A device that draws more for one record than for the other moves all that other devices draw after it.
-        """
-        agent, sent = copy.copy(self.scene.agent), self.scene.pair.users(world, self.pilots)
-        agent.rng = np.random.default_rng(7)
-        agent.randomize(*agent.records_of(sent.contexts, sent.actions, sent.feedback))
-        return agent.rng.bit_generator.state
+    def stronger(self, factor: float) -> Self | None:
+        other = self.larger(factor)
+        if other is not None:
+            other.scene = other.scenes()[self.place]
+        return other
 
     def scenes(self) -> list[Scene]:
         found = []
@@ -99,11 +93,11 @@ class LocalGame(AnyAgentGame[Scene]):
             found += [Scene(server, pair, f"{pair.words}; {words}") for pair in self.pairs(env, server)]
             if words.endswith(NEW):
                 others = drawn(env)
-                silent = replace(others[:1], feedback=np.full(1, np.nan))
+                silent = replace(others[:1], feedback=np.full(1, np.nan))  # one user, so that nothing hides noise
                 found += [
                     Scene(server, pair, f"{pair.words}, and the next user's report{without}; {words}", following)
                     for pair in pairs(env, others)
-                    for following, without in ((others, ""), (silent, ", whose feedback is NaN"))
+                    for following, without in ((others[:1], ""), (silent, ", whose feedback is NaN"))
                 ]
         return found
 
@@ -140,12 +134,21 @@ class LocalGame(AnyAgentGame[Scene]):
         users, agent = max(runs, LEAST), copy.copy(scene.agent)
         rekey(agent, rng)
         agent.rng = rng.spawn(1)[0]  # the devices'
+        # what devices of a call share is seen if there are many calls
+        each = LEAST if scene.next is not None else max(LEAST, math.ceil(users / CALLS))
+        calls = [each] * math.ceil(users / each)
+        parts = [self.sent(agent, scene, world, n) for n in calls]
+        width = max(part.shape[1] for part in parts)
+        return np.concatenate([padded(part, width) for part in parts])[:runs]
+
+    def sent(self, agent: Any, scene: Scene, world: int, users: int) -> Floats:
+        """Return what so many users send in one call, with the next users' reports if the scene has them (users, D)."""
         sent = scene.pair.users(world, users)
         if scene.next is not None:
             sent = in_turn(sent, scene.next[np.arange(users) % len(scene.next.feedback)])
         report = agent.randomize(*agent.records_of(sent.contexts, sent.actions, sent.feedback))
         known = np.zeros((users, len(self.ready))) if scene.next is not None else self.known(scene, report, users)
-        return np.column_stack([known, flattened(report, len(sent.feedback)).reshape(users, -1)])[:runs]
+        return np.column_stack([known, flattened(report, len(sent.feedback)).reshape(users, -1)])
 
     def known(self, scene: Scene, report: Any, users: int) -> Floats:
         """Return the statistics that the agent's inputs tell, shape (users, k): log-likelihood ratios, or zeros."""

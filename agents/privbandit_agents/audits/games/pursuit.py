@@ -13,16 +13,15 @@ class PursuitCanaries(BatchCanaries):
 
     settings: ClassVar = SHORT
     runs = runs_of_few = 500
-
-    def hurry(self, runs: int) -> None:
-        """Leave default runs as they are: it is known what they take."""
+    budget = 0
 
 
 class PursuitGame(JointGame):
     """Look after every batch; a run takes many small releases, so there are few runs."""
 
     settings: ClassVar = SHORT
-    pilots, finals, fits = 10, 30, 100
+    pilots, fits = 10, 100
+    heats: ClassVar = ((4, 30),)
     besides = (PursuitCanaries,)
 
     def further(self, best: list[Scene]) -> list[Scene]:

@@ -1,11 +1,13 @@
 """What is seen of a joint agent as numbers, and statistics that tell two worlds apart by it."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.claims import Floats
+from privbandit_agents.audits.records import Records
 from privbandit_agents.audits.reports import Contrast, flattened, solved
 from privbandit_agents.base.publish import Publication, Publisher
 
@@ -21,6 +23,8 @@ STATISTICS = (
 """What ``Readings`` tells of each run."""
 
 
+TAIL = 7.0
+"""Noise of another size is worth as much as Laplace noise so far out, in units of its scale: one run of a thousand."""
 NEAR = 1e-9
 """Numbers are as near as this if they are equal."""
 
@@ -31,14 +35,24 @@ class Layout(NamedTuple):
     actions: int
     times: int
     width: int
+    adds: bool = True
 
     def moves(self, seen: Floats) -> Floats:
         """Return the first release, and how much each later one differs from the one before, shape (n, times * width).
 
-        Noise of releases that add up is drawn anew in every move.
+        Noise of releases that add up is drawn anew in every move; those that do not are returned as they are.
         """
         released = seen[:, self.actions :].reshape(len(seen), self.times, self.width)
-        return np.diff(released, axis=1, prepend=0.0).reshape(len(seen), -1)
+        return (np.diff(released, axis=1, prepend=0.0) if self.adds else released).reshape(len(seen), -1)
+
+    def hanging(self, zero: Floats, one: Floats) -> float:
+        """Return the mean correlation, by size, of each number's noise with the same number's at the next time."""
+        if self.times < 2 or not self.width:
+            return 0.0
+        parts = [self.moves(world).reshape(len(world), self.times, self.width) for world in (zero, one)]
+        noise = np.concatenate([part - part.mean(axis=0) for part in parts])
+        sizes = np.sqrt((noise**2).mean(axis=0)) + 1e-9
+        return float(np.abs((noise[:, 1:] * noise[:, :-1]).mean(axis=0) / (sizes[1:] * sizes[:-1])).mean())
 
 
 class Exact(NamedTuple):
@@ -74,6 +88,7 @@ class Readings(NamedTuple):
         scale: mean absolute deviation of each: the scale, if the noise is Laplace.
         clearest: which of them moves most, in units of its scale.
         exact: what the first publication hides.
+        grown: by how much the noise of a number is larger in one of the worlds: logarithm of the ratio, less its error.
     """
 
     everything: Contrast
@@ -85,6 +100,7 @@ class Readings(NamedTuple):
     scale: Floats
     clearest: int
     exact: Exact
+    grown: float
 
     @property
     def kept(self) -> NDArray[np.intp]:
@@ -92,24 +108,39 @@ class Readings(NamedTuple):
 
     @property
     def distance(self) -> float:
-        """Of the means of all releases, squared, in units of their noise."""
-        return float(2 * self.far @ self.weights)
+        """Of the two worlds' releases: of their means, squared, in units of their noise, and of their sizes."""
+        return float(2 * self.far @ self.weights + self.grown**2)
+
+    @property
+    def loss(self) -> float:
+        """What the difference of the means costs if the noise is Laplace, and that of the sizes in its tails."""
+        return float(np.sum(2 * np.abs(self.far) / self.scale)) + TAIL * -float(np.expm1(-self.grown))
 
     @classmethod
     def of(cls, zero: Floats, one: Floats, layout: Layout, exact: Exact) -> "Readings":
         """Compare samples of the two worlds, shapes (n, D)."""
         first = [world[:, layout.actions : layout.actions + layout.width] for world in (zero, one)]
+        # releases add up, or do not, as their noise hangs less together from one to the next
+        layout = min((layout._replace(adds=adds) for adds in (True, False)), key=lambda way: way.hanging(zero, one))
         moves = [layout.moves(world) for world in (zero, one)]
         means = [world.mean(axis=0) for world in moves]
-        far, noise = (means[0] - means[1]) / 2, np.concatenate([a - b for a, b in zip(moves, means, strict=True)])
-        scale = np.abs(noise).mean(axis=0) + 1e-9
+        noises = [a - b for a, b in zip(moves, means, strict=True)]
+        far, scale = (means[0] - means[1]) / 2, np.abs(np.concatenate(noises)).mean(axis=0) + 1e-9
+        noise = np.concatenate(noises)
         weights = solved(noise, 2 * far[:, None])[:, 0]
         clearest = int(np.argmax(np.abs(far) / scale)) if len(far) else 0
         everything, center = Contrast.of(zero, one), (means[0] + means[1]) / 2
-        return cls(everything, Contrast.of(*first), layout, center, weights, far, scale, clearest, exact)
+        # worlds that draw the same noise show the ratio of its sizes after few runs
+        sizes = [np.abs(part).mean(axis=0) + 1e-9 for part in noises]
+        n = min(map(len, noises))
+        squares = [np.sqrt((part[:n] ** 2).mean(axis=0)) + 1e-9 for part in noises]
+        alike = np.clip((noises[0][:n] * noises[1][:n]).mean(axis=0) / squares[0] / squares[1], -1, 1)
+        ratios = np.abs(np.log(sizes[0] / sizes[1])) - 2 * np.sqrt((1 - alike**2) / max(n, 1))
+        grown = float(ratios.max(initial=0.0))
+        return cls(everything, Contrast.of(*first), layout, center, weights, far, scale, clearest, exact, grown)
 
     def __call__(self, seen: Floats) -> Floats:
-        """Return the statistics of what is seen (n, D), shape (n, 15)."""
+        """Return the statistics of what is seen (n, D), shape (n, 19)."""
         layout = self.layout
         first = self.first(seen[:, layout.actions : layout.actions + layout.width])
         apart = layout.moves(seen) - self.center
@@ -160,6 +191,20 @@ class Billboard:
         """Return ``told``, or the release if nothing was published: it follows from what was."""
         seen = self.look()
         return self.told if len(self.told) else seen
+
+
+def changes(agent: Any, users: Records, look: Callable[[], Floats], most: int | None = None) -> list[int]:
+    """Serve users one by one; return after how many of them what is looked at changes, at most so many times."""
+    found, before = list[int](), look()
+    for t in range(len(users.feedback)):
+        if len(found) == most:
+            break
+        agent.update(users.contexts[t : t + 1], users.actions[t : t + 1], users.feedback[t : t + 1])
+        now = look()
+        if not np.array_equal(now, before):
+            found.append(t + 1)
+        before = now
+    return found
 
 
 def filled(values: Floats, length: int) -> Floats:

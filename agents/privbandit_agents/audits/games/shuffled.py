@@ -1,7 +1,7 @@
 """The game with any agent of the shuffle model: the messages of a batch, in arbitrary order."""
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -29,7 +29,11 @@ class ShuffleGame(AnyAgentGame[Pair]):
     unseen = "later batches, one device's own messages before they are mixed, and other pairs of records"
     settings: ClassVar = {"first": 2}
     runs = 10_000
-    pilots, finals, fits = 400, 1000, 4000
+    pilots, fits = 400, 4000
+    heats: ClassVar = ((4, 1000),)
+
+    def stronger(self, factor: float) -> Self | None:
+        return self.larger(factor)
 
     def scenes(self) -> list[Pair]:
         self.others = drawn(self.env)

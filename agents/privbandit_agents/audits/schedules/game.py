@@ -1,7 +1,6 @@
 """The game of schedules with any joint agent: after which users its release changes, and what it says of the next."""
 
 import math
-import time
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,14 +9,12 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.games.readings import numbers
+from privbandit_agents.audits.games.readings import changes, numbers
 from privbandit_agents.audits.records import Records, drawn
 from privbandit_agents.audits.schedules.populations import opposites
 
-USERS, FEWEST = 256, 24
-"""Users of a run: at most, and of an agent however slow."""
-SLOW = 0.006
-"""CPU seconds of a run, in which fewer users are served if the agent is slow."""
+USERS = 256
+"""Users of a run, at most."""
 SEEDS, CHECKED = 2, 6
 """Seeds of agents by whose runs boundaries are found, and further ones on which they are tried."""
 KEPT = 4
@@ -50,18 +47,18 @@ class ScheduleGame(AnyAgentGame[Boundary]):
     part = "schedule"
     seen = f"after which of up to {USERS} users the release changes, and what frozen_rounds says after each"
     unseen = "what is released, actions, and other populations"
-    runs, seconds = 400, 3.0
-    pilots, finals, fits = 30, 0, 100
+    runs, budget = 400, 160_000
+    pilots, fits = 30, 100
 
     def prepare(self) -> None:
         self.found = self.boundaries()
         if not self.found:
             self.runs, self.pair = 20, "populations that differ in everything: all had one schedule"
+            self.blind = True
             return
         super().prepare()
         self.pair = f"{self.scene.words} (the worst of {len(self.found)} boundaries)"
         self.runs = max(self.runs, min(int(CLEAR * math.exp(min(self.claim.epsilon, 10.0))), MOST))
-        self.hurry(self.pilots)
 
     def scenes(self) -> list[Boundary]:
         return self.found
@@ -77,6 +74,7 @@ class ScheduleGame(AnyAgentGame[Boundary]):
     def boundaries(self) -> list[Boundary]:
         """Return neighbours whose schedules differ for most seeds, of all that bisection finds."""
         self.users, self.columns = self.trial()
+        self.users_a_run = self.users
         found: list[tuple[float, Boundary]] = []
         for seed in range(SEEDS):
             for words, one, other in opposites(self.env, self.users, self.agent(0)):
@@ -111,19 +109,19 @@ class ScheduleGame(AnyAgentGame[Boundary]):
 
     def trial(self) -> tuple[int, list[int] | slice]:
         """Return how many users a run has, and which numbers of the release do not change after every single user."""
-        most, others = min(USERS, getattr(self.env.unwrapped, "horizon", USERS)), drawn(self.env)
-        started = time.process_time()
-        agent, served = self.agent(0), 0
-        told = [numbers(getattr(agent, "release", None))]
-        while served < most and (served < FEWEST or time.process_time() - started < SLOW):
-            one = others[np.array([served])]
-            agent.update(one.contexts, one.actions, one.feedback)
+        most = min(USERS, getattr(self.env.unwrapped, "horizon", USERS))
+        agent = self.agent(0)
+        told = list[Floats]()
+
+        def look() -> Floats:
             told.append(numbers(getattr(agent, "release", None)))
-            served += 1
+            return told[-1]
+
+        changes(agent, drawn(self.env)[:most], look)
         if len({len(release) for release in told}) > 1:
-            return served, slice(None)
+            return most, slice(None)
         always = (np.diff(np.array(told), axis=0) != 0).all(axis=0)
-        return served, np.flatnonzero(~always).tolist()
+        return most, np.flatnonzero(~always).tolist()
 
     def schedule(self, seed: int, users: Records, start: int | None = None) -> Floats:
         """Return whether the release changed after each user, and ``frozen_rounds`` then, shape (2, users).

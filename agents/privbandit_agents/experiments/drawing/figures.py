@@ -206,8 +206,7 @@ def notion_of(series: Series, results: Results) -> str:
             if run.kind == "trial" and (notion := promise_of(run)[0]) is not None:
                 return notion
     agent = series.cells[0].settings["agent"]
-    promise = AGENTS[agent].kind.partition(": ")[2] if agent in AGENTS else ""
-    return promise.partition(",")[0] or "none"
+    return (AGENTS[agent].notion if agent in AGENTS else "") or "none"
 
 
 def named(spec: FigureSpec, line: Line) -> str:

@@ -57,5 +57,4 @@ def power_text(power: Mapping[str, float] | None) -> str:
 def arithmetic(target: str) -> str:
     """Return whether an agent's guarantee holds for floats (``exact``) or for real numbers (``real``)."""
     name = target.partition(" ")[0].partition(",")[0]
-    promise = AGENTS[name].kind.rpartition(": ")[2] if name in AGENTS else ""
-    return promise.rpartition(", ")[2] if ", " in promise else "-"
+    return (AGENTS[name].arithmetic if name in AGENTS else "") or "-"

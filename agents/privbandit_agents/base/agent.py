@@ -37,6 +37,7 @@ Release = TypeVar("Release")
 NEVER = 2**62  # ``frozen_rounds`` of a policy that never changes again
 RECORD, SAME = "context, action and reward of every user", "replace-one-user"
 REWARD, ONE_REWARD = "reward of every user", "replace-one-reward"
+OWNED = "belongs to the base class, and says which arms are present: give what your agent keeps another name."
 Notion: TypeAlias = Literal["local", "shuffle", "joint", "reward", "none"]
 
 
@@ -129,8 +130,35 @@ class Agent(ABC, Generic[C]):
     uses_public_data: ClassVar[bool] = False
     gaussian: ClassVar[bool] = False
     """Whether reports or releases are a Gaussian mechanism, so that an audit may use the whole trade-off curve."""
-    present: Array | None = None
-    """Which arms are present for the users who are served now, shape (..., K); public. None: all."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Refuse a class that defines ``present`` itself.
+
+        Raises:
+            TypeError: it does.
+        """
+        super().__init_subclass__(**keywords)
+        if "present" in vars(cls):
+            raise TypeError(f"{cls.__name__}.present {OWNED}")
+
+    @property
+    def present(self) -> Array | None:
+        """Which arms are present for the users who are served now, shape (..., K); public. None: all."""
+        return vars(self).get("present")
+
+    @present.setter
+    def present(self, masks: Array | None) -> None:
+        """Keep masks; only those who serve an agent set them.
+
+        Raises:
+            TypeError: no booleans with a last axis of arms: an agent wants to keep something else by this name.
+        """
+        if masks is not None:
+            arms = getattr(vars(self).get("action_space"), "n", None)
+            kind = getattr(masks, "dtype", np.dtype(object)).kind
+            if kind not in "biu" or np.shape(masks)[-1:] != (arms,) or not ((masks == 0) | (masks == 1)).all():
+                raise TypeError(f"{type(self).__name__}.present {OWNED}")
+        vars(self)["present"] = masks
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 import privbandit_envs  # noqa: F401 (registers the environments)
-from privbandit_agents.plugins import load_plugins
+from privbandit_agents.plugins import import_named, load_plugins
 from privbandit_agents.zoo import AGENTS
 from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.validate import did_you_mean
@@ -34,7 +34,7 @@ def env_spec(id: str) -> EnvSpec:
     """
     package, colon, bare = id.rpartition(":")
     if colon:
-        importlib.import_module(package)
+        import_named(package)
     if bare not in gym.registry:
         load_plugins("privbandit.envs", "privbandit.agents")
     if bare not in gym.registry:

@@ -31,6 +31,7 @@ from privbandit_agents.experiments.names import (
 from privbandit_agents.experiments.store.provenance import code
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.play import Result, play
+from privbandit_agents.plugins import reading
 from privbandit_agents.snapshots import Snapshots
 from privbandit_agents.zoo import AGENTS, FAMILIES
 from privbandit_envs.timing.delay import DelayFeedback
@@ -216,7 +217,8 @@ class Trial:
 def known_defaults(agent: str) -> dict[str, Any]:
     """Return the settings of an agent; none if it is of a package that is not here."""
     try:
-        return agent_defaults(agent)
+        with reading():
+            return agent_defaults(agent)
     except Exception:
         return {}
 

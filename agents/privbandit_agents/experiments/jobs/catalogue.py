@@ -14,6 +14,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 import privbandit_envs  # noqa: F401 (registers the environments)
+from privbandit_agents.experiments.store.provenance import source_of
 from privbandit_agents.plugins import import_named, load_plugins
 from privbandit_agents.zoo import AGENTS
 from privbandit_envs.registration import ENV_IDS
@@ -107,6 +108,20 @@ def agent_defaults(name: str) -> dict[str, Any]:
     values = {f.name: None if f.default is dataclasses.MISSING else f.default for f in fields}
     made = {f.name: f.default_factory() for f in fields if f.default_factory is not dataclasses.MISSING}
     return values | made | dict(entry.defaults)
+
+
+def env_source(id: str) -> str | None:
+    """Return a hash of the source of an environment that is not ours, or None."""
+    played = env_class(id)
+    creator: Any = load_env_creator(played) if isinstance(played, str) else played
+    return source_of(creator)
+
+
+def agent_source(name: str) -> str | None:
+    """Return a hash of the source of an agent that is not ours, or None."""
+    from privbandit_agents.registry import find
+
+    return source_of(find(name).load())
 
 
 def at_home(env: str, agent: str) -> bool:

@@ -264,9 +264,21 @@ def tune(
         folder.mkdir(parents=True, exist_ok=True)
     with one_thread():
         told = tuned(plan, folder)
-    for name, found in told["final"].items():
-        print(f"{name}: regret {found['regret']:.6g} +- {found['error']:.2g} on seeds that tuned nothing")
-    print(f"{folder / 'tuned.json'}: best settings {told['best'] or 'the defaults'}")
+    for name, found in (told["final"] or {}).items():
+        gave = f"failed: {found['error']}" if "regret" not in found else f"regret {found['regret']:.6g}"
+        print(
+            f"{name}: {gave}" + (f" +- {found['error']:.2g} on seeds that tuned nothing" if "regret" in found else "")
+        )
+    failed = sum("error" in row for row in told["trials"]) + sum(
+        "regret" not in one for one in (told["final"] or {}).values()
+    )
+    if told["final"]:
+        print(f"best settings: {told['best'] or 'the defaults'}; {folder / 'tuned.json'} has all trials")
+    else:
+        print("no trial could be run to its end, so there are no best settings.", file=sys.stderr)
+    if failed:
+        print(f"{failed} of the runs failed; {folder / 'tuned.json'} says why.", file=sys.stderr)
+    raise typer.Exit(UNFINISHED if failed or told["lost"] or not told["final"] else 0)
 
 
 @app.command(short_help="Run all trials of a file.")

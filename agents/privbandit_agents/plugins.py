@@ -18,6 +18,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+
 from privbandit_agents.zoo import AGENTS, Entry
 
 if TYPE_CHECKING:
@@ -117,7 +120,7 @@ def load_plugins(*groups: str) -> None:
 
 def wrong_with(entry: "EntryPoint") -> str:
     """Import what an entry point names, and its agents; return what is wrong, and undo all of it then."""
-    before = dict(AGENTS)
+    before, worlds = dict(AGENTS), built_in()
     try:
         wake()
         entry.load()
@@ -126,11 +129,21 @@ def wrong_with(entry: "EntryPoint") -> str:
         if taken := [name for name, agent in before.items() if AGENTS.get(name) is not agent]:
             names = ", ".join(map(repr, taken))
             raise ValueError(f"{names} is the name of another agent, choose one of its own")
-    except (Exception, SystemExit) as error:  # whatever the code of others raises
+        if taken := [id for id, spec in worlds.items() if gym.registry.get(id) is not spec]:
+            raise ValueError(f"{', '.join(map(repr, taken))} belongs to privbandit, choose an id of its own")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the code of others raises
         AGENTS.clear()
         AGENTS.update(before)
+        gym.registry.update(worlds)
         return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}".rstrip(".: ")
     return ""
+
+
+def built_in() -> dict[str, EnvSpec]:
+    """Return the environments of this package, which no other may replace."""
+    return {id: spec for id, spec in gym.registry.items() if id.startswith("privbandit/")}
 
 
 def said_by(entry: "EntryPoint") -> str:

@@ -5,7 +5,7 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ from privbandit_envs.validate import count, one_of
 Floats = NDArray[np.float64]
 ARRAYS = ("contexts", "actions", "rewards", "propensities", "feedback", "errors")
 SUFFIXES = (".npz", ".parquet")
+MOST_BYTES = 2**32
+"""Of a log, which is made in memory."""
 ROUNDING = 1e-9
 """A propensity may be below the least one by this share of it."""
 
@@ -210,7 +212,15 @@ def checksum(columns: Mapping[str, Array], kept: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def log(env: AnyEnv, agent: AnyAgent, n: int, seed: int | None = None, *, draws: int = DRAWS) -> Log:
+def log(
+    env: AnyEnv,
+    agent: AnyAgent,
+    n: int,
+    seed: int | None = None,
+    *,
+    draws: int = DRAWS,
+    on_users: Callable[[int], object] | None = None,
+) -> Log:
     """Let an agent play and learn from n users, as ``play`` does, and keep what happened.
 
     Args:
@@ -219,9 +229,11 @@ def log(env: AnyEnv, agent: AnyAgent, n: int, seed: int | None = None, *, draws:
         n: number of users.
         seed: of the environment's ``reset``, and of the draws; None: fresh ones.
         draws: how many, for an agent whose propensities have no closed form.
+        on_users: called with the number of users so far, now and then.
 
     Raises:
-        ValueError: more users than the environment's horizon, or an environment that does not fit the agent.
+        ValueError: more users than the environment's horizon or than ``MOST_BYTES`` hold, or an environment that does
+            not fit the agent.
         TypeError: an agent that owns its loop, or something that is no environment or agent.
 
     Examples:
@@ -239,6 +251,10 @@ def log(env: AnyEnv, agent: AnyAgent, n: int, seed: int | None = None, *, draws:
         raise ValueError(f"n must be at most the environment's horizon {env.horizon}; got {n}.")
     rng = default_rng() if seed is None else default_rng([seed, 20])
     context, told = env.reset(seed=seed)
+    each = context.nbytes + 8 * (5 + n_arms(agent.action_space) if isinstance(agent.action_space, Discrete) else 5)
+    if count(n=n) * each > MOST_BYTES:
+        most = f"{MOST_BYTES // each:,} users are the most of one log"
+        raise ValueError(f"n must be smaller: {n:,} users of {each:,} bytes each fill the memory; {most}.")
     parts: list[list[Array]] = []
     left = count(n=n)
     largest = max(64, BLOCK_BYTES // max(1, context.nbytes))
@@ -251,6 +267,8 @@ def log(env: AnyEnv, agent: AnyAgent, n: int, seed: int | None = None, *, draws:
             part, context, told = logged_step(env, agent, context, told.get("action_mask"), draws, rng)
         parts.append(part)
         left -= m
+        if on_users is not None:
+            on_users(n - left)
     columns = (np.concatenate(column) for column in zip(*parts, strict=True))
     rows: dict[str, Any] = dict(zip((*ARRAYS, "masks"), columns, strict=True))
     if rows["masks"].all():

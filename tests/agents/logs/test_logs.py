@@ -245,3 +245,15 @@ def test_an_estimate_beyond_all_numbers_is_refused() -> None:
     one = Log(**rows, propensities=np.full(3, 1e-300), feedback=np.zeros(3), errors=np.zeros(3))
     with np.errstate(over="ignore"), pytest.raises(ValueError, match="beyond all numbers"):
         ips(one, np.tile([1.0, 0, 0, 0], (3, 1)))
+
+
+def test_more_users_than_the_memory_holds_are_refused_at_once() -> None:
+    env = gym.make("privbandit/Linear-v0", n_arms=4, dim=2, horizon=2 * 10**9)
+    with pytest.raises(ValueError, match="are the most of one log"):
+        log(env, make("uniform", env, seed=0), 2 * 10**9)
+
+
+def test_progress_is_told_up_to_the_end() -> None:
+    seen: list[int] = []
+    log(world(), make("jdp-linucb", world(), seed=0), 250, 0, on_users=seen.append)
+    assert seen[-1] == 250 and len(seen) > 1 and seen == sorted(seen)

@@ -1,11 +1,12 @@
 """What a user costs: every agent in every world that it plays, and how that grows with users, arms and features.
 
 ``table`` plays 20 000 users in a process for each cell, or as many as come in twenty seconds: the row then says how
-many. ``memory`` plays every agent in every world, in one of 400 features and on generated hotels, at 20 000 and at
-100 000 users, and fast agents at a million: it says what each takes above its imports, or why it refuses. A run's speed stands over the floor (numpy's generator filling as many float32 Gaussians as the contexts have
+many. A run's speed stands over the floor (numpy's generator filling as many float32 Gaussians as the contexts have
 numbers) and over the world's own loop of steps; "own" is the share of the time that the world did not take. With
-``--before`` each cell is played in another checkout, too, for three seconds at most. ``figure`` draws costs and memory
-of the main agents as docs/costs.png.
+``--before`` each cell is played in another checkout, too, for three seconds at most. ``memory`` plays every agent in
+every world, in one of 400 features and on generated hotels, at 20 000 and 100 000 users, and fast agents at a million:
+it says what each takes above its imports, or why it refuses. ``figure`` draws costs and memory of the main agents as
+docs/costs.png.
 
     python benchmarks/cost.py --only table
     python benchmarks/cost.py --only table --before ../privbandit-0.2.0

@@ -72,7 +72,7 @@ def taken(name: str, own: Any, given: Any) -> Any:
     None may become anything, a number any other real number, and an array may have grown by rows. NaN is taken only
     where the object has it itself.
     """
-    for kind in (np.ndarray, bool, str, (int, float)):
+    for kind in (np.ndarray, bool, str, (int, float), (list, tuple), dict):
         if isinstance(own, kind) and not isinstance(given, kind):
             raise ValueError(f"{name} must be of the kind {type(own).__name__}; got {type(given).__name__}")
     if isinstance(own, np.ndarray):

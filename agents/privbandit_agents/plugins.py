@@ -1,7 +1,7 @@
 """Agents that are not in the zoo: registered by name, or offered by installed packages.
 
 Agents, environments and audit targets of packages are imported when something of theirs may be asked for. A module that
-a file of data names is imported only if it is installed: see ``reading``.
+a file of data names is imported only if it is installed: see ``reading.py``.
 
 A package names a module of its own in the entry points of its ``pyproject.toml``, and importing the module registers:
 
@@ -10,16 +10,11 @@ A package names a module of its own in the entry points of its ``pyproject.toml`
 """
 
 import importlib
-import os
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
-from gymnasium.envs.registration import EnvSpec
 
 from privbandit_agents.zoo import AGENTS, Entry
 
@@ -30,57 +25,6 @@ GROUPS = ("privbandit.envs", "privbandit.agents", "privbandit.audits")
 """The groups of entry points: modules that register environments, agents, and targets of audits."""
 LOADED: set[str] = set()
 """The groups that were looked at in this process."""
-
-READING: ContextVar[bool] = ContextVar("reading", default=False)
-"""Whether names come from a file of data."""
-
-
-class ForeignModule(ImportError):  # noqa: N818 (as Python's ModuleNotFoundError, it says what it is)
-    """A file of data names a module that is neither imported nor installed."""
-
-
-@contextmanager
-def reading() -> Iterator[None]:
-    """Read data of others within: a module that they name is imported only if it is installed, never from here.
-
-    Modules that are imported already count: whoever trusts one imports it before.
-    """
-    token = READING.set(True)
-    try:
-        yield
-    finally:
-        READING.reset(token)
-
-
-def import_named(module: str) -> None:
-    """Import a module that somebody names before a colon, as in ``"module:name"``.
-
-    Raises:
-        ForeignModule: data name it, and it is neither imported nor found outside of the current folder.
-        ImportError: there is no such module.
-    """
-    if module in sys.modules:
-        return
-    if not READING.get():
-        importlib.import_module(module)
-        return
-    before = list(sys.path)
-    sys.path[:] = [entry for entry in before if not is_here(entry)]
-    try:
-        importlib.import_module(module)
-    except ImportError as error:
-        way_out = f"import {module} first if you trust it" if module.isidentifier() else "so it stays unknown"
-        raise ForeignModule(f"the data name the module {module!r:.60}, which is not installed: {way_out}.") from error
-    finally:
-        sys.path[:] = before
-
-
-def is_here(entry: str) -> bool:
-    """Return whether an entry of the path is the current folder."""
-    try:
-        return os.path.realpath(entry) == os.path.realpath("")
-    except OSError:  # the current folder is gone
-        return entry == ""
 
 
 def register_agent(
@@ -120,7 +64,8 @@ def load_plugins(*groups: str) -> None:
 
 def wrong_with(entry: "EntryPoint") -> str:
     """Import what an entry point names, and its agents; return what is wrong, and undo all of it then."""
-    before, worlds = dict(AGENTS), built_in()
+    before = dict(AGENTS)
+    worlds = {id: spec for id, spec in gym.registry.items() if id.startswith("privbandit/")}
     try:
         wake()
         entry.load()
@@ -139,11 +84,6 @@ def wrong_with(entry: "EntryPoint") -> str:
         gym.registry.update(worlds)
         return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}".rstrip(".: ")
     return ""
-
-
-def built_in() -> dict[str, EnvSpec]:
-    """Return the environments of this package, which no other may replace."""
-    return {id: spec for id, spec in gym.registry.items() if id.startswith("privbandit/")}
 
 
 def said_by(entry: "EntryPoint") -> str:

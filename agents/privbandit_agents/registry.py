@@ -13,7 +13,8 @@ from privbandit_agents.auto import Auto
 from privbandit_agents.base.agent import AnyAgent, PublicData, Space
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_agents.explore import Explored, explored_name
-from privbandit_agents.plugins import import_named, load_plugins
+from privbandit_agents.plugins import load_plugins
+from privbandit_agents.reading import import_named
 from privbandit_agents.zoo import AGENTS, Entry
 from privbandit_envs.validate import did_you_mean, one_of
 from privbandit_envs.validate import seed as checked_seed

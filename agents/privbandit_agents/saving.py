@@ -7,7 +7,7 @@ from typing import Any
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.learning import AnyEnv
-from privbandit_agents.plugins import ForeignModule, reading
+from privbandit_agents.reading import ForeignModule, reading
 from privbandit_agents.registry import make, spaces_of
 from privbandit_envs.validate import shown
 
@@ -48,7 +48,7 @@ def parts_of(path: str | Path) -> tuple[state.Arrays, dict[str, Any]]:
     return arrays, values
 
 
-def header_of(header: Any, path: str | Path) -> dict[str, Any]:
+def header_of(header: object, path: str | Path) -> dict[str, Any]:
     """Return what a file says of its agent, or raise ValueError."""
     kinds = {"agent": str, "config": dict, "plays": str}
     if not isinstance(header, dict) or not all(isinstance(header.get(key), kind) for key, kind in kinds.items()):

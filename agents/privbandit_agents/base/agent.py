@@ -13,6 +13,7 @@ from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from privbandit_agents.base.chances import laws
+from privbandit_agents.base.chances.present import are_masks, owned
 from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Records, contexts_of, records_of
 from privbandit_agents.base.reports import Arithmetic, InOrder, Inputs
@@ -37,7 +38,6 @@ Release = TypeVar("Release")
 NEVER = 2**62  # ``frozen_rounds`` of a policy that never changes again
 RECORD, SAME = "context, action and reward of every user", "replace-one-user"
 REWARD, ONE_REWARD = "reward of every user", "replace-one-reward"
-OWNED = "belongs to the base class, and says which arms are present: give what your agent keeps another name."
 Notion: TypeAlias = Literal["local", "shuffle", "joint", "reward", "none"]
 
 
@@ -131,15 +131,11 @@ class Agent(ABC, Generic[C]):
     gaussian: ClassVar[bool] = False
     """Whether reports or releases are a Gaussian mechanism, so that an audit may use the whole trade-off curve."""
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        """Refuse a class that defines ``present`` itself.
-
-        Raises:
-            TypeError: it does.
-        """
+    def __init_subclass__(cls, **keywords: object) -> None:
+        """Raise TypeError if a class defines ``present`` itself."""
         super().__init_subclass__(**keywords)
         if "present" in vars(cls):
-            raise TypeError(f"{cls.__name__}.present {OWNED}")
+            raise owned(cls)
 
     @property
     def present(self) -> Array | None:
@@ -148,16 +144,8 @@ class Agent(ABC, Generic[C]):
 
     @present.setter
     def present(self, masks: Array | None) -> None:
-        """Keep masks; only those who serve an agent set them.
-
-        Raises:
-            TypeError: no booleans with a last axis of arms: an agent wants to keep something else by this name.
-        """
-        if masks is not None:
-            arms = getattr(vars(self).get("action_space"), "n", None)
-            kind = getattr(masks, "dtype", np.dtype(object)).kind
-            if kind not in "biu" or np.shape(masks)[-1:] != (arms,) or not ((masks == 0) | (masks == 1)).all():
-                raise TypeError(f"{type(self).__name__}.present {OWNED}")
+        if masks is not None and not are_masks(masks, vars(self).get("action_space")):
+            raise owned(type(self))
         vars(self)["present"] = masks
 
     def __init__(

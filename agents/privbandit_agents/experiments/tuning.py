@@ -155,7 +155,7 @@ def tune(plan: Plan, folder: Path, say: Say = print) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     lost: set[str] = set()
 
-    def keep(best: Any = None, final: Any = None) -> dict[str, Any]:
+    def keep(best: object = None, final: object = None) -> dict[str, Any]:
         told = told_of(plan, rows, best, final)
         for why in set(unwritten(folder, {"tuned.json": partial(write, folder, told)})) - lost:
             lost.add(why)
@@ -273,7 +273,7 @@ def scored(plan: Plan, found: Mapping[str, Any]) -> dict[str, float]:
     return {"regret": round(mean, 4), "error": round(error, 4)}
 
 
-def told_of(plan: Plan, rows: list[dict[str, Any]], best: Any, final: Any) -> dict[str, Any]:
+def told_of(plan: Plan, rows: list[dict[str, Any]], best: object, final: object) -> dict[str, Any]:
     """Return what is known so far, the best trial first."""
     order = sorted(rows, key=lambda row: math.inf if row["regret"] is None else row["regret"])
     seeds = {kind: [plan.seeds(kind)[0], plan.seeds(kind)[-1]] for kind in ("tuning", "final")}

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -26,6 +26,9 @@ from privbandit_envs.datasets.frames import parquet
 from privbandit_envs.files import atomic
 from privbandit_envs.masks import Masks, masks_of
 from privbandit_envs.validate import count, one_of
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Floats = NDArray[np.float64]
 ARRAYS = ("contexts", "actions", "rewards", "propensities", "feedback", "errors")
@@ -181,9 +184,9 @@ class Log:
             raise ValueError(f"{path} is no log, or is damaged: {str(error)[:200].rstrip('.')}.") from error
 
     @classmethod
-    def _of_frame(cls, frame: Any, path: Path) -> "Log":
+    def _of_frame(cls, frame: "pl.DataFrame", path: Path) -> "Log":
         """Return the log of a frame that ``write`` made, or raise."""
-        texts = frame["about"].unique().to_list() or list(frame.schema["about"].categories)
+        texts = frame["about"].unique().to_list() or frame.schema["about"].categories.to_list()  # type: ignore[attr-defined]
         if len(texts) != 1:
             raise ValueError(f"its rows are of {len(texts)} logs")
         kept = json.loads(texts[0])
@@ -198,7 +201,7 @@ class Log:
         return cls(**rows, about=kept["about"])
 
 
-def columns_of(frame: Any) -> dict[str, Array]:
+def columns_of(frame: "pl.DataFrame") -> dict[str, Array]:
     """Return the columns of a frame of polars but ``about`` as arrays."""
     return {name: frame[name].to_numpy() for name in frame.columns if name != "about"}
 

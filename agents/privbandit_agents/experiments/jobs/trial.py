@@ -31,7 +31,7 @@ from privbandit_agents.experiments.names import (
 from privbandit_agents.experiments.store.provenance import code
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.play import Result, play
-from privbandit_agents.plugins import reading
+from privbandit_agents.reading import reading
 from privbandit_agents.snapshots import Snapshots
 from privbandit_agents.zoo import AGENTS, FAMILIES
 from privbandit_envs.timing.delay import DelayFeedback

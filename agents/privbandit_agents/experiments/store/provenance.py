@@ -92,7 +92,7 @@ def text_of(module: ModuleType) -> str:
         return ""
 
 
-def own_text(part: Any) -> str:
+def own_text(part: type | FunctionType) -> str:
     """Return the code of a class or function of the program itself; of a notebook's class that of its methods."""
     try:
         return bare_code(textwrap.dedent(inspect.getsource(part)))

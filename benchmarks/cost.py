@@ -3,11 +3,14 @@
 ``table`` plays 20 000 users in a process for each cell, or as many as come in twenty seconds: the row then says how
 many. A run's speed stands over the floor (numpy's generator filling as many float32 Gaussians as the contexts have
 numbers) and over the world's own loop of steps; "own" is the share of the time that the world did not take. With
-``--before`` each cell is played in another checkout, too, for three seconds at most. ``figure`` draws costs and memory
-of the main agents as docs/costs.png.
+``--before`` each cell is played in another checkout, too, for three seconds at most. ``memory`` plays every agent in
+every world, in one of 400 features and on generated hotels, at 20 000 and 100 000 users, and fast agents at a million:
+it says what each takes above its imports, or why it refuses. ``figure`` draws costs and memory of the main agents as
+docs/costs.png.
 
     python benchmarks/cost.py --only table
     python benchmarks/cost.py --only table --before ../privbandit-0.2.0
+    python benchmarks/cost.py --only memory
     python benchmarks/cost.py --only figure
 """
 
@@ -41,6 +44,13 @@ SLOW = {
 """Agents that may be slower, and why."""
 MOST_MEMORY = 4 * 2**30
 """Bytes that a cell may take."""
+MIB, FAST = 300, 20_000
+"""Above its imports an agent takes at most so much; and those of more users a second are played at a million users."""
+WIDE: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
+    "linear": (("privbandit/Linear-v0", {"dim": 400}),),
+    "assortments": (("privbandit/Assortment-v0", {"source": "expedia-sample"}),),
+}
+"""Further worlds of a family, which have many features."""
 PICTURE = Path(__file__).parents[1] / "docs" / "costs.png"
 MAIN = ("uniform", "linucb", "jdp-linucb", "ldp-linucb", "ldp-greedy", "prec", "clipped-iht")
 GROWTH: dict[str, dict[str, tuple[int, ...]]] = {
@@ -66,6 +76,27 @@ def table(options: Options) -> Iterator[Row]:
                 words += f"; before: {before(options.before, name, FAMILIES[family], rounds)}"
             reason = f" ({SLOW[name]})" if name in SLOW else ""
             yield Row(f"{name}, {family}{reason}", share, words, at_least=None if name in SLOW else LEAST)
+
+
+def memory(options: Options) -> Iterator[Row]:
+    """Measure what every agent takes in every world that it plays, and in wide ones, or say why it refuses."""
+    from privbandit_agents.zoo import FAMILIES
+
+    for name, entry in AGENTS.items():
+        for family in entry.families:
+            for world, kwargs in ((FAMILIES[family], {}), *WIDE.get(family, ())):
+                rate = 0.0
+                for rounds in (1000,) if options.quick else (ROUNDS, 5 * ROUNDS, 50 * ROUNDS):
+                    if rounds > 5 * ROUNDS and rate < FAST:
+                        continue
+                    where = f"{name}, {world} {kwargs or ''}, {rounds:,} users"
+                    try:
+                        cell = measured(name, world, rounds, kwargs)
+                    except subprocess.CalledProcessError as error:
+                        yield Row(f"{where}: {error.stderr.strip().splitlines()[-1][:300]}", 0, "MiB")
+                        continue
+                    rate = cell["rate"]
+                    yield Row(where, cell["memory"] / MIB, f"of {MIB} MiB: {told(cell, rounds)}", at_most=1)
 
 
 def told(cell: dict[str, float], rounds: int) -> str:
@@ -178,4 +209,4 @@ if __name__ == "__main__":
         resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
         print(json.dumps(cell_of(*json.loads(sys.argv[2]))))
     else:
-        sys.exit(main(__doc__, {"table": table, "figure": figure}))
+        sys.exit(main(__doc__, {"table": table, "memory": memory, "figure": figure}))

@@ -1,19 +1,27 @@
 """Files that are written whole or not at all."""
 
+import errno
+import io
 import os
 import secrets
+import stat
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+
+DESCRIPTORS = "/proc/*/fd"
+"""Where the links lie that stand for what a process has open."""
 
 
 @contextmanager
 def atomic(path: Path, mode: str = "w", permissions: int = 0o666, sync: bool = True) -> Iterator[IO[Any]]:
     """Open a temporary file beside ``path``; rename it onto ``path`` if the block succeeds, else delete it.
 
-    Missing folders are made. A process that is killed while it writes leaves the temporary file behind, and ``path``
-    as it was; ``remove_leftovers`` deletes such files.
+    Missing folders are made. A link is followed. A process that is killed while it writes leaves the temporary file
+    behind, and ``path`` as it was; ``remove_leftovers`` deletes such files. A device, a pipe, and what this process
+    has open as ``/dev/stdout`` are never replaced: they get the whole content once the block has succeeded.
 
     Args:
         path: the file.
@@ -23,7 +31,7 @@ def atomic(path: Path, mode: str = "w", permissions: int = 0o666, sync: bool = T
             out only for files whose damage is noticed when they are read.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: the file cannot be written, or it is a pipe that nobody reads, a socket or a folder.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -34,6 +42,19 @@ def atomic(path: Path, mode: str = "w", permissions: int = 0o666, sync: bool = T
         ...     path.read_text()
         'all of it'
     """
+    try:
+        target = None if streams(path) else real(path)
+        with streamed(path, mode) if target is None else replaced(target, mode, permissions, sync) as file:
+            yield file
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)  # a full disk does not say whose it is
+        raise
+
+
+@contextmanager
+def replaced(path: Path, mode: str, permissions: int, sync: bool) -> Iterator[IO[Any]]:
+    """Open a temporary file beside a regular file or none; put it in its place if the block succeeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     encoding = None if "b" in mode else "utf-8"
@@ -46,14 +67,75 @@ def atomic(path: Path, mode: str = "w", permissions: int = 0o666, sync: bool = T
             if sync:
                 os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException as error:
+    except BaseException:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
-            error.filename = str(path)  # a full disk does not say whose it is
         raise
+
+
+@contextmanager
+def streamed(path: Path, mode: str) -> Iterator[IO[Any]]:
+    """Keep what the block writes, and hand all of it to a device, a pipe or an open file if the block succeeds."""
+    with open_stream(path) as stream:
+        content = io.BytesIO()
+        file: IO[Any] = content if "b" in mode else io.TextIOWrapper(content, "utf-8", write_through=True)
+        yield file
+        file.flush()
+        stream.write(content.getvalue())
+
+
+def open_stream(path: Path) -> IO[bytes]:
+    """Open a device or a pipe, or once more what this process has open.
+
+    Raises:
+        OSError: nobody reads the pipe, or it is a socket or a folder.
+    """
+    number = descriptor(path)
+    if number is not None:
+        for printed in (sys.stdout, sys.stderr):
+            with suppress(AttributeError, OSError, ValueError):  # there may be none, or a closed one
+                printed.flush()
+        return os.fdopen(os.dup(number), "wb")
+    # a pipe without a reader is an error here, not a wait without end; a terminal does not become the process's own
+    opened = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+    os.set_blocking(opened, True)
+    return os.fdopen(opened, "wb")
+
+
+def streams(path: Path) -> bool:
+    """Return whether a path is something to write into: no regular file, or what this process has open."""
+    try:
+        kind = os.stat(path).st_mode
+    except OSError:  # there is nothing yet, or the way to it is no way: writing says so
+        return False
+    return descriptor(path) is not None or not stat.S_ISREG(kind)
+
+
+def descriptor(path: Path) -> int | None:
+    """Return the number of the open file of this process that a path such as ``/dev/stdout`` leads to, or None."""
+    for _ in range(40):  # links, as many as the system follows
+        folder = Path(os.path.realpath(path.parent))
+        if folder.match(DESCRIPTORS) and folder.parts[2] == str(os.getpid()) and path.name.isdecimal():
+            return int(path.name)
+        if not path.is_symlink():
+            return None
+        path = folder / os.readlink(path)
+    return None
+
+
+def real(path: Path) -> Path:
+    """Return the path of the file that links lead to.
+
+    Raises:
+        OSError: they lead in a circle.
+    """
+    followed = Path(os.path.realpath(path))
+    if followed.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return followed
 
 
 def remove_leftovers(path: Path) -> None:
     """Delete the temporary files of ``path`` that killed processes left behind."""
+    path = Path(os.path.realpath(path))
     for left in path.parent.glob(f".{path.name}.*"):
         left.unlink(missing_ok=True)

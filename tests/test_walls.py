@@ -46,7 +46,7 @@ GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names", "shelf"))
 ZOO = tuple(
     f"{A}.{name}"
     for name in (
-        *("zoo", "auto", "explore", "plugins", "registry", "saving", "play", "many", "masked", "foreign"),
+        *("zoo", "auto", "explore", "plugins", "reading", "registry", "saving", "play", "many", "masked", "foreign"),
         *("snapshots", "classifiers"),
     )
 )

@@ -1,6 +1,7 @@
 """Agents that are not in the zoo: registered by name, or offered by installed packages.
 
-Agents, environments and audit targets of packages are imported when something of theirs may be asked for.
+Agents, environments and audit targets of packages are imported when something of theirs may be asked for. A module that
+a file of data names is imported only if it is installed: see ``reading.py``.
 
 A package names a module of its own in the entry points of its ``pyproject.toml``, and importing the module registers:
 
@@ -12,6 +13,8 @@ import importlib
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
 
 from privbandit_agents.zoo import AGENTS, Entry
 
@@ -62,6 +65,7 @@ def load_plugins(*groups: str) -> None:
 def wrong_with(entry: "EntryPoint") -> str:
     """Import what an entry point names, and its agents; return what is wrong, and undo all of it then."""
     before = dict(AGENTS)
+    worlds = {id: spec for id, spec in gym.registry.items() if id.startswith("privbandit/")}
     try:
         wake()
         entry.load()
@@ -70,9 +74,14 @@ def wrong_with(entry: "EntryPoint") -> str:
         if taken := [name for name, agent in before.items() if AGENTS.get(name) is not agent]:
             names = ", ".join(map(repr, taken))
             raise ValueError(f"{names} is the name of another agent, choose one of its own")
-    except (Exception, SystemExit) as error:  # whatever the code of others raises
+        if taken := [id for id, spec in worlds.items() if gym.registry.get(id) is not spec]:
+            raise ValueError(f"{', '.join(map(repr, taken))} belongs to privbandit, choose an id of its own")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the code of others raises
         AGENTS.clear()
         AGENTS.update(before)
+        gym.registry.update(worlds)
         return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}".rstrip(".: ")
     return ""
 

@@ -1,7 +1,6 @@
 """Building agents by name."""
 
 import dataclasses
-import importlib
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +14,7 @@ from privbandit_agents.base.agent import AnyAgent, PublicData, Space
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_agents.explore import Explored, explored_name
 from privbandit_agents.plugins import load_plugins
+from privbandit_agents.reading import import_named
 from privbandit_agents.zoo import AGENTS, Entry
 from privbandit_envs.validate import did_you_mean, one_of
 from privbandit_envs.validate import seed as checked_seed
@@ -33,7 +33,7 @@ def find(name: str) -> Entry:
     """
     module, colon, short = name.rpartition(":")
     if colon:
-        importlib.import_module(module)
+        import_named(module)
     if short not in AGENTS:
         load_plugins("privbandit.agents")
     if short not in AGENTS and (inner := explored_name(short)):

@@ -7,7 +7,9 @@ from typing import Any
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.learning import AnyEnv
-from privbandit_agents.registry import make
+from privbandit_agents.reading import ForeignModule, reading
+from privbandit_agents.registry import make, spaces_of
+from privbandit_envs.validate import shown
 
 
 def plays(agent: AnyAgent) -> str:
@@ -41,9 +43,23 @@ def parts_of(path: str | Path) -> tuple[state.Arrays, dict[str, Any]]:
         raise
     except Exception as error:  # whatever damage does to a file
         raise ValueError(f"{path} is damaged, or is no saved agent: {error}.") from error
-    if not known:
+    if not known or not isinstance(values["state"], dict):
         raise ValueError(f"{path} is no saved agent.")
     return arrays, values
+
+
+def header_of(header: object, path: str | Path) -> dict[str, Any]:
+    """Return what a file says of its agent, or raise ValueError."""
+    kinds = {"agent": str, "config": dict, "plays": str}
+    if not isinstance(header, dict) or not all(isinstance(header.get(key), kind) for key, kind in kinds.items()):
+        raise ValueError(f"{path} is no saved agent: it does not say which agent it has, and for what.")
+    return header
+
+
+def sentence(error: Exception) -> str:
+    """Return an error on one line, with its kind unless its text speaks for itself."""
+    text = " ".join(str(error).split())[:300].rstrip(".")
+    return f"{text}." if isinstance(error, ValueError | ForeignModule) else f"{type(error).__name__}: {text}."
 
 
 def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
@@ -59,20 +75,29 @@ def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
             simulations. The difference of two such continuations is free of noise. Devices of a local agent have a
             fresh key all the same; ``restore_devices`` gives simulated ones what ``devices_state`` returned.
 
+    Nothing of the file is run. Of an agent of yours import the module first, unless it is installed.
+
     Raises:
-        ValueError: other spaces, a state of another version of the agent, or a damaged file.
+        ValueError: other spaces, a state of another version of the agent, a damaged file, or an agent whose module is
+            neither imported nor installed.
+        TypeError: something that is no environment.
         OSError: the file cannot be read.
     """
     arrays, values = parts_of(path)
-    header = values["header"]
-    agent = make(header["agent"], env, **header["config"])
+    spaces_of(env)
+    header = header_of(values["header"], path)
+    try:
+        with reading():
+            agent = make(header["agent"], env, **header["config"])
+    except Exception as error:  # of whatever the file says
+        raise ValueError(f"{path} has no agent for this environment: {sentence(error)}") from error
     if plays(agent) != header["plays"]:
-        raise ValueError(f"{path} was saved for {header['plays']}; the environment has {plays(agent)}.")
+        raise ValueError(f"{path} was saved for {shown(header['plays'])}; the environment has {plays(agent)}.")
     try:
         agent.restore(arrays, values["state"])
         agent.restored()
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} was saved by another version of {agent.name}: {error}.") from error
+    except Exception as error:  # whatever an agent makes of a state of others
+        raise ValueError(f"{path} was saved by another version of {agent.name}: {sentence(error)}") from error
     if fork and agent.guarantee.notion != "none":
         agent.rekey()
     return agent

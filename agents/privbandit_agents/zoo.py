@@ -16,7 +16,7 @@ FAMILIES = {
     "assortments": "privbandit/Assortment-v0",
     "labels": "privbandit/Classification-v0",
 }
-"""The families of worlds by the names that ``kind`` gives them, and the environment of each."""
+"""The families of worlds by the names that entries give them, and the environment of each."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
 """Tables of yours: CSV and parquet files, data frames of pandas and polars, or arrays by name."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +14,14 @@ from privbandit_envs.datasets.dataset import Dataset, encode
 from privbandit_envs.datasets.lines import check_width, csv_rows, text_lines
 from privbandit_envs.validate import did_you_mean, listed, shown
 
+if TYPE_CHECKING:
+    import polars
+
 Columns = dict[str, NDArray[Any]]
 Table: TypeAlias = "str | Path | Mapping[str, Any] | Any"
 """The path of a CSV or parquet file, a data frame, or arrays by name."""
+HELD = Lock()
+"""Held by whoever has this process's stderr turned aside."""
 YES, NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
 
 
@@ -110,9 +117,7 @@ def read(path: Path) -> Any:
     if path.suffix not in (".parquet", ".pq"):
         return csv_columns(path)
     try:
-        import polars
-
-        return polars.read_parquet(path)
+        return parquet(path)
     except ImportError:
         pass
     except Exception as error:
@@ -122,6 +127,29 @@ def read(path: Path) -> Any:
     except ImportError as error:
         raise ImportError("a parquet file needs polars; run pip install 'privbandit[bench]'.") from error
     return pandas.read_parquet(path)
+
+
+def parquet(path: Path) -> "polars.DataFrame":
+    """Return a parquet file as a frame of polars.
+
+    Raises:
+        ImportError: polars is not installed.
+        OSError: the file cannot be read.
+        ValueError: it is damaged so that polars panics; of other damage polars has errors of its own.
+    """
+    import polars
+
+    content = path.read_bytes()
+    with HELD, open(os.devnull, "wb") as nowhere:
+        stderr = os.dup(2)
+        os.dup2(nowhere.fileno(), 2)  # a panic writes its backtrace there by itself
+        try:
+            return polars.read_parquet(content)
+        except polars.exceptions.PanicException as error:  # no Exception: it would end the program
+            raise ValueError(str(error)) from None
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 def csv_columns(path: Path) -> dict[str, list[str]]:

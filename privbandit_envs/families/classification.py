@@ -226,8 +226,9 @@ def min_max(x: NDArray[np.floating], reference: NDArray[np.floating]) -> Floats:
         >>> min_max(np.array([[0.0], [3.0], [9.0]]), reference=np.array([[2.0], [4.0]])).ravel()
         array([0. , 0.5, 1. ])
     """
-    low = reference.min(axis=0).astype(np.float64)
-    span = reference.max(axis=0).astype(np.float64) - low
+    low = reference.min(axis=0).astype(np.float64) / 2  # halves, whose difference is a number, too
+    span = reference.max(axis=0).astype(np.float64) / 2 - low
+    x = x / 2
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         scaled = np.where(span > 0, (x - low) / span, 0.5 + 0.5 * np.sign(x - low))
     clipped: Floats = np.clip(scaled, 0, 1)

@@ -205,3 +205,31 @@ def test_weights_of_right_answers_know_which_label_stands_for_an_absent_guess() 
     masks = np.array([[True, False, True], [True, True, True], [False, False, True]])
     assert played_for(np.array([1, 1, 0]), masks).tolist() == [0, 1, 2]
     assert played_for(np.array([1, 2, 0]), np.ones((3, 3), bool)).tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("name", ["jdp-linucb", "ldp-greedy", "lpct"])
+@pytest.mark.parametrize("kept", ["floats", "a flag", "booleans of another length", "a list"])
+def test_an_agent_that_keeps_something_else_as_present_is_refused(name: str, kept: str) -> None:
+    env = gym.make(**(WORLDS[2] if name == "lpct" else WORLDS[0]))
+    arms = env.action_space.n  # type: ignore[attr-defined]
+    value: Any = {
+        "floats": np.full(arms, 0.5), "a flag": True, "a list": [1] * arms, "booleans of another length": np.eye(9) > 0,
+    }[kept]  # fmt: skip
+    agent = make(name, env, seed=0)
+
+    class Own(type(agent)):  # type: ignore[misc]
+        def frozen_rounds(self) -> int:
+            self.present = value
+            return 1
+
+    public = (env.unwrapped.public_data,) if agent.uses_public_data else ()  # type: ignore[attr-defined]
+    own = Own(agent.observation_space, agent.action_space, agent.config, None, *public)
+    with pytest.raises(TypeError, match=r"Own\.present belongs to the base class"):
+        play(env, own, 10, seed=0)
+    assert agent.present is None
+    agent.present = np.ones(arms, bool)  # as `play` does
+
+
+def test_a_class_that_defines_present_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Own\.present belongs to the base class"):
+        type("Own", (AGENTS["jdp-linucb"].load(),), {"present": 0.5})

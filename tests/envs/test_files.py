@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -65,3 +66,65 @@ def test_permissions_are_those_of_any_new_file_under_the_umask(permissions: int,
         assert (tmp_path / "atomic").stat().st_mode & 0o777 == expected
     finally:
         assert os.umask(before) == 0o027
+
+
+def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:
+    real, link = tmp_path / "real" / "a.txt", tmp_path / "link"
+    link.symlink_to(Path("real") / "a.txt")
+    for text in ("new", "newer"):  # first it leads to nothing
+        with atomic(link) as file:
+            file.write(text)
+        assert link.is_symlink() and real.read_text() == text
+        assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.txt", "link", "real"]
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(OSError, match="symbolic links"), atomic(tmp_path / "round") as file:
+        file.write("lost")
+    assert (tmp_path / "round").is_symlink()
+
+
+@pytest.mark.parametrize("mode", ["w", "wb"])
+def test_a_pipe_gets_the_whole_content_and_stays_a_pipe(mode: str, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    copy = tmp_path / "copy"
+    with copy.open("wb") as file, subprocess.Popen(["cat", pipe], stdout=file):
+        while True:  # until the reader is there
+            try:
+                with atomic(pipe, mode) as written:
+                    written.write("é" * 10**6 if mode == "w" else b"\0" * 10**6)
+                break
+            except OSError as error:
+                assert error.errno == errno.ENXIO
+    assert copy.read_bytes() == (("é" * 10**6).encode() if mode == "w" else b"\0" * 10**6)
+    assert pipe.is_fifo() and sorted(tmp_path.iterdir()) == [copy, pipe]
+
+
+def test_a_pipe_without_a_reader_is_refused_and_half_a_content_never_sent(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match=r"No such device.*pipe"), atomic(pipe) as file:
+        file.write("nobody reads it")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(RuntimeError), atomic(pipe) as file:
+        file.write("half")
+        raise RuntimeError
+    assert os.read(reader, 100) == b"" and pipe.is_fifo()
+    os.close(reader)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs the system's folder of open files")
+@pytest.mark.parametrize("how", ["a pipe", "a file that is appended to"])
+def test_what_the_process_has_open_is_written_into(how: str, tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom privbandit_envs.files import atomic\n"
+        "print('before')\n"
+        "with atomic(Path('own')) as file: file.write('page\\n')\nprint('after')"
+    )
+    (tmp_path / "own").symlink_to("/proc/self/fd/1")  # what the system's own name for it leads to
+    log = tmp_path / "log"
+    log.write_text("old\n")
+    with log.open("a") as file:
+        stdout = subprocess.PIPE if how == "a pipe" else file
+        done = subprocess.run([sys.executable, "-c", code], stdout=stdout, cwd=tmp_path, text=True, check=True)
+    said = f"old\n{done.stdout}" if how == "a pipe" else log.read_text()
+    assert said == "old\nbefore\npage\nafter\n" and (tmp_path / "own").is_symlink()

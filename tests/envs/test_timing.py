@@ -252,3 +252,14 @@ def test_who_owns_the_loop_takes_no_late_reports() -> None:
     env = late(3)
     with pytest.raises(TypeError, match="late reports"):
         play(env, Owner(env.observation_space, env.action_space, None), 100, seed=0)
+
+
+def test_without_a_time_a_changing_world_answers_for_the_first_user() -> None:
+    env: Any = gym.make("privbandit/Linear-v0", n_arms=6, dim=4, jumps=[50], horizon=100).unwrapped
+    env.reset(seed=0)
+    world = env.problem
+    contexts = world.contexts(200, np.random.default_rng(1))
+    best, first, later = world.best_action(contexts), world.at(0), world.at(60)
+    assert np.array_equal(best, first.best_action(contexts))
+    assert not np.array_equal(best, later.best_action(contexts)), "the jump moved the best arms"
+    assert np.array_equal(world.expected_reward(contexts, best), first.expected_reward(contexts, best))

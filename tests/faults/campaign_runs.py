@@ -19,7 +19,9 @@ import warnings
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -30,6 +32,7 @@ from privbandit_agents.cli.main import ended
 from privbandit_agents.experiments.names import result_path
 from privbandit_agents.experiments.store.results import Finished, header_of, read_result
 
+KEPT = TemporaryDirectory(prefix="privbandit-faults-whole-")
 LIMIT = 120
 """Seconds after which a command hangs."""
 STOPPED = (130, -signal.SIGINT)
@@ -171,13 +174,22 @@ def numbers(folder: Path, expected: Numbers | None = None) -> Numbers:
 def undisturbed(folder: Path) -> dict[str, Numbers]:
     """Return what each command gives if nothing disturbs it; the folders ``whole-...`` keep it."""
     prepare(folder)
-    found = {}
+    kept = at_rest()
+    for name in COMMANDS:
+        shutil.copytree(kept / f"whole-{name}", folder / f"whole-{name}", symlinks=True)
+    return {name: numbers(folder / f"whole-{name}") for name in COMMANDS}
+
+
+@cache
+def at_rest() -> Path:
+    """Return a folder in which each command has run once; all kinds of faults copy from it."""
+    folder = Path(KEPT.name)
+    prepare(folder)
     with chdir(folder):
         for name, command in COMMANDS.items():
             if (problem := here(*command, "--out", f"whole-{name}").fault(0)) != "":
                 raise RuntimeError(f"{name} does not even run undisturbed: {problem}")
-            found[name] = numbers(folder / f"whole-{name}")
-    return found
+    return folder
 
 
 def resumed(folder: Path, name: str, out: str, expected: Numbers) -> str:
@@ -300,7 +312,7 @@ def replace_by_folder(rng: Generator, out: Path) -> None:
 
 def replace_by_link(rng: Generator, out: Path) -> None:
     path = result(rng, out)
-    target = rng.choice(["nowhere", path.name, "..", "/dev/null", result(rng, out).name])
+    target = rng.choice(["nowhere", path.name, "..", result(rng, out).name])
     path.unlink()
     path.symlink_to(str(target))
 
@@ -468,7 +480,7 @@ WORDS = [
     *("privbandit/Linear-v0", "privbandit/Assortment-v0", "linucb", "uniform", "jdp-linucb", "grr", "laplace", "smoke"),
     *("env.dim=3", "agent.epsilon=1", "linucb.alpha=-1", "epsilon=0", "dim=3", "=", "a=b=c", "env.theta=[1, 2]", "1/2"),
     *("0", "1", "-1", "3", "2147483648", "1e400", "nan", "inf", "1" * 5000, "[0, 1]", "[[]]", "{a: 1}", "&a [*a]"),
-    *("", " ", "\udcff", "é", "--", "-", "--help", "--version", "/dev/null", "..", ".", "x" * 3000, "!!int '_'", "a:b"),
+    *("", " ", "\udcff", "é", "--", "-", "--help", "--version", "..", ".", "x" * 3000, "!!int '_'", "a:b"),
     *("os:system", "'", '"', "{", "[", "published", "loky", "dask", "tcp://nowhere:1", "all", "agents", "envs"),
 ]
 

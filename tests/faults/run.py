@@ -21,6 +21,19 @@ Campaign = Callable[[Generator, Path, float], Iterator[str]]
 """Tries faults for so many seconds in a folder; yields "" for each that was survived, a sentence for each other."""
 SLOW = {"kills of a sweep, a run and an offline comparison": 5, "full disks": 3, "damaged folders": 2}
 """Kinds whose faults take seconds each get so many times the time of the others."""
+LEAST = {
+    "kills of a sweep, a run and an offline comparison": 12,
+    "damaged folders": 20,
+    "full disks": 10,
+    "three processes that download at once": 12,
+    "changed code": 12,
+    "tunings": 12,
+    "plug-ins": 12,
+    "outputs": 12,
+    "odd pages and frontiers": 15,
+}
+"""So many faults of a kind are tried at least, however slow the machine is, and ``OTHERS`` of all other kinds."""
+OTHERS = 100
 SHOWN = 5
 """Sentences printed for each kind of fault."""
 
@@ -40,7 +53,7 @@ def main() -> int:
     chosen = parser.parse_args()
     names = chosen.only or list(kinds)
     unit = chosen.seconds / sum(SLOW.get(name, 1) for name in names)
-    table = Table("fault", "tried", "survived", "wrong", "seconds")
+    table = Table("fault", "tried", "at least", "survived", "wrong", "seconds")
     wrong: list[str] = []
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -48,13 +61,20 @@ def main() -> int:
         for place, name in enumerate(names):
             tried, failed, started = 0, [], time.monotonic()
             rng = np.random.default_rng([chosen.seed, list(kinds).index(name)])
-            with tempfile.TemporaryDirectory(prefix="privbandit-faults-") as folder:
-                for verdict in kinds[name](rng, Path(folder), unit * SLOW.get(name, 1)):
-                    tried += 1
-                    failed += [verdict] if verdict else []
-                    progress.update(task, description=f"{name} ({place + 1} of {len(names)}): {tried} tried")
+            least, wanted = LEAST.get(name, OTHERS), unit * SLOW.get(name, 1)
+            while tried == 0 or tried < least:  # a slow machine tries as many, for longer
+                before = tried
+                with tempfile.TemporaryDirectory(prefix="privbandit-faults-") as folder:
+                    for verdict in kinds[name](rng, Path(folder), wanted):
+                        tried += 1
+                        failed += [verdict] if verdict else []
+                        progress.update(task, description=f"{name} ({place + 1} of {len(names)}): {tried} tried")
+                if tried == before:
+                    failed.append("nothing was tried")
+                    break
+                wanted = min(wanted, 1.1 * (least - tried) / tried * (time.monotonic() - started))
             seconds = time.monotonic() - started
-            table.add_row(name, str(tried), str(tried - len(failed)), str(len(failed)), f"{seconds:.0f}")
+            table.add_row(name, str(tried), str(least), str(tried - len(failed)), str(len(failed)), f"{seconds:.0f}")
             wrong += [f"{name}: {verdict}" for verdict in failed[:SHOWN]]
     Console().print(table)
     for sentence in wrong:

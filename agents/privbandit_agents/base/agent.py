@@ -18,6 +18,7 @@ from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from privbandit_agents.base.chances import laws
+from privbandit_agents.base.chances.present import are_masks, owned
 from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Floats, Records, contexts_of, dtype_of, records_of
 from privbandit_agents.base.reports import Arithmetic, InOrder, Inputs
@@ -160,14 +161,29 @@ class Agent(ABC, Generic[C]):
     uses_public_data: ClassVar[bool] = False
     gaussian: ClassVar[bool] = False
     """Whether all that is let be seen is one Gaussian mechanism: an audit then looks at its trade-off curve besides."""
-    present: Array | None = None
-    """Which arms are present for the users who are served now, shape (..., K); public. None: all."""
 
     def __init_subclass__(cls, **named: Any) -> None:
-        """Let a subclass's ``select_action`` get contexts as numbers, whatever users send."""
+        """Let a subclass's ``select_action`` get contexts as numbers, whatever users send.
+
+        Raises:
+            TypeError: the class defines ``present`` itself.
+        """
         super().__init_subclass__(**named)
+        if "present" in vars(cls):
+            raise owned(cls)
         if "select_action" in vars(cls):
             cls.select_action = reading(vars(cls)["select_action"])  # type: ignore[method-assign]
+
+    @property
+    def present(self) -> Array | None:
+        """Which arms are present for the users who are served now, shape (..., K); public. None: all."""
+        return vars(self).get("present")
+
+    @present.setter
+    def present(self, masks: Array | None) -> None:
+        if masks is not None and not are_masks(masks, vars(self).get("action_space")):
+            raise owned(type(self))
+        vars(self)["present"] = masks
 
     def __init__(
         self,

@@ -99,18 +99,23 @@ def best_sets(context: Array, utilities: Array, capacity: int) -> NDArray[np.int
     return sets.reshape(utilities.shape)
 
 
+PORTION = 2**25
+"""Bytes of features whose likelihood is worked out at once."""
+
+
 class Choices:
     """What users were offered and what they bought; smaller sets are padded with items that cannot be bought.
 
     Args:
         capacity: largest size K of a set.
         dim: number of features d.
+        users: to make room for at first; the system gives the memory when it is used.
     """
 
-    def __init__(self, capacity: int, dim: int) -> None:
-        self.features = Rows((capacity, dim), np.float64)
-        self.offered = Rows((capacity,), np.bool_)
-        self.bought = Rows((), np.int64)
+    def __init__(self, capacity: int, dim: int, users: int = 64) -> None:
+        self.features = Rows((capacity, dim), np.float64, users)
+        self.offered = Rows((capacity,), np.bool_, users)
+        self.bought = Rows((), np.int64, users)
 
     def __len__(self) -> int:
         return len(self.bought)
@@ -157,10 +162,26 @@ class Choices:
 
     def likelihood(self, theta: Floats, ridge: float, past: Past | None = None) -> tuple[float, Floats, Floats]:
         """Return the penalised negative log-likelihood, its gradient (d,) and its Hessian (d, d), ``past`` included."""
-        x, bought = self.features.view(), self.bought.view()
+        n, capacity, dim = self.features.view().shape
+        step = max(1, PORTION // (8 * capacity * dim))
+        loss, gradient, hessian = self._sums(theta, slice(0, step))
+        for start in range(step, n, step):
+            more = self._sums(theta, slice(start, start + step))
+            loss, gradient, hessian = loss + more[0], gradient + more[1], hessian + more[2]
+        loss += float(ridge / 2 * theta @ theta)
+        gradient, hessian = gradient + ridge * theta, hessian + ridge * np.eye(dim)
+        if past is not None and past[2] > n:
+            curved = past[0] @ theta
+            loss += float(theta @ curved / 2 - past[1] @ theta)
+            gradient, hessian = gradient + curved - past[1], hessian + past[0]
+        return loss, gradient, hessian
+
+    def _sums(self, theta: Floats, users: slice) -> tuple[float, Floats, Floats]:
+        """Return the sums of some users' negative log-likelihoods, gradients (d,) and Hessians (d, d)."""
+        x, bought = self.features.view()[users], self.bought.view()[users]
         n, capacity, dim = x.shape
         flat = x.reshape(-1, dim)
-        utilities = np.where(self.offered.view(), (flat @ theta).reshape(n, capacity), -np.inf)
+        utilities = np.where(self.offered.view()[users], (flat @ theta).reshape(n, capacity), -np.inf)
         highest = np.maximum(utilities.max(axis=1), 0.0)  # the utility of buying nothing is 0
         weights = np.exp(utilities - highest[:, None])
         total = weights.sum(axis=1) + np.exp(-highest)
@@ -168,12 +189,8 @@ class Choices:
         buyers = np.flatnonzero(bought >= 0)
         chosen = bought[buyers]
         mean = np.einsum("nk,nkd->nd", p, x)
-        loss = (highest + np.log(total)).sum() - utilities[buyers, chosen].sum() + ridge / 2 * theta @ theta
-        hessian = (flat * p.reshape(-1, 1)).T @ flat - mean.T @ mean + ridge * np.eye(dim)
+        loss = float((highest + np.log(total)).sum() - utilities[buyers, chosen].sum())
+        hessian = (flat * p.reshape(-1, 1)).T @ flat - mean.T @ mean
         mean[buyers] -= x[buyers, chosen]  # each user's gradient: the sums over users would cancel
-        gradient = np.ascontiguousarray(mean.T).sum(axis=1) + ridge * theta  # contiguous, hence summed in pairs
-        if past is not None and past[2] > n:
-            curved = past[0] @ theta
-            loss += theta @ curved / 2 - past[1] @ theta
-            gradient, hessian = gradient + curved - past[1], hessian + past[0]
-        return float(loss), gradient, hessian
+        gradient = np.ascontiguousarray(mean.T).sum(axis=1)  # contiguous, hence summed in pairs
+        return loss, gradient, hessian

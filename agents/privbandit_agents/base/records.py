@@ -169,9 +169,9 @@ def cast(array: Array, dtype: Floats | None) -> Array:
 
 
 def in_floats(values: object) -> Array:
-    """Return an array as float64, or as it is if it is float32."""
+    """Return real numbers as float64, or as they are if they are float32; anything else stays."""
     array = np.asarray(values)
-    return array if array.dtype == FLOAT32 else array.astype(FLOAT64, copy=False)
+    return array if array.dtype == FLOAT32 or array.dtype.kind not in "biuf" else array.astype(FLOAT64, copy=False)
 
 
 def stacked(entries: Sequence[object], shape: tuple[int, ...], dtype: Floats | None) -> Array:

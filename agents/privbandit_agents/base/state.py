@@ -63,7 +63,30 @@ def restore_into(thing: object, arrays: Arrays, values: dict[str, Any]) -> None:
             restore = value.restore if isinstance(value, Stateful) else partial(restore_into, value)
             restore(inside(name, arrays), inside(name, values))
         else:
-            setattr(thing, name, arrays[name].copy(order="K") if name in arrays else values[name])
+            setattr(thing, name, taken(name, value, arrays[name].copy(order="K") if name in arrays else values[name]))
+
+
+def taken(name: str, own: Any, given: Any) -> Any:
+    """Return what a state gives for an attribute, or raise ValueError: it is of another kind than the object's own.
+
+    None may become anything, a number any other real number, and an array may have grown by rows. NaN is taken only
+    where the object has it itself.
+    """
+    for kind in (np.ndarray, bool, str, (int, float), (list, tuple), dict):
+        if isinstance(own, kind) and not isinstance(given, kind):
+            raise ValueError(f"{name} must be of the kind {type(own).__name__}; got {type(given).__name__}")
+    if isinstance(own, np.ndarray):
+        fits = given.ndim == own.ndim and (
+            not own.size or (given.shape[1:] == own.shape[1:] and len(given) >= len(own))
+        )
+        fits = fits or given.shape == own.shape
+        if not fits or (own.dtype.kind != given.dtype.kind and not {own.dtype.kind, given.dtype.kind} <= set("iuf")):
+            raise ValueError(f"{name} must be {own.dtype} of shape {own.shape}; got {given.dtype} of {given.shape}")
+    elif isinstance(given, int) and abs(given) >= 2**63:
+        raise ValueError(f"{name} must be below 2^63")
+    if isinstance(own, np.ndarray | float) and np.any(given != given) and not np.any(own != own):
+        raise ValueError(f"{name} must hold numbers; got NaN")
+    return given
 
 
 def rekey(thing: object, rng: Generator | None = None) -> None:

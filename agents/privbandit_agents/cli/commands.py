@@ -186,6 +186,9 @@ Out = Annotated[Path | None, typer.Option("--out", help="Folder of the results. 
 Jobs = Annotated[int | None, whole_option(help="Processes.  [default: one per core]")]
 Kind = Annotated[str, typer.Option("--engine", help="loky (this machine) or dask (a cluster).")]
 Address = Annotated[str | None, typer.Option(help="Of a Dask scheduler.  [default: a cluster on this machine]")]
+Keep = Annotated[
+    bool, typer.Option("--keep", help="Use results of agents and environments whose code has changed since.")
+]
 SaveEvery = Annotated[float, typer.Option(help="Seconds between two snapshots of a running trial.")]
 
 
@@ -201,6 +204,7 @@ def run(
     jobs: Jobs = None,
     checkpoints: Annotated[int | None, whole_option(help="How many points a regret curve has.  [default: 200]")] = None,
     formats: Formats = None,
+    keep: Keep = False,
 ) -> None:
     """Run agents in environments, or a bundled sweep; finished trials are not run again."""
     from privbandit_agents.experiments.names import short
@@ -215,7 +219,7 @@ def run(
         chosen = pairs_sweep(env or [], agent or [])
     with usage_errors("--seeds"):
         given = {"horizon": horizon, "seeds": None if seeds is None else from_yaml(seeds), "checkpoints": checkpoints}
-    engine = engine_of("loky", jobs, None, 60.0)
+    engine = engine_of("loky", jobs, None, 60.0, keep)
     trials = override(chosen, assignments or [], **given).trials()
     raise typer.Exit(
         execute(trials, folder or Path("runs") / (experiment or short(trials[0].env)), engine, formats=formats)
@@ -260,9 +264,21 @@ def tune(
         folder.mkdir(parents=True, exist_ok=True)
     with one_thread():
         told = tuned(plan, folder)
-    for name, found in told["final"].items():
-        print(f"{name}: regret {found['regret']:.6g} +- {found['error']:.2g} on seeds that tuned nothing")
-    print(f"{folder / 'tuned.json'}: best settings {told['best'] or 'the defaults'}")
+    for name, found in (told["final"] or {}).items():
+        gave = f"failed: {found['error']}" if "regret" not in found else f"regret {found['regret']:.6g}"
+        print(
+            f"{name}: {gave}" + (f" +- {found['error']:.2g} on seeds that tuned nothing" if "regret" in found else "")
+        )
+    failed = sum("error" in row for row in told["trials"]) + sum(
+        "regret" not in one for one in (told["final"] or {}).values()
+    )
+    if told["final"]:
+        print(f"best settings: {told['best'] or 'the defaults'}; {folder / 'tuned.json'} has all trials")
+    else:
+        print("no trial could be run to its end, so there are no best settings.", file=sys.stderr)
+    if failed:
+        print(f"{failed} of the runs failed; {folder / 'tuned.json'} says why.", file=sys.stderr)
+    raise typer.Exit(UNFINISHED if failed or told["lost"] or not told["final"] else 0)
 
 
 @app.command(short_help="Run all trials of a file.")
@@ -276,13 +292,14 @@ def sweep(
     assignments: Assignments = None,
     save_every: SaveEvery = 60.0,
     formats: Formats = None,
+    keep: Keep = False,
 ) -> None:
     """Run all trials of a file; killed and started again, it goes on where it was."""
     from privbandit_agents.experiments.spec.sweep import override, read_sweep
 
     chosen = read_sweep(file)
     trials = override(chosen, assignments).trials(file.name) if assignments else chosen.trials(file.name)
-    engine = engine_of(kind, jobs, address, save_every)
+    engine = engine_of(kind, jobs, address, save_every, keep)
     i, slash, n = ("1/1" if shard is None else shard).partition("/")
     short_enough = max(len(i), len(n)) < 10
     if not (slash and short_enough and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n)):
@@ -307,13 +324,14 @@ def reproduce(
     assignments: Assignments = None,
     save_every: SaveEvery = 60.0,
     formats: Formats = None,
+    keep: Keep = False,
 ) -> None:
     """Run an experiment, check its statements, draw its figures; exit 1 if one comes out against expectation."""
     from privbandit_agents.experiments.study import carry_out, prepare
 
     if assignments and folder is None:
         raise UsageError("--set needs --out: name a folder, so that the results of the experiment as it is stay apart.")
-    engine = engine_of(kind, jobs, address, save_every)
+    engine = engine_of(kind, jobs, address, save_every, keep)
     study = prepare(name, scale, assignments or ())
     folder = folder or study.folder
     check_results(folder)
@@ -371,7 +389,7 @@ def checked_formats(formats: list[str] | None) -> list[str]:
         return [one_of(("pdf", "png", "svg"), format=one) for one in formats or []]
 
 
-def engine_of(kind: str, jobs: int | None, address: str | None, save_every: float) -> "Engine":
+def engine_of(kind: str, jobs: int | None, address: str | None, save_every: float, keep: bool) -> "Engine":
     from privbandit_agents.experiments.fields import at_most
     from privbandit_agents.experiments.running.engine import Engine
     from privbandit_envs.validate import positive
@@ -381,7 +399,7 @@ def engine_of(kind: str, jobs: int | None, address: str | None, save_every: floa
     with usage_errors("--save-every"):
         positive(save_every=save_every)
     with usage_errors("--engine"):
-        return Engine(kind, jobs, address, save_every=save_every)
+        return Engine(kind, jobs, address, save_every=save_every, keep=keep)
 
 
 @app.command("audit", short_help="Bound a target's epsilon from below.")
@@ -471,7 +489,7 @@ def execute(
     results, failures = run_jobs(trials, folder, engine, err())
     shown = list(results.values())
     if len(whole) > len(trials):
-        known = (found_before(trial, folder) for trial in whole)
+        known = (found_before(trial, folder, engine.keep) for trial in whole)
         shown = [found for found in known if found is not None]
     code = show(shown, folder, out(), err(), chosen) if shown else 0
     if (missing := len(whole) - len(failures) - len(shown)) > 0:

@@ -1,13 +1,19 @@
 """``privbandit log``: play, and write what happened with the probability of every action."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from privbandit_agents.experiments.usage import UNFINISHED, usage_errors
 from privbandit_agents.explore import Explore
 from privbandit_agents.logs.record import SUFFIXES, log
 from privbandit_envs.validate import one_of
+
+COLUMNS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
 
 if TYPE_CHECKING:
     from privbandit_agents.experiments.jobs.trial import Trial
@@ -21,7 +27,12 @@ def written(trial: "Trial", share: float | None, draws: int, path: Path) -> int:
         agent = trial.make_agent(env)
         if share is not None:
             agent = Explore(agent, share, trial.seed)
-        logged = log(env, agent, trial.horizon, trial.seed, draws=draws)
+        with Progress(*COLUMNS, console=Console(stderr=True), transient=True) as bar:
+            row = bar.add_task("users", total=trial.horizon)
+            shown = partial(bar.update, row)
+            logged = log(
+                env, agent, trial.horizon, trial.seed, draws=draws, on_users=lambda done: shown(completed=done)
+            )
     try:
         logged.write(path)
     except OSError as error:

@@ -9,16 +9,22 @@ from contextlib import suppress
 from privbandit_agents.cli.process import heed_interrupts, interruption, lasting
 
 OURS = "This is an error of ours: please report it as an issue of the project"
+READERS = (["report"], ["frontier"])
+"""Commands for which the current folder is not searched for modules."""
 TRACEBACK = "PRIVBANDIT_TRACEBACK"
 
 
 def main() -> None:
     """Run the command and end the process, whatever happens with one sentence and a code.
 
-    Modules in the current folder can be named, as in ``--env my_worlds:mine/World-v0``.
+    Modules in the current folder can be named, as in ``--env my_worlds:mine/World-v0``, but to the commands that read
+    results: a folder of somebody else's may have modules, too.
     """
     with suppress(OSError):  # the current folder may be gone
-        sys.path.append(os.getcwd())
+        if sys.argv[1:2] not in READERS:
+            sys.path.append(os.getcwd())
+        elif sys.path[:1] in ([""], [os.getcwd()]):  # by ``python -m``
+            del sys.path[0]
     heed_interrupts()
     output, _ = lasting("stdout"), lasting("stderr")
     code = ended()

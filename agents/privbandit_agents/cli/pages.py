@@ -13,6 +13,7 @@ from privbandit_agents.experiments.report.audits import audit_files
 from privbandit_agents.experiments.report.page import write_report
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import UNFINISHED, unwritten
+from privbandit_envs.files import streams
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,7 +32,7 @@ def write_page(trials: Sequence[Finished], folder: Path, page: Path, audits: Seq
     found = list(dict.fromkeys(path.resolve() for place in places for path in audit_files(place)))
     title = f"Results of {folder.resolve().name}"
     lost = unwritten(page.parent, {"the page": partial(write_report, as_frame(trials), page, title, found)})
-    print(*(lost or [f"page: {page}"]), sep="\n", file=sys.stderr if lost else sys.stdout)
+    print(*(lost or [f"page: {page}"]), sep="\n", file=sys.stderr if lost or streams(page) else sys.stdout)
     return UNFINISHED if lost else 0
 
 

@@ -2,22 +2,29 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from privbandit_agents.experiments.fields import MOST, at_most
 from privbandit_agents.experiments.jobs.trial import Trial
-from privbandit_agents.experiments.names import plain
+from privbandit_agents.experiments.names import plain, unfinished
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
-from privbandit_agents.experiments.usage import UsageError, usage_errors
+from privbandit_agents.experiments.store.locks import BusyError, lock
+from privbandit_agents.experiments.usage import UsageError, on_one_line, sentence, unwritten, usage_errors
 from privbandit_agents.play import play
 from privbandit_envs.files import atomic
-from privbandit_envs.validate import count, did_you_mean
+from privbandit_envs.validate import count, did_you_mean, shown
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints
 
 FIRST_TUNING, FIRST_FINAL = 980_000, 990_000
 """Seeds by default: from these on."""
+SEEDS = 2**32
+"""Every seed is smaller."""
 Say = Callable[[str], None]
 
 
@@ -59,12 +66,14 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("horizon", "trials", "tuning", "final", "checkpoints"):
-            count(**{name: getattr(self, name)})
+        count(horizon=self.horizon)
+        for name in ("trials", "tuning", "final", "checkpoints"):
+            at_most(MOST, **{name: getattr(self, name)})
         for name in ("first_tuning", "first_final", "seed"):
-            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int) or value < 0:
-                raise ValueError(f"{name} must be an integer >= 0; got {value!r:.60}.")
-        if set(self.seeds("tuning")) & set(self.seeds("final")):
+            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int) or not 0 <= value < SEEDS:
+                raise ValueError(f"{name} must be an integer in 0..2^32 - 1; got {shown(value)}.")
+        tuning, final = self.seeds("tuning"), self.seeds("final")
+        if tuning.start < final.stop and final.start < tuning.stop:
             raise ValueError("the seeds of tuning and of the final table must be others; they overlap.")
         if not isinstance(self.search, Mapping) or not self.search:
             raise ValueError("search must say which settings are searched, and where.")
@@ -92,8 +101,11 @@ def checked_space(name: str, space: Any) -> None:
     low, high = ends.get("low"), ends.get("high")
     numbers = all(isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) for x in (low, high))
     unknown = set(ends) - {"low", "high", "log", "int"}
-    if unknown or not numbers or not low < high or (ends.get("log") and low <= 0):  # type: ignore[operator]
-        raise ValueError(f"search.{name} must be a list of values, or low < high with log or int; got {space!r:.80}.")
+    switches = all(isinstance(ends.get(key, False), bool) for key in ("log", "int"))
+    whole = not ends.get("int") or (isinstance(low, int) and isinstance(high, int))
+    if unknown or not switches or not whole or not numbers or not low < high or (ends.get("log") and low <= 0):  # type: ignore[operator]
+        way_out = "a list of values, or low < high with log or int, true or false"
+        raise ValueError(f"search.{name} must be {way_out}; got {shown(space)}.")
 
 
 def read_plan(path: Path) -> Plan:
@@ -125,42 +137,91 @@ def first_of(space: Any) -> Any:
 def tune(plan: Plan, folder: Path, say: Say = print) -> dict[str, Any]:
     """Search, then play the best settings and the defaults on seeds that tuned nothing; return what was written.
 
+    A trial that raises has its ``error`` and counts as failed. What an earlier tuning found is set aside.
+
     Args:
         plan: what to do.
         folder: where ``tuned.json`` goes, with all trials, best first, after each of them.
-        say: is told a line for every trial.
+        say: is told a line for every trial, and one for each reason why nothing could be written.
 
     Raises:
-        UsageError: Optuna is not installed, or a trial cannot be run.
+        UsageError: Optuna is not installed, or another process is tuning in the folder.
     """
     try:
         import optuna
     except ImportError:
         raise UsageError("privbandit tune needs Optuna: pip install 'privbandit[tune]'.") from None
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     rows: list[dict[str, Any]] = []
+    lost: set[str] = set()
+
+    def keep(best: object = None, final: object = None) -> dict[str, Any]:
+        told = told_of(plan, rows, best, final)
+        for why in set(unwritten(folder, {"tuned.json": partial(write, folder, told)})) - lost:
+            lost.add(why)
+            say(why)
+        return told | {"lost": bool(lost)}
 
     def objective(trial: Any) -> float:
         found = {name: suggested(trial, name, space) for name, space in plan.search.items()} if trial.number else {}
         row: dict[str, Any] = {"regret": None, "pruned": False, "settings": found}
         rows.append(row)
+        how = "given up"
         try:
             row["regret"] = regret(plan, found, trial)
+            how = str(row["regret"])
         except optuna.TrialPruned:
             row["pruned"] = True
             raise
+        except Exception as error:
+            row["error"] = on_one_line(sentence(error))
+            how = f"failed: {row['error']}"
+            raise
         finally:
-            say(f"trial {len(rows)} of {plan.trials}: {found or 'defaults'}: {row['regret'] or 'given up'}")
-            write(folder, plan, rows)
+            say(f"trial {len(rows)} of {plan.trials}: {found or 'defaults'}: {how}")
+            keep()
         return float(row["regret"])
 
-    sampler, pruner = optuna.samplers.TPESampler(seed=plan.seed), optuna.pruners.MedianPruner(n_startup_trials=3)
-    study = optuna.create_study(sampler=sampler, pruner=pruner)
-    with usage_errors("tune"):
-        study.optimize(objective, n_trials=plan.trials)
-        best = min((row for row in rows if row["regret"] is not None), key=lambda row: row["regret"])
-        final = {name: judged(plan, found) for name, found in (("defaults", {}), ("tuned", best["settings"]))}
-    return write(folder, plan, rows, best["settings"], final)
+    with only_one(folder):
+        set_aside(folder / "tuned.json", say)
+        sampler, pruner = optuna.samplers.TPESampler(seed=plan.seed), optuna.pruners.MedianPruner(n_startup_trials=3)
+        study = optuna.create_study(sampler=sampler, pruner=pruner)
+        study.optimize(objective, n_trials=plan.trials, catch=(Exception,))
+        whole = [row for row in rows if row["regret"] is not None]
+        if not whole:
+            return keep()
+        best = min(whole, key=lambda row: row["regret"])
+        return keep(
+            best["settings"],
+            {name: judged(plan, kept) for name, kept in (("defaults", {}), ("tuned", best["settings"]))},
+        )
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Hold the folder: two that tune at once would write one file."""
+    try:
+        with lock(folder, "tuned", wait=False):
+            yield
+            with suppress(OSError):
+                unfinished(folder, "tuned", "lock").unlink()
+                unfinished(folder, "tuned", "lock").parent.rmdir()
+    except BusyError:
+        raise UsageError(f"another process is tuning in {folder}; name another --out.") from None
+    except OSError as error:
+        raise UsageError(f"nothing can be written to {folder}: {error.strerror or error}.") from error
+
+
+def set_aside(path: Path, say: Say) -> None:
+    """Rename what an earlier tuning found, so that it is not lost."""
+    number, aside = 1, path.with_name(f"{path.name}.stale")
+    while os.path.lexists(aside):
+        number += 1
+        aside = path.with_name(f"{path.name}.stale-{number}")
+    with suppress(OSError):  # then writing says so
+        if path.is_file():
+            path.rename(aside)
+            say(f"what was found before is kept as {aside}.")
 
 
 def suggested(trial: Any, name: str, space: Any) -> Any:
@@ -191,7 +252,15 @@ def regret(plan: Plan, found: Mapping[str, Any], trial: Any) -> float:
     return done / plan.tuning
 
 
-def judged(plan: Plan, found: Mapping[str, Any]) -> dict[str, float]:
+def judged(plan: Plan, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return mean regret and its standard error over the seeds of the table, or the ``error`` that a run raised."""
+    try:
+        return scored(plan, found)
+    except Exception as error:
+        return {"error": on_one_line(sentence(error))}
+
+
+def scored(plan: Plan, found: Mapping[str, Any]) -> dict[str, float]:
     """Return mean regret and its standard error over the seeds of the table."""
     values = []
     for seed in plan.seeds("final"):
@@ -204,13 +273,14 @@ def judged(plan: Plan, found: Mapping[str, Any]) -> dict[str, float]:
     return {"regret": round(mean, 4), "error": round(error, 4)}
 
 
-def write(folder: Path, plan: Plan, rows: list[dict[str, Any]], best: Any = None, final: Any = None) -> dict[str, Any]:
-    """Write what is known so far, the best trial first; return it."""
+def told_of(plan: Plan, rows: list[dict[str, Any]], best: object, final: object) -> dict[str, Any]:
+    """Return what is known so far, the best trial first."""
     order = sorted(rows, key=lambda row: math.inf if row["regret"] is None else row["regret"])
     seeds = {kind: [plan.seeds(kind)[0], plan.seeds(kind)[-1]] for kind in ("tuning", "final")}
     told = {"env": plan.env, "agent": plan.agent, "horizon": plan.horizon, "seeds": seeds}
-    told |= {"best": best, "final": final, "trials": order}
-    folder.mkdir(parents=True, exist_ok=True)
+    return told | {"best": best, "final": final, "trials": order}
+
+
+def write(folder: Path, told: Mapping[str, Any]) -> None:
     with atomic(folder / "tuned.json") as file:
         file.write(json.dumps(told, indent=2) + "\n")
-    return told

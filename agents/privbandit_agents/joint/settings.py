@@ -8,12 +8,37 @@ from privbandit_agents.base.reports import Arithmetic
 from privbandit_agents.base.settings import Budget, Open01, Settings
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, gaussian_mu
 from privbandit_agents.privacy.accounting.ledger import Ledger
-from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
+from privbandit_agents.privacy.mechanisms.counters import (
+    MOST_BYTES,
+    BinaryTree,
+    BufferedToeplitz,
+    Counter,
+    SquareRootToeplitz,
+)
 
 CounterName = Literal["tree", "toeplitz", "buffered"]
 COUNTERS: dict[str, type[Counter]] = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}
+NO_MEMORY = "counter='toeplitz' takes {} MiB for {:,} terms of {:,} numbers; 'buffered' takes next to none."
 DELTA = 1e-5
 """delta where a budget names none."""
+
+
+def fitting_counter(name: CounterName | None, horizon: int, dim: int, room: int = MOST_BYTES) -> type[Counter]:
+    """Return the counter of a name; None: the Toeplitz counter, or the buffered one if its memory does not fit.
+
+    Args:
+        name: in ``COUNTERS``, or None.
+        horizon: number of terms.
+        dim: of a term.
+        room: bytes that the Toeplitz counter may take where nothing is asked for.
+
+    Raises:
+        ValueError: the Toeplitz counter is asked for, and does not fit.
+    """
+    needed = SquareRootToeplitz.bytes_of(horizon, dim)
+    if name == "toeplitz" and needed > MOST_BYTES:
+        raise ValueError(NO_MEMORY.format(f"{needed / 2**20:,.0f}", horizon, dim))
+    return COUNTERS[name or ("toeplitz" if needed <= room else "buffered")]
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,10 @@ def estimate(terms: Floats, weights: Floats, confidence: float) -> Estimate:
     if n < 2:
         raise ValueError(f"an interval needs at least 2 users; got {n}.")
     z = float(scipy.special.ndtri((1 + failure(confidence=confidence)) / 2))
-    value, error = float(terms.mean()), float(terms.std(ddof=1) / np.sqrt(n))
+    with np.errstate(over="ignore", invalid="ignore"):
+        value, error = float(terms.mean()), float(terms.std(ddof=1) / np.sqrt(n))
+    if not np.isfinite(error):
+        raise ValueError("rewards over propensities are beyond all numbers: scale the rewards, or log with Explore.")
     return Estimate(value, error, value - z * error, value + z * error, confidence, n, effective(weights))
 
 

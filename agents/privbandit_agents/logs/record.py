@@ -1,9 +1,14 @@
 """Logs: contexts, actions, rewards, and the probability with which each action was taken."""
 
+import hashlib
 import json
+import math
+import sys
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -18,13 +23,21 @@ from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.base.records import in_floats
 from privbandit_agents.play import BLOCK_BYTES, check_match, choose, learn, learn_from
 from privbandit_envs import BanditEnv
+from privbandit_envs.datasets.frames import parquet
 from privbandit_envs.files import atomic
 from privbandit_envs.masks import Masks, masks_of
 from privbandit_envs.validate import count, one_of
 
+if TYPE_CHECKING:
+    import polars as pl
+
 Floats = NDArray[np.float64]
 ARRAYS = ("contexts", "actions", "rewards", "propensities", "feedback", "errors")
 SUFFIXES = (".npz", ".parquet")
+MOST_BYTES = 2**32
+"""Of a log, which is made in memory."""
+ROUNDING = 1e-9
+"""A propensity may be below the least one by this share of it."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +51,13 @@ class Log:
         propensities: the probability with which each user's action was taken, given all that came before, shape (n,).
         feedback: what the agent was told, shape (n,): the reward, or the purchased item.
         errors: standard errors of the propensities, shape (n,); 0 where they are exact.
-        about: JSON values: the agent's name and guarantee, how many arms there are, and ``least_propensity``, a public
-            number below which no propensity is, or None.
+        about: JSON values: the agent's name and guarantee, ``uniform``, the probability of an action in uniform play,
+            and ``least_propensity``, a public number below which no propensity is, or None.
         masks: whether each arm was present, shape (n, K); None: all were, or actions are sets.
 
     Raises:
-        ValueError: the arrays have not the same length, a propensity is not in (0, 1], a mask allows nothing, or an
-            action was absent.
+        ValueError: the arrays have not the same length; a propensity is not in (0, 1], or below the least one; an
+            action is out of range, or was absent; a context or a reward is not finite; or a mask allows nothing.
     """
 
     contexts: Array
@@ -62,11 +75,48 @@ class Log:
         lengths = {name: len(getattr(self, name)) for name in ARRAYS}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"the arrays of a log must have one row a user; got {lengths}.")
-        p = self.propensities
-        if not ((p > 0) & (p <= 1)).all():
-            raise ValueError("propensities must lie in (0, 1]: every action that was taken could be taken.")
+        self._check_propensities()
+        for name in ("contexts", "rewards"):
+            numbers = np.asarray(getattr(self, name))
+            if numbers.dtype.kind not in "fiub" or not np.isfinite(numbers).all():
+                raise ValueError(f"{name} must be finite numbers: leave out users of whom some are not known.")
         if self.masks is not None:
             object.__setattr__(self, "masks", self._checked(self.masks))
+        self._check_actions()
+
+    def _check_propensities(self) -> None:
+        """Raise ValueError if an action could not be taken, or so seldom that the inverse is no number."""
+        p = np.asarray(self.propensities)
+        if p.dtype.kind not in "fiu" or not ((p >= sys.float_info.min) & (p <= 1)).all():
+            raise ValueError("propensities must lie in (0, 1]: every action that was taken could be taken.")
+        least = self.about.get("least_propensity")
+        if least is None:
+            return
+        if isinstance(least, bool) or not isinstance(least, int | float) or not 0 < least <= 1:
+            raise ValueError(f"least_propensity must lie in (0, 1], or be None; got {least!r:.60}.")
+        if p.min(initial=1.0) < least * (1 - ROUNDING):
+            raise ValueError(f"propensities must be at least the log's least_propensity {least:g}; some are below it.")
+
+    def _check_actions(self) -> None:
+        """Raise ValueError unless actions are arms from 0 on, of those that there are, or sets of 0 and 1."""
+        actions = np.asarray(self.actions)
+        if actions.ndim > 1:
+            if not np.isin(actions, (0, 1)).all():
+                raise ValueError("actions that are sets must be rows of 0 and 1, one for each item.")
+        elif actions.dtype.kind not in "iu":
+            raise ValueError(f"actions must be integers, or sets; got an array of {actions.dtype}.")
+        elif len(actions) and not 0 <= int(actions.min()) <= int(actions.max()) < self._arms():
+            known = "as many as there are" if self._arms() == math.inf else f"of {self._arms()} in all"
+            raise ValueError(f"actions must be arms from 0 on, {known}: uniform = 1 / K in `about` says that K exist.")
+
+    def _arms(self) -> float:
+        """Return how many arms there are, by masks, ``about``, or contexts with a row for each; or infinity."""
+        uniform = self.about.get("uniform")
+        if self.masks is not None:
+            return int(self.masks.shape[1])
+        if isinstance(uniform, int | float) and 0 < uniform <= 1:
+            return round(1 / uniform)
+        return int(self.contexts.shape[1]) if np.ndim(self.contexts) == 3 else math.inf
 
     def _checked(self, masks: Array) -> Masks:
         """Return the masks as booleans, or raise: they allow nothing, or not what was done."""
@@ -105,19 +155,23 @@ class Log:
             return
         import polars as pl
 
-        flat = {name: array.reshape(len(self), -1) for name, array in self.arrays.items()}
-        columns = {name: rows[:, 0] if rows.shape[1] == 1 else rows for name, rows in flat.items()}
-        shapes = {name: array.shape[1:] for name, array in self.arrays.items()}
-        about = pl.Series("about", [json.dumps({"about": self.about, "shapes": shapes})] * len(self), pl.Categorical)
+        widths = {name: math.prod(array.shape[1:]) for name, array in self.arrays.items()}
+        flat = {name: array.reshape(len(self), widths[name]) for name, array in self.arrays.items()}
+        frame = pl.DataFrame({name: rows[:, 0] if widths[name] == 1 else rows for name, rows in flat.items()})
+        shapes = {name: list(array.shape[1:]) for name, array in self.arrays.items()}
+        kept = {"about": self.about, "shapes": shapes}
+        text = json.dumps(kept | {"checksum": checksum(columns_of(frame), kept)})
+        # in every row, and among the categories for a log of no users
+        about = pl.Series("about", [text] * len(self), pl.Enum([text]))
         with atomic(path, "wb", 0o600) as file:
-            pl.DataFrame(columns).with_columns(about).write_parquet(file)
+            frame.with_columns(about).write_parquet(file)
 
     @classmethod
     def read(cls, path: str | Path) -> "Log":
-        """Read what ``write`` wrote, also before logs had masks.
+        """Read what ``write`` wrote, also before logs had masks; it warns of a parquet file without a checksum.
 
         Raises:
-            ValueError: it is no log, or damaged.
+            ValueError: it is no log, or damaged, or rows of several logs.
             OSError: the file cannot be read.
         """
         path = Path(path)
@@ -126,19 +180,53 @@ class Log:
                 arrays, about = state.read(path)
                 rows: dict[str, Any] = {name: arrays[name] for name in (*ARRAYS, *({"masks"} & arrays.keys()))}
                 return cls(**rows, about=about)
-            import polars as pl
-
-            frame = pl.read_parquet(path.read_bytes())
-            kept = json.loads(frame["about"][0])
-            rows = {name: frame[name].to_numpy().reshape(-1, *shape) for name, shape in kept["shapes"].items()}
-            return cls(**rows, about=kept["about"])
+            return cls._of_frame(parquet(path), path)
         except (OSError, ImportError):
             raise
         except Exception as error:  # whatever damage does to a file
-            raise ValueError(f"{path} is no log, or is damaged: {error}.") from error
+            raise ValueError(f"{path} is no log, or is damaged: {str(error)[:200].rstrip('.')}.") from error
+
+    @classmethod
+    def _of_frame(cls, frame: "pl.DataFrame", path: Path) -> "Log":
+        """Return the log of a frame that ``write`` made, or raise."""
+        texts = frame["about"].unique().to_list() or frame.schema["about"].categories.to_list()  # type: ignore[attr-defined]
+        if len(texts) != 1:
+            raise ValueError(f"its rows are of {len(texts)} logs")
+        kept = json.loads(texts[0])
+        expected, columns = kept.pop("checksum", None), columns_of(frame)
+        if expected is None:
+            warnings.warn(
+                f"{path} has no checksum, as an earlier version wrote it: damage may go unseen.", stacklevel=3
+            )
+        elif checksum(columns, kept) != expected:
+            raise ValueError("its checksum is that of other content")
+        rows = {name: columns[name].reshape(len(frame), *shape) for name, shape in kept["shapes"].items()}
+        return cls(**rows, about=kept["about"])
 
 
-def log(env: AnyEnv, agent: AnyAgent, n: int, seed: int | None = None, *, draws: int = DRAWS) -> Log:
+def columns_of(frame: "pl.DataFrame") -> dict[str, Array]:
+    """Return the columns of a frame of polars but ``about`` as arrays."""
+    return {name: frame[name].to_numpy() for name in frame.columns if name != "about"}
+
+
+def checksum(columns: Mapping[str, Array], kept: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of columns, with their names, types and shapes, and of what is kept of them as JSON."""
+    digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode())
+    for name, array in sorted(columns.items()):
+        digest.update(f"{name} {array.dtype.newbyteorder('<').str} {array.shape}".encode())
+        digest.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
+    return digest.hexdigest()
+
+
+def log(
+    env: AnyEnv,
+    agent: AnyAgent,
+    n: int,
+    seed: int | None = None,
+    *,
+    draws: int = DRAWS,
+    on_users: Callable[[int], object] | None = None,
+) -> Log:
     """Let an agent play and learn from n users, as ``play`` does, and keep what happened.
 
     Args:
@@ -147,9 +235,11 @@ def log(env: AnyEnv, agent: AnyAgent, n: int, seed: int | None = None, *, draws:
         n: number of users.
         seed: of the environment's ``reset``, and of the draws; None: fresh ones.
         draws: how many, for an agent whose propensities have no closed form.
+        on_users: called with the number of users so far, now and then.
 
     Raises:
-        ValueError: more users than the environment's horizon, or an environment that does not fit the agent.
+        ValueError: more users than the environment's horizon or than ``MOST_BYTES`` hold, or an environment that does
+            not fit the agent.
         TypeError: an agent that owns its loop, or something that is no environment or agent.
 
     Examples:
@@ -167,6 +257,10 @@ def log(env: AnyEnv, agent: AnyAgent, n: int, seed: int | None = None, *, draws:
         raise ValueError(f"n must be at most the environment's horizon {env.horizon}; got {n}.")
     rng = default_rng() if seed is None else default_rng([seed, 20])
     context, told = env.reset(seed=seed)
+    each = context.nbytes + 8 * (5 + n_arms(agent.action_space) if isinstance(agent.action_space, Discrete) else 5)
+    if count(n=n) * each > MOST_BYTES:
+        most = f"{MOST_BYTES // each:,} users are the most of one log"
+        raise ValueError(f"n must be smaller: {n:,} users of {each:,} bytes each fill the memory; {most}.")
     parts: list[list[Array]] = []
     left = count(n=n)
     largest = max(64, BLOCK_BYTES // max(1, context.nbytes))
@@ -179,6 +273,8 @@ def log(env: AnyEnv, agent: AnyAgent, n: int, seed: int | None = None, *, draws:
             part, context, told = logged_step(env, agent, context, told.get("action_mask"), draws, rng)
         parts.append(part)
         left -= m
+        if on_users is not None:
+            on_users(n - left)
     columns = (np.concatenate(column) for column in zip(*parts, strict=True))
     rows: dict[str, Any] = dict(zip((*ARRAYS, "masks"), columns, strict=True))
     if rows["masks"].all():

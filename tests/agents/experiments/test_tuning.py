@@ -3,8 +3,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from privbandit_agents.experiments.tuning import Plan, read_plan, tune
-from privbandit_agents.experiments.usage import UsageError
+from privbandit_agents.cli.main import ended
+from privbandit_agents.experiments.tuning import Plan, only_one, read_plan, tune
+from privbandit_agents.experiments.usage import UNFINISHED, UsageError
 
 SMALL: dict[str, Any] = {
     "env": "privbandit/Linear-v0",
@@ -23,12 +24,13 @@ def test_tuning_and_table_have_other_seeds_and_the_best_is_played_again(tmp_path
     pytest.importorskip("optuna")
     plan, said = Plan(**SMALL), list[str]()
     told = tune(plan, tmp_path, said.append)
-    assert told == json.loads((tmp_path / "tuned.json").read_text())
+    assert not told.pop("lost") and told == json.loads((tmp_path / "tuned.json").read_text())
     assert told["seeds"] == {"tuning": [980000, 980001], "final": [990000, 990001]}
     regrets = [trial["regret"] for trial in told["trials"] if trial["regret"] is not None]
     assert regrets == sorted(regrets) and told["best"] == told["trials"][0]["settings"]
     assert len(said) == len(told["trials"]) == 6 and set(told["final"]) == {"defaults", "tuned"}
-    assert tune(plan, tmp_path / "again", said.append) == told, "the same seeds, the same search"
+    again = tune(plan, tmp_path / "again", said.append)
+    assert again == told | {"lost": False}, "the same seeds, the same search"
 
 
 WRONG: list[tuple[str, str]] = [
@@ -42,6 +44,10 @@ WRONG: list[tuple[str, str]] = [
     ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: [1]}\nconfig: {alpha: 1}", "searched and set"),
     ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: [1]}\ntrials: 0", "trials must"),
     ("env: privbandit/Lineal-v0\nagent: linucb\nsearch: {alpha: [1]}", "Lineal"),
+    ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: [1]}\nseed: 5000000000", "seed must be"),
+    ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: [1]}\ntuning: 2000000000", "tuning must be at most"),
+    ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: {low: 1, high: 2, log: maybe}}", "true or false"),
+    ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: {low: 1, high: 2.5, int: true}}", "search.alpha"),
     ("[1, 2]", "a table"),
 ]
 
@@ -52,3 +58,52 @@ def test_a_plan_that_cannot_be_is_one_sentence(tmp_path: Path, text: str, says: 
     path.write_text(text)
     with pytest.raises(UsageError, match=says):
         read_plan(path)
+
+
+def plan_of(folder: Path, **changes: Any) -> Path:
+    path = folder / "plan.yaml"
+    path.write_text(json.dumps(SMALL | changes))
+    return path
+
+
+def test_a_bad_value_is_a_failed_trial_and_the_others_go_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("optuna")
+    plan = plan_of(tmp_path, search={"alpha": [1.0, -1.0, 2.0]})
+    monkeypatch.setattr("sys.argv", ["privbandit", "tune", str(plan), "--out", str(tmp_path / "out")])
+    assert ended() == UNFINISHED
+    out, err = capfd.readouterr()
+    told = json.loads((tmp_path / "out" / "tuned.json").read_text())
+    failed = [row for row in told["trials"] if "error" in row]
+    assert 0 < len(failed) < 6 and all("alpha must be" in row["error"] for row in failed)
+    assert told["best"] is not None and "regret" in told["final"]["tuned"]
+    assert "Traceback" not in err + out and f"{len(failed)} of the runs failed" in err
+    assert not (tmp_path / "out" / "unfinished").exists()
+    assert ended() == UNFINISHED
+    kept = json.loads((tmp_path / "out" / "tuned.json.stale").read_text())
+    assert kept == told, "what was found before is not lost"
+
+
+def test_a_tuning_that_cannot_write_says_so_and_goes_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("optuna")
+    (tmp_path / "tuned.json").mkdir()
+    monkeypatch.setattr("sys.argv", ["privbandit", "tune", str(plan_of(tmp_path)), "--out", str(tmp_path)])
+    assert ended() == UNFINISHED
+    out, err = capfd.readouterr()
+    assert "tuned: regret" in out and (out + err).count("could not be written") == 1 and "Traceback" not in err
+
+
+def test_two_cannot_tune_in_one_folder(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    with only_one(tmp_path), pytest.raises(UsageError, match="another process is tuning"):
+        tune(Plan(**SMALL), tmp_path, list[str]().append)
+
+
+def test_a_regret_of_zero_is_a_regret(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    said: list[str] = []
+    tune(Plan(**{**SMALL, "env_kwargs": {"dim": 2, "n_arms": 1}, "trials": 2}), tmp_path, said.append)
+    assert [line.rpartition(": ")[2] for line in said] == ["0.0", "0.0"]

@@ -182,3 +182,10 @@ def test_the_audit_refutes_a_wrong_scale_alone(noise: float, refuted: bool) -> N
     game = bounded_mean(Request(1.0, 1e-5), noise)
     game.name = "private-value"
     assert audit(game, 100_000, np.random.default_rng(1)).refuted == refuted
+
+
+def test_two_users_have_an_interval_and_one_has_none() -> None:
+    found = ips(drawn(2, np.random.default_rng(0)), np.full((2, 2), 0.5))
+    assert found.users == 2 and found.low <= found.value <= found.high
+    with pytest.raises(ValueError, match="at least 2 users; got 1"):
+        ips(drawn(1, np.random.default_rng(0)), np.full((1, 2), 0.5))

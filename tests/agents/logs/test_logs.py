@@ -1,11 +1,13 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import polars as pl
 import pytest
-from privbandit_agents import Explore, Log, log, make, play, to_obp
+from privbandit_agents import Explore, Log, ips, log, make, play, to_obp
 from privbandit_agents.base.chances.laws import Probabilities
 from privbandit_agents.logs.record import ARRAYS
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume
@@ -154,3 +156,104 @@ def test_exploring_keeps_kind_guarantee_and_ledger() -> None:
     probe = env.upcoming(40)
     law = np.asarray(face.probabilities(probe))
     assert np.allclose(law[np.arange(40), own.select_action(probe)], 0.75 + 0.25 / 4), "one state, two ways to choose"
+
+
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_a_flipped_bit_is_never_read_as_another_log(
+    tmp_path: Path, ending: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, rng = tmp_path / f"log.{ending}", np.random.default_rng(0)
+    logged = log(world(), make("uniform", world(), seed=0), 20, 1)
+    logged.write(path)
+    whole, refused = path.read_bytes(), 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        damaged[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        try:
+            again = Log.read(path)
+        except ValueError:
+            refused += 1
+        else:
+            assert again.about == logged.about
+            assert all(np.array_equal(getattr(again, name), getattr(logged, name)) for name in ARRAYS)
+    assert refused > 100, "damage of what nobody reads is no damage, but most is read"
+    assert capfd.readouterr().err == "", "libraries say nothing by themselves"
+
+
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_a_log_of_nobody_comes_back(tmp_path: Path, ending: str) -> None:
+    logged = log(world(), make("uniform", world(), seed=0), 20, 1)[:0]
+    logged.write(path := tmp_path / f"log.{ending}")
+    again = Log.read(path)
+    assert len(again) == 0 and again.about == logged.about and again.contexts.shape == (0, 4, 2)
+
+
+def test_rows_of_two_logs_are_not_one(tmp_path: Path) -> None:
+    frames = []
+    for seed in (1, 2):
+        path = tmp_path / f"log-{seed}.parquet"
+        log(world(), make("uniform", world(), seed=0), 20, seed).write(path)
+        frames.append(pl.read_parquet(path).with_columns(pl.col("about").cast(pl.String)))
+    pl.concat(frames).write_parquet(path)
+    with pytest.raises(ValueError, match="2 logs"):
+        Log.read(path)
+
+
+def test_a_file_without_a_checksum_is_read_with_a_warning(tmp_path: Path) -> None:
+    logged = log(world(), make("uniform", world(), seed=0), 20, 1)
+    logged.write(path := tmp_path / "log.parquet")
+    frame = pl.read_parquet(path)
+    kept = {key: value for key, value in json.loads(frame["about"][0]).items() if key != "checksum"}
+    frame.with_columns(pl.lit(json.dumps(kept)).cast(pl.Categorical).alias("about")).write_parquet(path)
+    with pytest.warns(UserWarning, match="no checksum"):
+        assert np.array_equal(Log.read(path).rewards, logged.rewards)
+
+
+ODD: list[tuple[dict[str, Any], str]] = [
+    ({"actions": [-1, 0, 0]}, "arms from 0 on, of 4"),
+    ({"actions": [0, 4, 0]}, "arms from 0 on, of 4"),
+    ({"actions": [0, 10, 0], "about": {"uniform": 0.1}}, "of 10 in all"),
+    ({"actions": [0.5, 1, 0]}, "integers"),
+    ({"actions": [[0, 2], [1, 0], [0, 0]]}, "0 and 1"),
+    ({"rewards": [0, np.nan, 0]}, "rewards must be finite"),
+    ({"rewards": ["a", "b", "c"]}, "rewards must be finite"),
+    ({"contexts": np.full((3, 4, 2), np.inf)}, "contexts must be finite"),
+    ({"propensities": [1, 1e-320, 1]}, "propensities must lie"),
+    ({"propensities": [1, np.nan, 1]}, "propensities must lie"),
+    ({"propensities": [1, 0.1, 1], "about": {"least_propensity": 0.2}}, "least_propensity 0.2"),
+    ({"about": {"least_propensity": 5.0}}, "least_propensity must lie"),
+    ({"about": {"least_propensity": "half"}}, "least_propensity must lie"),
+]
+
+
+@pytest.mark.parametrize(("odd", "why"), ODD)
+def test_arrays_that_are_no_log_are_refused(odd: dict[str, Any], why: str) -> None:
+    rows: dict[str, Any] = {
+        "contexts": np.ones((3, 4, 2)), "actions": np.array([0, 3, 1]), "rewards": np.zeros(3),
+        "propensities": np.full(3, 0.25), "feedback": np.zeros(3), "errors": np.zeros(3),
+    }  # fmt: skip
+    assert len(Log(**rows, about={"least_propensity": 0.25})) == 3
+    given = {key: value if key == "about" else np.asarray(value) for key, value in odd.items()}
+    with pytest.raises(ValueError, match=why) as told:
+        Log(**{**rows, **given})
+    assert "\n" not in str(told.value)
+
+
+def test_an_estimate_beyond_all_numbers_is_refused() -> None:
+    rows: dict[str, Any] = {"contexts": np.ones((3, 4, 2)), "actions": np.zeros(3, int), "rewards": np.full(3, 1e300)}
+    one = Log(**rows, propensities=np.full(3, 1e-300), feedback=np.zeros(3), errors=np.zeros(3))
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="beyond all numbers"):
+        ips(one, np.tile([1.0, 0, 0, 0], (3, 1)))
+
+
+def test_more_users_than_the_memory_holds_are_refused_at_once() -> None:
+    env = gym.make("privbandit/Linear-v0", n_arms=4, dim=2, horizon=2 * 10**9)
+    with pytest.raises(ValueError, match="are the most of one log"):
+        log(env, make("uniform", env, seed=0), 2 * 10**9)
+
+
+def test_progress_is_told_up_to_the_end() -> None:
+    seen: list[int] = []
+    log(world(), make("jdp-linucb", world(), seed=0), 250, 0, on_users=seen.append)
+    assert seen[-1] == 250 and len(seen) > 1 and seen == sorted(seen)

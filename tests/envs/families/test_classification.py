@@ -192,3 +192,10 @@ def test_worlds_that_differ_in_their_own_seed_alone_share_a_split() -> None:
         for seed, n in [(0, 50), (1, 50), (0, 51)]
     )
     assert first is second and other is not first
+
+
+def test_columns_of_the_largest_numbers_are_scaled_to_finite_ones() -> None:
+    x = np.array([[1e308, 1.0], [-1e308, 2.0], [1.7e308, 4.0], [-1.7e308, 3.0]])
+    scaled = min_max(x, x)
+    assert np.isfinite(scaled).all() and scaled.min() == 0 and scaled.max() == 1
+    assert scaled[0, 0] == pytest.approx(2.7 / 3.4)

@@ -51,6 +51,19 @@ def choose_present(agent: Any, context: Array, mask: Array) -> tuple[Array, Any]
     return seen, chosen[..., 0] if chosen.ndim > 1 else int(chosen[0])
 
 
+def are_masks(given: object, action_space: object) -> bool:
+    """Return whether something says of every arm whether it is present: 0 and 1, with a last axis of arms."""
+    array = np.asarray(given) if isinstance(given, np.ndarray) else np.empty(0, object)
+    fits = array.dtype.kind in "biu" and array.shape[-1:] == (getattr(action_space, "n", None),)
+    return fits and bool(((array == 0) | (array == 1)).all())
+
+
+def owned(kind: type) -> TypeError:
+    """Return the error of an agent that keeps something else as ``present``."""
+    way_out = "give what your agent keeps another name"
+    return TypeError(f"{kind.__name__}.present belongs to the base class, and says which arms are present: {way_out}.")
+
+
 def seen_by(agent: Any, context: Array, instead: NDArray[np.intp]) -> Array:
     """Return contexts in which absent arms show the features of present ones, if arms have features of their own."""
     if len(agent.context_shape) != 2:

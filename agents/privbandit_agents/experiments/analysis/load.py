@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.store.results import CorruptResultError, Finished, check_settings, read_result
+from privbandit_agents.reading import reading
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,8 +39,12 @@ def load_results(folder: str | Path, final: bool = False) -> "pl.DataFrame":
     return as_frame(load_trials(folder), final)
 
 
+@reading()
 def load_trials(folder: str | Path, but: Collection[str] = ()) -> list[Finished]:
-    """Load every trial's result of a folder, but those of some names, in the order of names; see ``load_results``."""
+    """Load every trial's result of a folder, but those of some names, in the order of names; see ``load_results``.
+
+    Agents and environments that are neither here nor installed are not imported; their defaults are not compared.
+    """
     trials = Path(folder) / "trials"
     names = (
         sorted(name for name in os.listdir(trials) if name.endswith(".json") and name[:-5] not in but)

@@ -14,7 +14,9 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 import privbandit_envs  # noqa: F401 (registers the environments)
+from privbandit_agents.experiments.store.provenance import source_of
 from privbandit_agents.plugins import load_plugins
+from privbandit_agents.reading import import_named
 from privbandit_agents.zoo import AGENTS
 from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.validate import did_you_mean
@@ -34,7 +36,7 @@ def env_spec(id: str) -> EnvSpec:
     """
     package, colon, bare = id.rpartition(":")
     if colon:
-        importlib.import_module(package)
+        import_named(package)
     if bare not in gym.registry:
         load_plugins("privbandit.envs", "privbandit.agents")
     if bare not in gym.registry:
@@ -107,6 +109,20 @@ def agent_defaults(name: str) -> dict[str, Any]:
     values = {f.name: None if f.default is dataclasses.MISSING else f.default for f in fields}
     made = {f.name: f.default_factory() for f in fields if f.default_factory is not dataclasses.MISSING}
     return values | made | dict(entry.defaults)
+
+
+def env_source(id: str) -> str | None:
+    """Return a hash of the source of an environment that is not ours, or None."""
+    played = env_class(id)
+    creator: Any = load_env_creator(played) if isinstance(played, str) else played
+    return source_of(creator)
+
+
+def agent_source(name: str) -> str | None:
+    """Return a hash of the source of an agent that is not ours, or None."""
+    from privbandit_agents.registry import find
+
+    return source_of(find(name).load())
 
 
 def at_home(env: str, agent: str) -> bool:

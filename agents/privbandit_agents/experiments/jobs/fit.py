@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
 from privbandit_agents.base.agent import UnprovenCalibration
-from privbandit_agents.experiments.jobs.catalogue import agent_defaults
+from privbandit_agents.experiments.jobs.catalogue import agent_defaults, agent_source
 from privbandit_agents.experiments.jobs.job import JSON, Desk, Ran, one_thread
 from privbandit_agents.experiments.jobs.method import Method
 from privbandit_agents.experiments.jobs.rows import Sample, World, draw
@@ -69,6 +69,10 @@ class Fit:
     @cached_property
     def settings(self) -> JSON:
         return {"env": {}, "agent": described({**agent_defaults(self.method.agent), **self.method.settings})}
+
+    @property
+    def sources(self) -> dict[str, str | None]:
+        return {"agent_source": agent_source(self.method.agent)}
 
     @cached_property
     def traits(self) -> Mapping[str, Any]:

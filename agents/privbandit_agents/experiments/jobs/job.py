@@ -72,6 +72,10 @@ class Job(Protocol):
         """All settings with today's defaults, by ``env`` and ``agent``: they tell stale results."""
 
     @property
+    def sources(self) -> dict[str, str | None]:
+        """Hashes of the source of what plays and is not ours, as ``agent_source`` and ``env_source``."""
+
+    @property
     def cell(self) -> str:
         """The hash of what the job shares with its other replications."""
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from privbandit_agents import registry
 from privbandit_agents.base.agent import AnyAgent, UnprovenCalibration
-from privbandit_agents.experiments.jobs.catalogue import DELAY, agent_defaults, env_defaults
+from privbandit_agents.experiments.jobs.catalogue import DELAY, agent_defaults, agent_source, env_defaults, env_source
 from privbandit_agents.experiments.jobs.job import JSON, Desk, Ran, one_thread
 from privbandit_agents.experiments.names import (
     TALLIES,
@@ -31,6 +31,7 @@ from privbandit_agents.experiments.names import (
 from privbandit_agents.experiments.store.provenance import code
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.play import Result, play
+from privbandit_agents.reading import reading
 from privbandit_agents.snapshots import Snapshots
 from privbandit_agents.zoo import AGENTS, FAMILIES
 from privbandit_envs.timing.delay import DelayFeedback
@@ -104,6 +105,10 @@ class Trial:
             env = {**env, "horizon": self.horizon}
         return {"env": described({**env, **self.env_kwargs}), "agent": described({**agent, **self.config})}
 
+    @property
+    def sources(self) -> dict[str, str | None]:
+        return {"agent_source": agent_source(self.agent), "env_source": env_source(self.env)}
+
     @cached_property
     def traits(self) -> Mapping[str, Any]:
         """``env``, ``agent``, ``horizon``, and every setting, given or by default, as ``env.KEY`` or ``agent.KEY``."""
@@ -146,7 +151,7 @@ class Trial:
     @property
     def snapshot_label(self) -> str:
         """What a snapshot must have been written by: the same trial, settings and code."""
-        return canonical({"trial": self.name, "settings": self.settings, "code": code()})
+        return canonical({"trial": self.name, "settings": self.settings, "code": {**code(), **self.sources}})
 
     def called(self, key: str, told: Collection[str], swept: Collection[str] = ()) -> str | None:
         """Return the environment or the agent, with the given or swept settings that are not told elsewhere."""
@@ -216,7 +221,8 @@ class Trial:
 def known_defaults(agent: str) -> dict[str, Any]:
     """Return the settings of an agent; none if it is of a package that is not here."""
     try:
-        return agent_defaults(agent)
+        with reading():
+            return agent_defaults(agent)
     except Exception:
         return {}
 

@@ -1,6 +1,7 @@
 """What audits found, read from the numbers that ``privbandit audit`` wrote."""
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,42 @@ def told(path: Path) -> dict[str, Any] | None:
     """Return what an audit wrote; None if the file is no audit's."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     wanted = {"target", "claim", "epsilon", "refuted"}
-    return content if isinstance(content, dict) and wanted <= content.keys() else None
+    if not isinstance(content, dict) or not wanted <= content.keys():
+        return None
+    power = {} if content.get("power") is None else content["power"]
+    numbers = [content["epsilon"], *values_of(content["claim"]), *values_of(power), *keys_of(power)]
+    if not isinstance(content["target"], str) or not all(map(is_number, numbers)):
+        warnings.warn(f"{path} is left out: it has the keys of an audit, and other values.", stacklevel=4)
+        return None
+    return content
+
+
+def values_of(part: object) -> list[Any]:
+    """Return the values of a table but those that are null; of anything else it alone, which is no number then."""
+    return [value for value in part.values() if value is not None] if isinstance(part, Mapping) else [str(part)]
+
+
+def keys_of(part: object) -> list[object]:
+    """Return the keys of a table that should be numbers, as numbers where they are."""
+    return [float(key) if spells_number(key) else key for key in part] if isinstance(part, Mapping) else []
+
+
+def spells_number(text: object) -> bool:
+    try:
+        return isinstance(text, str) and float(text) >= 0
+    except ValueError:
+        return False
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a number that a float holds; NaN and infinity are."""
+    try:
+        return not isinstance(value, bool) and isinstance(value, int | float) and float(value) is not None
+    except OverflowError:
+        return False
 
 
 def claim_text(claim: Mapping[str, Any]) -> str:

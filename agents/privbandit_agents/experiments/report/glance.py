@@ -38,7 +38,7 @@ class Glance:
             power = {
                 float(times): min(max(float(share), 0.0), 1.0) for times, share in (audit.get("power") or {}).items()
             }
-        except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError):
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
             return None
         return cls(found, bool(audit["refuted"]), power) if found >= 0 else None
 

@@ -76,19 +76,21 @@ def run_job(job: Job, desk: Desk, wait: bool = True) -> Finished:
     Raises:
         BusyError: another process is running the job and ``wait`` is False.
     """
-    folder = desk.folder
-    if (known := known_result(folder, job.name, job.settings)) is not None:
+    folder, sources = desk.folder, job.sources
+    if (known := known_result(folder, job.name, job.settings, sources)) is not None:
         return known
     again = started(folder, job.name)
     with lock(folder, job.name, wait):
-        if (known := known_result(folder, job.name, job.settings)) is not None:  # another process held the lock
+        if (
+            known := known_result(folder, job.name, job.settings, sources)
+        ) is not None:  # another process held the lock
             return known
         snapshot = unfinished(folder, job.name, "npz")
         if again:
             for path in (snapshot, result_path(folder, job.name)):
                 remove_leftovers(path)
         ran = job.run(desk)
-        done = Finished(job.kind, job.spec, job.settings, ran.arrays, ran.notes, provenance())
+        done = Finished(job.kind, job.spec, job.settings, ran.arrays, ran.notes, {**provenance(), **sources})
         write_result(folder, done)
         snapshot.unlink(missing_ok=True)
         return done

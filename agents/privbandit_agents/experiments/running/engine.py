@@ -50,6 +50,7 @@ class Engine:
         address: of the scheduler of a running Dask cluster; default: a cluster on this machine.
         save_every: seconds between two snapshots of a running job.
         alone: whether jobs run one by one in this very process, which one that dies takes with it.
+        keep: whether results count whose agent or environment, one of others, has other code today.
 
     Raises:
         ValueError: an unknown kind, or an address without Dask.
@@ -60,6 +61,7 @@ class Engine:
     address: str | None = None
     save_every: float = field(default=SAVE_EVERY, kw_only=True)
     alone: bool = field(default=False, kw_only=True)
+    keep: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         one_of(("loky", "dask"), engine=self.kind)
@@ -109,7 +111,7 @@ def run_jobs(
     ends: dict[str, Finished | Failure] = {}
     with Bar(len(wanted), console or Console(quiet=True)) as bar:
         for name, job in wanted.items():
-            if (known := found_before(job, folder)) is not None:
+            if (known := found_before(job, folder, engine.keep)) is not None:
                 ends[name] = known
                 bar.skip(job, known)
         missing = sorted((job for name, job in wanted.items() if name not in ends), key=lambda job: job.replication)
@@ -129,10 +131,10 @@ def run_jobs(
     return results, [end for end in ordered.values() if isinstance(end, Failure)]
 
 
-def found_before(job: Job, folder: Path) -> Finished | None:
+def found_before(job: Job, folder: Path, keep: bool = False) -> Finished | None:
     """Return the result of a job that was run before, or None; what cannot be read is the job's own trouble."""
     with suppress(OSError):
-        return known_result(folder, job.name, job.settings)
+        return known_result(folder, job.name, job.settings, job.sources, keep)
     return None
 
 

@@ -13,6 +13,9 @@ from privbandit_agents.experiments.names import bare
 from privbandit_agents.experiments.usage import UsageError
 from privbandit_envs.validate import did_you_mean
 
+MOST_VALUES = 10**6
+"""A file stands for at most so many values: with aliases a few lines can stand for more than any memory holds."""
+
 
 class Constructor(SafeConstructor):
     """Leaves dates as they are written; names the line of a value that is not what its tag says."""
@@ -51,7 +54,10 @@ def from_yaml(text: str) -> Any:
     reader = YAML(typ="safe", pure=True)
     reader.Constructor = Constructor
     try:
-        return reader.load(text)
+        content = reader.load(text)
+        if size(content, {}) > MOST_VALUES:
+            raise ValueError(f"its aliases stand for more than {MOST_VALUES:,} values.")
+        return content
     except MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         problem = str(error.problem).replace("found unhashable key", "a key must be a plain value")
@@ -65,6 +71,23 @@ def from_yaml(text: str) -> Any:
         raise ValueError(f"not YAML: {' '.join(str(error).split())}.") from None
 
 
+def size(content: object, known: dict[int, int]) -> int:
+    """Return how many values a content has, written out; an alias, which is one object many times, is looked at once.
+
+    Raises:
+        RecursionError: it is in itself.
+    """
+    if not isinstance(content, Mapping | list):
+        return 1
+    if id(content) not in known:
+        known[id(content)] = -1
+        inner = content.values() if isinstance(content, Mapping) else content
+        known[id(content)] = 1 + sum(size(value, known) for value in inner)
+    if known[id(content)] < 0:
+        raise RecursionError
+    return known[id(content)]
+
+
 def content_of(path: Path) -> Any:
     """Return what a YAML file says.
 
@@ -72,7 +95,7 @@ def content_of(path: Path) -> Any:
         UsageError: it cannot be read.
     """
     try:
-        return from_yaml(path.read_text())
+        return from_yaml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{path.name} cannot be read: {error}") from None
 

@@ -5,7 +5,7 @@ import os
 import struct
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,7 +42,8 @@ class EventFile:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(EVENTS):
-            old.unlink(missing_ok=True)
+            with suppress(PermissionError):  # a colleague's, in a shared folder
+                old.unlink(missing_ok=True)
         self._file = (folder / f"{EVENTS[:-1]}{time.time():.0f}.{os.getpid()}").open("wb")
         self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
 

@@ -25,13 +25,26 @@ def lock(folder: str | Path, name: str, wait: bool = True) -> Iterator[None]:
     path = unfinished(folder, name, "lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(path, timeout=-1 if wait else 0):
+        with FileLock(path, timeout=-1 if wait else 0, mode=0o666):  # whoever shares the folder may take it over
             yield
     except Timeout:
         raise BusyError(f"another process is running job {name}.") from None
+    except PermissionError as error:
+        if error.filename is None or Path(error.filename) != path or not path.exists():
+            raise
+        why = f"the lock of {owner(path)} may not be opened; they delete it if none of their processes is running"
+        raise PermissionError(error.errno, why, str(path)) from None
     if result_path(folder, name).exists():
         with suppress(OSError):
             path.unlink()
+
+
+def owner(path: Path) -> str:
+    """Return the name of a file's owner, or its number."""
+    try:
+        return path.owner()
+    except (KeyError, NotImplementedError):
+        return f"user {path.stat().st_uid}"
 
 
 def started(folder: str | Path, name: str) -> bool:

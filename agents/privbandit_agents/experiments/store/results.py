@@ -7,6 +7,7 @@ import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from privbandit_agents.experiments.names import canonical, name_of, result_path
+from privbandit_agents.experiments.store.provenance import code
 from privbandit_envs.files import atomic
 
 SCHEMA = 4
@@ -45,6 +47,10 @@ class StaleResultError(CorruptResultError):
     suffix = "stale"
 
 
+class ChangedCodeError(StaleResultError):
+    """What played had other code than today; the message is one for all jobs."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Finished:
     """What a job gave.
@@ -59,7 +65,8 @@ class Finished:
             ``privacy`` (what it promises, in words), ``guarantee`` (its notion, epsilon, delta and rho) and ``visits``
             (how often one person comes at most); of a fit ``reasons``, a sentence for each point that could not run, or
             None.
-        provenance: versions, commit, host and date.
+        provenance: versions, commit, host and date; ``agent_source`` and ``env_source``, hashes of code that is not
+            ours, or None.
     """
 
     kind: str
@@ -183,23 +190,64 @@ def read_result(path: str | Path) -> Finished:
     raise CorruptResultError(f"{path} is corrupt: its checksum does not match; delete it and run the job again.")
 
 
-def known_result(folder: str | Path, name: str, settings: Mapping[str, Any]) -> Finished | None:
+def known_result(
+    folder: str | Path,
+    name: str,
+    settings: Mapping[str, Any],
+    sources: Mapping[str, str | None] | None = None,
+    keep: bool = False,
+) -> Finished | None:
     """Return the result of a job that was run before, or None.
 
-    A file is set aside as ``.corrupt`` if it is damaged, and as ``.stale`` if another version wrote it or if a default
-    has changed since.
+    A file is set aside as ``.corrupt`` if it is damaged, and as ``.stale`` if another version wrote it, or if a default
+    or the code of what plays has changed since.
+
+    Args:
+        folder: of the results.
+        name: of the job.
+        settings: today's.
+        sources: hashes of what plays today; None: they are not compared.
+        keep: whether a result counts if only these differ.
     """
     path = result_path(folder, name)
     try:
         found = read_result(path)
         check_settings(path, found.settings, settings)
         check_reasons(path, found)
+        check_code(folder, found, sources or {}, keep)
         return found
     except FileNotFoundError:
         return None
     except CorruptResultError as error:
         set_aside(path, error)
         return None
+
+
+def check_code(folder: str | Path, found: Finished, sources: Mapping[str, str | None], keep: bool) -> None:
+    """Raise ChangedCodeError if what plays had other code; warn of an edited checkout of this package, or of ``keep``.
+
+    Warnings are the same for all jobs of an agent, so that one of them is shown.
+    """
+    before = found.provenance
+    for key, source in sources.items():
+        if key in before and before[key] != source:
+            side = key.removesuffix("_source")
+            what = str(found.job.get(side) or found.job.get("method", {}).get("agent", ""))
+            changed = f"the code of {what} has changed since results in {folder} were made"
+            if not keep:
+                raise ChangedCodeError(f"{changed}: they are set aside as .stale, and it runs again; --keep uses them.")
+            once(f"{changed}; --keep uses them.")
+    versions = before["commit"], code()["commit"]
+    if versions[0] != versions[1] and all(versions) and any("-dirty" in str(version) for version in versions):
+        made, now = (str(version)[:60] for version in versions)
+        text = f"results in {folder} were made by another state of this package, {made}, than today's, {now}"
+        once(f"{text}; another --out keeps them apart.")
+
+
+@cache
+def once(text: str) -> None:
+    """Warn, once a process."""
+    warnings.warn(text, stacklevel=2)
 
 
 def check_settings(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -231,4 +279,7 @@ def set_aside(path: Path, why: CorruptResultError) -> None:
         path.replace(aside)
     except FileNotFoundError:
         return
-    warnings.warn(f"{why} It was set aside as {aside.name}; the job runs again.", stacklevel=4)
+    if isinstance(why, ChangedCodeError):
+        once(str(why))
+    else:
+        warnings.warn(f"{why} It was set aside as {aside.name}; the job runs again.", stacklevel=4)

@@ -28,7 +28,11 @@ from privbandit_agents.joint.settings import refuse_beyond
 from privbandit_agents.privacy.accounting.costs import zcdp
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.choices import sanitise
+from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES
 from privbandit_agents.privacy.mechanisms.objective import Method, ObjectivePerturbation, UserLoss
+
+PORTION = 2**24
+"""Bytes of the Gram matrices that are made at once."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +122,11 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         sensitivity = math.sqrt(2 * self.capacity) if published else gram_sensitivity(self.capacity, R)
         floor = self.capacity * R**2
         rng_counter, self.rng_mle = self.rng.spawn(2)
-        self.cov = PrivateCov(config.counter, self.horizon, self.dim, sensitivity, floor, rho, rng_counter, published)
-        self.choices = Choices(self.capacity, self.dim)
+        room = MOST_BYTES - self._refuse_to_fill_the_memory()
+        self.cov = PrivateCov(
+            config.counter, self.horizon, self.dim, sensitivity, floor, rho, rng_counter, published, room
+        )
+        self.choices = Choices(self.capacity, self.dim, self.horizon)
         # the schedule
         self.exploration = config.exploration or exploration_length(self.mle.sigma / R, self.dim, self.horizon)
         spread = spread_trigger(self.horizon, self.exploration, self.dim, config.calls)
@@ -128,6 +135,16 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         self.users, self.calls, self.renew_at = 0, 0, self.exploration
         self.log_det = -math.inf  # of V at the last call, or at the last look
         self.tally = {"calls": 0.0, "claimed": 0.0}  # of PrivateMLE, and their sum over rho_1
+
+    def _refuse_to_fill_the_memory(self) -> int:
+        """Return how many bytes the choices of all users take, or raise ValueError: they are too many."""
+        each = 8 * (self.capacity * self.dim + 1) + self.capacity
+        needed = each * self.horizon
+        if needed > MOST_BYTES:
+            most = f"it takes {MOST_BYTES / 2**20:.0f} MiB, and so a horizon of {MOST_BYTES // each:,} at most"
+            kept = f"the choices of {self.horizon:,} users, {each:,} bytes each, are {needed / 2**20:,.0f} MiB"
+            raise ValueError(f"{self.name} keeps every choice: {kept}; {most}, and newton-mnl takes any.")
+        return needed
 
     def select_action(self, context: Array) -> Array:
         """Return the best assortment for the optimistic utilities (lines 12 and 13); a random one at first (line 5)."""
@@ -148,7 +165,8 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         released, failure = None, None
         records = contexts, actions, feedback
-        for x, sets, bought in blocks(self.frozen_rounds, *records, most=256):  # so many stay in cache
+        most = max(1, min(256, PORTION // (8 * self.dim**2)))  # so many stay in cache, and few take much memory
+        for x, sets, bought in blocks(self.frozen_rounds, *records, most=most):
             # sanitise, then count and keep (lines 6 and 14)
             laid_out = lay_out(x, sets, bought, self.capacity)
             features, items = sanitise(laid_out.features, laid_out.bought, self.radius)

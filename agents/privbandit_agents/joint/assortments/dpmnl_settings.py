@@ -40,7 +40,8 @@ class DPMNLSettings(JointSettings, ABC):
     Attributes:
         horizon: number of users T, fixed in advance; default: the environment's.
         counter: of PrivateCov: ``"toeplitz"``, whose noise takes memory that grows with T; ``"buffered"``, within 1 %
-            of it at memory that grows with log T; or the paper's ``"tree"``.
+            of it at memory that grows with log T; or the paper's ``"tree"``; default: the first where 200 MiB hold its
+            noise, else the second.
         mle_share: share of the budget for PrivateMLE, in (0, 1).
         calls: most calls of PrivateMLE, the one after exploration included; each gets an equal share, used or not.
         exploration: users T0 who are offered random assortments first; default: ``exploration_length``.
@@ -55,7 +56,7 @@ class DPMNLSettings(JointSettings, ABC):
     """
 
     horizon: Count | None = None
-    counter: CounterName = "toeplitz"
+    counter: CounterName | None = None
     mle_share: Open01 = 0.9
     calls: Count = 8
     exploration: Count | None = None

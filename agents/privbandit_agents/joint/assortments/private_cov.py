@@ -11,8 +11,8 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.joint.settings import COUNTERS, CounterName
-from privbandit_agents.privacy.mechanisms.counters import Counter
+from privbandit_agents.joint.settings import CounterName, fitting_counter
+from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES, Counter
 from privbandit_agents.privacy.mechanisms.symmetric import eigenvalue_bound, repair, smat, svec
 
 
@@ -34,7 +34,7 @@ class PrivateCov:
     the last release and public constants.
 
     Args:
-        counter: ``"tree"``, ``"toeplitz"`` or ``"buffered"``.
+        counter: ``"tree"``, ``"toeplitz"`` or ``"buffered"``; None: the second, or the third if that does not fit.
         horizon: number of users T.
         dim: number of features d.
         sensitivity: of one user's Gram matrix, > 0.
@@ -42,11 +42,12 @@ class PrivateCov:
         rho: > 0; infinity adds no noise.
         rng_counter: of the counter's noise.
         published: shift V_t as Lemma S6 says.
+        room: bytes that the Toeplitz counter may take by default.
     """
 
     def __init__(
         self,
-        counter: CounterName,
+        counter: CounterName | None,
         horizon: int,
         dim: int,
         sensitivity: float,
@@ -54,9 +55,11 @@ class PrivateCov:
         rho: float,
         rng_counter: Generator,
         published: bool = False,
+        room: int = MOST_BYTES,
     ) -> None:
         self.dim, self.floor, self.published = dim, floor, published
-        self.counter = COUNTERS[counter](horizon, dim * (dim + 1) // 2, sensitivity, rho, rng_counter)
+        size = dim * (dim + 1) // 2
+        self.counter = fitting_counter(counter, horizon, size, room)(horizon, size, sensitivity, rho, rng_counter)
         self.release = np.zeros(dim * (dim + 1) // 2)
 
     def extend(self, features: Array, publish: Callable[[Counter, Array, Callable[[], Array]], Array]) -> None:

@@ -28,6 +28,8 @@ from privbandit_agents.privacy.mechanisms.additive import Floats, finite, scale_
 
 LONGEST = 10**8
 """Largest horizon of Toeplitz counters, whose calibration takes 8 to 16 bytes a term."""
+MOST_BYTES, BYTES_A_TERM = 200 * 2**20, 100
+"""Memory that a Toeplitz counter may take by default, and what each number of each term takes, transforms included."""
 STEPS_A_BLOCK = 256
 """Noise of at least this many steps is prepared at once."""
 
@@ -209,6 +211,11 @@ class SquareRootToeplitz(Counter):
         kept = longest if bandwidth is None else min(count(bandwidth=bandwidth), longest)
         self.decoder = square_root_coefficients(kept)
         super().__init__(horizon, dim, sensitivity, rho, rng, bound=bound)
+
+    @staticmethod
+    def bytes_of(horizon: int, dim: int) -> int:
+        """Return how many bytes the noise of a whole stream takes without a bandwidth."""
+        return BYTES_A_TERM * horizon * dim
 
     def _set_up(self) -> None:
         self.drawn, self.prepared = np.zeros((0, self.dim)), np.zeros((0, self.dim))  # Z, and R Z ahead of its release

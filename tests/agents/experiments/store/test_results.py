@@ -15,6 +15,7 @@ from privbandit_agents.experiments.analysis.frame import COLUMNS
 from privbandit_agents.experiments.names import result_path
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store import results
+from privbandit_agents.experiments.store.locks import lock
 from privbandit_agents.experiments.store.results import (
     CorruptResultError,
     Finished,
@@ -290,3 +291,26 @@ def test_results_damaged_in_any_way_are_set_aside_and_run_again(tmp_path: Path) 
     assert aside == ["corrupt"] * (len(DAMAGES) - 3) + ["stale"] * 3
     assert load_results(tmp_path).drop("seconds").equals(before)
     assert result_path(tmp_path, trials[-1].name).stat().st_mtime_ns == untouched
+
+
+def test_a_lock_is_open_to_those_who_share_the_folder(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        with lock(tmp_path, "job"):
+            assert (tmp_path / "unfinished" / "job.lock").stat().st_mode & 0o666 == 0o666
+    finally:
+        os.umask(before)
+
+
+def test_a_lock_that_may_not_be_opened_names_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with lock(tmp_path, "job"):
+        pass
+    path = tmp_path / "unfinished" / "job.lock"
+    path.touch()
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("filelock.FileLock.acquire", refused)
+    with pytest.raises(PermissionError, match=f"the lock of {path.owner()} may not be opened"), lock(tmp_path, "job"):
+        pass

@@ -178,3 +178,13 @@ def test_gradients_are_near_zero_in_the_mean_at_the_truth_however_long_features_
 def test_a_mask_has_the_shape_of_the_items() -> None:
     with pytest.raises(ValueError, match=r"offered must have shape \(1, 2\); got \(1, 3\)\."):
         clipped_derivatives(np.zeros((1, 2, 2)), [0], np.zeros(2), np.ones((1, 3)), **BOUNDS)
+
+
+@pytest.mark.parametrize("users", [1, 1000, 10**7])
+def test_the_sensitivities_cover_rounding_and_grow_with_the_users(users: int) -> None:
+    first, second = sensitivities(3.0, 5.0, users, terms=4)
+    assert first > 6.0 * (1 + 5e-13) and second > 5.0 * math.sqrt(2) * (1 + 5e-13)
+    more = sensitivities(3.0, 5.0, 10 * users, terms=4)
+    assert more[0] > first and more[1] > second
+    n = 2.0**-53 * users
+    assert first >= 6.0 * (1 + 2 * n * users) and second >= 5.0 * math.sqrt(2) * (1 + 8 * n * users)

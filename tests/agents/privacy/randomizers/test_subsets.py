@@ -1,9 +1,11 @@
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from privbandit_agents.privacy.randomizers.categories import subsets
 from privbandit_agents.privacy.randomizers.one_hot import SignedSubset, fair_signs
+from privbandit_agents.privacy.randomizers.thresholds import agreeing, staying
 from scipy.stats import chisquare
 
 
@@ -48,3 +50,12 @@ def test_sums_of_estimates_are_those_of_the_reports() -> None:
     randomizer = SignedSubset(2.0, 9)
     reports = randomizer.randomize(np.arange(300) % 9, np.ones((300, 1)), np.random.default_rng(0))
     assert randomizer.estimate_sum(reports) == pytest.approx(randomizer.estimate(reports).sum(axis=0))
+
+
+@pytest.mark.parametrize("size", [1, 3, 2**20 - 1])
+def test_odds_are_lowered_by_the_picks_of_the_smaller_side_alone(size: int) -> None:
+    """Cells that are in are picked, or those that are out, whichever are fewer: each pick costs 2^-51 m of the odds."""
+    report = SignedSubset(1.0, 2**20, size)
+    kept = Fraction(size, 2**20)
+    whole = agreeing(1.0, kept, staying(kept), Fraction(1))
+    assert 0 < 1 - report.agreed / whole < 1e-8

@@ -55,7 +55,7 @@ PAIRS = [
     (name, env_id)
     for env_id, given in WORLDS.items()
     for name in OURS
-    if can_play(name, gym.make(env_id, horizon=200, **given))
+    if can_play(name, gym.make(env_id, horizon=2000, **given))
 ]
 LABELS = [name for name, kind in OURS.items() if issubclass(kind, LabelAgent)]
 
@@ -80,7 +80,7 @@ def groups() -> dict[str, Any]:
     """Return for each world the environment and well-formed records of a group, features being 0 and 1 as in JSON."""
     made = {}
     for env_id, given in WORLDS.items():
-        env: Any = gym.make(env_id, horizon=200, **given).unwrapped
+        env: Any = gym.make(env_id, horizon=2000, **given).unwrapped
         env.reset(seed=0)
         contexts = (env.upcoming(USERS) > 0.3).astype(int).tolist()
         actions = np.asarray(make("uniform", env, seed=0).select_action(env.upcoming(USERS)))
@@ -101,6 +101,17 @@ def cases(records: Any) -> Iterator[tuple[str, list[Any]]]:
             yield f"{kind}, form {form}", sent
 
 
+def trained(name: str, env: Any) -> Any:
+    """Return an agent that has learned from some users, at a budget at which it has learned something."""
+    agent = make(name, env, seed=4, **({"epsilon": 100.0} if hasattr(OURS[name].Config, "epsilon") else {}))
+    env.reset(seed=1)
+    for _ in range(5):
+        contexts = env.upcoming(60)
+        actions = np.asarray(agent.select_action(contexts))
+        agent.update(contexts, actions, env.serve(actions).feedback)
+    return agent
+
+
 def reports_of(agent: Any, sent: list[Any], seed: int) -> Any:
     agent.rng = np.random.default_rng(seed)
     return agent.randomize(*agent.records_of(*sent))
@@ -111,7 +122,7 @@ def test_every_other_user_gets_the_same(name: str, env_id: str, groups: dict[str
     """The same bits of actions and reports, the same count, schedule and fate, for every kind of record."""
     env, records = groups[env_id]
     others = [user for user in range(USERS) if user not in BAD]
-    fresh = make(name, env, seed=4)
+    fresh = trained(name, env)
     plain = deepcopy(fresh)
     played = np.asarray(deepcopy(fresh).select_action(records[0]))
     device = isinstance(plain, LocalAgent | ShuffleAgent) and np.ndim(plain.randomize(*plain.records_of(*records))) > 0

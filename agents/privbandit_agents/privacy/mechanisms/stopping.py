@@ -1,7 +1,8 @@
 """Choosing the best of many private runs, and paying for three of them.
 
 Jingcheng Liu and Kunal Talwar, "Private Selection from Private Candidates", STOC 2019 (random stopping); Nicolas
-Papernot and Thomas Steinke, "Hyperparameter Tuning with Renyi Differential Privacy", ICLR 2022. Proof:
+Papernot and Thomas Steinke, "Hyperparameter Tuning with Renyi Differential Privacy", ICLR 2022; Peter Kairouz, Sewoong
+Oh and Pramod Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015 (what delta leaks). Proof:
 docs/privacy/private-selection.md.
 """
 
@@ -44,13 +45,7 @@ def share_of(epsilon: float, delta: float, runs: float) -> tuple[float, float]:
     >>> share_of(3.0, 0.0, 20.0)
     (1.0, 0.0)
     """
-    one = budget(epsilon=epsilon) / 3
-    if not delta:
-        return one, 0.0
-    if epsilon == math.inf:
-        return one, failure(delta=delta) / runs
-    ratio = math.exp(one - epsilon) * (1 + math.exp(-one)) / (1 + math.exp(-epsilon))  # (1 + e^one) / (1 + e^epsilon)
-    return one, failure(delta=delta) * ratio / runs
+    return budget(epsilon=epsilon) / 3, failure(delta=delta) / runs if delta else 0.0
 
 
 def private_selection(

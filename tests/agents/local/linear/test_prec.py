@@ -200,7 +200,7 @@ def test_elimination_plays_arms_that_may_be_best() -> None:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_elimination_conforms(check: Any) -> None:
     check("prec", "privbandit/Linear-v0", 300, {"policy": "elimination"})
-    assert check_local in CHECKS
+    assert check_local.__name__ in {check.__name__ for check in CHECKS}
 
 
 @pytest.mark.parametrize(

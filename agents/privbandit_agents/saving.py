@@ -9,7 +9,6 @@ from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_agents.reading import ForeignModule, reading
 from privbandit_agents.registry import make, spaces_of
-from privbandit_envs.validate import shown
 
 
 def plays(agent: AnyAgent) -> str:
@@ -92,7 +91,9 @@ def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
     except Exception as error:  # of whatever the file says
         raise ValueError(f"{path} has no agent for this environment: {sentence(error)}") from error
     if plays(agent) != header["plays"]:
-        raise ValueError(f"{path} was saved for {shown(header['plays'])}; the environment has {plays(agent)}.")
+        raise ValueError(
+            f"{path} was saved for {' '.join(header['plays'].split()):.200}; the environment has {plays(agent)}."
+        )
     try:
         agent.restore(arrays, values["state"])
         agent.restored()

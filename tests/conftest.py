@@ -130,4 +130,3 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     from privbandit_agents.audits.games.local import LocalGame
 
     monkeypatch.setattr(LocalGame, "pilots", 200)
-    monkeypatch.setattr(LocalGame, "finals", 2000)

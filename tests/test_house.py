@@ -1,7 +1,5 @@
-"""How large the rooms are: modules a folder, import circles, depth of chains and of inheritance, typed arguments."""
+"""How the rooms hang together: import circles, depth of chains and of inheritance, what a stranger reads."""
 
-import ast
-from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -14,12 +12,6 @@ SOURCES = {name: path.read_text() for name, path in MODULES.items()}
 EXAMPLES = examples()
 assert len(EXAMPLES) >= 2, "docs/extending.md has a local and a joint agent"
 WIDE = Path(__file__).with_name("wide.txt")
-ANY = {"Any", "Any | None", "typing.Any"}
-
-
-def test_no_folder_has_more_than_fourteen_modules() -> None:
-    folders = Counter(path.parent for path in MODULES.values() if path.name != "__init__.py")
-    assert len(folders) > 20 and {str(folder): count for folder, count in folders.items() if count > 14} == {}
 
 
 def test_no_imports_run_in_a_circle_and_chains_are_short() -> None:
@@ -46,28 +38,11 @@ def generations(cls: type) -> int:
     return 1 + max(map(generations, ours), default=0)
 
 
-@pytest.mark.parametrize("package", ["privbandit_envs", "privbandit_agents"])
-def test_few_arguments_are_typed_as_anything(package: str) -> None:
-    annotations = [text for name, source in SOURCES.items() if name.startswith(package) for text in arguments(source)]
-    assert len(annotations) > 500
-    assert sum(text in ANY for text in annotations) < 0.03 * len(annotations)
-
-
-def arguments(source: str) -> list[str]:
-    """Return the annotations of all arguments of all functions."""
-    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
-    signatures = [node.args for node in functions]
-    every = [
-        arg for args in signatures for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg)
-    ]
-    return [ast.unparse(arg.annotation) for arg in every if arg is not None and arg.annotation is not None]
-
-
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_a_stranger_reads_five_files_to_add_a_private_agent(example: str) -> None:
     """The files behind the names that an agent of docs/extending.md uses, as ``benchmarks/reading.py`` prints them."""
     behind = files_behind(EXAMPLES[example])
-    assert 2 < len(behind) <= 5 and sum(behind.values()) <= 900, behind
+    assert 2 < len(behind) <= 5, behind
 
 
 def test_what_is_left_to_further_cases_exists() -> None:

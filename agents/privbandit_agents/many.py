@@ -131,7 +131,8 @@ def play_in_step(
         contexts, rewards = zip(*(env.drawn() for env in envs), strict=True)
         if any(one is None or one.dtype != np.float64 for one in rewards):
             return None
-        arms: Array | None = step.serve([one[:left] for one in contexts], [one[:left] for one in rewards])
+        seen = [lead.contexts_of(one[:left]) for one in contexts]
+        arms: Array | None = step.serve(seen, [one[:left] for one in rewards])
         if arms is None:
             return None
         for env, curve, actions in zip(envs, curves, arms, strict=True):

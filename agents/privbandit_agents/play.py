@@ -291,7 +291,10 @@ def play_blocks(
 
 def choose(agent: AnyAgent, context: Array, mask: NDArray[Any] | None) -> tuple[Array, Any]:
     """Let an agent choose for one user or for n; return the contexts as it saw them, and the actions."""
-    return (context, agent.select_action(context)) if mask is None else choose_present(agent, context, mask)
+    if mask is not None:
+        return choose_present(agent, context, mask)
+    seen = agent.contexts_of(context)
+    return seen, agent.select_action(seen)
 
 
 def learn(agent: AnyAgent, context: Array, action: Any, feedback: Any, mask: NDArray[Any] | None) -> None:
@@ -309,7 +312,7 @@ def serve_in_turn(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, most: int
     contexts, rewards = env.drawn()
     if rewards is None or rewards.dtype != np.float64:
         return 0
-    contexts, answer = contexts[:most], rewards.item
+    contexts, answer = agent.contexts_of(contexts[:most]), rewards.item
     actions: Array | None = None
     if isinstance(agent, InTurn):
         actions = agent.serve_in_turn(contexts, answer)

@@ -203,7 +203,7 @@ class Loud(Plain):
     ("error", "way_out"),
     [
         (OverflowError("math range error"), "use numpy's exp"),
-        (AttributeError("'list' object has no attribute 'shape'"), "self.contexts_of"),
+        (AttributeError("'list' object has no attribute 'shape'"), "self.records_of"),
         (RuntimeError("no"), "An agent serves every record at every budget"),
     ],
 )

@@ -34,7 +34,7 @@ TWIN_NOISE = 1e-4
 """By how much the noise of twins may differ, in standard deviations; it is computed from sums over users."""
 USERS = 200
 """Users of a run, at most: the horizon of its curator."""
-LATE = 3000
+LATE = 5000
 """Users of a run that is replayed with few records, for what happens later."""
 TOGETHER = 7
 """Users served at once, at most, so that schedules are looked at between releases too."""

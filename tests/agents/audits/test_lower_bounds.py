@@ -150,13 +150,13 @@ def test_a_joint_agent_with_half_the_noise_is_caught(monkeypatch: pytest.MonkeyP
 
 
 def test_selection_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = GumbelTopK.calibrate
+    original = GumbelTopK.from_rho
 
     def silent(*args: Any) -> GumbelTopK:
         right = original(*args)
         return GumbelTopK(right.k, right.beta * 1e-6, right.sigma, right.rho)
 
-    monkeypatch.setattr(GumbelTopK, "calibrate", silent)
+    monkeypatch.setattr(GumbelTopK, "from_rho", silent)
     assert audit(game("gumbel-topk", 1.0), 300, rng()).refuted
 
 

@@ -112,7 +112,6 @@ def loud(self: Any, context: Any, action: Any, feedback: Any) -> Any:
 def test_the_audit_refutes_devices_that_use_more_and_no_others(louder: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """At 99.9 %; of the promise of 1 the honest devices show 0.9 at least, the loud ones 1.3."""
     monkeypatch.setattr(LocalGame, "pilots", 200)
-    monkeypatch.setattr(LocalGame, "finals", 2000)
     monkeypatch.setattr(LDPMNL, "randomize", loud if louder else MomentAgent.randomize)
     found = audit(game("ldp-mnl", 1.0), 20_000, np.random.default_rng(0), 0.999)
     assert found.refuted == louder and found.lower_bound > (1.3 if louder else 0.9)

@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import AGENTS, LocalAgent, make
+from privbandit_agents import AGENTS, LocalAgent, make, play
 from privbandit_agents.privacy import Ledger, PrivacyBudgetExceeded
 from privbandit_agents.registry import can_play
 
@@ -81,6 +81,14 @@ def test_secure_noise_never_comes_from_numpy(name: str) -> None:
         agent.learn_labels(*records[:2])
         agent.learn_labels(*records[:2], aggregate=True)
     assert agent.ledger.releases in (6, 18)
+
+
+@pytest.mark.parametrize("name", SECURE)
+def test_play_draws_no_secure_noise_from_numpy(name: str) -> None:
+    agent, _ = agent_and_users(name, noise="secure")
+    agent.rng = Trap()
+    env: Any = next(env for env in (gym.make(one, horizon=60).unwrapped for one in WORLDS) if can_play(name, env))
+    assert play(env, agent, 60, seed=0).checkpoints[-1] == 60 and agent.ledger.releases == 60
 
 
 def test_lists_of_secure_agents_are_not_empty() -> None:

@@ -23,6 +23,7 @@ from privbandit_agents.joint.sparse.pursuit.plan import planned, to_try, users_a
 from privbandit_agents.joint.sparse.pursuit.releases import Batch
 from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
+from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES
 
 SMALLEST = 1e-6
 """No release has a smaller share of the budget, though some have a thousand coordinates."""
@@ -68,7 +69,8 @@ class PrivatePursuit(CentralAgent[Config, Array]):
         4. Release gradient and Hessian of clipped squares on S, learn theta, drop what may as well be 0.
         5. Release which theta leaves the most residuals within +-b: that of step 4, of step 3 or of step 1
            (``ExponentialChoice``).
-        6. n <- growth n, or fast n; try about twice as many features as were found; go to 2.
+        6. n <- growth n, or fast n, as long as the records of n users fit into memory (21 845 users of 400 features);
+           try about twice as many features as were found; go to 2.
 
     Rewards need no scale, but what all of them have in common is taken for noise: where that is more than they scatter
     by, give the contexts a feature that is always 1.
@@ -110,7 +112,9 @@ class PrivatePursuit(CentralAgent[Config, Array]):
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Keep records; release a new theta when the batch is full, and forget them."""
         released = None
-        for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback):
+        for x, arms, rewards in blocks(
+            self.frozen_rounds, contexts, actions, feedback, most=1024
+        ):  # which stay in cache
             features, answers = in_own_units(*clipped(played(x, arms), rewards, LIMIT, LIMIT))
             self.features.append(features)
             self.rewards.append(answers)
@@ -133,7 +137,9 @@ class PrivatePursuit(CentralAgent[Config, Array]):
         for rows in (self.features, self.rewards):
             rows.clear()
         slow = pursuit.failed == 0 or not len(pursuit.belief)
-        self.batch, self.length = self.batch + 1, next_change(self.length, config.growth if slow else config.fast)
+        longest = max(self.length, MOST_BYTES // (24 * self.dim))  # features, and twice as much to learn from them
+        grown = next_change(self.length, config.growth if slow else config.fast)
+        self.batch, self.length = self.batch + 1, min(grown, longest)
         theta = np.zeros(self.dim)
         theta[pursuit.belief.support] = pursuit.belief.theta
         return theta

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import load, load_results, make, save
+from privbandit_agents import AGENTS, load, load_results, make, save
 from privbandit_agents.base import state
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.store.results import Finished, write_result
@@ -82,6 +82,7 @@ def test_a_crafted_snapshot_imports_nothing_of_the_current_folder(here: Path) ->
 
 
 def test_an_agent_whose_module_is_imported_or_installed_is_loaded(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(AGENTS, "mine", AGENTS["uniform"])  # so that what the modules register goes with the test
     site = here / "site"
     site.mkdir()
     env = gym.make(LINEAR)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import reduce
 from operator import or_
 from threading import RLock
+from typing import Any, ClassVar
 
 from privbandit_agents.privacy._validate import budget, count, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
@@ -16,6 +17,8 @@ PURE_IN_GAUSSIAN = math.pi / 2
 spending = RLock()
 """Held while a ledger decides, so that of two threads one decides after the other."""
 os.register_at_fork(before=spending.acquire, after_in_parent=spending.release, after_in_child=spending.release)
+
+NOTHING = Cost(), Cost(), Cost(), Cost()
 
 
 class PrivacyBudgetExceeded(RuntimeError):  # noqa: N818 (the name says it)
@@ -62,6 +65,8 @@ class Ledger:
         ValueError: a parameter out of range, or both or neither of epsilon and rho.
     """
 
+    fixed: ClassVar[frozenset[str]] = frozenset({"_checked"})
+
     def __init__(self, epsilon: float | None = None, delta: float = 0.0, rho: float | None = None) -> None:
         if (epsilon is None) == (rho is None):
             raise ValueError(f"exactly one of epsilon and rho must be given; got epsilon={epsilon}, rho={rho}.")
@@ -71,6 +76,7 @@ class Ledger:
         self.group, self.releases = -1, 0
         self._everyone, self._open, self._closed = ([0.0] * 6 for _ in range(3))
         self._people: dict[str, list[float]] = {}
+        self._checked: tuple[tuple[Any, ...], tuple[Cost, Cost, Cost, Cost]] = (None,) * 5, NOTHING
 
     def spend(self, cost: Cost, group: int | None = None, groups: int = 1, person: str | None = None) -> None:
         """Record a release, or refuse it.
@@ -86,7 +92,8 @@ class Ledger:
             ValueError: a group that was closed before, or a person and a group.
         """
         with spending:
-            everyone, opened, closed, theirs = self._after(self._counted(cost), group, groups, person)
+            self.check(cost, group, groups, person)
+            everyone, opened, closed, theirs = self._checked[1]
             self._everyone, self._open, self._closed = (list(vars_of(part)) for part in (everyone, opened, closed))
             if person is not None:
                 self._people[person] = list(vars_of(theirs))
@@ -95,7 +102,12 @@ class Ledger:
 
     def check(self, cost: Cost, group: int | None = None, groups: int = 1, person: str | None = None) -> None:
         """Raise what ``spend`` would raise, and record nothing."""
-        self._after(self._counted(cost), group, groups, person)
+        with spending:
+            asked, known = (cost, self._everyone, group, groups, person), self._checked[0]
+            # a spend may have been checked a moment ago; the list is another one after every spend and every load
+            if known[0] is not cost or known[1] is not self._everyone or known[2:] != asked[2:]:
+                self._checked = (None,) * 5, NOTHING
+                self._checked = asked, self._after(self._counted(cost), group, groups, person)
 
     def _after(self, cost: Cost, group: int | None, groups: int, person: str | None) -> tuple[Cost, Cost, Cost, Cost]:
         """Return the costs to everyone, to the open group, to closed ones, and to a person, after a release."""
@@ -114,7 +126,8 @@ class Ledger:
         elif group == self.group and groups == 1:
             opened = opened + cost
         elif group > self.group:
-            opened, closed = cost, closed | opened | (cost if groups > 1 else Cost())
+            opened, closed = cost, closed | opened
+            closed = closed | cost if groups > 1 else closed
         else:
             raise ValueError(f"group must be {self.group} or a later one; got {group}: its users were closed.")
         # nothing is recorded unless the kinds have a currency, and the total is within the budget
@@ -139,7 +152,8 @@ class Ledger:
         if clash(total):
             return math.inf
         if total.epsilon or total.delta or not delta:
-            return replace(total, pure_rho=math.inf).at(delta)  # basic composition alone
+            basic = total.pure + total.epsilon
+            return basic if total.delta <= delta * (1 + SLACK) and not total.rho + total.gaussian else math.inf
         if total.gaussian:
             mixed = total.gaussian + PURE_IN_GAUSSIAN * total.pure_rho
             return gaussian_epsilon(delta, math.sqrt(2 * mixed))
@@ -160,7 +174,7 @@ class Ledger:
         return Cost(*self._people.get(person, []))
 
     def _dearest(self) -> Cost:
-        return reduce(or_, (Cost(*spent) for spent in self._people.values()), Cost())
+        return reduce(or_, (Cost(*spent) for spent in self._people.values()), NOTHING[0])
 
     def _costs(self) -> tuple[Cost, Cost, Cost]:
         return Cost(*self._everyone), Cost(*self._open), Cost(*self._closed)

@@ -1,4 +1,9 @@
-"""The ledger: it counts what has been spent, and refuses a release that would overspend."""
+"""The ledger: it counts what has been spent, and refuses a release that would overspend.
+
+Ryan Rogers, Aaron Roth, Jonathan Ullman and Salil Vadhan, "Privacy Odometers and Filters: Pay-as-you-Go Composition",
+NeurIPS 2016 (filters); Xin Lyu, "Composition Theorems for Interactive Differential Privacy", NeurIPS 2022, and Salil
+Vadhan and Wanrong Zhang, "Concurrent Composition Theorems for Differential Privacy", STOC 2023 (two ledgers at once).
+"""
 
 import math
 import os

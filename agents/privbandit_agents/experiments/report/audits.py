@@ -43,7 +43,8 @@ def told(path: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict) or not wanted <= content.keys():
         return None
     power = {} if content.get("power") is None else content["power"]
-    numbers = [content["epsilon"], *values_of(content["claim"]), *values_of(power), *keys_of(power)]
+    shares = power.values() if isinstance(power, Mapping) else [str(power)]
+    numbers = [content["epsilon"], *values_of(content["claim"]), *shares, *keys_of(power)]
     if not isinstance(content["target"], str) or not all(map(is_number, numbers)):
         warnings.warn(f"{path} is left out: it has the keys of an audit, and other values.", stacklevel=4)
         return None

@@ -23,6 +23,7 @@ ODD: list[dict[str, Any]] = [
     {"target": 3},
     {"power": []},
     {"power": {"a": "b"}},
+    {"power": {"1.25": None}},
     {"power": {"1.25": None, "a": 1}},
     {"power": {"1.25": 10**400}},
 ]

@@ -280,12 +280,14 @@ def largest(costs: list[Cost], epsilon: float, delta: float, kind: Any, most: fl
     return low
 
 
-def worst_delta(epsilon: float, delta: float, looks: int, grid: int = 4001) -> float:
+def worst_delta(epsilon: float, delta: float, looks: int) -> float:
     """Return the exact delta at epsilon of an analyst who takes equal Gaussian releases, and stops as it pays.
 
     After every look randomized response with all that the ledger then accepts may be taken, in view of the loss. The
-    value of a loss is found backwards: the law of the next Gaussian loss is integrated by Gauss-Hermite quadrature.
+    value of a loss is found backwards: the law of the next Gaussian loss is integrated by Gauss-Hermite quadrature. The
+    grid is so fine that what interpolation adds to a convex function, at every look, is below 1 % in all.
     """
+    grid = 4000 * math.ceil(math.sqrt(looks / 20)) + 1
     whole = gaussian_mu(epsilon, delta) ** 2 / 2
     part = whole / looks * (1 - 1e-9)
     losses = np.linspace(-3 * epsilon - 12 * math.sqrt(2 * whole), 3 * epsilon + 12 * math.sqrt(2 * whole), grid)

@@ -336,9 +336,9 @@ class Devices:
 class LocalAgent(Devices, Agent[C], Generic[C, Report]):
     """An agent whose server never sees raw data: a user's device randomizes its record, the server absorbs the report.
 
-    ``ledger`` holds the declared budget, and ``cost`` is that of one report; ``absorb`` enters every report, by ``pay``
-    under its own user, before anything else. ``update`` hands ``randomize``
-    the records as ``records_of`` makes them: any record reports, whatever is in it.
+    ``ledger`` holds the declared budget, and ``cost`` is that of one report. ``absorb`` enters each report first of
+    all, under its own user, by ``pay``. ``update`` hands ``randomize`` the records as ``records_of`` makes them: any
+    record reports, whatever is in it.
 
     ``rng`` belongs to the users' devices: reports are drawn from it, and nothing else is. The server draws from
     generators that ``begin`` spawns from it (``self.rng_choices = self.rng.spawn(1)[0]``). So ``state()``, what the
@@ -383,9 +383,9 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         self.ledger.check(self.cost, self.ledger.group + 1, users)
         try:
             yield
-        finally:
-            if missing := users - (self.ledger.releases - entered):
-                self.pay(missing)
+        except BaseException:
+            self.pay(max(users - (self.ledger.releases - entered), 0))
+            raise
 
     def pay(self, users: int) -> None:
         """Enter the reports of n new users in the ledger, at ``cost`` each."""

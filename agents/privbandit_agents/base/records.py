@@ -257,7 +257,7 @@ def existing(actions: Array, action_space: object) -> Array:
         if actions.dtype.kind == "f":
             there &= actions == np.floor(np.where(there, actions, 0.0))
         return np.asarray(np.where(there, actions, -1), np.int64)
-    if isinstance(action_space, Assortments) and actions.dtype != np.int8:
+    if isinstance(action_space, Assortments):
         return np.asarray(np.isfinite(actions) & (actions != 0), np.int8)
     return actions
 

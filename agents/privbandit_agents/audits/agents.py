@@ -28,7 +28,7 @@ from privbandit_envs.validate import one_of
 LEAST = 64
 """A portion has at least so many users, more than a report has parts."""
 SHORTEST = 100
-"""Runs are not fewer than so many at normal effort, however many users each of them serves."""
+"""Least number of runs at normal effort, however many users each of them serves."""
 EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}
 """By how much runs, of all kinds, are multiplied."""
 FEWEST = 20
@@ -86,7 +86,7 @@ class AgentGame(Game):
         self.runs = self.afforded(min(self.runs, most))
 
     def afforded(self, runs: int) -> int:
-        """Return how many runs there are at the game's effort in place of so many at normal effort."""
+        """Return the number of runs at the game's effort, given that at normal effort."""
         return max(FEWEST, math.ceil(self.effort * runs))
 
     def prepare(self) -> None:
@@ -151,7 +151,7 @@ class CanaryGame(AgentGame):
         return Claim(found.epsilon, found.delta or self.delta, promise.rho, gaussian_type=False)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return by how much guesses are right, their mean square and size, in so many runs, shape (runs, 3)."""
+        """Return by how much guesses are right, their mean square and size, of each run, shape (runs, 3)."""
         return np.array([self.turned(rng) for _ in range(runs)])
 
     def turned(self, rng: Generator) -> tuple[float, float, float]:

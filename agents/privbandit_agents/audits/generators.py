@@ -21,7 +21,7 @@ class Watched(Generator):
 
 
 def position(generator: Generator, made: Sequence[object], runs: int) -> list[object]:
-    """Return where generators stand that serve several of so many runs: one, all it spawned, and those of agents.
+    """Return where generators stand that serve several of n runs: one, all it spawned, and those of agents.
 
     Who spawned one for each run, or made an agent for each, may have runs that draw as they like.
     """

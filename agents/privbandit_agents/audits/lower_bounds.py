@@ -137,7 +137,7 @@ def plays(game: Game, runs: int) -> int:
 
 
 def pilot_runs(runs: int) -> int:
-    """Return how many pilot runs of each world go with so many fresh ones: 2000, fewer or an eighth."""
+    """Return the number of pilot runs of each world, given that of fresh ones: 2000, fewer or an eighth."""
     return max(runs // 8, min(runs, PILOTS))
 
 

@@ -206,7 +206,7 @@ class Learned(NamedTuple):
         return np.asarray(np.clip((values[:, self.chosen] - self.center) / self.scale, -CUT, CUT))
 
     def features(self, values: Floats) -> Floats:
-        """Return what is weighted, shape (n, features)."""
+        """Return the features that are weighted, shape (n, features)."""
         far = self.deviations(values)
         few = far[:, :TOGETHER]
         one, other = np.triu_indices(few.shape[1], 1)

@@ -77,7 +77,7 @@ class Hits:
 
 
 def just_refuted(hits: "Hits | Tallies", shape: tuple[int, ...], delta: float, error: float, steps: int) -> Floats:
-    """Return the epsilon at which the mean worth of runs is just so many deviations above what it may be."""
+    """Return the epsilon at which the mean worth of runs is ``error`` deviations above its bound."""
     low, high = (np.full(shape, end) for end in (LEAST, LARGEST))
     for _ in range(steps):
         middle = (low + high) / 2

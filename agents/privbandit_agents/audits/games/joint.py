@@ -21,7 +21,7 @@ from privbandit_agents.registry import spaces_of
 READINGS = 12
 """Times at which is looked, at most."""
 CHANGES = 8
-"""The first of them are so many changes of what is seen; then users double from one to the next."""
+"""Changes of the view that are looked at first; then users double from one look to the next."""
 USERS_A_RUN = 256
 """Users of a run, at most."""
 PROBES = 32
@@ -79,7 +79,7 @@ class FirstRelease(AnyAgentGame[Scene]):
         super().prepare()
 
     def trial(self) -> list[int]:
-        """Return after how many users to look: when what is seen changes in a trial run, then as users double."""
+        """Return the numbers of users after which to look: when the view changes in a trial run, then as users double."""
         most, agent = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN)), self.agent(0)
         board = Billboard(agent)
         first = min(self.times, CHANGES)

@@ -140,7 +140,7 @@ class Readings(NamedTuple):
         return cls(everything, Contrast.of(*first), layout, center, weights, far, scale, clearest, exact, grown)
 
     def __call__(self, seen: Floats) -> Floats:
-        """Return the statistics of what is seen (n, D), shape (n, 19)."""
+        """Return the statistics of views (n, D), shape (n, 19)."""
         layout = self.layout
         first = self.first(seen[:, layout.actions : layout.actions + layout.width])
         apart = layout.moves(seen) - self.center
@@ -194,7 +194,7 @@ class Billboard:
 
 
 def changes(agent: Any, users: Records, look: Callable[[], Floats], most: int | None = None) -> list[int]:
-    """Serve users one by one; return after how many of them what is looked at changes, at most so many times."""
+    """Serve users one by one; return the numbers of users after which the view changes, up to a number of changes."""
     found, before = list[int](), look()
     for t in range(len(users.feedback)):
         if len(found) == most:

@@ -12,7 +12,7 @@ from privbandit_agents.base.agent import AnyAgent, Array
 from privbandit_envs.spaces import Assortments
 
 SELDOM = 8
-"""One user of so many answers, if hardly any do."""
+"""One user in this number answers, if hardly any do."""
 OPPOSITE = (
     ("the least answers", "the most answers"),
     ("answers far below any clip", "answers beyond any clip"),

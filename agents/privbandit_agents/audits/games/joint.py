@@ -79,7 +79,7 @@ class FirstRelease(AnyAgentGame[Scene]):
         super().prepare()
 
     def trial(self) -> list[int]:
-        """Return the numbers of users after which to look: when the view changes in a trial run, then as users double."""
+        """Return the numbers of users after which to look: as the view changes in a trial run, then doubling."""
         most, agent = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN)), self.agent(0)
         board = Billboard(agent)
         first = min(self.times, CHANGES)

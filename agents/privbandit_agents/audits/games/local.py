@@ -142,7 +142,7 @@ class LocalGame(AnyAgentGame[Scene]):
         return np.concatenate([padded(part, width) for part in parts])[:runs]
 
     def sent(self, agent: Any, scene: Scene, world: int, users: int) -> Floats:
-        """Return the reports that n users send in one call, with the next users' reports if the scene has them (users, D)."""
+        """Return the reports of users in one call (users, D), with the next users' reports if the scene has them."""
         sent = scene.pair.users(world, users)
         if scene.next is not None:
             sent = in_turn(sent, scene.next[np.arange(users) % len(scene.next.feedback)])

@@ -91,12 +91,13 @@ def memory(options: Options) -> Iterator[Row]:
                         continue
                     where = f"{name}, {world} {kwargs or ''}, {rounds:,} users"
                     try:
-                        cell = measured(name, world, rounds, kwargs)
+                        cell = measured(name, world, rounds, kwargs, bare=False)
                     except subprocess.CalledProcessError as error:
                         yield Row(f"{where}: {error.stderr.strip().splitlines()[-1][:300]}", 0, "MiB")
                         continue
                     rate = cell["rate"]
-                    yield Row(where, cell["memory"] / MIB, f"of {MIB} MiB: {told(cell, rounds)}", at_most=1)
+                    words = f"of {MIB} MiB: {rate:,.0f} users/s, {cell['users']:,.0f} users, {cell['memory']:.0f} MiB"
+                    yield Row(where, cell["memory"] / MIB, words, at_most=1)
 
 
 def told(cell: dict[str, float], rounds: int) -> str:
@@ -157,11 +158,16 @@ class TooLong(Exception):  # noqa: N818 (the name says it)
 
 
 def measured(
-    name: str, env_id: str, rounds: int, kwargs: dict[str, Any] | None = None, checkout: str | None = None
+    name: str,
+    env_id: str,
+    rounds: int,
+    kwargs: dict[str, Any] | None = None,
+    checkout: str | None = None,
+    bare: bool = True,
 ) -> dict[str, float]:
-    """Measure a cell in a process of its own, with the packages of another checkout if one is named."""
+    """Measure a cell in a process of its own, with another checkout's packages if named; ``bare``: the world, too."""
     longest = LONGEST if checkout is None else LONGEST_BEFORE
-    cell = json.dumps([name, env_id, rounds, kwargs or {}, longest])
+    cell = json.dumps([name, env_id, rounds, kwargs or {}, longest, bare])
     there = {} if checkout is None else {"PYTHONPATH": os.pathsep.join([checkout, os.path.join(checkout, "agents")])}
     command = [sys.executable, __file__, "--cell", cell]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **there})
@@ -169,8 +175,10 @@ def measured(
     return found
 
 
-def cell_of(name: str, env_id: str, rounds: int, kwargs: dict[str, Any], longest: float) -> dict[str, float]:
-    """Return users a second; CPU seconds a user of the floor, of blocks, of steps; MiB above the imports; users."""
+def cell_of(
+    name: str, env_id: str, rounds: int, kwargs: dict[str, Any], longest: float, bare: bool
+) -> dict[str, float]:
+    """Return users a second, MiB above the imports, users; if ``bare``, CPU seconds a user of floor, blocks, steps."""
     env: Any = gym.make(env_id, horizon=rounds, **kwargs)
     play(env, make(name, env, seed=2), min(rounds, WARM), seed=2)  # imports what it needs
     agent, played = make(name, env, seed=1), [0, 0.0]
@@ -187,21 +195,22 @@ def cell_of(name: str, env_id: str, rounds: int, kwargs: dict[str, Any], longest
         played[:] = rounds, time.process_time() - started
     users, run = played
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    # what the same users cost without an agent
+    found = {"rate": users / run, "memory": memory, "users": users}
+    if not bare:
+        return {key: float(value) for key, value in found.items()}
+    # the same users without an agent
     numbers = int(np.prod(env.observation_space.shape))
     rng, buffer = np.random.default_rng(0), np.empty((64, numbers), np.float32)
     drawn = timed(lambda: rng.standard_normal(dtype=np.float32, out=buffer), rounds // 64)
-    bare, action = env.unwrapped, env.action_space.sample()
+    world, action = env.unwrapped, env.action_space.sample()
     actions = np.stack([action] * 512)
     blocks = [512] * (rounds // 512) + [rounds % 512] * (rounds % 512 > 0)
-    bare.reset(seed=1)
-    world = timed(lambda: [(bare.upcoming(n), bare.serve(actions[:n])) for n in blocks])
+    world.reset(seed=1)
+    served = timed(lambda: [(world.upcoming(n), world.serve(actions[:n])) for n in blocks])
     env.reset(seed=1)
     steps = timed(lambda: env.step(action), rounds)
-    found = {"rate": users / run, "floor": drawn / rounds, "world": world / rounds, "steps": steps / rounds}
-    return {
-        key: float(value) for key, value in (found | {"memory": memory, "numbers": numbers, "users": users}).items()
-    }
+    found |= {"floor": drawn / rounds, "world": served / rounds, "steps": steps / rounds, "numbers": numbers}
+    return {key: float(value) for key, value in found.items()}
 
 
 if __name__ == "__main__":

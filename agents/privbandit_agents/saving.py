@@ -95,6 +95,10 @@ def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
             f"{path} was saved for {' '.join(header['plays'].split()):.200}; the environment has {plays(agent)}."
         )
     try:
+        _, fresh = agent.state()
+        for size in {"dim", "n_arms", "shared_context"} & fresh.keys():  # the spaces say these
+            if values["state"].get(size, fresh[size]) != fresh[size]:
+                raise ValueError(f"{size} must be {fresh[size]}")
         agent.restore(arrays, values["state"])
         agent.restored()
     except Exception as error:  # whatever an agent makes of a state of others

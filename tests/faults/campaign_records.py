@@ -16,6 +16,7 @@ from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.records import IgnoredRecord
 from privbandit_agents.registry import can_play
 from privbandit_agents.testing.attacks import SECRET, Attack, Record, attacks, finite, in_group, misfits
+from privbandit_agents.testing.runs import same_parts, without_generators
 
 import privbandit_envs  # noqa: F401  (registers the environments)
 
@@ -62,7 +63,7 @@ def on_agent(name: str, env_id: str, options: dict[str, Any], seed: int, honest:
     for attack in attacks(user):
         yield judged(f"{where}: {attack.name}", partial(survives, env, agent, attack, group))
     for attack in misfits(user):
-        yield judged(f"{where}: {attack.name}", partial(refuses, agent, attack, user))
+        yield judged(f"{where}: {attack.name}", partial(misfitting, agent, attack, user))
     yield judged(f"{where}: later users", partial(play_on, env, agent, 300))
 
 
@@ -94,21 +95,18 @@ def survives(env: Any, agent: Any, attack: Attack, group: Record) -> None:
     assert agent.frozen_rounds() == twin.frozen_rounds(), "the schedule depends on it"
 
 
-def refuses(agent: Any, attack: Attack, user: Record) -> None:
-    """Send parts of unequal lengths: refused without a trace, or of no consequence."""
-    before = numbers_of(agent)
+def misfitting(agent: Any, attack: Attack, user: Record) -> None:
+    """Send a part of another shape: a context or an action counts as NaN; several answers are refused, untouched."""
+    before, twin = copy.deepcopy(agent), copy.deepcopy(agent)
     try:
         agent.update(*attack.on(user))
     except ValueError as error:
+        assert attack.part == 2, "it stops its user"
         assert SECRET not in str(error), "the error shows a value"
-    after = numbers_of(agent)
-    assert before.keys() == after.keys() and all(np.array_equal(before[key], after[key]) for key in before), "a trace"
-
-
-def numbers_of(agent: Any) -> dict[str, Any]:
-    arrays, values = agent.state()
-    plain = {key: value for key, value in values.items() if isinstance(value, int | float)}
-    return {key: array.copy() for key, array in arrays.items()} | plain
+    if attack.part < 2:
+        twin.update(*attack._replace(value=attack.harmless).on(user))
+    expected = before if attack.part == 2 else twin
+    assert same_parts(without_generators(agent), without_generators(expected)), "a trace"
 
 
 def play_on(env: Any, agent: Any, users: int) -> None:

@@ -456,6 +456,7 @@ def nothing_runs(folder: Path) -> Iterator[None]:
         mock.patch("privbandit_agents.experiments.running.engine.run_jobs", lambda *_: ran),
         mock.patch("privbandit_agents.experiments.study.run_jobs", lambda *_: ran),
         mock.patch("privbandit_agents.cli.audit.audit", mock.Mock(side_effect=ValueError("not run"))),
+        mock.patch("privbandit_agents.cli.logs.log", mock.Mock(side_effect=ValueError("not run"))),
         mock.patch("socket.socket.connect", mock.Mock(side_effect=OSError("no network"))),
         limited(resource.RLIMIT_AS, used + MEMORY),
         chdir(folder),
@@ -464,7 +465,22 @@ def nothing_runs(folder: Path) -> Iterator[None]:
 
 
 WORDS = [
-    *("run", "sweep", "reproduce", "report", "list", "audit", "demo", "sweep.yaml", "experiment.yaml", "offline.yaml"),
+    *(
+        "run",
+        "sweep",
+        "reproduce",
+        "report",
+        "list",
+        "audit",
+        "log",
+        "frontier",
+        "tune",
+        "demo",
+        "-n",
+        "sweep.yaml",
+        "experiment.yaml",
+        "offline.yaml",
+    ),
     *("--env", "--agent", "--horizon", "--seeds", "--set", "--out", "--jobs", "--checkpoints", "--engine", "--shard"),
     *(
         "--save-every",
@@ -491,7 +507,7 @@ def command_lines(rng: Generator, folder: Path, seconds: float) -> Iterator[str]
     prepare(folder)
     with nothing_runs(folder):
         while time.monotonic() < deadline:
-            first = [str(rng.choice(["run", "sweep", "reproduce", "report", "list", "audit"]))]
+            first = [str(rng.choice(["run", "sweep", "reproduce", "report", "list", "audit", "log", "frontier"]))]
             words = first + [str(word) for word in rng.choice(WORDS, rng.integers(0, 9))]
             problem = here(*words).fault(0, 2)
             yield f"{[word[:60] for word in words]}: {problem}" if problem else ""

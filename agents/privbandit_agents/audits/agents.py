@@ -325,7 +325,9 @@ def whatever_is_raised(name: str, words: str) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a SystemExit would pass for an end of ours
         said = f"{type(error).__name__}: {error}".rstrip(": .")
         raise ValueError(
             f"{name} raised an error where the pair of records was this: {words}. {said}. "

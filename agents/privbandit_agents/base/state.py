@@ -82,10 +82,12 @@ def taken(name: str, own: Any, given: Any) -> Any:
         fits = fits or given.shape == own.shape
         if not fits or (own.dtype.kind != given.dtype.kind and not {own.dtype.kind, given.dtype.kind} <= set("iuf")):
             raise ValueError(f"{name} must be {own.dtype} of shape {own.shape}; got {given.dtype} of {given.shape}")
-    elif isinstance(given, int) and abs(given) >= 2**63:
+    elif isinstance(given, int if isinstance(own, float) else int | float) and abs(given) >= 2**63:
         raise ValueError(f"{name} must be below 2^63")
-    if isinstance(own, np.ndarray | float) and np.any(given != given) and not np.any(own != own):
+    if isinstance(own, np.ndarray | int | float) and np.any(given != given) and not np.any(own != own):
         raise ValueError(f"{name} must hold numbers; got NaN")
+    if isinstance(given, bool) and not isinstance(own, bool | None):
+        raise ValueError(f"{name} must be of the kind {type(own).__name__}; got bool")
     return given
 
 

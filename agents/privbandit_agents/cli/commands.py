@@ -273,11 +273,13 @@ def tune(
         "regret" not in one for one in (told["final"] or {}).values()
     )
     if told["final"]:
-        print(f"best settings: {told['best'] or 'the defaults'}; {folder / 'tuned.json'} has all trials")
+        kept = "" if told["lost"] else f"; {folder / 'tuned.json'} has all trials"
+        print(f"best settings: {told['best'] or 'the defaults'}{kept}")
     else:
         print("no trial could be run to its end, so there are no best settings.", file=sys.stderr)
     if failed:
-        print(f"{failed} of the runs failed; {folder / 'tuned.json'} says why.", file=sys.stderr)
+        why = "" if told["lost"] else f"; {folder / 'tuned.json'} says why"
+        print(f"{failed} of the runs failed{why}.", file=sys.stderr)
     raise typer.Exit(UNFINISHED if failed or told["lost"] or not told["final"] else 0)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from privbandit_agents.experiments.usage import UNFINISHED, usage_errors
+from privbandit_agents.experiments.usage import UNFINISHED, contained, usage_errors
 from privbandit_agents.explore import Explore
 from privbandit_agents.logs.record import SUFFIXES, log
 from privbandit_envs.validate import one_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def written(trial: "Trial", share: float | None, draws: int, path: Path) -> int:
     """Play a trial's users, write their log, say what is in it, and return the exit code."""
-    with usage_errors("log"):
+    with usage_errors("log"), contained():
         one_of(SUFFIXES, ending=path.suffix)
         env = trial.make_env()
         agent = trial.make_agent(env)

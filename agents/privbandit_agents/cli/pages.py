@@ -31,7 +31,7 @@ def write_page(trials: Sequence[Finished], folder: Path, page: Path, audits: Seq
     places = [folder, folder / "audit", Path("runs/audit")] if audits is None else audits
     found = list(dict.fromkeys(path.resolve() for place in places for path in audit_files(place)))
     title = f"Results of {folder.resolve().name}"
-    lost = unwritten(page.parent, {"the page": partial(write_report, as_frame(trials), page, title, found)})
+    lost = unwritten(page, {"the page": partial(write_report, as_frame(trials), page, title, found)})
     print(*(lost or [f"page: {page}"]), sep="\n", file=sys.stderr if lost or streams(page) else sys.stdout)
     return UNFINISHED if lost else 0
 
@@ -39,6 +39,6 @@ def write_page(trials: Sequence[Finished], folder: Path, page: Path, audits: Seq
 def draw_frontier(results: "pl.DataFrame", picture: Path, formats: Sequence[str]) -> int:
     """Draw the frontier of results and write it; return the exit code."""
     figure = plot_frontier(results)
-    lost = unwritten(picture.parent, {"the figure": partial(save, figure, picture, formats)})
+    lost = unwritten(picture, {"the figure": partial(save, figure, picture, formats)})
     print(*(lost or [f"figure: {picture.with_suffix('.png')}"]), sep="\n", file=sys.stderr if lost else sys.stdout)
     return UNFINISHED if lost else 0

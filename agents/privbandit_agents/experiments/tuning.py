@@ -15,7 +15,7 @@ from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import plain, unfinished
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.store.locks import BusyError, lock
-from privbandit_agents.experiments.usage import UsageError, on_one_line, sentence, unwritten, usage_errors
+from privbandit_agents.experiments.usage import UsageError, contained, on_one_line, sentence, unwritten, usage_errors
 from privbandit_agents.play import play
 from privbandit_envs.files import atomic
 from privbandit_envs.validate import count, did_you_mean, shown
@@ -168,8 +168,9 @@ def tune(plan: Plan, folder: Path, say: Say = print) -> dict[str, Any]:
         rows.append(row)
         how = "given up"
         try:
-            row["regret"] = regret(plan, found, trial)
-            how = str(row["regret"])
+            with contained():
+                row["regret"] = regret(plan, found, trial)
+            how = f"{row['regret']:.6g}"
         except optuna.TrialPruned:
             row["pruned"] = True
             raise
@@ -255,7 +256,8 @@ def regret(plan: Plan, found: Mapping[str, Any], trial: Any) -> float:
 def judged(plan: Plan, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return mean regret and its standard error over the seeds of the table, or the ``error`` that a run raised."""
     try:
-        return scored(plan, found)
+        with contained():
+            return scored(plan, found)
     except Exception as error:
         return {"error": on_one_line(sentence(error))}
 

@@ -46,6 +46,17 @@ def usage_errors(place: str) -> Iterator[None]:
         raise UsageError(f"{place}: {kind}{error}") from error
 
 
+@contextmanager
+def contained() -> Iterator[None]:
+    """Turn what is no Exception, such as a SystemExit of an agent of others, into a RuntimeError that names it."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
+
+
 def gymnasium_error() -> type[Exception]:
     from gymnasium.error import Error
 

@@ -133,9 +133,9 @@ def said_by(check: str, name: str, config: Mapping[str, Any]) -> Iterator[None]:
     """
     try:
         yield
-    except (AssertionError, Warning):
+    except (AssertionError, Warning, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:
         settings = ", ".join(f"{key} = {value}" for key, value in config.items()) or "its default settings"
         raise AssertionError(
             f"{check}: {name} raised an error at {settings}. {type(error).__name__}: {error}".rstrip(": .")
@@ -143,7 +143,7 @@ def said_by(check: str, name: str, config: Mapping[str, Any]) -> Iterator[None]:
         ) from error
 
 
-def way_out(error: Exception) -> str:
+def way_out(error: BaseException) -> str:
     """Return what the author of an agent can do about an error."""
     if isinstance(error, OverflowError | FloatingPointError | ZeroDivisionError):
         return "Epsilon may be 0.001, 1000 or infinity: use numpy's exp, which returns inf, or treat infinity by itself"

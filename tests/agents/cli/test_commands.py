@@ -162,8 +162,11 @@ def test_the_table_is_shown_before_the_figure_is_drawn(tmp_path: Path, monkeypat
     assert (tmp_path / "table.md").exists()
 
 
-def test_a_failing_trial_is_named_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "failing_agents.py").write_text(FAILING)
+@pytest.mark.parametrize("error", ["RuntimeError", "SystemExit", "GeneratorExit"])
+def test_a_failing_trial_is_named_and_the_others_go_on(
+    error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing_agents.py").write_text(FAILING.replace("RuntimeError", error))
     monkeypatch.syspath_prepend(str(tmp_path))
     get_reusable_executor().shutdown(wait=True)  # workers of an earlier test do not know this folder
     agents = ["--agent", "failing_agents:failing", "--agent", "uniform"]
@@ -171,8 +174,10 @@ def test_a_failing_trial_is_named_and_the_others_go_on(tmp_path: Path, monkeypat
         shown = invoke(*LINEAR, *agents, "--horizon", "20", "--jobs", "1", "--out", str(tmp_path / "x"))
     finally:
         AGENTS.pop("failing", None)
+        sys.modules.pop("failing_agents", None)
     assert shown.exit_code == 4
-    said = "failing on privbandit/Linear-v0, seed 0, failed: RuntimeError: out of ideas"
+    said = "failing on privbandit/Linear-v0, seed 0, failed: RuntimeError: "
+    said += f"{error}: out of ideas" if error != "RuntimeError" else "out of ideas"
     assert said in shown.stderr and "Linear-v0, 20 users" in shown.stdout
     assert len(load_results(tmp_path / "x")["agent"].unique()) == 1
 

@@ -94,6 +94,7 @@ def test_a_tuning_that_cannot_write_says_so_and_goes_on(
     assert ended() == UNFINISHED
     out, err = capfd.readouterr()
     assert "tuned: regret" in out and (out + err).count("could not be written") == 1 and "Traceback" not in err
+    assert "tuned.json has all trials" not in out
 
 
 def test_two_cannot_tune_in_one_folder(tmp_path: Path) -> None:
@@ -106,4 +107,4 @@ def test_a_regret_of_zero_is_a_regret(tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     said: list[str] = []
     tune(Plan(**{**SMALL, "env_kwargs": {"dim": 2, "n_arms": 1}, "trials": 2}), tmp_path, said.append)
-    assert [line.rpartition(": ")[2] for line in said] == ["0.0", "0.0"]
+    assert [line.rpartition(": ")[2] for line in said] == ["0", "0"]

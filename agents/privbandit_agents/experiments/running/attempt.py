@@ -11,7 +11,7 @@ from privbandit_agents.experiments.names import result_path, unfinished
 from privbandit_agents.experiments.store.locks import BusyError, lock, started
 from privbandit_agents.experiments.store.provenance import provenance
 from privbandit_agents.experiments.store.results import Finished, known_result, write_result
-from privbandit_agents.experiments.usage import on_one_line, sentence
+from privbandit_agents.experiments.usage import contained, on_one_line, sentence
 from privbandit_envs.files import remove_leftovers
 from privbandit_envs.wrappers import RegretCurve
 
@@ -106,7 +106,8 @@ def attempt_all(
 def attempt(job: Job, folder: Path, parent: int | None, save_every: float, wait: bool) -> End:
     leave_if_orphaned(parent)
     try:
-        return run_job(job, Desk(folder, save_every, lambda _: leave_if_orphaned(parent)), wait)
+        with contained():
+            return run_job(job, Desk(folder, save_every, lambda _: leave_if_orphaned(parent)), wait)
     except BusyError:
         return Busy(job)
     except Exception as error:

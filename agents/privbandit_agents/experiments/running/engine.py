@@ -80,7 +80,8 @@ class Engine:
             yield {"n_jobs": 1}
         elif self.kind == "loky":
             jobs = self.jobs or cpu_count()
-            with parallel_config("loky", inner_max_num_threads=1):
+            # seconds after which an idle worker leaves, as it must if this process was killed
+            with parallel_config("loky", inner_max_num_threads=1, idle_worker_timeout=20):
                 yield {"n_jobs": max(jobs, 2), "pre_dispatch": 1 if jobs == 1 else 2 * jobs}
         else:
             with dask_cluster(self.address, self.jobs) as ahead:

@@ -4,6 +4,7 @@ import json
 import os
 import struct
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -85,11 +86,16 @@ class Board:
         ``rollout/ep_rew_mean``, ``time/fps``: of agents that own their loop, as stable-baselines3 names them: reward
             per user since the last checkpoint (a user is an episode of one step), and users per second so far.
 
-    The last ``regret/cumulative`` is the metric of the hparams tab.
+    The last ``regret/cumulative`` is the metric of the hparams tab. If the folder may not be written to, a warning says
+    so, and nothing is written.
     """
 
     def __init__(self, folder: Path, agent: AnyAgent) -> None:
-        self._file = EventFile(folder)
+        self._file: EventFile | None = None
+        try:
+            self._file = EventFile(folder)
+        except PermissionError as error:  # the folder is a colleague's; the numbers do not need its events
+            warnings.warn(f"{folder}: no events for TensorBoard can be written: {error.strerror}.", stacklevel=2)
         self._ledger = getattr(agent, "ledger", None)
         self._learns = isinstance(agent, LearningAgent)
         self._rows: list[tuple[float, int, float, float, float, float]] = []
@@ -100,8 +106,9 @@ class Board:
         return self
 
     def __exit__(self, *error: object) -> None:
-        with closing(self._file):
-            self.flush()
+        if self._file is not None:
+            with closing(self._file):
+                self.flush()
 
     def write(self, curve: RegretCurve) -> None:
         """Note the checkpoint that the curve has just passed; what was noted is written out now and then."""
@@ -113,6 +120,8 @@ class Board:
             self.flush()
 
     def flush(self) -> None:
+        if self._file is None:
+            return
         for place in range(self._written, len(self._rows)):
             at, users, regret, reward, spent, seconds = self._rows[place]
             _, users_before, regret_before, reward_before, *_ = self._rows[place - 1] if place else (0.0, 0, 0.0, 0.0)
@@ -142,6 +151,8 @@ class Board:
     def finish(self, spec: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         """Write the hparams entry of the finished trial, with the settings that are defaults."""
         self.flush()
+        if self._file is None:
+            return
         start = plugin_data_pb2.SessionStartInfo()
         for key, value in flat({**spec, "env_kwargs": settings["env"], "config": settings["agent"]}).items():
             setattr(start.hparams[key], f"{kind_of(value)}_value", value)

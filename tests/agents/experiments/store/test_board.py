@@ -130,3 +130,21 @@ def test_a_clock_that_jumps_changes_no_result(tmp_path: Path, monkeypatch: pytes
     assert np.array_equal(steady.regret, jumped.regret)
     assert 0 < jumped.seconds < 600
     assert read_events(tmp_path / "jumped" / "tensorboard-trials" / trial.run_name).Tags()["scalars"]
+
+
+def test_a_folder_of_a_colleague_costs_the_events_and_not_the_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = Trial("privbandit/Linear-v0", "linucb", 100, 1, {"dim": 4}, checkpoints=4)
+    expected = run_trial(trial, tmp_path / "own").result
+    opened = Path.open
+
+    def refused(path: Path, *how: Any, **more: Any) -> Any:
+        if path.name.startswith("events.out"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *how, **more)
+
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.warns(UserWarning, match="no events for TensorBoard can be written: Permission denied"):
+        found = run_trial(trial, tmp_path / "shared").result
+    np.testing.assert_array_equal(found.regret, expected.regret)

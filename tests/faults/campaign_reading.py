@@ -57,12 +57,17 @@ def logs(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
     for number in fast(rng, seconds):
         ending = ("npz", "parquet")[number % 2]
         path = folder / f"odd.{ending}"
-        changed = bytearray(raws[ending])
-        changed[int(rng.integers(len(changed)))] ^= 1 << int(rng.integers(8))
-        path.write_bytes(bytes(changed) if rng.random() < 0.7 else damaged(rng, raws[ending]))
+        path.write_bytes((flipped if rng.random() < 0.7 else damaged)(rng, raws[ending]))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             yield judged(lambda path=path: Log.read(path), lambda found: same_log(kept, found), f"a log as {ending}")
+
+
+def flipped(rng: Generator, content: bytes) -> bytes:
+    """Flip one bit."""
+    changed = bytearray(content)
+    changed[int(rng.integers(len(changed)))] ^= 1 << int(rng.integers(8))
+    return bytes(changed)
 
 
 def snapshots(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
@@ -129,7 +134,7 @@ def tables(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
     whole = path.read_bytes()
     for number in fast(rng, seconds):
         if number % 2:
-            path.write_bytes(damaged(rng, whole))
+            path.write_bytes(flipped(rng, whole) if rng.random() < 0.5 else damaged(rng, whole))
             yield judged(lambda: load(str(path)), lambda found: True, f"a damaged table {number}")
         else:
             column = rng.choice([1e308, -1e308, 1.7e308, -1.7e308, 5e-324, 0.0, 1.0], size=(20, 3))

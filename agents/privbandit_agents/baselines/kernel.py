@@ -80,7 +80,9 @@ class KernelPublic(PublicLabelAgent[Config]):
         self.weights[rows], self.offsets[rows] = model.coef_, model.intercept_
 
     def chances(self, contexts: Array) -> Floats:
-        scores = self.features(np.asarray(contexts, np.float64)) @ self.weights.T + self.offsets
+        x, users = np.asarray(contexts, np.float64), 8192  # of whom kernel features are in memory at a time
+        parts = [self.features(x[at : at + users]) @ self.weights.T for at in range(0, max(len(x), 1), users)]
+        scores = np.concatenate(parts) + self.offsets
         likely = np.exp(scores - scores.max(axis=1, keepdims=True))
         chances = np.zeros((len(scores), self.n_labels))
         chances[:, self.known] = likely / likely.sum(axis=1, keepdims=True)

@@ -123,8 +123,8 @@ class NewtonMNL(CentralAgent[Config, Array]):
     Thompson's sampling: where items are few or alike, the best sets so far tell nothing of the rest. They cost no
     privacy: they read releases, and the own context of the user who is served.
 
-    The release is [precision | theta], shape (d, d + 1). The curator keeps the users of the running batch, 8 K (d + 2)
-    bytes each at most, and nothing else that grows.
+    The release is [precision | theta], shape (d, d + 1). The curator keeps users of the running batch, 8 K (d + 2)
+    bytes each and 64 MiB at most, adds them up, and keeps nothing else that grows.
     """
 
     Config = Config
@@ -147,6 +147,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
         self.release = np.column_stack([config.ridge * np.eye(self.dim), np.full(self.dim, middle)])
         self.choices = Choices(self.capacity, self.dim)
         self.batch, self.length = 0, config.exploration(self.dim)
+        self._forget()
         self.mechanisms()  # refuses budgets that are too small, before anybody comes
 
     def select_action(self, context: Array) -> Array:
@@ -178,14 +179,33 @@ class NewtonMNL(CentralAgent[Config, Array]):
         released = None
         for block in blocks(self.frozen_rounds, contexts, actions, feedback):
             self.choices.append(*block)
-            if len(self.choices) == self.length:
+            if self.added + len(self.choices) == self.length:
                 released = self.release = self._estimate()
-                self.choices.clear()
+                self._forget()
                 self.batch, self.length = self.batch + 1, next_change(self.length, self.config.growth)
+            elif len(self.choices) == self._portion():
+                self._add_up()
         return released
 
     def frozen_rounds(self) -> int:
-        return min(self.length - len(self.choices), 512)  # the contexts of so many stay in cache
+        left = self.length - self.added, self._portion() - len(self.choices)
+        return min(left[0] - len(self.choices), left[1], 512)  # the contexts of so many stay in cache
+
+    def _portion(self) -> int:
+        """Return how many users are kept at most: 64 MiB of them, or a first batch of several steps whole."""
+        whole = self.batch == 0 and self.config.steps > 1
+        return self.length if whole else max(1, 2**26 // (8 * self.capacity * (self.dim + 2)))
+
+    def _add_up(self) -> None:
+        """Add the users that are kept to the sums of the batch, and forget them."""
+        self.gradient, self.hessian = self._clipped(self.release[:, -1])
+        self.added += len(self.choices)
+        self.choices.clear()
+
+    def _forget(self) -> None:
+        """Forget all users of the batch."""
+        self.choices.clear()
+        self.added, self.gradient, self.hessian = 0, np.zeros(self.dim), np.zeros((self.dim, self.dim))
 
     def mechanisms(self) -> tuple[GridGaussian, GridGaussian, int]:
         """Return what releases gradients and Hessians in this batch, and how often."""
@@ -214,10 +234,15 @@ class NewtonMNL(CentralAgent[Config, Array]):
 
     def _released(self, theta: Array, gradients: GridGaussian, hessians: GridGaussian) -> tuple[Array, Array]:
         """Return noisy sums of clipped gradients (d,) and Hessians (d, d) of the batch at a public theta."""
+        gradient, hessian = self._clipped(theta)
+        return self._noisy(gradients, gradient), smat(self._noisy(hessians, svec(hessian)))
+
+    def _clipped(self, theta: Array) -> tuple[Array, Array]:
+        """Return the batch's sums of clipped gradients (d,) and Hessians (d, d), with the users that are kept."""
         clips = {name: getattr(self.config, name) for name in ("radius", "gradient_norm", "trace")}
         x, there, bought = (rows.view() for rows in (self.choices.features, self.choices.offered, self.choices.bought))
         gradient, hessian = clipped_sums(x, bought, theta, there, **clips)
-        return self._noisy(gradients, gradient), smat(self._noisy(hessians, svec(hessian)))
+        return self.gradient + gradient, self.hessian + hessian
 
     def _noisy(self, mechanism: GridGaussian, exact: Array) -> Array:
         draw = partial(mechanism.release, exact, self.rng_noise)

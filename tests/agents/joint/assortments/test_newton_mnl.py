@@ -326,6 +326,23 @@ def test_groups_of_any_size_leave_the_same_agent() -> None:
     assert same_state(agents[0], agents[1]) and same_state(agents[0], agents[2])
 
 
+def test_users_added_up_in_portions_release_what_a_whole_batch_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    contexts, sets, bought = records(400, 5)
+    whole, parts = agent_of(first=30), agent_of(first=30)
+    whole.update(contexts, sets, bought)
+    monkeypatch.setattr(type(parts), "_portion", lambda _: 8)
+    parts.update(contexts, sets, bought)
+    assert parts.batch == whole.batch > 3 and len(parts.choices) <= 8
+    np.testing.assert_allclose(parts.release, whole.release, rtol=1e-6, atol=1e-8)
+    save(parts, tmp_path / "agent.npz")
+    copy: Any = load(tmp_path / "agent.npz", assortment(), fork=False)
+    for one in (parts, copy):
+        one.update(*records(300, 6))
+    assert same_state(parts, copy)
+
+
 def test_resuming_in_mid_batch_is_bit_for_bit(tmp_path: Path) -> None:
     env = assortment()
     agent: Any = make("newton-mnl", env, seed=2, bonus_scale=0.2, box=(-1.0, 1.0))

@@ -119,7 +119,7 @@ def known_gaussian(mu: float, numbers: int, delta: float = 0.5) -> bool:
 
     Proof: docs/privacy/arithmetic.md, which also says by how little it may fail elsewhere.
     """
-    return mu >= 2e-7 * numbers and 1e-180 <= delta <= 0.5
+    return mu >= 2e-10 * (numbers + 500) and 1e-180 <= delta <= 0.5
 
 
 @dataclass(frozen=True)

@@ -162,14 +162,18 @@ class Counter(ABC):
 
     def _told(self, row: Floats) -> Floats:
         """Return the next release: R of all rows of C x + Z so far, which are on the grid; terms enter these alone."""
+        told = self._decoded(on_finer_grid(self._encoded(row), self.scale) + self._drawn())
+        self.t, self.total = self.t + 1, self.total + row
+        return told
+
+    def _drawn(self) -> Floats:
+        """Return the next row of Z, discrete noise on the grid, shape (d,)."""
         if not len(self.ahead):
             rows, step = min(max(NUMBERS_AHEAD // self.dim, 1), self.horizon - self.t), step_of(self.scale, FINER)
             drawn = integers(self.scale / step, rows * self.dim, secure.source(self.noise, self.rng))
             self.ahead = drawn.reshape(rows, self.dim) * step
-        told = self._decoded(on_finer_grid(self._encoded(row), self.scale) + self.ahead[0])
-        self.ahead = self.ahead[1:]
-        self.t += 1
-        return told
+        row, self.ahead = self.ahead[0], self.ahead[1:]
+        return np.asarray(row)
 
     def forget(self) -> None:
         """Forget the noise that is drawn for releases to come; it will be drawn anew."""

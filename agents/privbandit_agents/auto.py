@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -39,10 +39,12 @@ class LocalBudget(Settings):
     Attributes:
         epsilon: privacy budget of every report, > 0; infinity adds no noise.
         horizon: expected number of users; default: the environment's.
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
 
     epsilon: Budget = 1.0
     horizon: Count | None = None
+    noise: Literal["numpy", "secure"] = "numpy"
 
     def handed_on(self) -> dict[str, Any]:
         """Return the settings for the agent that is built."""
@@ -92,17 +94,19 @@ class JointBudget(Settings):
         delta: of (epsilon, delta), in (0, 1).
         rho: zCDP budget instead of epsilon.
         horizon: number of users; default: the environment's.
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
 
     epsilon: Budget = 1.0
     delta: Open01 = 1e-5
     rho: Budget | None = None
     horizon: Count | None = None
+    noise: Literal["numpy", "secure"] = "numpy"
 
     def handed_on(self) -> dict[str, Any]:
         """Return the settings for the agent that is built: one budget."""
         given = asdict(self)
-        return given if self.rho is None else {"rho": self.rho, "horizon": self.horizon}
+        return given if self.rho is None else {"rho": self.rho, "horizon": self.horizon, "noise": self.noise}
 
 
 class AutoJoint(Auto):

@@ -171,7 +171,7 @@ class Counter(ABC):
         if not len(self.ahead):
             rows, step = min(max(NUMBERS_AHEAD // self.dim, 1), self.horizon - self.t), step_of(self.scale, FINER)
             drawn = integers(self.scale / step, rows * self.dim, secure.source(self.noise, self.rng))
-            self.ahead = drawn.reshape(rows, self.dim) * step
+            self.ahead = np.asarray(drawn.reshape(rows, self.dim) * step, np.float64)
         row, self.ahead = self.ahead[0], self.ahead[1:]
         return np.asarray(row)
 

@@ -447,7 +447,7 @@ def geometric_sums(ratios: Floats, t: int) -> Floats:
 def rounding(horizon: int) -> float:
     """Return by how much a row of C x may be off, relative to the sum of the sizes of what is added up.
 
-    Every term of it has been multiplied at most 2 T times, and added at most T + 64 times; the bound is twice that.
+    Each of these is rounded at most 2 T + 64 times on its way, by 2^-53; the bound is four times that.
     """
     return (horizon + 64) * 2.0**-50
 

@@ -447,9 +447,10 @@ def geometric_sums(ratios: Floats, t: int) -> Floats:
 def rounding(horizon: int) -> float:
     """Return by how much a row of C x may be off, relative to the sum of the sizes of what is added up.
 
-    Each of these is rounded at most 2 T + 64 times on its way, by 2^-53; the bound is four times that.
+    Each of these is rounded at most 2 T + 64 times on its way, by 2^-53; of trees far less often, and others are not
+    longer than ``LONGEST``.
     """
-    return (horizon + 64) * 2.0**-50
+    return (horizon + 64) * 2.0**-52
 
 
 def toeplitz_horizon(horizon: int) -> int:

@@ -56,7 +56,8 @@ class AutoLocal(Auto):
 
     ``prec-ts`` for arms; ``ldp-mnl`` for assortments; for labels ``kernel-ldp``, or ``lpct`` where a tree predicts
     held-out public rows better, or ``warm-ldp-sgd`` where there are two labels, a linear model does as well, and the
-    budget is too small to remember single cells of contexts.
+    budget is too small to remember single cells of contexts. With secure noise all of them are exact at every budget;
+    the price at larger ones, for labels alone, is in docs/which-agent.md.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-local", env).guarantee``. The choice reads
     what is public: the spaces, and public rows.
@@ -113,7 +114,8 @@ class AutoJoint(Auto):
     """The default agent with joint privacy: for arms, whether few or many features count, and for assortments.
 
     ``jdp-linucb`` where features are few and a part of [-1, 1]; ``private-pursuit`` where they are many, or have no
-    bound or another one; ``newton-mnl`` for assortments.
+    bound or another one; ``newton-mnl`` for assortments. All are exact by default, and with secure noise cost nothing
+    but time.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-joint", env).guarantee``. The choice reads
     the spaces alone.

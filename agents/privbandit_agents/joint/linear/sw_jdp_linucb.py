@@ -64,11 +64,10 @@ class SWJDPLinUCB(jdp_linucb.JDPLinUCB):
         self.noisy, self.noisy_sigma = np.zeros(size), 0.0
         if first:
             self.counters = self.rng.spawn(1)[0]
-        left = self.horizon - self.group * config.window
-        # the last epoch of a window is cut at its end; a window that the horizon cuts has no such epoch
-        terms = config.epochs(config.window - 1) + 1 if left >= config.window else max(config.epochs(left), 1)
+        # the last epoch of a window is cut at its end; a window beyond the horizon has none that is
+        terms = config.epochs(config.window - 1) + 1 if config.window <= self.horizon else config.epochs(self.horizon)
         key = self.counters.integers(2**63, size=4).tolist()  # not spawned: a saved agent goes on with the same ones
-        self.counter = self.opened(terms, config.window, np.random.default_rng(key))
+        self.counter = self.opened(terms, min(config.window, self.horizon), np.random.default_rng(key))
         self.ledger.spend(gaussian_dp(self.counter.rho), group=self.group)
 
     def _scorer(self, noisy: Array) -> Array:

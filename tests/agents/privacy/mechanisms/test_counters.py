@@ -128,7 +128,9 @@ def test_on_a_grid_the_declared_norms_are_those_of_the_factors_that_run(make: Ma
 
 
 @every_grid
-@pytest.mark.parametrize(("horizon", "dim", "mass"), [(1, 1, 1.5), (139, 20, 1.3e4), (187, 5150, 1.3e5), (350, 20, 1e8)])
+@pytest.mark.parametrize(
+    ("horizon", "dim", "mass"), [(1, 1, 1.5), (139, 20, 1.3e4), (187, 5150, 1.3e5), (350, 20, 1e8)]
+)
 def test_a_grid_adds_less_than_a_percent_of_variance_and_covers_all_rounding(
     make: Make, horizon: int, dim: int, mass: float
 ) -> None:

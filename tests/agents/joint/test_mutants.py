@@ -26,6 +26,7 @@ from privbandit_agents.privacy.mechanisms import selection
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz, Counter
+from privbandit_agents.privacy.mechanisms.grid import FINER, step_of
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
@@ -132,7 +133,7 @@ def half_the_noise_of_values(patch: Patch) -> None:
 
 def the_same_row_for_ever(patch: Patch) -> None:
     def same(self: Any) -> Any:
-        return self.scale * np.random.default_rng(0).standard_normal(self.dim)
+        return self.scale / step_of(self.scale, FINER) * np.random.default_rng(0).standard_normal(self.dim)
 
     patch.setattr(Counter, "_drawn", same)
 

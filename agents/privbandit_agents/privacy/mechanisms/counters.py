@@ -31,7 +31,7 @@ from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite, scale_for
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian, integers
-from privbandit_agents.privacy.mechanisms.grid import FINER, on_finer_grid, step_of
+from privbandit_agents.privacy.mechanisms.grid import FINER, step_of
 
 LONGEST = 10**8
 """Largest horizon of Toeplitz counters, whose calibration takes 8 to 16 bytes a term."""
@@ -110,7 +110,7 @@ class Counter(ABC):
         self.rng = rng
         self.t = 0
         self.total = np.zeros(self.dim)
-        self.ahead = np.zeros((0, self.dim))  # discrete noise that is drawn for the next releases
+        self.ahead = np.zeros((0, self.dim))  # noise of the next releases, in steps of the grid
 
     def _calibrated(self, sensitivity: float) -> float:
         """Return the scale of the noise for what replacing one user moves."""
@@ -162,16 +162,17 @@ class Counter(ABC):
 
     def _told(self, row: Floats) -> Floats:
         """Return the next release: R of all rows of C x + Z so far, which are on the grid; terms enter these alone."""
-        told = self._decoded(on_finer_grid(self._encoded(row), self.scale) + self._drawn())
+        step = step_of(self.scale, FINER)
+        told = self._decoded((np.rint(self._encoded(row) / step) + self._drawn()) * step)
         self.t, self.total = self.t + 1, self.total + row
         return told
 
     def _drawn(self) -> Floats:
-        """Return the next row of Z, discrete noise on the grid, shape (d,)."""
+        """Return the next row of Z, discrete noise in steps of the grid, shape (d,)."""
         if not len(self.ahead):
             rows, step = min(max(NUMBERS_AHEAD // self.dim, 1), self.horizon - self.t), step_of(self.scale, FINER)
             drawn = integers(self.scale / step, rows * self.dim, secure.source(self.noise, self.rng))
-            self.ahead = np.asarray(drawn.reshape(rows, self.dim) * step, np.float64)
+            self.ahead = drawn.reshape(rows, self.dim).astype(np.float64)  # whole numbers below 2^53
         row, self.ahead = self.ahead[0], self.ahead[1:]
         return np.asarray(row)
 

@@ -242,8 +242,8 @@ def worst_sum(agent: Any) -> float:
     """Return a bound on how far replacing one record moves a term, as floats add it up in any order by blocks."""
     if hasattr(agent, "batch"):
         return gradient_sensitivity(agent.clip, agent.batch, agent.counter.dim)
-    users = agent.config.longest(min(getattr(agent.config, "window", agent.horizon), agent.horizon))
-    return SENSITIVITY + 4 * users * (Products.AT_ONCE + -(-users // Products.AT_ONCE) + 8) * 2.0**-53
+    users: int = agent.config.longest(min(getattr(agent.config, "window", agent.horizon), agent.horizon))
+    return SENSITIVITY + 4.0 * users * (Products.AT_ONCE + -(-users // Products.AT_ONCE) + 8) * 2.0**-53
 
 
 def secure(options: Options) -> Iterator[Row]:

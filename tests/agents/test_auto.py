@@ -1,5 +1,6 @@
 """The names that choose: which agent they stand for, and that it is that agent in every respect."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 from privbandit_agents import load, make, play, save
 from privbandit_agents.audits.registry import games
 from privbandit_agents.local.choice import default_local
-from privbandit_agents.privacy.mechanisms.secure import System
 from privbandit_agents.registry import can_play
 from privbandit_agents.testing import check_agent
 from privbandit_agents.zoo import FAMILIES
@@ -70,10 +70,13 @@ def test_secure_noise_is_exact_and_takes_nothing_of_numpys_generator(
     agent: Any = make(name, world, epsilon=epsilon, noise="secure")
     promise = agent.guarantee
     assert (promise.epsilon, promise.arithmetic) == (epsilon, "exact") and "noise='secure'" in repr(agent)
-    asked = []
-    honest = System.bytes, System.random
-    monkeypatch.setattr(System, "bytes", lambda self, n: asked.append(n) or honest[0](self, n))
-    monkeypatch.setattr(System, "random", lambda self, n: asked.append(n) or honest[1](self, n))
+    asked, honest = list[int](), os.urandom
+
+    def watched(length: int) -> bytes:
+        asked.append(length)
+        return honest(length)
+
+    monkeypatch.setattr(os, "urandom", watched)
     noisy = agent if promise.notion == "local" else getattr(agent, "counter", agent)
     for generator in {"rng", "rng_noise"} & set(vars(noisy)) if promise.notion == "joint" else ("rng",):
         setattr(noisy, generator, Refusing())

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -51,7 +52,7 @@ def test_what_a_list_says_without_imports_is_what_modules_say() -> None:
         assert env_summary(id) == inspect.getdoc(env_class(id)).partition("\n")[0]  # type: ignore[union-attr]
 
 
-SMALL: dict[str, dict[str, int]] = {"linear": {"dim": 2}, "sparse": {"dim": 6, "sparsity": 2}}
+SMALL: dict[str, dict[str, Any]] = {"linear": {"dim": 2}, "sparse": {"dim": 6, "sparsity": 2}}
 
 
 @pytest.mark.parametrize("name", [name for name, one in AGENTS.items() if one.notion not in ("", "none")])

@@ -26,8 +26,8 @@ from privbandit_agents.privacy.mechanisms import selection
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz, Counter
-from privbandit_agents.privacy.mechanisms.grid import FINER, step_of
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
+from privbandit_agents.privacy.mechanisms.grid import FINER, step_of
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 from privbandit_agents.testing.noise import check_noise

@@ -192,9 +192,14 @@ def test_releases_read_terms_through_the_rows_of_the_encoder_alone(make: Make) -
     """A counter of other terms that is made to encode the same rows releases the same, bit for bit."""
     one, other = (make(T, 2, 1.0, 0.5, rng(5)) for _ in range(2))
     encoded, rows = one._encoded, []
-    one._encoded = lambda row: rows.append(encoded(row)) or rows[-1].copy()  # type: ignore[method-assign]
+
+    def kept(row: np.ndarray) -> np.ndarray:
+        rows.append(encoded(row).copy())
+        return rows[-1]
+
+    one._encoded = kept  # type: ignore[method-assign]
     released = one.extend(rng(1).standard_normal((T, 2)))
-    forced = iter([row.copy() for row in rows])
+    forced = iter(rows)
     other._encoded = lambda row: next(forced)  # type: ignore[method-assign]
     np.testing.assert_array_equal(other.extend(np.full((T, 2), 7.0)), released)
 
@@ -205,7 +210,12 @@ def test_what_a_grid_tells_is_on_it_with_noise_of_the_declared_size(make: Make, 
     counter = make(T, 600, 1.0, 0.5, Refusing() if noise == "secure" else rng(2), noise=noise)
     told: list[np.ndarray] = []
     decoded = counter._decoded
-    counter._decoded = lambda row: [told.append(row.copy()), decoded(row)][1]  # type: ignore[method-assign]
+
+    def heard(row: np.ndarray) -> np.ndarray:
+        told.append(row.copy())
+        return decoded(row)
+
+    counter._decoded = heard  # type: ignore[method-assign]
     counter.extend(np.full((T, 600), 0.1))
     rows = np.array(told) / grid.step_of(counter.scale, grid.FINER)
     assert (rows == np.rint(rows)).all()

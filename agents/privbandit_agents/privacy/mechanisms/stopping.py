@@ -113,5 +113,5 @@ def private_selection(
         score = -math.inf if math.isnan(score) else float(score)
         if kept is None or score > kept[0]:  # of equal scores the first: which it is depends on the order alone
             kept = score, setting, output
-        if coins.random() * runs <= 1:  # with at least the probability 1 / runs, however the product is rounded
+        if coins.random(1)[0] * runs <= 1:  # with at least the probability 1 / runs, however the product is rounded
             return Selected(kept[1], kept[0], kept[2], epsilon, delta)

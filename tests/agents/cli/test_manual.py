@@ -68,9 +68,10 @@ def test_what_a_list_says_of_deployment_is_what_secure_noise_does(name: str) -> 
 
 
 def test_a_page_says_why_an_agent_must_not_be_deployed() -> None:
-    assert "yes, with noise=secure and without a seed" in printed("jdp-linucb")
-    assert "no: fliphat has no noise='secure'; take jdp-linucb." in printed("fliphat")
-    assert "with other settings: noise='secure' is for guarantees that are exact" in printed("shuffle-linucb")
+    told = {name: " ".join(printed(name).split()) for name in ("jdp-linucb", "fliphat", "shuffle-linucb")}
+    assert "yes, with noise=secure and without a seed" in told["jdp-linucb"]
+    assert "no: fliphat has no noise='secure'; take jdp-linucb." in told["fliphat"]
+    assert "with other settings: noise='secure' is for guarantees that are exact" in told["shuffle-linucb"]
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:

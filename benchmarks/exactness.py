@@ -4,14 +4,15 @@
 ``events`` looks at whole local agents whose guarantee says "exact": pairs of records at the corners, 200 000 reports a
 world, and for every entry of a report at which bit it ends: is there an end that is seen in one world alone? ``sizes``
 takes many categories and small budgets, by the thresholds in rational arithmetic. ``shuffled`` is the exact epsilon of
-a batch of coins towards users of the same batch. ``secure`` is the table of what ``noise="secure"`` certifies.
+a batch of coins towards users of the same batch. ``counters`` is what the counters of joint agents cost as floats, and
+what their grid costs in variance. ``secure`` is the table of what ``noise="secure"`` certifies.
 """
 
 import math
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import gymnasium as gym
@@ -21,9 +22,13 @@ from harness import Options, Row, main
 from numpy.typing import NDArray
 from privbandit_agents import AGENTS, make
 from privbandit_agents.base.agent import LocalAgent
+from privbandit_agents.base.rows import Products
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.contributions.gradients import sensitivity as gradient_sensitivity
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, packed_size
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
+from privbandit_agents.privacy.mechanisms.counters import rounding
+from privbandit_agents.privacy.mechanisms.grid import FINER, step_of
 from privbandit_agents.privacy.mechanisms.secure import measurement
 from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
 from privbandit_agents.privacy.randomizers.coins import CoinSums
@@ -212,6 +217,35 @@ def lowest_bits(agent: Any, record: tuple[Array, int, float], reports: int) -> A
     return counts
 
 
+def counters(options: Options) -> Iterator[Row]:
+    """Compute rho of the numbers that counters release, rounding included, over what they claim, and their variance."""
+    worlds = [(20, 10_000)] if options.quick else [(2, 100), (20, 10_000), (100, 100_000), (20, 10**7)]
+    for name, (dim, users) in product(("jdp-linucb", "sw-jdp-linucb", "reward-dp-linucb", "dp-dqn"), worlds):
+        env = gym.make("privbandit/Linear-v0", dim=dim, horizon=users)
+        for epsilon in (1.0,) if options.quick else (0.5, 1.0, 4.0):
+            agent: Any = make(name, env, seed=1, epsilon=epsilon)
+            counter, told = agent.counter, f"{name}, {dim} features, {users:,} users, epsilon={epsilon:g}"
+            worst = 2 * agent.clip if name == "dp-dqn" else 2.0
+            moved = (worst_sum(agent) + 2 * rounding(counter.horizon) * counter.mass) * counter.column_norm()
+            moved += step_of(counter.scale, FINER) * math.sqrt(counter.horizon * counter.dim)
+            share = moved**2 / (2 * counter.scale**2) / agent.config.concentrated()
+            yield Row(f"{told}: rho as floats", share, f"of rho, {agent.guarantee.arithmetic}", at_most=1)
+            plain = type(counter)(counter.horizon, counter.dim, worst, agent.config.concentrated(), counter.rng)
+            more = max(
+                (counter.standard_deviation(t) / plain.standard_deviation(t)) ** 2
+                for t in {1, -(-counter.horizon // 2), counter.horizon}
+            )
+            yield Row(f"{told}: variance", more - 1, "above that of noise in floats", at_most=0.01)
+
+
+def worst_sum(agent: Any) -> float:
+    """Return a bound on how far replacing one record moves a term, as floats add it up in any order by blocks."""
+    if hasattr(agent, "batch"):
+        return gradient_sensitivity(agent.clip, agent.batch, agent.counter.dim)
+    users: int = agent.config.longest(min(getattr(agent.config, "window", agent.horizon), agent.horizon))
+    return SENSITIVITY + 4.0 * users * (Products.AT_ONCE + -(-users // Products.AT_ONCE) + 8) * 2.0**-53
+
+
 def secure(options: Options) -> Iterator[Row]:
     """Ask OpenDP's maps what its noise costs at the calibrations in use, as a share of the claim."""
     for epsilon in EPSILONS:
@@ -225,4 +259,5 @@ def secure(options: Options) -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, {"laws": laws, "sizes": sizes, "shuffled": shuffled, "events": events, "secure": secure}))
+    tables = {"laws": laws, "sizes": sizes, "shuffled": shuffled, "events": events, "counters": counters}
+    sys.exit(main(__doc__, {**tables, "secure": secure}))

@@ -41,7 +41,8 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_blocks_run_one_after_the_other() -> None:
     code = "\n".join(BLOCKS)
     printed = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
-    played, guarantee, spent, classified = printed.stdout.splitlines()
+    played, guarantee, spent, deployed, classified = printed.stdout.splitlines()
+    assert deployed in code and "exact" in deployed
     assert float(played.split()[1]) < 500 and guarantee.startswith("joint 1, 1e-05")
     assert 0 < float(spent.split()[1]) <= 1 and float(classified.split()[-1]) > 0.8
 

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -39,10 +39,12 @@ class LocalBudget(Settings):
     Attributes:
         epsilon: privacy budget of every report, > 0; infinity adds no noise.
         horizon: expected number of users; default: the environment's.
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
 
     epsilon: Budget = 1.0
     horizon: Count | None = None
+    noise: Literal["numpy", "secure"] = "numpy"
 
     def handed_on(self) -> dict[str, Any]:
         """Return the settings for the agent that is built."""
@@ -54,7 +56,8 @@ class AutoLocal(Auto):
 
     ``prec-ts`` for arms; ``ldp-mnl`` for assortments; for labels ``kernel-ldp``, or ``lpct`` where a tree predicts
     held-out public rows better, or ``warm-ldp-sgd`` where there are two labels, a linear model does as well, and the
-    budget is too small to remember single cells of contexts.
+    budget is too small to remember single cells of contexts. With secure noise all of them are exact at every budget;
+    the price at larger ones, for labels alone, is in docs/which-agent.md.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-local", env).guarantee``. The choice reads
     what is public: the spaces, and public rows.
@@ -92,24 +95,27 @@ class JointBudget(Settings):
         delta: of (epsilon, delta), in (0, 1).
         rho: zCDP budget instead of epsilon.
         horizon: number of users; default: the environment's.
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
 
     epsilon: Budget = 1.0
     delta: Open01 = 1e-5
     rho: Budget | None = None
     horizon: Count | None = None
+    noise: Literal["numpy", "secure"] = "numpy"
 
     def handed_on(self) -> dict[str, Any]:
         """Return the settings for the agent that is built: one budget."""
         given = asdict(self)
-        return given if self.rho is None else {"rho": self.rho, "horizon": self.horizon}
+        return given if self.rho is None else {"rho": self.rho, "horizon": self.horizon, "noise": self.noise}
 
 
 class AutoJoint(Auto):
     """The default agent with joint privacy: for arms, whether few or many features count, and for assortments.
 
     ``jdp-linucb`` where features are few and a part of [-1, 1]; ``private-pursuit`` where they are many, or have no
-    bound or another one; ``newton-mnl`` for assortments.
+    bound or another one; ``newton-mnl`` for assortments. All are exact by default, and with secure noise cost nothing
+    but time.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-joint", env).guarantee``. The choice reads
     the spaces alone.

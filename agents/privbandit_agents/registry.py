@@ -21,6 +21,8 @@ from privbandit_envs.validate import seed as checked_seed
 
 SEED_STREAM, AGENT_STREAM = 2**20, 7_777_777
 """Keep an agent's generator, and what is spawned from it, apart from those of a world with the same seed."""
+STRONGER = {"local": "auto-local", "shuffle": "auto-local", "joint": "auto-joint", "reward": "auto-joint"}
+"""Which name builds the default agent that promises a notion of privacy, or a stronger one."""
 
 
 def find(name: str) -> Entry:
@@ -54,7 +56,8 @@ def make(name: str, env: AnyEnv, *, seed: int | None = None, **config: Any) -> A
         **config: settings of the agent's Config; a ``horizon`` among them is by default the environment's.
 
     Raises:
-        ValueError: unknown name, a value out of range, or an environment the agent cannot play.
+        ValueError: unknown name, a value out of range, an environment the agent cannot play, or secure noise that it
+            has not, or not exactly.
         TypeError: a setting the agent does not have, or something that is no environment.
     """
     name, settings = resolved(name, env, config)
@@ -64,7 +67,23 @@ def make(name: str, env: AnyEnv, *, seed: int | None = None, **config: Any) -> A
         raise ValueError(f"{name} learns from public data; the environment has public_data = None.")
     agent = agent_class(*spaces_of(env), settings, None if seed is None else generator(seed), *public)
     agent.name = name
+    promise, noise = agent.guarantee, getattr(settings, "noise", "numpy")
+    if noise == "secure" and promise.notion in STRONGER and promise.arithmetic != "exact":
+        reason = f"noise='secure' is for guarantees that are exact, and that of {name} with these settings is not"
+        raise ValueError(f"{reason}; take {successor(name, promise.notion, env)}.")
     return agent
+
+
+def successor(name: str, notion: str, env: AnyEnv) -> str:
+    """Return which agent to take for secure noise in place of one that has none: the default one of the notion.
+
+    Another notion's is named if none has it; "a larger budget" if it is the default agent itself.
+    """
+    for default in dict.fromkeys((STRONGER[notion], "auto-local")):
+        if can_play(default, env):
+            found = resolved(default, env, {"noise": "secure"})[0]
+            return "a larger budget" if found == name else found
+    return "an environment of another family"
 
 
 def resolved(name: str, env: AnyEnv, config: Mapping[str, Any]) -> tuple[str, Any]:
@@ -74,6 +93,8 @@ def resolved(name: str, env: AnyEnv, config: Mapping[str, Any]) -> tuple[str, An
     if needs := agent_class.plays(*spaces):
         raise ValueError(f"{name} plays {needs}; got contexts of shape {spaces[0].shape} and {spaces[1]} actions.")
     known, users = field_names(agent_class.Config), getattr(env.unwrapped, "horizon", None)
+    if config.get("noise") == "secure" and "noise" not in known and (notion := find(name).notion) in STRONGER:
+        raise ValueError(f"{name} has no noise='secure'; take {successor(name, notion, env)}.")
     expected = {} if users is None or "horizon" not in known else {"horizon": users}
     settings = settings_of(name, {**expected, **config})
     if not issubclass(agent_class, Auto):

@@ -32,6 +32,7 @@ class Entry:
         defaults: settings that differ from the class's Config.
         audit: ``"module:Game"``, the game that ``privbandit audit`` plays; "": the one for agents of this shape.
         runs: how often an audit plays each world; None: as often as the game says.
+        secure: whether it takes ``noise="secure"``, with which it may be deployed.
     """
 
     agent: str
@@ -42,6 +43,7 @@ class Entry:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     audit: str = ""
     runs: int | None = None
+    secure: bool = False
 
     def load(self) -> "type[AnyAgent]":
         loaded: type[AnyAgent] = pkgutil.resolve_name(self.agent)
@@ -51,13 +53,13 @@ class Entry:
 def ours(agent: str, summary: str, kind: str, audit: str = "", runs: int | None = None, **defaults: Any) -> Entry:
     """Return the entry of an agent of this package, within which its class and its game are named.
 
-    ``kind`` is what it plays and promises: ``"linear sparse: local, exact"``.
+    ``kind`` is what it plays and promises: ``"linear sparse: local, exact, secure"``.
     """
     game = audit and f"privbandit_agents.audits.{audit}"
     families, _, promise = kind.partition(": ")
-    notion, _, arithmetic = promise.partition(", ")
+    notion, arithmetic, secure = (*promise.split(", "), "", "")[:3]
     home = f"privbandit_agents.{agent}"
-    return Entry(home, summary, tuple(families.split()), notion, arithmetic, defaults, game, runs)
+    return Entry(home, summary, tuple(families.split()), notion, arithmetic, defaults, game, runs, bool(secure))
 
 
 GAUSSIAN = 300_000
@@ -67,10 +69,12 @@ AGENTS: dict[str, Entry] = {
     "auto-local": ours(
         "auto:AutoLocal",
         "the default agent with local privacy: start here",
-        "linear sparse assortments labels: local, exact",
+        "linear sparse assortments labels: local, exact, secure",
     ),
     "auto-joint": ours(
-        "auto:AutoJoint", "the default agent with joint privacy: start here", "linear sparse assortments: joint, real"
+        "auto:AutoJoint",
+        "the default agent with joint privacy: start here",
+        "linear sparse assortments: joint, exact, secure",
     ),
     "uniform": ours(
         "baselines.uniform:Uniform", "an action at random, always", "linear sparse assortments labels: none"
@@ -136,35 +140,41 @@ AGENTS: dict[str, Entry] = {
     "ldp-linucb": ours(
         "local.linear.ldp_linucb:LDPLinUCB",
         "locally private LinUCB (Zheng et al. 2020)",
-        "linear sparse: local, real",
+        "linear sparse: local, real, secure",
         runs=GAUSSIAN,
     ),
     "ldp-greedy": ours(
-        "local.linear.ldp_greedy:LDPGreedy", "greedy play on locally private statistics", "linear sparse: local, exact"
+        "local.linear.ldp_greedy:LDPGreedy",
+        "greedy play on locally private statistics",
+        "linear sparse: local, exact, secure",
     ),
     "ldp-oful": ours(
         "local.linear.ldp_linucb:LDPLinUCB",
         "ldp-linucb with the theory's width",
-        "linear sparse: local, real",
+        "linear sparse: local, real, secure",
         runs=GAUSSIAN,
         bonus_scale=1.0,
     ),
     "sw-ldp-linucb": ours(
         "local.linear.sw_ldp_linucb:SWLDPLinUCB",
         "ldp-linucb whose server forgets old reports",
-        "linear sparse: local, real",
+        "linear sparse: local, real, secure",
         runs=GAUSSIAN,
     ),
     "ldp-sgd": ours(
-        "local.linear.ldp_sgd:LDPSGD", "locally private gradient steps (Han et al. 2021)", "linear sparse: local, exact"
+        "local.linear.ldp_sgd:LDPSGD",
+        "locally private gradient steps (Han et al. 2021)",
+        "linear sparse: local, exact, secure",
     ),
     "ldp-glm": ours(
         "local.linear.ldp_glm:LDPGLM",
         "private gradients of a logistic model, rewards 0 and 1 (Han et al. 2021)",
-        "linear sparse: local, exact",
+        "linear sparse: local, exact, secure",
     ),
     "ldp-mnl": ours(
-        "local.assortments.ldp_mnl:LDPMNL", "assortments by locally private gradients", "assortments: local, exact"
+        "local.assortments.ldp_mnl:LDPMNL",
+        "assortments by locally private gradients",
+        "assortments: local, exact, secure",
     ),
     "input-perturbation": ours(
         "local.linear.input_perturbation:InputPerturbation",
@@ -174,12 +184,12 @@ AGENTS: dict[str, Entry] = {
     "prec": ours(
         "local.linear.prec:PREC",
         "adaptive preconditioning of locally private statistics",
-        "linear sparse: local, exact",
+        "linear sparse: local, exact, secure",
     ),
     "prec-ts": ours(
         "local.linear.prec_ts:PRECTS",
         "private comparison of two arms, beside plain regression",
-        "linear sparse: local, exact",
+        "linear sparse: local, exact, secure",
     ),
     "lplr": ours(
         "local.layered.lplr:LPLR",
@@ -190,20 +200,20 @@ AGENTS: dict[str, Entry] = {
     "lpct": ours(
         "local.trees.lpct:LPCT",
         "private classification trees on public data (Ma and Yang 2023)",
-        "labels: local, exact",
+        "labels: local, exact, secure",
     ),
     "lpct-prune": ours(
-        "local.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear", "labels: local, exact"
+        "local.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear", "labels: local, exact, secure"
     ),
     "lpct-p": ours(
         "local.trees.lpct:LPCT",
         "lpct in which public rows do not vote",
-        "labels: local, exact",
+        "labels: local, exact, secure",
         trust=0.0,
         exploration=None,
     ),
     "lpct-q": ours("local.trees.lpct_public:LPCTPublic", "lpct on public data only", "labels: none"),
-    "lpct-r": ours("local.trees.lpct:LPCT", "lpct on random cuts", "labels: local, exact", partition="random"),
+    "lpct-r": ours("local.trees.lpct:LPCT", "lpct on random cuts", "labels: local, exact, secure", partition="random"),
     "phist": ours("local.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)", "labels: local, real"),
     "lpdt": ours(
         "local.trees.lpct:LPCT",
@@ -217,13 +227,13 @@ AGENTS: dict[str, Entry] = {
     "warm-ldp-sgd": ours(
         "local.gradients.warm_ldp_sgd:WarmLDPSGD",
         "logistic regression: public start, private gradients",
-        "labels: local, real",
+        "labels: local, real, secure",
         "games.gradients:GradientGame",
     ),
     "kernel-ldp": ours(
         "local.kernels.kernel_ldp:KernelLDP",
         "kernel model of the public rows, moved by private reports",
-        "labels: local, exact",
+        "labels: local, exact, secure",
         "games.kernels:KernelGame",
     ),
     "pglm": ours(
@@ -247,30 +257,30 @@ AGENTS: dict[str, Entry] = {
     "shuffle-linucb": ours(
         "shuffle.shuffle_linucb:ShuffleLinUCB",
         "LinUCB by shuffled bits (Chowdhury and Zhou 2022)",
-        "linear sparse: shuffle, real",
+        "linear sparse: shuffle, real, secure",
     ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
-        "linear sparse: joint, real",
+        "linear sparse: joint, exact, secure",
         "linear:CounterGame",
     ),
     "sw-jdp-linucb": ours(
         "joint.linear.sw_jdp_linucb:SWJDPLinUCB",
         "jdp-linucb with a new counter for every window",
-        "linear sparse: joint, real",
+        "linear sparse: joint, exact, secure",
         "linear:WindowGame",
     ),
     "reward-dp-linucb": ours(
         "joint.linear.reward_dp_linucb:RewardDPLinUCB",
         "LinUCB with private rewards, contexts public (Hanna et al. 2024)",
-        "linear sparse: reward, real",
+        "linear sparse: reward, exact, secure",
         "linear:CounterGame",
     ),
     "dp-dqn": ours(
         "joint.rl.dp_dqn:DPDQN",
         "deep Q-network at discount 0 by private gradients, jointly private",
-        "linear sparse: joint, real",
+        "linear sparse: joint, exact, secure",
         "linear:BatchGame",
     ),
     "fliphat": ours(
@@ -283,14 +293,14 @@ AGENTS: dict[str, Entry] = {
     "clipped-iht": ours(
         "joint.sparse.clipped_iht:ClippedIHT",
         "sparse bandits by clipped contributions, jointly private",
-        "linear sparse: joint, exact",
+        "linear sparse: joint, exact, secure",
         "sparse:ClippedGame",
         runs=1500,
     ),
     "private-pursuit": ours(
         "joint.sparse.pursuit.agent:PrivatePursuit",
         "sparse bandits by matching pursuit with private selection",
-        "linear sparse: joint, exact",
+        "linear sparse: joint, exact, secure",
         "games.pursuit:PursuitGame",
         runs=100,
     ),
@@ -309,7 +319,7 @@ AGENTS: dict[str, Entry] = {
     "newton-mnl": ours(
         "joint.assortments.newton_mnl:NewtonMNL",
         "assortments by noisy Newton steps, jointly private",
-        "assortments: joint, exact",
+        "assortments: joint, exact, secure",
         "games.derivatives:NewtonGame",
     ),
     "ppo": ours(

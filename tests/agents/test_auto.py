@@ -1,5 +1,6 @@
 """The names that choose: which agent they stand for, and that it is that agent in every respect."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,77 @@ def test_local_privacy_is_played_by_the_default_agent_of_the_family(env: str) ->
     agent = make("auto-local", gym.make(env, horizon=100), epsilon=0.5)
     promise, named = agent.guarantee, {LABELS: "kernel-ldp", ASSORTMENT: "ldp-mnl"}.get(env, "prec-ts")
     assert (agent.name, promise.notion, promise.epsilon, promise.arithmetic) == (named, "local", 0.5, "exact")
+
+
+class Refusing:
+    """The name of a generator whose numbers nobody may take for noise."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"numpy's generator was asked for {name}")
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize(
+    ("name", "env", "settings"),
+    [
+        ("auto-joint", LINEAR, {}),
+        ("auto-joint", SPARSE, {"dim": 40}),
+        ("auto-joint", ASSORTMENT, {}),
+        ("auto-local", LINEAR, {}),
+        ("auto-local", SPARSE, {"dim": 10}),
+        ("auto-local", ASSORTMENT, {}),
+        ("auto-local", LABELS, {}),
+    ],
+)
+def test_secure_noise_is_exact_and_takes_nothing_of_numpys_generator(
+    name: str, env: str, settings: dict[str, Any], epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = gym.make(env, horizon=120, **settings)
+    agent: Any = make(name, world, epsilon=epsilon, noise="secure")
+    promise = agent.guarantee
+    assert (promise.epsilon, promise.arithmetic) == (epsilon, "exact") and "noise='secure'" in repr(agent)
+    asked, honest = list[int](), os.urandom
+
+    def watched(length: int) -> bytes:
+        asked.append(length)
+        return honest(length)
+
+    monkeypatch.setattr(os, "urandom", watched)
+    noisy = agent if promise.notion == "local" else getattr(agent, "counter", agent)
+    for generator in {"rng", "rng_noise"} & set(vars(noisy)) if promise.notion == "joint" else ("rng",):
+        setattr(noisy, generator, Refusing())
+    world.reset(seed=0)
+    inner: Any = world.unwrapped
+    for _ in range(4):
+        contexts = inner.upcoming(min(agent.frozen_rounds(), 25))
+        actions = np.array([world.action_space.sample() for _ in contexts])
+        agent.update(contexts, actions, inner.serve(actions).feedback)
+    assert asked
+
+
+def test_who_has_no_secure_noise_is_refused_in_one_sentence_that_names_another() -> None:
+    linear, sets, labels = gym.make(LINEAR), gym.make(ASSORTMENT), gym.make(LABELS)
+    cases: list[tuple[str, Any, dict[str, Any], str]] = [
+        ("fliphat", linear, {}, "^fliphat has no noise='secure'; take jdp-linucb.$"),
+        ("lplr", linear, {}, "^lplr has no noise='secure'; take prec-ts.$"),
+        ("dpmnl", sets, {}, "^dpmnl has no noise='secure'; take newton-mnl.$"),
+        ("psgd-linear", labels, {}, "^psgd-linear has no noise='secure'; take kernel-ldp.$"),
+        ("shuffle-linucb", linear, {"epsilon": 0.5}, "^noise='secure' is for guarantees .*; take prec-ts.$"),
+        ("input-perturbation", linear, {}, "^noise='secure' is for guarantees .*; take prec-ts.$"),
+        (
+            "jdp-linucb",
+            linear,
+            {"epsilon": 1e-6, "delta": 1e-9},
+            "^noise='secure' is for guarantees .*; take a larger budget.$",
+        ),
+        ("kernel-ldp", labels, {"report": "bin-cap"}, "^noise='secure' is for report='hemisphere'"),
+        ("auto-joint", labels, {}, "^auto-joint plays arms .*; auto-local plays labels; "),
+    ]
+    for name, env, config, words in cases:
+        with pytest.raises(ValueError, match=words):
+            make(name, env, noise="secure", **config)
+    with pytest.raises(TypeError, match="linucb has no setting 'noise'"):
+        make("linucb", linear, noise="secure")
 
 
 def test_a_budget_in_rho_is_handed_on() -> None:

@@ -14,6 +14,7 @@ from numpy.random import Generator
 from privbandit_agents import LocalAgent, load, make, play, register_agent, save
 from privbandit_agents.audits.registry import private_agents
 from privbandit_agents.base import state
+from privbandit_agents.joint.settings import COUNTERS
 from privbandit_agents.local.linear.ldp_greedy import LDPGreedy
 from privbandit_agents.registry import can_play, find
 from privbandit_agents.testing.privacy import check_local
@@ -150,14 +151,13 @@ def test_two_continuations_share_no_noise_from_the_very_next_release_on(counter:
 
 @pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])
 def test_one_seed_at_two_budgets_reveals_exact_sums(counter: str) -> None:
-    """Why seeds are for simulations; without one the same computation gives noise."""
-    env = gym.make(LINEAR, dim=2, n_arms=2, horizon=400)
+    """Why seeds are for simulations; without one the same computation gives noise. It is that of counters in floats."""
     terms = np.ones((9, 5)).cumsum(axis=1) / 9
     errors = []
     for seed in (1, None):
-        one, other = (make("jdp-linucb", env, seed=seed, counter=counter, epsilon=epsilon) for epsilon in (1.0, 2.0))
-        s, t = (agent.counter.scale for agent in (one, other))  # type: ignore[attr-defined]
-        first, second = (agent.counter.extend(terms)[-1] for agent in (one, other))  # type: ignore[attr-defined]
+        one, other = (COUNTERS[counter](9, 5, 2.0, rho, np.random.default_rng(seed)) for rho in (0.1, 0.4))
+        s, t = one.scale, other.scale
+        first, second = (made.extend(terms)[-1] for made in (one, other))
         errors.append(np.abs((s * second - t * first) / (s - t) - terms.sum(axis=0)).max())
     assert errors[0] < 1e-10 and errors[1] > 1e-3
 

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from privbandit_agents.cli.text import paragraph, strong, table
 
@@ -42,18 +43,19 @@ def agent_lines(notion: str | None = None, plays: str | None = None) -> Lines:
     load_plugins("privbandit.agents")
     rows: list[tuple[str, ...]] = []
     for name, entry in AGENTS.items():
-        families, known, arithmetic = entry.families, entry.notion, entry.arithmetic
+        families, known, arithmetic, secure = entry.families, entry.notion, entry.arithmetic, entry.secure
         if not known:
-            families, known, arithmetic = asked(name)
+            families, known, arithmetic, secure = asked(name)
         if notion in (None, known) and (plays is None or plays in families):
             promise = f"{known}, {arithmetic}".removesuffix(", ").replace(", real", ", real *")
-            rows.append((name, promise, " ".join(families) or "-", entry.summary))
-    yield from titled("Agents", rows, "agent", "privacy", "plays", "what it is")
-    yield from paragraph(f"exact: {HOLDS['exact']}; * real: {HOLDS['real']}. {MORE}")
+            deploy = "" if known in ("none", "?") else "yes" if secure else "no"
+            rows.append((name, promise, deploy, " ".join(families) or "-", entry.summary))
+    yield from titled("Agents", rows, "agent", "privacy", "may be deployed", "plays", "what it is")
+    yield from paragraph(f"exact: {HOLDS['exact']}; * real: {HOLDS['real']}. Deploy with noise=secure alone. {MORE}")
 
 
-def asked(name: str) -> tuple[tuple[str, ...], str, str]:
-    """Return what somebody else's agent plays and promises: families, notion and arithmetic.
+def asked(name: str) -> tuple[tuple[str, ...], str, str, bool]:
+    """Return what somebody else's agent plays and promises: families, notion, arithmetic, and whether it is deployable.
 
     It is made in the first of our worlds that it plays.
     """
@@ -66,8 +68,19 @@ def asked(name: str) -> tuple[tuple[str, ...], str, str]:
     played = tuple(family for family, env in envs.items() if can_play(name, env))
     promise = make(name, envs[played[0]], seed=0).guarantee if played else None
     if promise is None or promise.notion == "none":
-        return played, "?" if promise is None else "none", ""
-    return played, promise.notion, promise.arithmetic
+        return played, "?" if promise is None else "none", "", False
+    return played, promise.notion, promise.arithmetic, not why_not(name, envs[played[0]])
+
+
+def why_not(name: str, env: Any, **config: Any) -> str:
+    """Return why an agent of an environment must not be deployed, in words; "" if it may be, with secure noise."""
+    from privbandit_agents.registry import make
+
+    try:
+        secure = make(name, env, noise="secure", **config).guarantee.arithmetic == "exact"
+    except (ValueError, TypeError, ImportError) as error:
+        return str(error)
+    return "" if secure else HOLDS["real"]
 
 
 def experiment_lines() -> Lines:

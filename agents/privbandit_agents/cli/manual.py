@@ -14,7 +14,7 @@ from gymnasium.spaces import Discrete
 
 from privbandit_agents.audits.registry import TARGETS, games
 from privbandit_agents.auto import Auto
-from privbandit_agents.cli.listing import HOLDS, dataset_facts
+from privbandit_agents.cli.listing import HOLDS, dataset_facts, why_not
 from privbandit_agents.cli.text import paragraph, strong, table
 from privbandit_agents.experiments.jobs.catalogue import (
     agent_defaults,
@@ -88,9 +88,17 @@ def agent_facts(name: str) -> dict[str, str]:
         "privacy": promise.words,
         "protects": f"{promise.protects} ({promise.neighbours})",
         "holds": HOLDS[promise.arithmetic],
+        "may be deployed": deployment(name, played[0]) if played else "unknown",
         "proof": promise.reference or "none",
         "audit": f"privbandit audit {name}",
     }
+
+
+def deployment(name: str, env: gym.Env[Any, Any]) -> str:
+    """Return whether an agent may be deployed, and why not."""
+    if not (reason := why_not(name, env)):
+        return "yes, with noise=secure and without a seed"
+    return f"with other settings: {reason}" if find(name).secure else f"no: {reason}"
 
 
 COMMON: dict[str, tuple[Any, str]] = {

@@ -1,5 +1,6 @@
 """Settings that jointly private agents share: the budget, and the counters to choose from."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,7 @@ from privbandit_agents.privacy.mechanisms.counters import (
     Counter,
     SquareRootToeplitz,
 )
+from privbandit_agents.privacy.mechanisms.discrete import known_gaussian
 
 CounterName = Literal["tree", "toeplitz", "buffered"]
 COUNTERS: dict[str, type[Counter]] = {"tree": BinaryTree, "toeplitz": SquareRootToeplitz, "buffered": BufferedToeplitz}
@@ -83,12 +85,23 @@ class JointSettings(Settings):
 
 @dataclass(frozen=True)
 class GaussianSettings(JointSettings):
-    """The budget of an agent all of whose releases have Gaussian noise: (epsilon, delta) buys more of it than zCDP."""
+    """The budget of an agent all of whose releases have Gaussian noise: (epsilon, delta) buys more of it than zCDP.
+
+    Attributes:
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
+    """
+
+    noise: Literal["numpy", "secure"] = "numpy"
 
     def concentrated(self) -> float:
         """Return the zCDP budget: rho, or mu^2 / 2 for the largest mu of Gaussian DP that implies (epsilon, delta)."""
         pair = self.pair()
         return super().concentrated() if pair is None else gaussian_mu(*pair) ** 2 / 2
+
+    def arithmetic(self, numbers: int) -> Arithmetic:
+        """Return what the guarantee holds for, if so many numbers about a user leave with noise on a grid."""
+        known = known_gaussian(math.sqrt(2 * self.concentrated()), numbers, self.delta or DELTA)
+        return "exact" if known else "real"
 
 
 def refuse_beyond(horizon: int, users: int, name: str) -> None:

@@ -51,6 +51,7 @@ def private_value(
     confidence: float = 0.95,
     ledger: Ledger | None = None,
     rng: Generator | None = None,
+    noise: str = "numpy",
 ) -> PrivateEstimate:
     """Release the inverse-propensity estimate of a policy's value with (epsilon, delta)-DP.
 
@@ -70,6 +71,7 @@ def private_value(
         confidence: of the interval, in (0, 1).
         ledger: in which the cost is entered before anything is drawn; None: one of this budget.
         rng: of the noise, for simulations; None: a fresh key from the operating system.
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
 
     Raises:
         ValueError: a parameter out of range, or no bound is known.
@@ -80,7 +82,7 @@ def private_value(
         if not least:
             raise ValueError("bound must be given: this log knows no public number below which no propensity is.")
         bound = 1 / float(least)
-    release = BoundedMean.from_epsilon(epsilon, delta, len(log), positive(bound=bound))
+    release = BoundedMean.from_epsilon(epsilon, delta, len(log), positive(bound=bound), noise)
     z = float(scipy.special.ndtri((1 + failure(confidence=confidence)) / 2))
     generator = default_rng() if rng is None else rng
     terms = weights_of(log, policy, generator.spawn(1)[0]) * log.rewards

@@ -5,9 +5,10 @@ Contextual Bandits", ALT 2022; Sayak Ray Chowdhury and Xingyu Zhou, "Shuffle Pri
 2022.
 """
 
+import dataclasses
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -46,6 +47,7 @@ class Config(Settings):
         bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
         shift: ridge in units of the noise's spectral norm, >= 0.
         ridge: least ridge, > 0.
+        noise: of the coins, ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
 
     epsilon: Budget = 1.0
@@ -56,6 +58,7 @@ class Config(Settings):
     bonus_scale: NonNegative = 0.1
     shift: NonNegative = 1.0
     ridge: Positive = 1.0
+    noise: Literal["numpy", "secure"] = "numpy"
 
 
 class ShuffleLinUCB(ShuffleAgent[Config]):
@@ -93,6 +96,8 @@ class ShuffleLinUCB(ShuffleAgent[Config]):
         size = packed_size(self.dim)
         self.users, self.counted = 0, 0.0  # the second is weighted
         self.sums = CoinSums.from_epsilon(config.epsilon, config.delta, size, SENSITIVITY, config.honest)
+        if self.sums.one_by_one:
+            self.sums = dataclasses.replace(self.sums, noise=config.noise)
         self.shuffler, self.cost = Shuffler(2 * size), approximate(config.epsilon, config.delta)
         self.ledger = Ledger(config.epsilon, config.delta)
         self.guarantee = Guarantee(

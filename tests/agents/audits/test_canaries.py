@@ -12,7 +12,7 @@ from privbandit_agents.audits.linear import CounterGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.power import power, power_of_less_noise
 from privbandit_agents.audits.registry import games
-from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz
+from privbandit_agents.privacy.mechanisms.counters import Counter
 from scipy.special import ndtr
 
 MU, CANARIES = 0.5, 24
@@ -225,8 +225,8 @@ def test_jdp_linucb_keeps_its_promise_and_seven_tenths_of_its_noise_does_not(mon
     game = CounterGame("jdp-linucb", {"epsilon": 4.0})
     found = audit(game, 160, np.random.default_rng(0), 0.95)
     assert not found.refuted and found.rho_bound is not None and found.rho_bound > 0.25
-    honest = BufferedToeplitz._noise
-    monkeypatch.setattr(BufferedToeplitz, "_noise", lambda self, n: 0.7 * honest(self, n))
+    honest = Counter._drawn
+    monkeypatch.setattr(Counter, "_drawn", lambda self: 0.7 * honest(self))
     assert audit(game, 160, np.random.default_rng(0), 0.95).refuted
 
 

@@ -1,10 +1,13 @@
 """``privbandit show``: every name has a page, and every setting a meaning."""
 
 import inspect
+import re
+from typing import Any
 
+import gymnasium as gym
 import pytest
 from privbandit_agents.audits.registry import TARGETS
-from privbandit_agents.cli.listing import asked
+from privbandit_agents.cli.listing import asked, why_not
 from privbandit_agents.cli.manual import meanings, page
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_class, env_defaults, env_summary
 from privbandit_agents.zoo import AGENTS, FAMILIES
@@ -44,9 +47,31 @@ def test_the_page_of_a_private_agent_says_what_it_promises() -> None:
 
 def test_what_a_list_says_without_imports_is_what_modules_say() -> None:
     kinds = {name: (one.families, one.notion, one.arithmetic) for name, one in AGENTS.items() if one.notion}
-    assert kinds == {name: asked(name) for name in kinds} and {*FAMILIES.values()} <= {*ENV_IDS}
+    assert kinds == {name: asked(name)[:3] for name in kinds} and {*FAMILIES.values()} <= {*ENV_IDS}
     for id in ENV_IDS:
         assert env_summary(id) == inspect.getdoc(env_class(id)).partition("\n")[0]  # type: ignore[union-attr]
+
+
+SMALL: dict[str, dict[str, Any]] = {"linear": {"dim": 2}, "sparse": {"dim": 6, "sparsity": 2}}
+
+
+@pytest.mark.parametrize("name", [name for name, one in AGENTS.items() if one.notion not in ("", "none")])
+def test_what_a_list_says_of_deployment_is_what_secure_noise_does(name: str) -> None:
+    """Agents that may be deployed are exact with it at 0.5, 1 and 4; shuffled coins where they can be tossed."""
+    entry = AGENTS[name]
+    for family in entry.families:
+        env = gym.make(FAMILIES[family], horizon=100, **SMALL.get(family, {}))
+        for epsilon in (0.5, 1.0, 4.0) if entry.secure else (1.0,):
+            found = why_not(name, env, epsilon=epsilon)
+            assert bool(found) != entry.secure, found
+            assert not found or re.fullmatch(r"[^\n]*; take [a-z-]+\.", found)
+
+
+def test_a_page_says_why_an_agent_must_not_be_deployed() -> None:
+    told = {name: " ".join(printed(name).split()) for name in ("jdp-linucb", "fliphat", "shuffle-linucb")}
+    assert "yes, with noise=secure and without a seed" in told["jdp-linucb"]
+    assert "no: fliphat has no noise='secure'; take jdp-linucb." in told["fliphat"]
+    assert "with other settings: noise='secure' is for guarantees that are exact" in told["shuffle-linucb"]
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:

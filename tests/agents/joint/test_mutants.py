@@ -27,6 +27,7 @@ from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz, Counter
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
+from privbandit_agents.privacy.mechanisms.grid import FINER, step_of
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 from privbandit_agents.testing.noise import check_noise
@@ -131,48 +132,38 @@ def half_the_noise_of_values(patch: Patch) -> None:
 
 
 def the_same_row_for_ever(patch: Patch) -> None:
-    noise = BufferedToeplitz._noise
+    def same(self: Any) -> Any:
+        return self.scale / step_of(self.scale, FINER) * np.random.default_rng(0).standard_normal(self.dim)
 
-    class Once:
-        def __init__(self, dim: int) -> None:
-            self.row = np.random.default_rng(0).standard_normal(dim)
-
-        def standard_normal(self, shape: tuple[int, int]) -> Any:
-            return np.tile(self.row, (shape[0], 1))
-
-    def same(self: Any, n: int) -> Any:
-        self.rng = Once(self.dim)
-        return noise(self, n)
-
-    patch.setattr(BufferedToeplitz, "_noise", same)
+    patch.setattr(Counter, "_drawn", same)
 
 
 def less_noise_than_the_scale(patch: Patch) -> None:
-    noise = BufferedToeplitz._noise
-    patch.setattr(BufferedToeplitz, "_noise", lambda self, n: 0.7 * noise(self, n))
+    noise = Counter._drawn
+    patch.setattr(Counter, "_drawn", lambda self: 0.7 * noise(self))
 
 
 def no_noise_in_one_coordinate(patch: Patch) -> None:
-    noise = BufferedToeplitz._noise
-    patch.setattr(BufferedToeplitz, "_noise", lambda self, n: noise(self, n) * (np.arange(self.dim) != 3))
+    noise = Counter._drawn
+    patch.setattr(Counter, "_drawn", lambda self: noise(self) * (np.arange(self.dim) != 3))
 
 
 def one_noise_for_two_coordinates(patch: Patch) -> None:
-    noise = BufferedToeplitz._noise
+    noise = Counter._drawn
 
-    def shared(self: Any, n: int) -> Any:
-        rows = noise(self, n)
-        rows[:, 4] = rows[:, 7]
-        return rows
+    def shared(self: Any) -> Any:
+        row = noise(self)
+        row[4] = row[7]
+        return row
 
-    patch.setattr(BufferedToeplitz, "_noise", shared)
+    patch.setattr(Counter, "_drawn", shared)
 
 
 def the_same_noise_for_every_seed(patch: Patch) -> None:
     begin = BufferedToeplitz.__init__
 
-    def seeded(self: Any, *args: Any) -> None:
-        begin(self, *args)
+    def seeded(self: Any, *args: Any, **settings: Any) -> None:
+        begin(self, *args, **settings)
         self.rng = np.random.default_rng(0)
 
     patch.setattr(BufferedToeplitz, "__init__", seeded)

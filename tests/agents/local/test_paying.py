@@ -61,11 +61,7 @@ class Trap(np.random.Generator):
         raise AssertionError(f"numpy's generator was asked for {name}")
 
 
-SECURE = [
-    name
-    for name in LOCAL
-    if "noise" in AGENTS[name].load().Config.__dataclass_fields__ and name not in ("phist", "lpdt")  # Laplace reports
-]
+SECURE = [name for name in LOCAL if AGENTS[name].secure and "auto" not in name]
 
 
 @pytest.mark.parametrize("name", SECURE)
@@ -92,4 +88,4 @@ def test_play_draws_no_secure_noise_from_numpy(name: str) -> None:
 
 
 def test_lists_of_secure_agents_are_not_empty() -> None:
-    assert len(SECURE) >= 4
+    assert len(SECURE) >= 15

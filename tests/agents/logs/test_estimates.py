@@ -140,6 +140,18 @@ def test_what_is_no_policy_is_refused(given: Any) -> None:
         ips(drawn(50, np.random.default_rng(0)), given)
 
 
+def test_secure_noise_of_a_private_value_has_no_seed_and_the_same_size() -> None:
+    one = drawn(400, np.random.default_rng(0))
+    found = [
+        private_value(one, policy, 1.0, rng=np.random.default_rng(0), noise=noise)
+        for noise in ("numpy", "numpy", "secure", "secure")
+    ]
+    assert found[0].value == found[1].value and len({each.value for each in found}) == 3
+    assert len({each.noise for each in found}) == 1
+    values = [private_value(one, policy, 1.0, noise="secure").value for _ in range(200)]
+    assert abs(np.std(values) / found[0].noise - 1) < 5 / np.sqrt(400)
+
+
 def test_private_intervals_cover_and_have_the_noise_s_width() -> None:
     rng = np.random.default_rng(5)
     found = [private_value(drawn(400, rng), policy, 1.0, rng=rng) for _ in range(250)]

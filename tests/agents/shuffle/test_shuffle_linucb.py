@@ -47,6 +47,26 @@ def test_the_promise_names_the_trust_that_it_needs() -> None:
     assert make(NAME, world(dim=30)).guarantee.arithmetic == "real"  # too many coins to toss
 
 
+def test_secure_coins_are_the_systems_and_where_they_cannot_be_tossed_another_agent_is_named() -> None:
+    env = world(60)
+    agent: Any = make(NAME, env, noise="secure")
+    assert agent.guarantee.arithmetic == "exact" and agent.sums.noise == "secure"
+
+    class Unused:
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(f"numpy's generator was asked for {name}")
+
+    agent.rng = Unused()
+    bits = agent.randomize(np.zeros((50, 3, 3)), np.zeros(50, int), np.zeros(50))
+    tossed, size = agent.sums.tosses(100), agent.sums.dim
+    heads = bits[:, :size] - agent.sums.steps
+    assert abs(heads.mean() / (tossed / 2) - 1) < 5 / math.sqrt(50 * size * tossed)
+    with pytest.raises(ValueError, match=r"take prec-ts\.$"):
+        make(NAME, world(dim=30), noise="secure")
+    with pytest.raises(ValueError, match="tosses every coin"):
+        dataclasses.replace(make(NAME, world(dim=30)).sums, noise="secure")  # type: ignore[attr-defined]
+
+
 def test_the_bits_of_any_two_records_are_as_near_as_the_coins_need() -> None:
     """Every pair of hostile and ordinary records, with the same uniforms: more than 0.9 of the distance is used."""
     env = environment(LINEAR, 60)

@@ -9,7 +9,7 @@ NeurIPS 2023. The proof is in docs/privacy/newton-steps.md.
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from privbandit_agents.joint.assortments.quadratic import doubts, improved
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_sums, sensitivities
-from privbandit_agents.privacy.mechanisms.discrete import GridGaussian, known_gaussian
+from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_envs.validate import numbers
 
@@ -61,7 +61,6 @@ class Config(GaussianSettings):
         kinds_scale: in place of both for a user each of whose items has a single feature, its kind (``of_kinds``):
             what one kind sells says nothing of another one, so that only offering it teaches.
         box: (low, high) between which all entries of theta are known to lie.
-        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
 
     delta: Open01 = 1e-5
@@ -79,7 +78,6 @@ class Config(GaussianSettings):
     far_scale: NonNegative = 0.7
     kinds_scale: NonNegative = 1.5
     box: Box | None = None
-    noise: Literal["numpy", "secure"] = "numpy"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -140,7 +138,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
         self.guarantee = config.guarantee(
             "docs/privacy/newton-steps.md",
             record="context, set and purchase of every user",
-            arithmetic="exact" if known_gaussian(math.sqrt(2 * self.rho), numbers, config.delta or 0.5) else "real",
+            arithmetic=config.arithmetic(numbers),
         )
         self.rng_noise = self.rng.spawn(1)[0]
         middle = 0.0 if config.box is None else sum(config.box) / 2

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.random import Generator
 
 from privbandit_agents.base.agent import Action, Array, CentralAgent, Guarantee, arms_with_features, next_change
 from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
@@ -16,12 +17,14 @@ from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, 
 from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.moments import (
-    SENSITIVITY,
+    mass,
     packed_size,
     packed_sum,
     perturbed_ridge,
     sanitise,
+    sensitivity,
 )
+from privbandit_agents.privacy.mechanisms.counters import Counter
 
 COUNTED = 10_000
 """So many epochs are counted one by one; of more there is a bound."""
@@ -58,6 +61,10 @@ class Config(GaussianSettings):
         left = math.ceil(math.log(users / end) / math.log(self.growth)) if end < users else 0
         return ended + min(left + 1, users - end + 1) if end <= users else ended
 
+    def longest(self, users: int) -> int:
+        """Return a bound on the length of an epoch that ends within so many users."""
+        return min(users, math.ceil(users * (1 - 1 / self.growth)) + 2)
+
 
 class JDPLinUCB(CentralAgent[Config, Array]):
     """A curator keeps a private running sum of (y x, w svec(x x')); users act on the ridge regression it gives.
@@ -72,7 +79,8 @@ class JDPLinUCB(CentralAgent[Config, Array]):
     user's whole record: one continual counter runs over the epochs, and every action reads its releases only. The ends
     of epochs are public constants, and a user is in one epoch: replacing the user's record moves one term of the
     counter, by at most 2 in the l2 norm (``pack``). The curator clips records to |x| <= 1, |y| <= 1; records that are
-    not finite count as (0, 0).
+    not finite count as (0, 0). It holds for the numbers that leave: the counter's noise is discrete, on a grid, and its
+    sensitivity covers the rounding of the sums.
 
     Deviations:
         The counter is calibrated in Gaussian DP, which converts exactly. Besides the paper's binary tree there is the
@@ -89,23 +97,34 @@ class JDPLinUCB(CentralAgent[Config, Array]):
     def begin(self) -> None:
         config = self.config
         self.dim = self.context_shape[1]
-        self.ledger, self.guarantee = config.ledger(), self.promise()
+        self.ledger = config.ledger()
         self.horizon = config.horizon or 100_000
         self.epoch = Products(self.dim + 1)
         self.open_window()
+        self.guarantee = self.promise()
         self.release = np.zeros((self.dim, self.dim + 1))
         self.users, self.refit_at = 0, 1
 
     def promise(self) -> Guarantee:
         """Return the guarantee."""
-        return self.config.guarantee("docs/privacy/regression-moments.md and docs/privacy/continual-counting.md")
+        return self.promised("docs/privacy/regression-moments.md and docs/privacy/continual-counting.md")
+
+    def promised(self, reference: str) -> Guarantee:
+        """Return joint DP at the budget, exact if it is so for as many numbers as the counter releases."""
+        arithmetic = self.config.arithmetic(self.counter.horizon * self.counter.dim)
+        return self.config.guarantee(reference, arithmetic=arithmetic)
 
     def open_window(self) -> None:
         """Open the counter and spend the whole budget at once: all releases of a counter are one mechanism."""
-        config, rho = self.config, self.config.concentrated()
-        epochs = config.epochs(self.horizon)
-        self.counter = COUNTERS[config.counter](epochs, self.counted, SENSITIVITY, rho, self.rng.spawn(1)[0])
-        self.ledger.spend(gaussian_dp(rho))
+        self.counter = self.opened(self.config.epochs(self.horizon), self.horizon, self.rng.spawn(1)[0])
+        self.ledger.spend(gaussian_dp(self.counter.rho))
+
+    def opened(self, epochs: int, users: int, rng: Generator) -> Counter:
+        """Return a counter of so many epochs, of so many users in all, at the whole budget."""
+        config = self.config
+        moved = sensitivity(config.longest(users), Products.AT_ONCE)
+        bounds = epochs, self.counted, moved, config.concentrated()
+        return COUNTERS[config.counter](*bounds, rng, mass=mass(users), noise=config.noise)
 
     @property
     def counted(self) -> int:

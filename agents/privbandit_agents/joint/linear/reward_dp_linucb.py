@@ -56,7 +56,7 @@ class RewardDPLinUCB(JDPLinUCB):
         self.gram = np.zeros((self.dim, self.dim))
 
     def promise(self) -> Guarantee:
-        joint = self.config.guarantee("docs/privacy/reward-privacy.md and docs/privacy/continual-counting.md")
+        joint = self.promised("docs/privacy/reward-privacy.md and docs/privacy/continual-counting.md")
         return dataclasses.replace(joint, notion="reward", neighbours=ONE_REWARD, protects=PROTECTS)
 
     @property

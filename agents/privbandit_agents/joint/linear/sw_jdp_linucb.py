@@ -12,9 +12,8 @@ from privbandit_agents.base.agent import Array, Guarantee, next_change
 from privbandit_agents.base.arms import optimistic_scorer
 from privbandit_agents.base.settings import Count
 from privbandit_agents.joint.linear import jdp_linucb
-from privbandit_agents.joint.settings import COUNTERS
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
-from privbandit_agents.privacy.contributions.moments import SENSITIVITY, perturbed_ridge
+from privbandit_agents.privacy.contributions.moments import perturbed_ridge
 
 PROOF = "docs/privacy/windows.md"
 
@@ -53,7 +52,7 @@ class SWJDPLinUCB(jdp_linucb.JDPLinUCB):
     noisy_sigma: float
 
     def promise(self) -> Guarantee:
-        return self.config.guarantee(PROOF)
+        return self.promised(PROOF)
 
     def open_window(self) -> None:
         """Begin a window: its users are others than those before, so they pay on their own."""
@@ -65,11 +64,11 @@ class SWJDPLinUCB(jdp_linucb.JDPLinUCB):
         self.noisy, self.noisy_sigma = np.zeros(size), 0.0
         if first:
             self.counters = self.rng.spawn(1)[0]
-        terms = config.epochs(min(config.window, self.horizon)) + 1  # the last one is cut at the end of the window
-        kind, rho = COUNTERS[config.counter], config.concentrated()
+        # the last epoch of a window is cut at its end; a window beyond the horizon has none that is
+        terms = config.epochs(config.window - 1) + 1 if config.window <= self.horizon else config.epochs(self.horizon)
         key = self.counters.integers(2**63, size=4).tolist()  # not spawned: a saved agent goes on with the same ones
-        self.counter = kind(terms, size, SENSITIVITY, rho, np.random.default_rng(key))
-        self.ledger.spend(gaussian_dp(rho), group=self.group)
+        self.counter = self.opened(terms, min(config.window, self.horizon), np.random.default_rng(key))
+        self.ledger.spend(gaussian_dp(self.counter.rho), group=self.group)
 
     def _scorer(self, noisy: Array) -> Array:
         config, window = self.config, self.group or 0

@@ -76,7 +76,8 @@ class DPDQN(CentralAgent[Config, Array]):
     user's whole record: one continual counter runs over the batches, the ends of which are public, and every action
     reads its releases only. A user is in one batch, so replacing the record moves one term, by at most
     ``sensitivity``. The curator scales features into the unit ball and clips rewards to [-1, 1]; a record that is not
-    finite counts as (0, 0); gradients are clipped by their own norms whatever the record.
+    finite counts as (0, 0); gradients are clipped by their own norms whatever the record. It holds for the numbers that
+    leave: the counter's noise is discrete, on a grid, and its sensitivity covers the rounding of the sums.
 
     Deviations:
         There is no replay buffer, no target network and no subsampling: the discount is 0, and every user is in one
@@ -93,7 +94,6 @@ class DPDQN(CentralAgent[Config, Array]):
         linear = config.scorer == "linear"
         self.dim = self.context_shape[1]
         self.ledger = config.ledger()
-        self.guarantee = config.guarantee("docs/privacy/dp-dqn.md and docs/privacy/continual-counting.md")
         self.horizon = config.horizon or 100_000
         self.batch = config.batch or min(max(self.horizon // BATCHES, 1), LARGEST_BATCH)
         self.clip = config.clip or (1.0 if linear else 0.5)
@@ -106,8 +106,11 @@ class DPDQN(CentralAgent[Config, Array]):
             self.phases = rng_features.uniform(0, 2 * math.pi, size)
         batches = -(-self.horizon // self.batch)
         moved = sensitivity(self.clip, self.batch, size)
-        self.counter = COUNTERS[config.counter](batches, size, moved, rho, rng_noise)
+        mass = 1.01 * self.clip * self.horizon  # of all gradients, and what rounding adds to their norms
+        self.counter = COUNTERS[config.counter](batches, size, moved, rho, rng_noise, mass=mass, noise=config.noise)
         self.ledger.spend(gaussian_dp(rho))
+        reference = "docs/privacy/dp-dqn.md and docs/privacy/continual-counting.md"
+        self.guarantee = config.guarantee(reference, arithmetic=config.arithmetic(batches * size))
         self.open = Rows((self.dim + 1,), np.float64, min(self.batch, 4096))  # features and rewards of the batch
         self.summed, self.velocity = np.zeros(size), np.zeros(size)  # the counter's last release; steps with momentum
         self.release = np.zeros(size)

@@ -77,7 +77,8 @@ class LDPMNL(MomentAgent[Config]):
 
     def open_channel(self) -> RandomizerChannel:
         _, _, dim = sizes(self.observation_space, self.action_space)
-        randomizer = Hemisphere(self.config.epsilon, 1, dim, radius=self.config.gradient_norm)
+        config = self.config
+        randomizer = Hemisphere(config.epsilon, 1, dim, radius=config.gradient_norm, noise=config.noise)
         self.norm = randomizer.scale  # B, of every estimate
         return RandomizerChannel(randomizer)
 

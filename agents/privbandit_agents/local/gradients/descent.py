@@ -125,7 +125,8 @@ class GradientLearner(BatchLearner[S, Descent]):
 
     def begin(self, rng: Generator) -> None:
         self.model, theta = self.start(rng)
-        self.device = gradient_device(self.kind, self.config.epsilon, len(theta))
+        noise = getattr(self.config, "noise", "numpy")
+        self.device = gradient_device(self.kind, self.config.epsilon, len(theta), noise)
         self.server = Descent(theta, self.schedule())
 
     @abstractmethod
@@ -171,8 +172,18 @@ class GradientLearner(BatchLearner[S, Descent]):
         return np.stack([1 - one, one], axis=1)
 
 
-def gradient_device(kind: Kind, epsilon: float, dim: int) -> LocalRandomizer:
-    """Return the randomizer of vectors of the unit ball; ``"auto"``: the one with the smaller variance."""
+def gradient_device(kind: Kind, epsilon: float, dim: int, noise: str = "numpy") -> LocalRandomizer:
+    """Return the randomizer of vectors of the unit ball; ``"auto"``: the one with the smaller variance.
+
+    With secure noise that is the hemisphere, which is exact.
+
+    Raises:
+        ValueError: secure noise of caps.
+    """
+    if noise == "secure":
+        if kind == "bin-cap":
+            raise ValueError("noise='secure' is for report='hemisphere'; got report='bin-cap'.")
+        return Hemisphere(epsilon, 1, dim, noise=noise)
     caps = BinCapSign(epsilon, 1, dim)
     if kind == "bin-cap":
         return caps

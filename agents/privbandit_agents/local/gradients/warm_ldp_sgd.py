@@ -5,6 +5,7 @@ Estimation", JASA 2018, or its caps; the combination is this project's own.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from numpy.random import Generator
 
@@ -30,6 +31,7 @@ class Config(LocalLabelSettings):
         ridge: of the public start, on standardised features, > 0.
         power: the iterate after t users weighs t^power in predictions, >= 0.
         horizon: expected number of users, for the batches.
+        noise: ``"numpy"``, or ``"secure"``: hemispheres by the operating system's random numbers; unseeded.
     """
 
     report: Kind = "auto"
@@ -39,6 +41,7 @@ class Config(LocalLabelSettings):
     ridge: Positive = 3.0
     power: NonNegative = 1.0
     horizon: Count | None = None
+    noise: Literal["numpy", "secure"] = "numpy"
 
 
 class WarmDescent(GradientLearner[Config]):

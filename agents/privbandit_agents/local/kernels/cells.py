@@ -47,7 +47,7 @@ class Cells:
     device: SignedSubset
 
     @classmethod
-    def of(cls, model: PublicModel, x: Array, most: int, epsilon: float) -> Self | None:
+    def of(cls, model: PublicModel, x: Array, most: int, epsilon: float, noise: str = "numpy") -> Self | None:
         """Choose so many places at most from public rows (n, d); None where the model is in doubt nowhere."""
         rows = np.asarray(x, np.float64) if len(x) > 1 else model.places
         pool = between(rows, POOL, default_rng(0))
@@ -57,7 +57,7 @@ class Cells:
             return None
         kept = likely[doubtful][:most] > UNLIKELY
         numbers = np.where(kept, np.cumsum(kept).reshape(kept.shape) - 1, -1)
-        device = SignedSubset(epsilon, int(kept.sum()))
+        device = SignedSubset(epsilon, int(kept.sum()), noise=noise)
         return cls(model, pool[doubtful][:most], numbers, float(doubtful.mean()), device)
 
     def pay(self, users: int) -> bool:

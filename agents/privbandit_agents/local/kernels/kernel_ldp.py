@@ -9,7 +9,7 @@ own.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -46,6 +46,7 @@ class Config(LocalLabelSettings):
             None: where that pays, by ``Cells.pay``, as it does at epsilon = 8 after some thousand users.
         places: of these cells, at most.
         horizon: expected number of users, for the batches; None: 10 000.
+        noise: ``"numpy"``, or ``"secure"``: hemispheres by the operating system's random numbers; unseeded.
     """
 
     exploration: Fraction | None = 0.0
@@ -56,6 +57,7 @@ class Config(LocalLabelSettings):
     memory: bool | None = None
     places: Count = PLACES
     horizon: Count | None = None
+    noise: Literal["numpy", "secure"] = "numpy"
 
 
 class KernelLearner(BatchLearner[Config, Filters]):
@@ -74,9 +76,10 @@ class KernelLearner(BatchLearner[Config, Filters]):
         config, users = self.config, self.config.horizon or USERS
         model = PublicModel.of(*self.public_data, self.labels)
         self.field = Deviations.of(model, config.directions)
-        self.device = exact_or_better(config.report, config.epsilon, self.field.dim)
+        self.device = exact_or_better(config.report, config.epsilon, self.field.dim, config.noise)
         batch = config.batch or max(min(BATCH, users // 40), users // 200, 1)
-        self.cells = remembered(config.memory, model, self.public_data[0], config.epsilon, users, config.places)
+        told = config.memory, model, self.public_data[0], config.epsilon, users, config.places
+        self.cells = remembered(*told, config.noise)
         settings = self.field, self.device.variance(own=True), batch, config.proof
         self.server = Filters(*settings) if self.cells is None else Remembering(*settings, self.cells)
 
@@ -176,17 +179,23 @@ class KernelLDP(LocalLabelAgent[Config, KernelLearner]):
         return np.where(known < 0, -1 - np.maximum(actions, 0).astype(np.int64, copy=False), known)
 
 
-def exact_or_better(kind: Kind, epsilon: float, dim: int) -> LocalRandomizer:
+def exact_or_better(kind: Kind, epsilon: float, dim: int, noise: str = "numpy") -> LocalRandomizer:
     """Return the randomizer of vectors of the unit ball; ``"auto"``: hemispheres where they are not much worse."""
-    if kind != "auto":
-        return gradient_device(kind, epsilon, dim)
+    if kind != "auto" or noise == "secure":
+        return gradient_device(kind, epsilon, dim, noise)
     half, caps = gradient_device("hemisphere", epsilon, dim), gradient_device("bin-cap", epsilon, dim)
     return half if half.variance(own=True) <= EXACT * caps.variance(own=True) else caps
 
 
 def remembered(
-    memory: bool | None, model: PublicModel, x: Array, epsilon: float, users: int, places: int = PLACES
+    memory: bool | None,
+    model: PublicModel,
+    x: Array,
+    epsilon: float,
+    users: int,
+    places: int = PLACES,
+    noise: str = "numpy",
 ) -> Cells | None:
     """Return the cells that every other batch of users tells of, if there are any; ``memory`` None: if they pay."""
-    cells = None if memory is False else Cells.of(model, x, places, epsilon)
+    cells = None if memory is False else Cells.of(model, x, places, epsilon, noise)
     return cells if cells is None or memory or cells.pay(users // 2) else None

@@ -63,7 +63,7 @@ class LDPGLM(MomentAgent[Config]):
         self.stepped = 0
 
     def open_channel(self) -> RandomizerChannel:
-        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, self.dim, radius=1.0))
+        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, self.dim, radius=1.0, noise=self.config.noise))
 
     def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return the gradients of the loss at theta, shape (n, d)."""

@@ -34,7 +34,6 @@ class Config(MomentSettings):
     """
 
     release: Literal["hemisphere", "laplace"] = "hemisphere"
-    noise: Literal["numpy", "secure"] = "numpy"
     statistics: Literal["ridge", "threshold"] = "ridge"
     shift: NonNegative = 1.0
     clear: NonNegative = 3.0

@@ -7,7 +7,7 @@ Learning", NeurIPS 2020, Algorithm 1 (LDP-OFUL, linear case).
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.arms import optimistic_scorer
@@ -36,7 +36,6 @@ class Config(MomentSettings):
     """
 
     delta: Open01 = 1e-5
-    noise: Literal["numpy", "secure"] = "numpy"
     calibration: Calibration = "correct"
     bonus_scale: NonNegative = 0.1
     shift: NonNegative = 1.0

@@ -137,10 +137,12 @@ class MomentSettings(Settings):
     Attributes:
         epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
         growth: the policy changes when the number of users has grown by this factor, > 1.
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
 
     epsilon: Budget = 1.0
     growth: Growth = 1.05
+    noise: Literal["numpy", "secure"] = "numpy"
 
 
 M = TypeVar("M", bound=MomentSettings)

@@ -189,7 +189,7 @@ class PREC(MomentAgent[Config]):
 
     def open_channel(self) -> RandomizerChannel:
         size, radius = packed_size(self.dim) + 1, math.hypot(NORM, KEPT)
-        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, size, radius=radius))
+        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, size, radius=radius, noise=self.config.noise))
 
     def begin(self) -> None:
         super().begin()

@@ -93,7 +93,7 @@ class PRECTS(MomentAgent[Config]):
 
     def open_channel(self) -> RandomizerChannel:
         size = packed_size(self.dim) + OCTAVES
-        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, size, radius=NORM))
+        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, size, radius=NORM, noise=self.config.noise))
 
     def begin(self) -> None:
         super().begin()

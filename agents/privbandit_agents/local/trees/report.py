@@ -67,7 +67,9 @@ class LeafReport:
         self.kind, self.randomizer = built[best]
         self.variance = self.variances(self.kind, self.randomizer)
         if secure.check(noise) == "secure" and not self.randomizer.discrete:
-            raise ValueError(f"noise='secure' is for reports of whole numbers; got report={self.kind!r}.")
+            raise ValueError(
+                f"noise='secure' is for reports of whole numbers, not for report={self.kind!r}; take lpct."
+            )
         self.randomizer.noise = noise
 
     def build(self, kind: str, epsilon: float) -> LocalRandomizer:

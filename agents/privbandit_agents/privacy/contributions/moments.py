@@ -126,6 +126,20 @@ class Lifted:
         return np.asarray(products if self.tail is None else products + self.tail @ self.tail.T)
 
 
+def sensitivity(users: int, at_once: int) -> float:
+    """Return how far replacing one record moves a sum of packed records over so many users, as floats add it up.
+
+    *Formal guarantees.* ``SENSITIVITY``, and the rounding of two sums of z z' over z = (x, y) that are added up by
+    products of ``at_once`` rows, one after the other. Proof: docs/privacy/regression-moments.md.
+    """
+    return SENSITIVITY + 5 * users * (at_once + -(-users // at_once) + 8) * 2.0**-53
+
+
+def mass(users: int) -> float:
+    """Return what the l2 norms of sums of packed records add up to at most, over disjoint groups of so many users."""
+    return 1.01 * NORM * users
+
+
 def packed_sum(products: Floats) -> Floats:
     """Return the sum of ``pack`` over sanitised records, given that of z z' over z = (x, y), shape (d + 1, d + 1)."""
     return np.concatenate([products[:-1, -1], WEIGHT * svec(products[:-1, :-1])])

@@ -12,10 +12,14 @@ docs/privacy/continual-counting.md.
 Every counter writes the lower-triangular matrix A of ones as R C and releases R (C x + Z) = A x + R Z, where the rows
 of Z are independent N(0, scale^2 I). So rho = (largest column norm of C)^2 sensitivity^2 / (2 scale^2). A different R
 has a different C = R^-1 A: a truncated or approximated R is calibrated to its own C, never to the exact one.
+
+A counter that knows the ``mass`` of its terms forms C x in floats, rounds each row to a grid, adds discrete Gaussian
+noise of the same grid, and applies R to what it then has told: exact for the numbers that leave.
 """
 
 import math
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -24,7 +28,10 @@ from numpy.typing import ArrayLike
 
 from privbandit_agents.privacy._validate import budget, count, positive
 from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp
+from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite, scale_for
+from privbandit_agents.privacy.mechanisms.discrete import GridGaussian, integers
+from privbandit_agents.privacy.mechanisms.grid import FINER, step_of
 
 LONGEST = 10**8
 """Largest horizon of Toeplitz counters, whose calibration takes 8 to 16 bytes a term."""
@@ -32,6 +39,8 @@ MOST_BYTES, BYTES_A_TERM = 200 * 2**20, 100
 """Memory that a Toeplitz counter may take by default, and what each number of each term takes, transforms included."""
 STEPS_A_BLOCK = 256
 """Noise of at least this many steps is prepared at once."""
+NUMBERS_AHEAD = 2048
+"""Discrete noise of about so many numbers is drawn at once: the sampler takes longer to begin than for a number."""
 
 
 class Counter(ABC):
@@ -48,7 +57,8 @@ class Counter(ABC):
     *Formal guarantees.* All releases together are rho-zCDP, also for terms chosen in view of earlier releases.
     Sensitivity in the l2 norm; neighbours: one user's term is replaced, the horizon is public. Terms of norm at most K
     have sensitivity 2 K, and sqrt(2) K if their inner products are never negative, as for positive semi-definite
-    matrices through ``svec``.
+    matrices through ``svec``. With ``mass`` this holds for the floats that leave, rounding included, else for real
+    numbers.
 
     | edge case | what happens |
     |---|---|
@@ -66,22 +76,48 @@ class Counter(ABC):
         rng: of the noise; no other mechanism may share it.
         bound: terms of a larger l2 norm are scaled down to it, in float64; by default they are taken as they are, and
             ``sensitivity`` is the caller's promise.
+        mass: l2 norms of all terms add up to at most this, > 0, the caller's promise: noise is discrete then, and
+            exact. None: noise is in floats.
+        noise: ``"numpy"``, or with a mass ``"secure"``: the operating system's random numbers; unseeded.
 
     Raises:
         ValueError: an argument out of range.
     """
 
+    fixed: ClassVar[frozenset[str]] = frozenset({"mass", "noise"})
+
     def __init__(
-        self, horizon: int, dim: int, sensitivity: float, rho: float, rng: Generator, *, bound: float | None = None
+        self,
+        horizon: int,
+        dim: int,
+        sensitivity: float,
+        rho: float,
+        rng: Generator,
+        *,
+        bound: float | None = None,
+        mass: float | None = None,
+        noise: str = "numpy",
     ) -> None:
         self.horizon, self.dim = count(horizon=horizon), count(dim=dim)
+        self.mass = None if mass is None else positive(mass=mass)
+        if secure.check(noise) == "secure" and mass is None:
+            raise ValueError("noise='secure' needs a mass, so that noise is discrete; got mass=None.")
+        self.noise = noise
         self._set_up()
         self.bound = math.inf if bound is None else positive(bound=bound)
         self.rho = budget(rho=rho)
-        self.scale = scale_for(positive(sensitivity=sensitivity) * self.column_norm(), math.sqrt(2 * self.rho))
+        self.scale = self._calibrated(positive(sensitivity=sensitivity))
         self.rng = rng
         self.t = 0
         self.total = np.zeros(self.dim)
+        self.ahead = np.zeros((0, self.dim))  # noise of the next releases, in steps of the grid
+
+    def _calibrated(self, sensitivity: float) -> float:
+        """Return the scale of the noise for what replacing one user moves."""
+        if self.mass is None:
+            return scale_for(sensitivity * self.column_norm(), math.sqrt(2 * self.rho))
+        moved = (sensitivity + 2 * rounding(self.horizon) * self.mass) * self.column_norm() * (1 + 1e-12)
+        return GridGaussian.from_rho(self.rho, moved, self.noise, self.horizon * self.dim).sigma
 
     @property
     def cost(self) -> Cost:
@@ -116,11 +152,33 @@ class Counter(ABC):
             rows = np.array([clip(row, self.bound) for row in rows]).reshape(rows.shape)
         if len(rows) > self.horizon - self.t:
             raise RuntimeError(f"the counter ends after its horizon of {self.horizon} terms; start a new one.")
+        if self.mass is not None and self.scale:
+            return np.array([self._told(row) for row in rows]).reshape(rows.shape)
         sums = np.add.accumulate(np.concatenate([self.total[None], rows]), axis=0)  # one after the other
         self.total = sums[-1].copy()
         noisy: Floats = sums[1:] + self._noise(len(rows)) if self.scale else sums[1:]
         self.t += len(rows)
         return noisy
+
+    def _told(self, row: Floats) -> Floats:
+        """Return the next release: R of all rows of C x + Z so far, which are on the grid; terms enter these alone."""
+        step = step_of(self.scale, FINER)
+        told = self._decoded((np.rint(self._encoded(row) / step) + self._drawn()) * step)
+        self.t, self.total = self.t + 1, self.total + row
+        return told
+
+    def _drawn(self) -> Floats:
+        """Return the next row of Z, discrete noise in steps of the grid, shape (d,)."""
+        if not len(self.ahead):
+            rows, step = min(max(NUMBERS_AHEAD // self.dim, 1), self.horizon - self.t), step_of(self.scale, FINER)
+            drawn = integers(self.scale / step, rows * self.dim, secure.source(self.noise, self.rng))
+            self.ahead = drawn.reshape(rows, self.dim).astype(np.float64)  # whole numbers below 2^53
+        row, self.ahead = self.ahead[0], self.ahead[1:]
+        return np.asarray(row)
+
+    def forget(self) -> None:
+        """Forget the noise that is drawn for releases to come; it will be drawn anew."""
+        self.ahead = self.ahead[:0]
 
     def standard_deviation(self, t: int) -> float:
         """Return the standard deviation of every coordinate's noise in the release after t terms."""
@@ -148,6 +206,17 @@ class Counter(ABC):
     def _noise(self, n: int) -> Floats:
         """Return the noise of the releases after t + 1, ..., t + n terms, shape (n, d); called in order."""
 
+    @abstractmethod
+    def _encoded(self, row: Floats) -> Floats:
+        """Return row t + 1 of C x, given term t + 1, shape (d,); every entry within ``rounding`` of it.
+
+        That is relative to the sum of the sizes of what is added up.
+        """
+
+    @abstractmethod
+    def _decoded(self, row: Floats) -> Floats:
+        """Return row t + 1 of R y, given row t + 1 of y, shape (d,)."""
+
 
 class BinaryTree(Counter):
     """Sums of dyadic blocks with noise of their own; a release adds one block for every binary one of t.
@@ -160,6 +229,7 @@ class BinaryTree(Counter):
 
     def _set_up(self) -> None:
         self.blocks = np.zeros((self.horizon.bit_length(), self.dim))
+        self.exact = np.zeros((0 if self.mass is None else len(self.blocks), self.dim))  # blocks without noise
 
     def column_norm(self) -> float:
         return math.sqrt(self.horizon.bit_length())
@@ -175,11 +245,25 @@ class BinaryTree(Counter):
     def _noise(self, n: int) -> Floats:
         noise = self.scale * self.rng.standard_normal((n, self.dim))
         for step, t in enumerate(range(self.t + 1, self.t + n + 1)):
-            level = (t & -t).bit_length() - 1  # the block that ends here swallows the shorter ones
-            self.blocks[:level] = 0
-            self.blocks[level] = noise[step]
-            noise[step] = self.blocks.sum(axis=0)
+            noise[step] = self._ended(t, noise[step])
         return noise
+
+    def _ended(self, t: int, row: Floats) -> Floats:
+        """Return the sum of the blocks of which t terms are made, given the one that ends at t."""
+        level = (t & -t).bit_length() - 1  # it swallows the shorter ones
+        self.blocks[:level] = 0
+        self.blocks[level] = row
+        return np.asarray(self.blocks.sum(axis=0))
+
+    def _encoded(self, row: Floats) -> Floats:
+        t = self.t + 1
+        level = (t & -t).bit_length() - 1
+        block: Floats = row + self.exact[:level].sum(axis=0)
+        self.exact[level] = block
+        return block
+
+    def _decoded(self, row: Floats) -> Floats:
+        return self._ended(self.t + 1, row)
 
 
 class SquareRootToeplitz(Counter):
@@ -205,12 +289,14 @@ class SquareRootToeplitz(Counter):
         rng: Generator,
         *,
         bound: float | None = None,
+        mass: float | None = None,
+        noise: str = "numpy",
         bandwidth: int | None = None,
     ) -> None:
         longest = toeplitz_horizon(horizon)
         kept = longest if bandwidth is None else min(count(bandwidth=bandwidth), longest)
         self.decoder = square_root_coefficients(kept)
-        super().__init__(horizon, dim, sensitivity, rho, rng, bound=bound)
+        super().__init__(horizon, dim, sensitivity, rho, rng, bound=bound, mass=mass, noise=noise)
 
     @staticmethod
     def bytes_of(horizon: int, dim: int) -> int:
@@ -220,12 +306,18 @@ class SquareRootToeplitz(Counter):
     def _set_up(self) -> None:
         self.drawn, self.prepared = np.zeros((0, self.dim)), np.zeros((0, self.dim))  # Z, and R Z ahead of its release
         self.used = 0
+        kept = (0 if self.mass is None else self.horizon), self.dim
+        self.taken, self.shown = np.zeros(kept), np.zeros(kept)  # terms, and rows of C x + Z
+
+    @property
+    def encoder(self) -> Floats:
+        """The first column of R^-1 A, which the later ones repeat from a later start; shape (T,)."""
+        if len(self.decoder) == self.horizon:
+            return self.decoder
+        return np.asarray(scipy.signal.lfilter([1.0], self.decoder, np.ones(self.horizon)))
 
     def column_norm(self) -> float:
-        """Return the norm of the first column of R^-1 A, which the later ones repeat from a later start."""
-        if len(self.decoder) == self.horizon:
-            return self.row_norm(self.horizon)
-        return float(np.linalg.norm(scipy.signal.lfilter([1.0], self.decoder, np.ones(self.horizon))))
+        return float(np.linalg.norm(self.encoder))
 
     def row_norm(self, t: int) -> float:
         return float(np.linalg.norm(self.decoder[:t]))
@@ -255,8 +347,17 @@ class SquareRootToeplitz(Counter):
         ].copy()
         self.drawn, self.used = drawn, 0
 
+    def _encoded(self, row: Floats) -> Floats:
+        self.taken[self.t] = row
+        return np.asarray(self.encoder[self.t :: -1] @ self.taken[: self.t + 1])
+
+    def _decoded(self, row: Floats) -> Floats:
+        self.shown[self.t] = row
+        last = self.shown[max(self.t + 1 - len(self.decoder), 0) : self.t + 1]
+        return np.asarray(self.decoder[: len(last)][::-1] @ last)
+
     def forget(self) -> None:
-        """Forget the noise that is prepared for releases to come; it will be drawn anew."""
+        super().forget()
         self.drawn = self.drawn[: len(self.drawn) - len(self.prepared) + self.used]
         self.prepared, self.used = self.prepared[:0], 0
 
@@ -279,26 +380,44 @@ class BufferedToeplitz(Counter):
         self.decay = 1 / (1 + np.exp(-u))
         self.weights = self.spacing / math.pi * np.sqrt(self.decay * (1 - self.decay))
         self.sums = np.zeros((len(u), self.dim))
+        total = self.weights.sum()
+        root = np.sqrt(self.weights * self.decay / total)
+        self.poles = np.linalg.eigvalsh(np.diag(self.decay) - np.outer(root, root))
+        if self.mass is not None:
+            self._expand()
+
+    def _expand(self) -> None:
+        """Write the coefficients of R~^-1 A as a sum of exponentials, too: c_k = sum_i a_i p_i^k, all a_i > 0.
+
+        Its filter is prod (1 - x_j z^-1) / (sum w (1 - z^-1) prod (1 - p_i z^-1)) over the poles p_i but the first,
+        which is 0; a_i are its residues.
+        """
+        total, poles = self.weights.sum(), np.append(self.poles[1:], 1.0)
+        others = np.where(np.eye(len(poles), dtype=bool), 1.0, 1 - poles / poles[:, None])
+        residues = np.prod(1 - self.decay / poles[:, None], axis=1) / np.prod(others, axis=1) / total
+        rest = np.prod(self.decay / poles) / total  # the coefficient at which the others are not
+        self.rates, self.residues = np.append(0.0, poles), np.append(rest, residues)
+        self.exact = np.zeros((len(self.rates), self.dim))
 
     def column_norm(self) -> float:
         """Return the norm of the first column of R~^-1 A, which the later ones repeat from a later start.
 
-        R~ is the filter sum_j w_j / (1 - x_j z^-1): its inverse has the x_j as zeros and the eigenvalues below as
+        R~ is the filter sum_j w_j / (1 - x_j z^-1): its inverse has the x_j as zeros and the eigenvalues ``poles`` as
         poles.
         """
-        total = self.weights.sum()
-        root = np.sqrt(self.weights * self.decay / total)
-        poles = np.linalg.eigvalsh(np.diag(self.decay) - np.outer(root, root))
-        first = np.full(self.horizon, 1 / total)
-        for zero, pole in zip(self.decay, poles, strict=True):
+        if self.mass is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                sums = geometric_sums(np.outer(self.rates, self.rates), self.horizon)
+            sums[-1, -1] = self.horizon  # of the rate 1
+            return math.sqrt(self.residues @ sums @ self.residues) * (1 + 1e-6)
+        first = np.full(self.horizon, 1 / self.weights.sum())
+        for zero, pole in zip(self.decay, self.poles, strict=True):
             first = scipy.signal.lfilter([1.0, -zero], [1.0, -pole], first)
         return float(np.linalg.norm(first)) * (1 + 1e-6)  # more than the rounding
 
     def row_norm(self, t: int) -> float:
         """Return sqrt(sum over k < t of r~_k^2), a double geometric sum."""
-        products = np.outer(self.decay, self.decay)
-        sums = -np.expm1(t * np.log(products)) / (1 - products)
-        return math.sqrt(self.weights @ sums @ self.weights)
+        return math.sqrt(self.weights @ geometric_sums(np.outer(self.decay, self.decay), t) @ self.weights)
 
     def whiten(self, series: Floats) -> Floats:
         coefficients = self.decay ** np.arange(len(series))[:, None] @ self.weights
@@ -307,10 +426,32 @@ class BufferedToeplitz(Counter):
     def _noise(self, n: int) -> Floats:
         noise = self.scale * self.rng.standard_normal((n, self.dim))
         for step in range(n):
-            self.sums *= self.decay[:, None]
-            self.sums += noise[step]
-            noise[step] = self.weights @ self.sums
+            noise[step] = self._decoded(noise[step])
         return noise
+
+    def _decoded(self, row: Floats) -> Floats:
+        self.sums *= self.decay[:, None]
+        self.sums += row
+        return np.asarray(self.weights @ self.sums)
+
+    def _encoded(self, row: Floats) -> Floats:
+        self.exact *= self.rates[:, None]
+        self.exact += row
+        return np.asarray(self.residues @ self.exact)
+
+
+def geometric_sums(ratios: Floats, t: int) -> Floats:
+    """Return the sums over k < t of the k-th powers of numbers in [0, 1); NaN of 1."""
+    return np.asarray(-np.expm1(t * np.log(ratios)) / (1 - ratios))
+
+
+def rounding(horizon: int) -> float:
+    """Return by how much a row of C x may be off, relative to the sum of the sizes of what is added up.
+
+    Each of these is rounded at most 2 T + 64 times on its way, by 2^-53; of trees far less often, and others are not
+    longer than ``LONGEST``.
+    """
+    return (horizon + 64) * 2.0**-52
 
 
 def toeplitz_horizon(horizon: int) -> int:

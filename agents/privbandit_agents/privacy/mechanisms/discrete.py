@@ -30,6 +30,7 @@ SURE = 1e-12
 BITS = 53
 MOST = 40
 """Blocks that floats look at; further out rational arithmetic decides."""
+POWERS = 2.0 ** np.arange(MOST + 1)
 
 
 def integers(deviation: float, n: int, rng: Generator) -> Ints:
@@ -68,23 +69,30 @@ def proposals(deviation: float, n: int, rng: Generator) -> Ints:
     exp(-k^2 / (2 deviation^2)) / ``ceiling``. Minus zero is rejected.
     """
     width = math.frexp(deviation)[1] - 1
-    words = np.frombuffer(rng.bytes(16 * n), "<u8").reshape(2, n)
-    # the block: how many of a word's bits are 0 before the first 1; then sign and place within the block
-    whole = words[0].astype(np.float64)  # rounding may pass a power of two: such words are not used
-    block = 64 - np.frexp(whole)[1].astype(np.int64)
-    unclear = (block >= MOST) | (words[0] >> np.maximum(63 - block, 0).astype(np.uint64) != 1)
-    place = (words[1] >> np.uint64(1)) & np.uint64(2**width - 1)
-    k = (np.minimum(block, MOST) << width) + place.astype(np.int64)
-    minus = (words[1] & np.uint64(1)).astype(bool)
+    first, second = np.frombuffer(rng.bytes(16 * n), "<u8").reshape(2, n)
+    # the block: how many of a word's bits are 0 before the first 1; then the place within the block
+    zeros = 64 - np.frexp(first.astype(np.float64))[1]  # rounding may pass a power of two: such words are not used
+    block = np.minimum(zeros, MOST)
+    unclear = (zeros >= MOST) | (first >> np.maximum(63 - zeros, 0).astype(np.uint64) != 1)
+    place = (second >> np.uint64(1)) & np.uint64(2**width - 1)
+    k = place.astype(np.int64) + (block.astype(np.int64) << width)
     # accept where the uniform is surely below the probability
-    chance = np.ldexp(np.exp(-0.5 * (k / deviation) ** 2), np.minimum(block, MOST)) / ceiling(deviation)
+    chance = k / deviation
+    chance *= chance
+    chance *= -0.5
+    np.exp(chance, out=chance)
+    chance *= POWERS.take(block)
+    chance /= ceiling(deviation)
     uniform = rng.random(n)
     accepted = uniform + 2.0**-BITS <= chance * (1 - SURE)
     unclear |= ~accepted & (uniform < chance * (1 + SURE))
     for i in np.flatnonzero(unclear):
-        k[i], accepted[i] = decided(int(words[0, i]), int(place[i]), float(uniform[i]), deviation, width, rng)
-    accepted &= ~(minus & (k == 0))
-    return np.asarray(np.where(minus, -k, k)[accepted], np.int64)
+        k[i], accepted[i] = decided(int(first[i]), int(place[i]), float(uniform[i]), deviation, width, rng)
+    # the sign, of which minus zero is none
+    minus = second & np.uint64(1)
+    accepted &= (k != 0) | (minus == 0)
+    k *= 1 - 2 * minus.view(np.int64)
+    return np.asarray(k[accepted], np.int64)
 
 
 def ceiling(deviation: float) -> float:
@@ -119,7 +127,7 @@ def known_gaussian(mu: float, numbers: int, delta: float = 0.5) -> bool:
 
     Proof: docs/privacy/arithmetic.md, which also says by how little it may fail elsewhere.
     """
-    return mu >= 2e-7 * numbers and 1e-180 <= delta <= 0.5
+    return mu >= 2e-10 * (numbers + 500) and 1e-180 <= delta <= 0.5
 
 
 @dataclass(frozen=True)

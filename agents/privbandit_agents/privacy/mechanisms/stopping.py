@@ -17,6 +17,7 @@ from privbandit_agents.privacy._validate import budget, failure
 from privbandit_agents.privacy.accounting.costs import Cost, approximate, pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.mechanisms import secure
+from privbandit_agents.privacy.mechanisms.selection import below
 
 S = TypeVar("S")
 
@@ -57,6 +58,7 @@ def private_selection(
     runs: float = 10.0,
     ledger: Ledger | None = None,
     rng: Generator | None = None,
+    noise: str = "numpy",
 ) -> Selected[S]:
     """Run settings drawn at random, again and again, stop by a coin, and return the run of the largest score.
 
@@ -78,6 +80,8 @@ def private_selection(
         runs: how many there are on average, >= 1; public.
         ledger: in which the whole cost is entered before the first run; None: none is kept.
         rng: of settings, coins and runs, for simulations; None: a fresh key from the operating system.
+        noise: of settings and coins, ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
+            Runs get generators with fresh keys then, and have to take secure noise by themselves.
 
     Raises:
         ValueError: a parameter out of range, or no settings.
@@ -99,13 +103,15 @@ def private_selection(
     if ledger is not None:
         cost: Cost = approximate(epsilon, delta) if delta else pure(epsilon)
         ledger.spend(cost)
-    generator = default_rng() if rng is None else rng
+    generator = default_rng() if rng is None or noise == "secure" else rng
+    coins = secure.source(secure.check(noise), generator)
     kept: tuple[float, S, Any] | None = None
     while True:
-        setting = settings[int(generator.integers(len(settings)))]
+        drawn = below(len(settings), coins) if noise == "secure" else generator.integers(len(settings))
+        setting = settings[int(drawn)]
         score, output = run(setting, *one, secure.branch("numpy", generator))
         score = -math.inf if math.isnan(score) else float(score)
         if kept is None or score > kept[0]:  # of equal scores the first: which it is depends on the order alone
             kept = score, setting, output
-        if generator.random() * runs < 1:
+        if coins.random(1)[0] * runs <= 1:  # with at least the probability 1 / runs, however the product is rounded
             return Selected(kept[1], kept[0], kept[2], epsilon, delta)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.privacy._validate import count, positive
 from privbandit_agents.privacy.accounting.shuffling import coins_for
+from privbandit_agents.privacy.mechanisms import secure
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -46,21 +47,30 @@ class CoinSums:
         steps: G, of the grid in one.
         coins: of a batch, in each coordinate.
         honest: the least share of the other devices of a batch that toss their coins and tell nobody, in (0, 1].
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers, where every coin is tossed.
     """
 
     dim: int
     steps: int
     coins: int
     honest: float = 1.0
+    noise: str = "numpy"
+
+    def __post_init__(self) -> None:
+        if secure.check(self.noise) == "secure" and not self.one_by_one:
+            raise ValueError(
+                f"noise='secure' tosses every coin, {MOST_BITS} of a batch at most; got {self.coins * self.dim}: "
+                "take a larger epsilon or fewer dimensions."
+            )
 
     @classmethod
     def from_epsilon(
-        cls, epsilon: float, delta: float, dim: int, sensitivity: float, honest: float = 1.0
+        cls, epsilon: float, delta: float, dim: int, sensitivity: float, honest: float = 1.0, noise: str = "numpy"
     ) -> "CoinSums":
         """Return the protocol with the fewest coins for (epsilon, delta); none for epsilon = infinity."""
         steps = math.ceil(FINENESS * math.sqrt(count(dim=dim)))
         shift = shift_of(dim, steps, positive(sensitivity=sensitivity))
-        return cls(dim, steps, coins_for(epsilon, delta, dim, shift, 2 * steps), honest)
+        return cls(dim, steps, coins_for(epsilon, delta, dim, shift, 2 * steps), honest, noise)
 
     @property
     def one_by_one(self) -> bool:
@@ -94,7 +104,7 @@ class CoinSums:
             users: n, of the whole batch.
             rng: draws the same for a user, however users are cut into calls.
         """
-        tosses = self.tosses(users)
+        tosses, rng = self.tosses(users), secure.source(self.noise, rng)
         dither, heads = (self._tossed if self.one_by_one else self._drawn)(len(vectors), tosses, rng)
         rounded = np.clip(np.floor(np.clip(vectors, -1, 1) * self.steps + dither), -self.steps, self.steps)
         ones = rounded.astype(np.int64) + self.steps + heads

@@ -70,7 +70,7 @@ def test_audits_are_told_with_their_power(tmp_path: Path) -> None:
     other.write_text(json.dumps({**AUDIT, "refuted": True, "power": None, "target": "laplace"}))
     foreign.write_text("[1, 2")
     found, refuted = audit_rows([one, other, foreign, tmp_path / "none.json"])
-    assert found["claim"] == "epsilon = 1, delta = 1e-05" and found["bound"] == 0.4 and found["arithmetic"] == "real"
+    assert found["claim"] == "epsilon = 1, delta = 1e-05" and found["bound"] == 0.4 and found["arithmetic"] == "exact"
     assert found["power"] == "40 % at 1.25 times, 100 % at 2 times" and found["verdict"] == "not refuted"
     assert (refuted["verdict"], refuted["power"], refuted["arithmetic"]) == ("REFUTED", "-", "-")
     text = page(SMALL, "A title", [one, other], "")

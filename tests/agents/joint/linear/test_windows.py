@@ -85,3 +85,27 @@ def test_forgetting_pays_where_theta_jumps(pair: tuple[str, str]) -> None:
             found += play(env, make(name, env, seed=seed, **config), 3000, seed=seed).regret[-1]
         regrets.append(found)
     assert regrets[1] < 0.7 * regrets[0]
+
+
+@pytest.mark.parametrize("window", [1, 2, 7, 30, 31, 997])
+@pytest.mark.parametrize("growth", [1.0001, 1.05, 2.0, 10.0])
+@pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])
+def test_a_full_window_uses_every_term_that_its_counter_has_and_no_more(
+    window: int, growth: float, counter: Any
+) -> None:
+    env = gym.make("privbandit/Linear-v0", n_arms=3, dim=2, horizon=2 * window + 3)
+    agent: Any = make("sw-jdp-linucb", env, seed=0, window=window, growth=growth, counter=counter)
+    x, a, y = np.zeros((window, 3, 2)), np.zeros(window, int), np.zeros(window)
+    first = agent.counter
+    agent.update(x, a, y)
+    assert first.t == first.horizon and agent.counter is not first
+    agent.update(x, a, y)
+    agent.update(x[:1], a[:1], y[:1])
+    assert agent.counter.t in (0, 1)
+
+
+def test_a_window_beyond_the_horizon_has_the_terms_of_one_counter() -> None:
+    env = gym.make("privbandit/Linear-v0", n_arms=3, dim=2, horizon=500)
+    one, other = (make(name, env, seed=0) for name in ("sw-jdp-linucb", "jdp-linucb"))
+    assert vars(one)["counter"].horizon == vars(other)["counter"].horizon
+    assert vars(one)["counter"].scale == vars(other)["counter"].scale

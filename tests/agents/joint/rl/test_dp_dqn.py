@@ -8,7 +8,7 @@ from privbandit_agents import make, play
 from privbandit_agents.audits.linear import BatchGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.privacy.contributions.gradients import sensitivity
-from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz
+from privbandit_agents.privacy.mechanisms.counters import Counter
 from privbandit_agents.testing.noise import check_noise
 from privbandit_agents.testing.replay import check_replay
 from privbandit_agents.testing.runs import same_parts, same_state, without_generators
@@ -130,8 +130,8 @@ def test_the_audit_finds_most_of_the_claim_and_refutes_seven_tenths_of_the_noise
     game = BatchGame("dp-dqn", {"epsilon": 4.0})
     found = audit(game, 160, np.random.default_rng(0), 0.95)
     assert not found.refuted and found.rho_bound is not None and found.rho_bound > 0.25
-    honest = BufferedToeplitz._noise
-    monkeypatch.setattr(BufferedToeplitz, "_noise", lambda self, n: 0.7 * honest(self, n))
+    honest = Counter._drawn
+    monkeypatch.setattr(Counter, "_drawn", lambda self: 0.7 * honest(self))
     assert audit(game, 160, np.random.default_rng(0), 0.95).refuted
 
 

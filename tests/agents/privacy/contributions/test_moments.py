@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -6,15 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privbandit_agents.audits.sensitivity import search_sensitivity
+from privbandit_agents.base.rows import Products
 from privbandit_agents.local.linear.ldp_greedy import l1_bound
 from privbandit_agents.privacy.contributions.moments import (
     NORM,
     SENSITIVITY,
+    mass,
     noise_of_gram,
     pack,
     packed_size,
+    packed_sum,
     perturbed_ridge,
     sanitise,
+    sensitivity,
     unpack,
 )
 
@@ -83,3 +88,28 @@ def test_the_ridge_is_exact_without_noise_and_positive_definite_with_any() -> No
     for _ in range(50):
         a, theta, _ = perturbed_ridge(100 * rng.standard_normal(packed_size(3)), 3, 1.0, 0.7, 1.0)
         assert np.linalg.eigvalsh(a).min() >= 0.7 * (1 - 1e-9) and np.isfinite(theta).all()
+
+
+@pytest.mark.parametrize("users", [1, 255, 256, 700])
+def test_sums_of_packed_records_are_as_far_off_as_their_bound_says_at_most(users: int) -> None:
+    """Against rational arithmetic; the bound holds two such sums and the distance of two records."""
+    rng, dim = np.random.default_rng(users), 3
+    x = rng.standard_normal((users, dim)) * 10.0 ** rng.integers(-8, 1, (users, 1))
+    z = np.column_stack(sanitise(x, rng.uniform(-1, 1, users)))
+    sums = Products(dim + 1)
+    sums.add(z)
+    floats = sums.take()[0]
+    parts = [[Fraction(number) for number in row] for row in z]
+    off = [
+        floats[i, j] - float(sum((row[i] * row[j] for row in parts), Fraction(0)))
+        for i in range(dim + 1)
+        for j in range(dim + 1)
+    ]
+    room = sensitivity(users, Products.AT_ONCE) - 2 * (1 + 1e-12)
+    assert 2 * math.hypot(*off) <= room
+    packed = packed_sum(floats)
+    assert np.linalg.norm(packed) <= mass(users)
+
+
+def test_the_bound_of_sums_grows_by_less_than_a_thousandth_up_to_ten_million_users_in_an_epoch() -> None:
+    assert sensitivity(1, 256) < 2 + 1e-9 and sensitivity(10**7, 256) < 2.0005

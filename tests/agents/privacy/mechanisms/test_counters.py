@@ -1,5 +1,6 @@
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privbandit_agents.base import state
-from privbandit_agents.privacy.mechanisms import counters
+from privbandit_agents.privacy.mechanisms import counters, grid
 from privbandit_agents.privacy.mechanisms.counters import (
     BinaryTree,
     BufferedToeplitz,
@@ -29,12 +30,16 @@ COUNTERS: dict[str, Make] = {
     "buffered": BufferedToeplitz,
 }
 every_counter = pytest.mark.parametrize("make", COUNTERS.values(), ids=COUNTERS.keys())
+GRIDS: dict[str, Make] = {f"{name}, grid": partial(kind, mass=1e4) for name, kind in COUNTERS.items()}
+every_grid = pytest.mark.parametrize("make", GRIDS.values(), ids=GRIDS.keys())
+of_each_kind = pytest.mark.parametrize("make", [*COUNTERS.values(), *GRIDS.values()], ids=[*COUNTERS, *GRIDS])
 T = 45  # not a power of two; several chunks once STEPS_A_BLOCK is small
 
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters, "STEPS_A_BLOCK", 8)
+    monkeypatch.setattr(counters, "NUMBERS_AHEAD", 16)
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -61,6 +66,18 @@ def decoder(make: Make, horizon: int = T) -> np.ndarray:
     for position in range(horizon):
         counter = make(horizon, 1, 1.0, 0.5, Impulse(position))
         columns.append([counter.add([0.0])[0] / counter.scale for _ in range(horizon)])
+    return np.array(columns).T
+
+
+def answers(make: Make, horizon: int, method: str) -> np.ndarray:
+    """The matrix that the code of a counter on a grid applies: its answer to a unit impulse in each row."""
+    columns = []
+    for position in range(horizon):
+        counter = make(horizon, 1, 1.0, 0.5, rng())
+        column = []
+        for counter.t in range(horizon):
+            column.append(getattr(counter, method)(np.array([float(counter.t == position)]))[0])
+        columns.append(column)
     return np.array(columns).T
 
 
@@ -99,6 +116,142 @@ def test_the_exact_zcdp_of_all_releases_is_rho_and_the_first_user_attains_it(mak
     assert spent[0] == pytest.approx(spent.max(), rel=1e-9)
 
 
+@every_grid
+@pytest.mark.parametrize("horizon", [1, 2, 16, T])
+def test_on_a_grid_the_declared_norms_are_those_of_the_factors_that_run(make: Make, horizon: int) -> None:
+    R, C = answers(make, horizon, "_decoded"), answers(make, horizon, "_encoded")
+    counter = make(horizon, 1, 1.0, 0.5, rng())
+    np.testing.assert_allclose(R @ C, prefix_sums(horizon), atol=1e-9)
+    assert np.linalg.norm(C, axis=0).max() <= counter.column_norm() * (1 + 1e-12)
+    assert counter.column_norm() <= np.linalg.norm(C, axis=0).max() * (1 + 2e-6)
+    np.testing.assert_allclose(np.linalg.norm(R, axis=1), [counter.row_norm(t + 1) for t in range(horizon)], rtol=1e-9)
+
+
+@every_grid
+@pytest.mark.parametrize(
+    ("horizon", "dim", "mass"), [(1, 1, 1.5), (139, 20, 1.3e4), (187, 5150, 1.3e5), (350, 20, 1e8)]
+)
+def test_a_grid_adds_less_than_a_percent_of_variance_and_covers_all_rounding(
+    make: Make, horizon: int, dim: int, mass: float
+) -> None:
+    rho = 0.009  # epsilon = 0.5
+    kind: Any = make
+    settings = {key: value for key, value in kind.keywords.items() if key != "mass"}
+    counter = kind.func(horizon, dim, 2.0, rho, rng(), **settings | {"mass": mass})
+    plain = kind.func(horizon, dim, 2.0, rho, rng(), **settings)
+    for t in {1, horizon // 2 or 1, horizon}:
+        assert 1 <= (counter.standard_deviation(t) / plain.standard_deviation(t)) ** 2 <= 1.01
+    # of the sum of both worlds' floats, and of all rows of the grid
+    step = grid.step_of(counter.scale, grid.FINER)
+    norm = counter.column_norm()
+    moved = norm * (2.0 + 2 * counters.rounding(horizon) * mass) + step * math.sqrt(horizon * dim)
+    assert moved**2 / (2 * counter.scale**2) <= rho
+
+
+@every_grid
+@pytest.mark.parametrize("horizon", [7, 157])
+def test_rows_are_as_far_off_as_their_bound_says_at_most(make: Make, horizon: int) -> None:
+    """Against sums in rational arithmetic, of the coefficients that are in use."""
+    counter = make(horizon, 1, 1.0, 0.5, rng())
+    terms = rng(3).standard_normal(horizon) * 10.0 ** rng(4).integers(-6, 6, horizon)
+    C = encoder(make, horizon)
+    for counter.t in range(horizon):
+        row = counter._encoded(terms[counter.t : counter.t + 1])[0]
+        parts = [C[counter.t][j] * Fraction(terms[j]) for j in range(counter.t + 1)]
+        off = abs(Fraction(row) - sum(parts, Fraction(0)))
+        assert off <= Fraction(counters.rounding(horizon)) * sum(map(abs, parts))
+
+
+def encoder(make: Make, horizon: int) -> list[list[Fraction]]:
+    """C in rational arithmetic, by the floats that the counter keeps."""
+    counter: Any = make(horizon, 1, 1.0, 0.5, rng())
+    if isinstance(counter, BinaryTree):
+        lowest = [t & -t for t in range(1, horizon + 1)]
+        return [[Fraction(int(t - lowest[t] < j <= t)) for j in range(horizon)] for t in range(horizon)]
+    if isinstance(counter, SquareRootToeplitz):
+        column = [Fraction(c) for c in counter.encoder]
+    else:
+        rates = [(Fraction(a), Fraction(p)) for a, p in zip(counter.residues, counter.rates, strict=True)]
+        column = [sum((a * p**k for a, p in rates), Fraction(0)) for k in range(horizon)]
+    return [[column[t - j] if j <= t else Fraction(0) for j in range(horizon)] for t in range(horizon)]
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 10, 1000, 10**5, 10**8])
+def test_the_encoder_of_buffers_is_a_sum_of_exponentials_with_weights_above_zero(horizon: int) -> None:
+    """A term's weight in a row is never the difference of larger ones, which the bound on rounding rests on."""
+    counter = BufferedToeplitz(horizon, 1, 1.0, 0.5, rng(), mass=1.0)
+    assert (counter.residues > 0).all() and (np.diff(counter.rates) > 0).all()
+    assert counter.rates[0] == 0 and counter.rates[-1] == 1
+    if horizon <= 10**5:
+        plain = BufferedToeplitz(horizon, 1, 1.0, 0.5, rng())
+        assert counter.column_norm() == pytest.approx(plain.column_norm(), rel=1e-7)
+
+
+@every_grid
+def test_releases_read_terms_through_the_rows_of_the_encoder_alone(make: Make) -> None:
+    """A counter of other terms that is made to encode the same rows releases the same, bit for bit."""
+    one, other = (make(T, 2, 1.0, 0.5, rng(5)) for _ in range(2))
+    encoded, rows = one._encoded, []
+
+    def kept(row: np.ndarray) -> np.ndarray:
+        rows.append(encoded(row).copy())
+        return rows[-1]
+
+    one._encoded = kept  # type: ignore[method-assign]
+    released = one.extend(rng(1).standard_normal((T, 2)))
+    forced = iter(rows)
+    other._encoded = lambda row: next(forced)  # type: ignore[method-assign]
+    np.testing.assert_array_equal(other.extend(np.full((T, 2), 7.0)), released)
+
+
+@every_grid
+@pytest.mark.parametrize("noise", ["numpy", "secure"])
+def test_what_a_grid_tells_is_on_it_with_noise_of_the_declared_size(make: Make, noise: str) -> None:
+    counter = make(T, 600, 1.0, 0.5, Refusing() if noise == "secure" else rng(2), noise=noise)
+    told: list[np.ndarray] = []
+    decoded = counter._decoded
+
+    def heard(row: np.ndarray) -> np.ndarray:
+        told.append(row.copy())
+        return decoded(row)
+
+    counter._decoded = heard  # type: ignore[method-assign]
+    counter.extend(np.full((T, 600), 0.1))
+    rows = np.array(told) / grid.step_of(counter.scale, grid.FINER)
+    assert (rows == np.rint(rows)).all()
+    clean = answers(make, T, "_encoded") @ np.full((T, 1), 0.1)
+    white = (np.array(told) - clean) / counter.scale
+    assert abs(white.std() - 1) < 4 / math.sqrt(2 * white.size) and abs(white.mean()) < 4 / math.sqrt(white.size)
+    assert np.abs(np.corrcoef(white) - np.eye(T)).max() < 6 / math.sqrt(600)
+
+
+class Refusing:
+    """A generator that nobody may use."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"numpy's generator was asked for {name}")
+
+
+def test_secure_noise_needs_a_mass() -> None:
+    with pytest.raises(ValueError, match="noise='secure' needs a mass"):
+        BinaryTree(4, 1, 1.0, 0.5, rng(), noise="secure")
+    with pytest.raises(ValueError, match="noise must be one of"):
+        BinaryTree(4, 1, 1.0, 0.5, rng(), mass=1.0, noise="opendp")
+    with pytest.raises(ValueError, match="mass must be"):
+        BinaryTree(4, 1, 1.0, 0.5, rng(), mass=0.0)
+
+
+@every_grid
+def test_noise_that_was_drawn_ahead_is_forgotten(make: Make) -> None:
+    counter, fork = (make(T, 1, 1.0, 0.5, rng(1)) for _ in range(2))
+    for made in (counter, fork):
+        made.extend(np.zeros((3, 1)))
+    fork.rng = rng(2)
+    fork.forget()
+    one, other = (made.extend(np.zeros((T - 3, 1)))[0, 0] for made in (counter, fork))
+    assert one != other
+
+
 @every_counter
 def test_the_noise_has_the_declared_law_in_time(make: Make) -> None:
     drawn, scale = noise(make, 4000)
@@ -108,7 +261,7 @@ def test_the_noise_has_the_declared_law_in_time(make: Make) -> None:
     assert stats.kstest(white.ravel(), "norm").pvalue > 1e-4
 
 
-@every_counter
+@of_each_kind
 @pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (2 / 3, False), (3 / 2, False)])
 @pytest.mark.parametrize("t", [1, 31, T])
 def test_right_scale_accepted_two_thirds_and_three_halves_rejected(
@@ -119,7 +272,7 @@ def test_right_scale_accepted_two_thirds_and_three_halves_rejected(
     assert (stats.kstest(drawn[t - 1] / claimed, "norm").pvalue > 1e-4) == accepted
 
 
-@every_counter
+@of_each_kind
 def test_without_noise_the_sums_are_exact(make: Make) -> None:
     counter = make(T, 3, 1.0, math.inf, rng())
     terms = rng(1).standard_normal((T, 3))
@@ -127,7 +280,7 @@ def test_without_noise_the_sums_are_exact(make: Make) -> None:
     assert counter.standard_deviation(T) == 0
 
 
-@every_counter
+@of_each_kind
 @pytest.mark.parametrize("dim", [1, 3])
 @pytest.mark.parametrize("sizes", [[T], [1] * T, [0, 7, 8, 0, 1, 20, 9], [40, 5]])
 def test_any_grouping_gives_the_same_bits(make: Make, dim: int, sizes: list[int]) -> None:
@@ -141,7 +294,7 @@ def test_any_grouping_gives_the_same_bits(make: Make, dim: int, sizes: list[int]
     assert same(grouped, single)
 
 
-@every_counter
+@of_each_kind
 def test_a_group_that_is_refused_was_not_taken_in(make: Make) -> None:
     counter, untouched = (make(T, 2, 1.0, 0.5, rng()) for _ in range(2))
     for made in (counter, untouched):
@@ -224,7 +377,7 @@ def test_the_tree_scale_is_the_one_of_the_gram_matrices() -> None:
     assert tree.scale**2 == pytest.approx(K**2 * 14 / rho)
 
 
-@every_counter
+@of_each_kind
 def test_condition_10_it_stops_at_the_horizon(make: Make) -> None:
     counter = make(3, 1, 1.0, 0.5, rng())
     for _ in range(3):
@@ -233,7 +386,7 @@ def test_condition_10_it_stops_at_the_horizon(make: Make) -> None:
         counter.add([1.0])
 
 
-@every_counter
+@of_each_kind
 @pytest.mark.parametrize("bad", [[math.nan, 0], [math.inf, 0], [-math.inf, math.nan], [1.0], [[1.0, 2.0]], "ab"])
 def test_a_bad_term_is_refused_and_changes_nothing(make: Make, bad: Any) -> None:
     damaged, untouched = make(T, 2, 1.0, 0.5, rng()), make(T, 2, 1.0, 0.5, rng())
@@ -259,7 +412,7 @@ def test_condition_1_terms_beyond_the_bound_are_clipped(x: list[float], bound: f
 @pytest.mark.parametrize(
     "bad", [{"horizon": 0}, {"dim": 0}, {"sensitivity": 0}, {"rho": 0}, {"rho": math.nan}, {"rho": -1}, {"bound": 0}]
 )
-@every_counter
+@of_each_kind
 def test_bad_arguments_are_refused(make: Make, bad: dict[str, Any]) -> None:
     good = {"horizon": 4, "dim": 2, "sensitivity": 1.0, "rho": 0.5, "rng": rng(), "bound": None}
     with pytest.raises(ValueError, match=next(iter(bad))):
@@ -306,9 +459,9 @@ def test_two_continuations_of_a_counter_share_no_noise_and_keep_what_was_release
         assert abs(np.corrcoef(*new)[0, 1]) < 0.2
 
 
-@pytest.mark.parametrize("kind", [BinaryTree, SquareRootToeplitz, BufferedToeplitz])
-def test_a_saved_counter_goes_on_bit_for_bit(kind: type[Counter], tmp_path: Path) -> None:
-    first, second = kind(T, 2, 1.0, 0.5, rng()), kind(T, 2, 1.0, 0.5, rng(1))
+@of_each_kind
+def test_a_saved_counter_goes_on_bit_for_bit(make: Make, tmp_path: Path) -> None:
+    first, second = make(T, 2, 1.0, 0.5, rng()), make(T, 2, 1.0, 0.5, rng(1))
     for _ in range(20):
         first.add([1.0, 2.0])
     state.write(tmp_path / "counter.npz", *state.state_of(first))

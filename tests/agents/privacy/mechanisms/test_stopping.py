@@ -1,5 +1,5 @@
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -29,6 +29,27 @@ def test_the_selected_result_has_the_law_of_the_proof() -> None:
     assert law.sum() == pytest.approx(1)
     for score in range(3):
         assert abs((found == score).mean() - law[score]) < 5 * math.sqrt(law[score] / 3000)
+
+
+def test_secure_settings_and_coins_have_the_law_of_the_proof_and_no_seed() -> None:
+    """Runs get a generator with a key of its own; nothing is drawn from the one that was passed in."""
+    q, keys = np.array([0.5, 0.3, 0.2]), list[int]()
+
+    class Unused:
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(f"numpy's generator was asked for {name}")
+
+    def run(setting: int, epsilon: float, delta: float, rng: Generator) -> tuple[float, Any]:
+        keys.append(int(rng.integers(2**63)))
+        return float(setting), None
+
+    settings, unused = [0, 0, 0, 0, 0, 1, 1, 1, 2, 2], cast(Generator, Unused())
+    kept = [private_selection(settings, run, 1.0, runs=4, rng=unused, noise="secure").score for _ in range(3000)]
+    seen = np.bincount(np.array(kept, int), minlength=3) / 3000
+    assert np.abs(seen - density(q, 0.25)).max() < 5 * math.sqrt(0.25 / 3000)
+    assert len(set(keys)) == len(keys) and abs(len(keys) / 3000 - 4) < 5 * math.sqrt(12 / 3000)
+    with pytest.raises(ValueError, match="noise must be one of"):
+        private_selection([0], run, 1.0, noise="opendp")
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.3, 0.01, 1e-4])

@@ -44,7 +44,10 @@ def told(path: Path) -> dict[str, Any] | None:
         return None
     power = {} if content.get("power") is None else content["power"]
     shares = power.values() if isinstance(power, Mapping) else [str(power)]
-    numbers = [content["epsilon"], *values_of(content["claim"]), *shares, *keys_of(power)]
+    claim = content["claim"]
+    if isinstance(claim, Mapping):
+        claim = {key: value for key, value in claim.items() if key != "gaussian_type"}
+    numbers = [content["epsilon"], *values_of(claim), *shares, *keys_of(power)]
     if not isinstance(content["target"], str) or not all(map(is_number, numbers)):
         warnings.warn(f"{path} is left out: it has the keys of an audit, and other values.", stacklevel=4)
         return None

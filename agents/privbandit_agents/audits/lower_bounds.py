@@ -231,12 +231,13 @@ def above(rising: Floats, cuts: Floats, sign: int) -> NDArray[np.intp]:
 
 
 def candidates(values: Floats) -> Floats:
-    """Return thresholds to try: all values if they are few, else quantiles, finer in the tails."""
-    finite = np.unique(values[np.isfinite(values)])
-    if len(finite) <= THRESHOLDS:
-        return finite if len(finite) else np.zeros(1)
+    """Return thresholds to try: all values if they are few, else quantiles, both ends and finer in the tails."""
+    finite = values[np.isfinite(values)]
+    distinct = np.unique(finite)
+    if len(distinct) <= THRESHOLDS:
+        return distinct if len(distinct) else np.zeros(1)
     levels = scipy.special.expit(np.linspace(-math.log(len(finite)), math.log(len(finite)), THRESHOLDS))
-    return np.unique(np.quantile(finite, levels, method="nearest"))
+    return np.unique(np.quantile(finite, levels, method="inverted_cdf"))
 
 
 def score(claim: Claim, true: ArrayLike, false: ArrayLike, runs: int, alpha: float) -> Floats:

@@ -22,6 +22,8 @@ class ShuffleGame(AnyAgentGame[Pair]):
     The adversary knows the records of all others in the batch; of an agent with a setting ``honest``, also the coins of
     one other, or of as many as the setting allows. Messages in arbitrary order are no more than these numbers. Batches
     are small, so that there can be many: what hides a user does not depend on how many there are.
+
+    Gaussian noise is presumed, beside the claim, of agents that say so.
     """
 
     part = "batches"
@@ -31,6 +33,10 @@ class ShuffleGame(AnyAgentGame[Pair]):
     runs = 10_000
     pilots, fits = 400, 4000
     heats: ClassVar = ((4, 1000),)
+
+    def prepare(self) -> None:
+        self.presumed = self.of_gaussian_noise()
+        super().prepare()
 
     def stronger(self, factor: float) -> Self | None:
         return self.larger(factor)

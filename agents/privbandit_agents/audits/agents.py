@@ -288,7 +288,7 @@ class AnyAgentGame(AgentGame, Generic[T]):
     def worth(self, contrast: Contrast, held_out: tuple[Floats, Floats], alpha: float = LENIENT) -> tuple[float, float]:
         """Return what scenes are compared by, and what decides if that is the same: here the bound, and nothing."""
         event = choose(self.claim, held_out, alpha)
-        epsilon, rho = bound_of(self.claim, *event.rates(held_out), len(held_out[0]), alpha)
+        epsilon, rho = bound_of(self.claim, *event.hits(held_out).rates, len(held_out[0]), alpha)
         return epsilon if rho is None else rho, 0.0
 
     def paired(self, scene: T, runs: int) -> list[Floats]:

@@ -73,7 +73,7 @@ def test_same_noise_is_worth_more_runs() -> None:
     event = choose(Claim(0.5), worlds, 0.001)
     hits = event.hits(worlds)
     found = [bound_together(one, stake_of(one, 4000, 0.0, 0.001), 0.0, 0.001) for one in (hits, hits.apart)]
-    single, _ = bound_of(Claim(0.5), *event.rates(worlds), 4000, 0.001)
+    single, _ = bound_of(Claim(0.5), *event.hits(worlds).rates, 4000, 0.001)
     assert found[0] > found[1] + 0.03
     assert found[0] > single + 0.03
 

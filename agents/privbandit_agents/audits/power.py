@@ -5,6 +5,7 @@ Where noise is Gaussian, and where canaries are guessed, the runs that an audit 
 """
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.random import Generator
@@ -46,11 +47,11 @@ def power(
         return share_refuted(claim, shares_of(truth, count(runs=runs), rng, on_progress), rng, confidence, repeats)
     pilot, alpha = pilot_runs(count(runs=runs)), 1 - confidence
     worlds, in_step = sample(truth, pilot + runs, rng, on_progress, 0)
-    played, refuted = Pilot(worlds), 0
+    played, refuted, hits_of = Pilot(worlds), 0, cache(lambda event: event.hits(worlds))
     for _ in range(repeats):
         tried = played.drawn(rng.integers(pilot + runs, size=pilot))
         event = choose(claim, tried, alpha, runs)
-        known, every = event.hits(tried.worlds), event.hits(worlds)
+        known, every = event.hits(tried.worlds), hits_of(event)
         together = in_step and best_together(known, claim.delta, alpha, runs)
         fresh = drawn(every if together else every.apart, runs, rng)
         refuted += claim.refuted_by(*judged(claim, known, fresh, alpha))

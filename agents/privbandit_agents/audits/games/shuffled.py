@@ -55,14 +55,14 @@ class ShuffleGame(AnyAgentGame[Pair]):
 
     def bags(self, agent: Any, scene: Pair, world: int, runs: int) -> Floats:
         """Return the messages of first batches but for those of curious others, shape (runs, kinds)."""
-        batch = int(agent.batch_size)
-        users = self.others[np.tile(np.arange(batch) % len(self.others.feedback), runs)]
-        first, target = np.arange(0, runs * batch, batch), scene.users(world, 1)
+        others, honest = int(agent.batch_size) - 1, getattr(agent.config, "honest", None)
+        curious = 0 if honest is None else min(others, max(1, others - math.floor(honest * others)))
+        kept = 1 + others - curious
+        users = self.others[np.tile(np.arange(kept) % len(self.others.feedback), runs)]
+        first, target = np.arange(0, runs * kept, kept), scene.users(world, 1)
         contexts, actions, feedback = (np.array(part) for part in (users.contexts, users.actions, users.feedback))
         contexts[first], actions[first] = target.contexts, target.actions
         feedback = feedback.astype(np.float64)
         feedback[first] = target.feedback
         messages = agent.randomize(*agent.records_of(contexts, actions, feedback))
-        others, honest = batch - 1, getattr(agent.config, "honest", None)
-        curious = 0 if honest is None else min(others, max(1, others - math.floor(honest * others)))
-        return np.asarray(messages.reshape(runs, batch, -1)[:, : batch - curious].sum(axis=1), np.float64)
+        return np.asarray(messages.reshape(runs, kept, -1).sum(axis=1), np.float64)

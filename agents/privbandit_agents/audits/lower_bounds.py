@@ -266,7 +266,7 @@ def candidates(values: Floats) -> Floats:
     if len(distinct) <= THRESHOLDS:
         return distinct
     levels = scipy.special.expit(np.linspace(-math.log(len(rising)), math.log(len(rising)), THRESHOLDS))
-    return np.unique(rising[np.ceil(levels * len(rising)).astype(int) - 1])
+    return np.asarray(np.unique(rising[np.ceil(levels * len(rising)).astype(int) - 1]))
 
 
 def score(claim: Claim, true: ArrayLike, false: ArrayLike, runs: int, alpha: float) -> Floats:

@@ -60,7 +60,8 @@ def power(
 
 def drawn(hits: Hits, runs: int, rng: Generator) -> Hits:
     """Draw so many runs of two worlds with replacement, given what all runs have."""
-    return Hits(rng.multinomial(runs, (hits.runs / hits.runs.sum()).ravel()).reshape(3, 3).astype(np.float64), hits.events)
+    found = rng.multinomial(runs, (hits.runs / hits.runs.sum()).ravel()).reshape(3, 3)
+    return Hits(found.astype(np.float64), hits.events)
 
 
 def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repeats: int = REPEATS) -> float | None:

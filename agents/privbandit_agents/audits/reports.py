@@ -228,7 +228,7 @@ def padded(reports: Floats, width: int) -> Floats:
 
 
 def edges_of(rising: Array) -> Floats:
-    """Return the inner edges of at most ``BINS`` bins of sorted values: between them if they are few, else quantiles."""
+    """Return the inner edges of at most ``BINS`` bins of sorted values: between values if few, else quantiles."""
     changes = np.flatnonzero(rising[1:] != rising[:-1])
     if len(changes) < BINS:
         return np.asarray((rising[changes] + rising[changes + 1]) / 2)

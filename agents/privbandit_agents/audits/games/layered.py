@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.games.local import LocalGame, Scene
+from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.games.pairs import arms
 from privbandit_agents.audits.records import Pair
 

@@ -259,14 +259,14 @@ def choose(claim: Claim, pilot: "Pilot | tuple[Floats, Floats]", alpha: float, f
 
 def candidates(values: Floats) -> Floats:
     """Return thresholds to try: all values if they are few, else quantiles, both ends and finer in the tails."""
-    rising = np.sort(values[np.isfinite(values)])
+    rising: Floats = np.sort(values[np.isfinite(values)])
     if not len(rising):
         return np.zeros(1)
-    distinct = rising[np.append(True, rising[1:] != rising[:-1])]
+    distinct: Floats = rising[np.append(True, rising[1:] != rising[:-1])]
     if len(distinct) <= THRESHOLDS:
         return distinct
     levels = scipy.special.expit(np.linspace(-math.log(len(rising)), math.log(len(rising)), THRESHOLDS))
-    return np.asarray(np.unique(rising[np.ceil(levels * len(rising)).astype(int) - 1]))
+    return np.unique(rising[np.ceil(levels * len(rising)).astype(int) - 1])
 
 
 def score(claim: Claim, true: ArrayLike, false: ArrayLike, runs: int, alpha: float) -> Floats:

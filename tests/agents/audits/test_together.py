@@ -85,6 +85,14 @@ def test_worlds_that_exclude_each_other_are_played_apart() -> None:
     assert best_together(Event(0, 1, 0.5, 1).hits(laplace(1.0, 4000, 6)), 0.0, 0.001, 4000)
 
 
+def test_a_value_that_some_runs_of_one_world_have_is_an_event() -> None:
+    """A tenth of the runs says -1000, and all others have different numbers near 0."""
+    zero = rng(0).laplace(size=(2000, 1))
+    one = np.where(rng(1).random((2000, 1)) < 0.1, -1000.0, rng(2).laplace(size=(2000, 1)))
+    event = choose(Claim(1.0), (zero, one), 0.001)
+    assert (event.sign, event.likely, event.threshold) == (-1, 1, 1000.0)
+
+
 def test_both_tails_are_counted() -> None:
     worlds = np.array([[3.0], [-3.0], [0.0], [3.0]]), np.array([[3.0], [3.0], [-3.0], [0.0]])
     hits = Event(0, 1, 2.0, 0, counter=2.0).hits(worlds)

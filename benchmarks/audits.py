@@ -10,8 +10,11 @@ Power comes from the file of the rows, else from the page, unless the default ru
 
 ``--noise`` prints which power the conformance suite's test of published noise has, which sees exact values.
 
-``--strangers`` prints which faults of somebody else's joint agents are found instead, and ``--honest`` how often audits
-refute those of them that are honest: 100 audits with few runs, of games that are prepared once.
+``--strangers`` prints which faults of somebody else's joint agents are found instead.
+
+``--honest`` prints how often audits refute what keeps its promise, at 95 and at 99 %, both read from the same audits:
+400 audits with 1000 runs of each of twelve laws, and 40 at quick effort of each of eight agents, whose games are
+prepared once. Beside each number stands what one in a thousand such numbers exceeds if audits err as often as is said.
 
 ``--mistakes`` prints which of the agents with one mistake each are refuted, and whether the same agents without it are.
 """
@@ -43,6 +46,7 @@ from privbandit_agents.testing.runs import environment
 from privbandit_agents.zoo import AGENTS
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from scipy.stats import binom
 
 FACTORS = (1.1, 1.25, 1.5, 2.0)
 CLAIMS = (0.5, 1.0, 4.0)
@@ -60,6 +64,17 @@ GAMES = 3
 """With a stranger's agent, at most."""
 BATCHES = ("schedule leak", "counted twice", "one more report")
 """Faults that the agent with a tree does not have."""
+HONEST: dict[str, tuple[str, dict[str, Any]]] = {
+    "Laplace batches that end by the sparse vector technique": ("joint_strangers:stranger", {"trigger": 1.0}),
+    "the same with Gaussian noise": ("joint_strangers:stranger", {"law": "gaussian", "trigger": 1.0}),
+    "Gaussian batches that promise rho alone": ("joint_strangers:stranger", {"law": "gaussian", "claim": "zcdp"}),
+    "five steps that promise rho alone": ("mistakes:curator-of-somebody", {"mistake": "epochs", "mended": True}),
+    "devices with a generator of their own": ("mistakes:device-of-somebody", {"own": True}),
+    "randomized response that is shuffled": ("mistakes:box-of-somebody", {"mistake": "amplified", "mended": True}),
+    "the same with three kinds": ("mistakes:box-of-somebody", {"mistake": "missing-kind", "mended": True}),
+    "shuffle-linucb": ("shuffle-linucb", {"epsilon": 4.0}),
+}
+"""Agents that keep their promise, each with its settings."""
 ASIDE = (0.5, 4.0)
 """Claims besides 1 that the page has the power of, at the factor that is stated."""
 HEAD = ("target", "looks at", "cannot see", "epsilon", "runs", *(f"{factor:g}" for factor in FACTORS))
@@ -78,7 +93,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/audits.jsonl"), help="file of the rows")
     parser.add_argument("--page", type=Path, help="write the table of this page, and play nothing")
     parser.add_argument("--strangers", action="store_true", help="faults of joint agents of others")
-    parser.add_argument("--honest", action="store_true", help="how often honest joint agents of others are refuted")
+    parser.add_argument("--honest", action="store_true", help="how often honest laws and agents are refuted")
     parser.add_argument("--mistakes", action="store_true", help="agents of others with one mistake each")
     parser.add_argument("--effort", default="normal", help="of --mistakes: quick, normal or long")
     parser.add_argument("--noise", action="store_true", help="what the test of published noise finds at noise / 1.25")
@@ -90,8 +105,7 @@ def main() -> int:
         return print_mistakes(chosen.only, chosen.effort)
     if chosen.strangers or chosen.honest:
         sys.path.insert(0, str(STRANGERS))
-        laws = chosen.only or LAWS
-        return print_strangers(laws) if chosen.strangers else print_honest(laws)
+        return print_strangers(chosen.only or LAWS) if chosen.strangers else print_honest(chosen.only)
     known = rows_of(chosen.out)
     if chosen.page:
         chosen.page.write_text(paged(chosen.page.read_text(encoding="utf-8"), known), encoding="utf-8")
@@ -189,18 +203,22 @@ def checked(config: dict[str, Any], caught: bool) -> str:
     return "fails by the audit" if caught else "passes"
 
 
-def print_honest(laws: Sequence[str], audits: int = 100) -> int:
-    """Print how many audits of honest strangers refute their claim at 99.9 %; 1 if it is more than one of any law."""
-    worst = 0
-    for law in laws:
-        refuted = 0
-        played = games("joint_strangers:stranger", 1.0, config={"law": law})
-        for seed in range(audits):
-            confidence, rng = 1 - (1 - CONFIDENCE) / len(played), np.random.default_rng([1, seed])
-            refuted += any([audit(game, 20, rng, confidence).refuted for game in played])
-        print(f"{law}: {refuted} of {audits} audits refute an honest agent", flush=True)
-        worst = max(worst, refuted)
-    return int(worst > 1)
+def print_honest(only: Sequence[str] | None) -> int:
+    """Print how many audits of honest laws and agents refute their claim; 1 if any number is above its bound."""
+    laws, worst = import_module("laws"), False
+    heads = [part for level in laws.LEVELS for part in (f"refuted at {100 * level:g} %", "bound")]
+    print(f"| law or agent | audits | {' | '.join(heads)} |\n|---|---|{'---|' * len(heads)}")
+    for name in only or [*laws.LAWS, *HONEST]:
+        if name in HONEST:
+            agent, config = HONEST[name]
+            audits, found = 40, laws.accusations(games(agent, 1.0, config=config, effort="quick"), 40)
+        else:
+            audits, found = 400, laws.accusations([laws.law_game(name)], 400, 1000)
+        bounds = {level: int(binom.isf(0.001, audits, 1 - level)) for level in found}
+        cells = [f"{found[level]} | {bounds[level]}" for level in found]
+        print(f"| {name} | {audits} | {' | '.join(cells)} |", flush=True)
+        worst |= any(found[level] > bounds[level] for level in found)
+    return int(worst)
 
 
 def rows_of(path: Path) -> dict[tuple[str, float], list[dict[str, Any]]]:

@@ -283,13 +283,17 @@ class AnyAgentGame(AgentGame, Generic[T]):
             worlds, half = self.paired(scene, runs), runs // 2
         contrast = self.contrast_of(*(seen[:half, len(self.ready) :] for seen in worlds))
         held_out = self.told(contrast, worlds[0][half:]), self.told(contrast, worlds[1][half:])
-        return contrast, self.worth(contrast, held_out)
+        return contrast, (self.worth(held_out), self.tie(worlds))
 
-    def worth(self, contrast: Contrast, held_out: tuple[Floats, Floats], alpha: float = LENIENT) -> tuple[float, float]:
-        """Return what scenes are compared by, and what decides if that is the same: here the bound, and nothing."""
+    def worth(self, held_out: tuple[Floats, Floats], alpha: float = LENIENT) -> float:
+        """Return the bound that scenes are compared by, given statistics of runs (n, k)."""
         event = choose(self.claim, held_out, alpha)
-        epsilon, rho = bound_of(self.claim, *event.rates(held_out), len(held_out[0]), alpha)
-        return epsilon if rho is None else rho, 0.0
+        epsilon, rho = bound_of(self.claim, *event.hits(held_out).rates, len(held_out[0]), alpha)
+        return epsilon if rho is None else rho
+
+    def tie(self, worlds: list[Floats]) -> float:
+        """Return what decides between scenes with equal bounds, given what is seen of runs (n, D): here nothing."""
+        return 0.0
 
     def paired(self, scene: T, runs: int) -> list[Floats]:
         """Return what pilot runs see in both worlds, shape (runs, D) each."""

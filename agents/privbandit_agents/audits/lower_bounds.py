@@ -7,6 +7,7 @@ Matthew Jagielski, Jonathan Ullman and Alina Oprea, "Auditing Differentially Pri
 Milad Nasr et al., "Tight Auditing of Differentially Private Machine Learning", USENIX Security 2023 (the curve fit).
 """
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from privbandit_agents.audits.generators import Watched, position
 from privbandit_agents.privacy._validate import count, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 
+Places = NDArray[np.int32]
 DECIMALS = 9
 IN_STEP = 0.9
 """Share of the error that is for worlds that are played together; the rest is for playing them again, apart."""
@@ -45,11 +47,6 @@ class Event:
     threshold: float
     likely: int
     counter: float = math.nan
-
-    def rates(self, worlds: tuple[Floats, Floats]) -> tuple[int, int]:
-        """Return how often the event alone happens in the world where it is likely, and in the other."""
-        found = [int((self.sign * world[:, self.statistic] >= self.threshold).sum()) for world in worlds]
-        return found[self.likely], found[1 - self.likely]
 
     def hits(self, worlds: tuple[Floats, Floats]) -> Hits:
         """Return how often the event, and its counterpart, happen in the runs of both worlds."""
@@ -117,12 +114,13 @@ def audit(
             fresh, _ = sample(game, runs, rng, lambda done: None, 0, together=False)
 
     def found(claim: Claim, event: Event) -> AuditResult:
-        bound, rho = judged(claim, event, event.hits(tried), fresh, alpha)
+        hits = event.hits(fresh)
+        bound, rho = judged(claim, event.hits(tried), hits, alpha)
         # the trade-off curve: how often the chosen statistic passes every threshold, in both worlds
         values = [event.sign * world[:, event.statistic] for world in (fresh[1 - event.likely], fresh[event.likely])]
         cuts = candidates(np.concatenate(values))
         curve = np.stack([(value[:, None] >= cuts).mean(axis=0) for value in values])
-        true, false = (hits / runs for hits in event.rates(fresh))
+        true, false = (number / runs for number in hits.rates)
         words = event.words(game.statistics)
         return AuditResult(game.title, claim, bound, rho, confidence, words, runs, curve, (true, false))
 
@@ -171,7 +169,47 @@ def sample(
     return (np.concatenate(worlds[0]), np.concatenate(worlds[1])), in_step
 
 
-def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float, fresh: int | None = None) -> Event:
+class Pilot:
+    """Pilot runs of both worlds, and thresholds for each of their statistics.
+
+    Attributes:
+        worlds: statistics of runs, shape (n, k) each.
+        cuts: thresholds of each statistic, rising.
+        places: where runs lie among them, shape (n, k) each: 2 j + 1 at the threshold j, 2 j below it.
+    """
+
+    def __init__(self, worlds: tuple[Floats, Floats]) -> None:
+        self.worlds = worlds
+        self.cuts = [candidates(values) for values in np.concatenate(worlds).T]
+        self.places: tuple[Places, Places] = self.placed(worlds[0]), self.placed(worlds[1])
+
+    def placed(self, values: Floats) -> Places:
+        found = np.empty(values.shape, np.int32)
+        for k, (column, cuts) in enumerate(zip(values.T, self.cuts, strict=True)):
+            below = np.searchsorted(cuts, column)
+            found[:, k] = 2 * below + (cuts[np.minimum(below, len(cuts) - 1)] == column)
+        return found
+
+    def drawn(self, rows: NDArray[np.intp]) -> "Pilot":
+        """Return some of the runs, with the thresholds of all."""
+        found, (zero, one) = copy.copy(self), self.worlds
+        found.worlds, found.places = (zero[rows], one[rows]), (self.places[0][rows], self.places[1][rows])
+        return found
+
+    def counts(self, statistic: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return how many runs are at least at each threshold, and at most, the largest threshold first, (3, m) each.
+
+        It is how many have that in one world, in the other, and in both.
+        """
+        size = 2 * len(self.cuts[statistic]) + 1
+        zero, one = (places[:, statistic] for places in self.places)
+        at = [np.bincount(places, minlength=size).cumsum() for places in (zero, one)]
+        least, most = (np.bincount(ends(zero, one), minlength=size).cumsum() for ends in (np.minimum, np.maximum))
+        up = len(zero) - np.array([*at, least])[:, 0::2][:, :-1]
+        return up, np.array([*at, most])[:, 1::2][:, ::-1]
+
+
+def choose(claim: Claim, pilot: "Pilot | tuple[Floats, Floats]", alpha: float, fresh: int | None = None) -> Event:
     """Return the event that promises the best bound, given pilot runs (n, k) of both worlds.
 
     For claims of zCDP it is the one with the best bound on the pilot runs themselves, taken at a twentieth of alpha,
@@ -179,22 +217,18 @@ def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float, fresh: int 
     those between the two worlds need the fewest runs. For others it is what ``promise_of`` expects of so many fresh
     runs, as many as pilot runs by default. The best event of the other tail is its counterpart, if that promises more.
     """
-    runs, fresh = len(pilot[0]), fresh or len(pilot[0])
+    pilot = pilot if isinstance(pilot, Pilot) else Pilot(pilot)
+    runs = len(pilot.worlds[0])
+    fresh = fresh or runs
     # all events {sign statistic >= cut}, and how often pilot runs have each in one world, the other and both
     tails: list[tuple[int, int, int, Floats]] = []
-    counts: list[Floats] = []
-    for statistic in range(pilot[0].shape[1]):
-        zero, one = (world[:, statistic] for world in pilot)
-        thresholds = candidates(np.concatenate([zero, one]))
-        rising = [np.sort(value) for value in (zero, one, np.minimum(zero, one), np.maximum(zero, one))]
-        for sign in (1, -1):
-            cuts = np.sort(sign * thresholds)
-            hits = [above(value, cuts, sign) for value in rising[:2]]
-            both = above(rising[2 if sign > 0 else 3], cuts, sign)
-            for likely in (0, 1):
-                tails.append((statistic, sign, likely, cuts))
-                counts.append(np.stack([both, hits[likely], hits[1 - likely]]).astype(np.float64))
-    both, true, false = np.concatenate(counts, axis=1)
+    counts: list[NDArray[np.intp]] = []
+    for statistic, cuts in enumerate(pilot.cuts):
+        # of two events that promise as much the one that happens more often is taken: the first one
+        for sign, (zero, one, both) in zip((1, -1), pilot.counts(statistic), strict=True):
+            tails += [(statistic, sign, likely, np.sort(sign * cuts)) for likely in (0, 1)]
+            counts += [np.stack([both, zero, one]), np.stack([both, one, zero])]
+    both, true, false = np.concatenate(counts, axis=1).astype(np.float64)
     if claim.rho is None:
         worth = promise_of(Tallies(both, true, false, runs), claim.delta, alpha, fresh)
     else:
@@ -217,26 +251,22 @@ def choose(claim: Claim, pilot: tuple[Floats, Floats], alpha: float, fresh: int 
         found.append(replace(best, counter=opposite.threshold))
 
     def promise(event: Event) -> float:
-        hits = event.hits(pilot)
+        hits = event.hits(pilot.worlds)
         return max(float(promise_of(played, claim.delta, alpha, fresh)) for played in (hits, hits.apart))
 
     return max(found, key=promise)
 
 
-def above(rising: Floats, cuts: Floats, sign: int) -> NDArray[np.intp]:
-    """Return how many of some sorted values, times a sign, are at least as large as each cut."""
-    if sign < 0:
-        return np.searchsorted(rising, -cuts, side="right")
-    return len(rising) - np.searchsorted(rising, cuts, side="left")
-
-
 def candidates(values: Floats) -> Floats:
-    """Return thresholds to try: all values if they are few, else quantiles, finer in the tails."""
-    finite = np.unique(values[np.isfinite(values)])
-    if len(finite) <= THRESHOLDS:
-        return finite if len(finite) else np.zeros(1)
-    levels = scipy.special.expit(np.linspace(-math.log(len(finite)), math.log(len(finite)), THRESHOLDS))
-    return np.unique(np.quantile(finite, levels, method="nearest"))
+    """Return thresholds to try: all values if they are few, else quantiles, both ends and finer in the tails."""
+    rising: Floats = np.sort(values[np.isfinite(values)])
+    if not len(rising):
+        return np.zeros(1)
+    distinct: Floats = rising[np.append(True, rising[1:] != rising[:-1])]
+    if len(distinct) <= THRESHOLDS:
+        return distinct
+    levels = scipy.special.expit(np.linspace(-math.log(len(rising)), math.log(len(rising)), THRESHOLDS))
+    return np.unique(rising[np.ceil(levels * len(rising)).astype(int) - 1])
 
 
 def score(claim: Claim, true: ArrayLike, false: ArrayLike, runs: int, alpha: float) -> Floats:
@@ -254,14 +284,11 @@ def score(claim: Claim, true: ArrayLike, false: ArrayLike, runs: int, alpha: flo
         return np.log(np.maximum(low - claim.delta, 0)) - np.log(high)
 
 
-def judged(
-    claim: Claim, event: Event, known: Hits, fresh: tuple[Floats, Floats], alpha: float
-) -> tuple[float, float | None]:
+def judged(claim: Claim, known: Hits, fresh: Hits, alpha: float) -> tuple[float, float | None]:
     """Return lower bounds of (epsilon, rho or None) by an event, given what pilot runs know of it, and fresh runs."""
-    runs = len(fresh[0])
     if claim.rho is not None:
-        return bound_of(claim, *event.rates(fresh), runs, alpha)
-    return bound_together(event.hits(fresh), stake_of(known, runs, claim.delta, alpha), claim.delta, alpha), None
+        return bound_of(claim, *fresh.rates, fresh.size, alpha)
+    return bound_together(fresh, stake_of(known, fresh.size, claim.delta, alpha), claim.delta, alpha), None
 
 
 def bound_of(claim: Claim, true: int, false: int, runs: int, alpha: float) -> tuple[float, float | None]:

@@ -5,16 +5,16 @@ Where noise is Gaussian, and where canaries are guessed, the runs that an audit 
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtr, ndtri
 
-from privbandit_agents.audits.bounds.together import best_together
+from privbandit_agents.audits.bounds.together import Hits, best_together
 from privbandit_agents.audits.canaries import bound_of_runs, most_moved, rho_of, shares_of
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
-from privbandit_agents.audits.lower_bounds import choose, judged, pilot_runs, sample, score
+from privbandit_agents.audits.lower_bounds import Pilot, choose, judged, pilot_runs, sample, score
 from privbandit_agents.privacy._validate import count
 
 REPEATS = 50
@@ -45,25 +45,23 @@ def power(
     """
     if truth.canaries:
         return share_refuted(claim, shares_of(truth, count(runs=runs), rng, on_progress), rng, confidence, repeats)
-    pilot = pilot_runs(count(runs=runs))
+    pilot, alpha = pilot_runs(count(runs=runs)), 1 - confidence
     worlds, in_step = sample(truth, pilot + runs, rng, on_progress, 0)
-    refuted = 0
+    played, refuted, hits_of = Pilot(worlds), 0, cache(lambda event: event.hits(worlds))
     for _ in range(repeats):
-        tried = drawn(worlds, pilot, rng)
-        event = choose(claim, tried, 1 - confidence, runs)
-        known = event.hits(tried)
-        together = in_step and best_together(known, claim.delta, 1 - confidence, runs)
-        zero, one = (world[:, [event.statistic]] for world in worlds)
-        fresh = drawn((zero, one), runs, rng, together)
-        refuted += claim.refuted_by(*judged(claim, replace(event, statistic=0), known, fresh, 1 - confidence))
+        tried = played.drawn(rng.integers(pilot + runs, size=pilot))
+        event = choose(claim, tried, alpha, runs)
+        known, every = event.hits(tried.worlds), hits_of(event)
+        together = in_step and best_together(known, claim.delta, alpha, runs)
+        fresh = drawn(every if together else every.apart, runs, rng)
+        refuted += claim.refuted_by(*judged(claim, known, fresh, alpha))
     return refuted / repeats
 
 
-def drawn(worlds: tuple[Floats, Floats], runs: int, rng: Generator, together: bool = True) -> tuple[Floats, Floats]:
-    """Draw runs of two worlds with replacement: as they were played, or the two worlds apart."""
-    zero, one = worlds
-    rows = rng.integers(len(zero), size=runs)
-    return zero[rows], one[rows if together else rng.integers(len(one), size=runs)]
+def drawn(hits: Hits, runs: int, rng: Generator) -> Hits:
+    """Draw so many runs of two worlds with replacement, given what all runs have."""
+    found = rng.multinomial(runs, (hits.runs / hits.runs.sum()).ravel()).reshape(3, 3)
+    return Hits(found.astype(np.float64), hits.events)
 
 
 def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repeats: int = REPEATS) -> float | None:

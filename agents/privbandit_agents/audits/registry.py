@@ -92,7 +92,17 @@ def register_target(name: str, game: Callable[[Request], Game], **defaults: Any)
     TARGETS[name] = Target(game, **defaults)
 
 
-def game(
+def game(name: str, epsilon: float, **asked: Any) -> Game:
+    """Return the first game that ``prepared`` yields for the same arguments; the others are not prepared."""
+    return next(prepared(name, epsilon, **asked))
+
+
+def games(name: str, epsilon: float, **asked: Any) -> list[Game]:
+    """Return all games that ``prepared`` yields for the same arguments."""
+    return list(prepared(name, epsilon, **asked))
+
+
+def prepared(
     name: str,
     epsilon: float,
     delta: float | None = None,
@@ -100,21 +110,10 @@ def game(
     env: str | None = None,
     config: Mapping[str, Any] | None = None,
     effort: str = "normal",
-) -> Game:
-    """Return the first of a target's ``games``; the others are not prepared."""
-    return next(prepared(name, epsilon, delta, calibration, env, config, effort))
+) -> Iterator[Game]:
+    """Yield the games of an audit target, each prepared when it is asked for.
 
-
-def games(
-    name: str,
-    epsilon: float,
-    delta: float | None = None,
-    calibration: str = "correct",
-    env: str | None = None,
-    config: Mapping[str, Any] | None = None,
-    effort: str = "normal",
-) -> list[Game]:
-    """Return the games of an audit target: one, or several that look at different parts of an agent.
+    There is one, or several that look at different parts of an agent.
 
     Args:
         name: a mechanism of ``TARGETS``, a private agent, or ``"module:name"`` for one that a module registers.
@@ -129,19 +128,6 @@ def games(
         ValueError: an unknown target, one without a published calibration, or an environment that does not fit.
         TypeError: a setting that the agent does not have.
     """
-    return list(prepared(name, epsilon, delta, calibration, env, config, effort))
-
-
-def prepared(
-    name: str,
-    epsilon: float,
-    delta: float | None = None,
-    calibration: str = "correct",
-    env: str | None = None,
-    config: Mapping[str, Any] | None = None,
-    effort: str = "normal",
-) -> Iterator[Game]:
-    """Yield the games of a target, each prepared when it is asked for; see ``games``."""
     if name not in TARGETS and name not in AGENTS:
         load_plugins("privbandit.agents", "privbandit.audits")
     base = explored_name(name) or name
@@ -172,34 +158,24 @@ def prepared(
 
 
 def stronger(
-    name: str,
-    factor: float,
-    epsilon: float,
-    delta: float | None = None,
-    calibration: str = "correct",
-    env: str | None = None,
-    config: Mapping[str, Any] | None = None,
-    effort: str = "normal",
+    name: str, factor: float, epsilon: float, config: Mapping[str, Any] | None = None, **asked: Any
 ) -> list[Game] | None:
     """Return the games of a target with so many times its epsilon; None where no setting says how much that is.
 
     Args:
-        name: as for ``games``.
+        name: as for ``prepared``.
         factor: > 1.
-        epsilon: as for ``games``, and so are the others.
-        delta: of (epsilon, delta).
-        calibration: only ``"correct"`` has a budget that can be scaled.
-        env: id of the environment.
+        epsilon: as for ``prepared``.
         config: settings; a rho grows by the square of the factor.
-        effort: as for ``games``.
+        **asked: further arguments of ``prepared``; only the calibration ``"correct"`` has a budget that can be scaled.
     """
     given = dict(config or {})
     scalable = name in TARGETS or {"epsilon", "rho"} & set(field_names(find(name).load().Config))
-    if calibration != "correct" or not scalable:
+    if asked.get("calibration", "correct") != "correct" or not scalable:
         return None
     powers = {"epsilon": 1, "rho": 2}
     scaled = {key: value * factor ** powers[key] for key, value in given.items() if key in powers}
-    return games(name, epsilon * factor, delta, calibration, env, given | scaled, effort)
+    return games(name, epsilon * factor, config=given | scaled, **asked)
 
 
 def agent_games(

@@ -124,8 +124,9 @@ class Contrast:
         direction, together = (means[0] - means[1]) / (spread + 1e-9), np.zeros(len(kept))
         if 1 < len(kept) <= MANY:
             together = solved(np.concatenate([zero - means[0], one - means[1]]), (means[0] - means[1])[:, None])[:, 0]
-        edges = tuple(edges_of(values) for values in pooled[:, kept].T)
-        rates = [(rates_of(a, e), rates_of(b, e)) for a, b, e in zip(zero.T, one.T, edges, strict=True)]
+        rising = [np.ascontiguousarray(np.sort(seen, axis=0).T) for seen in (pooled[:, kept], zero, one)]
+        edges = tuple(edges_of(values) for values in rising[0])
+        rates = [(rates_of(a, e), rates_of(b, e)) for a, b, e in zip(*rising[1:], edges, strict=True)]
         apart = [float(np.abs(a - b).sum()) for a, b in rates]
         return cls(
             kept,
@@ -134,7 +135,7 @@ class Contrast:
             edges,
             tuple(np.log(a) - np.log(b) for a, b in rates),
             int(np.argmax(apart)) if apart else 0,
-            tuple(atoms_of(a, b) for a, b in zip(zero.T, one.T, strict=True)),
+            tuple(atoms_of(a, b) for a, b in zip(*rising[1:], strict=True)),
             Learned.of(zero, one),
         )
 
@@ -226,27 +227,26 @@ def padded(reports: Floats, width: int) -> Floats:
     return np.pad(reports, ((0, 0), (0, max(width - reports.shape[1], 0))))
 
 
-def edges_of(values: Array) -> Floats:
-    """Return the inner edges of at most ``BINS`` bins: between the values if they are few, else quantiles."""
-    distinct = np.unique(values)
-    if len(distinct) <= BINS:
-        return np.asarray((distinct[1:] + distinct[:-1]) / 2)
-    return np.unique(np.quantile(values, np.arange(1, BINS) / BINS))
+def edges_of(rising: Array) -> Floats:
+    """Return the inner edges of at most ``BINS`` bins of sorted values: between values if few, else quantiles."""
+    changes = np.flatnonzero(rising[1:] != rising[:-1])
+    if len(changes) < BINS:
+        return np.asarray((rising[changes] + rising[changes + 1]) / 2)
+    return np.unique(np.interp(np.arange(1, BINS) / BINS * (len(rising) - 1), np.arange(len(rising)), rising))
 
 
-def rates_of(values: Array, edges: Floats) -> Floats:
-    """Return the frequencies of the bins, none of which is 0."""
-    hits = np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1)
-    return np.asarray((hits + 0.5) / (len(values) + 0.5 * len(hits)))
+def rates_of(rising: Array, edges: Floats) -> Floats:
+    """Return the frequencies of the bins, none of which is 0, among sorted values."""
+    hits = np.diff(np.concatenate([[0], np.searchsorted(rising, edges), [len(rising)]]))
+    return np.asarray((hits + 0.5) / (len(rising) + 0.5 * len(hits)))
 
 
 def atoms_of(zero: Array, one: Array) -> tuple[Floats, Floats]:
-    """Return the values of a coordinate that one world has ``SEEN`` times or more, and their log ratios."""
-    values, inverse = np.unique(np.concatenate([zero, one]), return_inverse=True)
-    hits = np.stack([np.bincount(part, minlength=len(values)) for part in np.split(inverse, [len(zero)])])
-    again = hits.max(axis=0) >= SEEN
-    rates = (hits[:, again] + 0.5) / np.array([[len(zero) + 1], [len(one) + 1]])
-    return values[again], np.log(rates[0]) - np.log(rates[1])
+    """Return the values of a coordinate, sorted, that one world has ``SEEN`` times or more, and their log ratios."""
+    values = np.unique(np.concatenate([part[SEEN - 1 :][part[SEEN - 1 :] == part[: 1 - SEEN]] for part in (zero, one)]))
+    hits = [np.searchsorted(part, values, side="right") - np.searchsorted(part, values) for part in (zero, one)]
+    rates = [(seen + 0.5) / (len(part) + 1) for seen, part in zip(hits, (zero, one), strict=True)]
+    return values, np.log(rates[0]) - np.log(rates[1])
 
 
 def ratio_of(column: Floats, atoms: Floats, ratios: Floats) -> Floats:

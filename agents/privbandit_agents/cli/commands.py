@@ -428,10 +428,11 @@ def audit_target(
         from privbandit_agents.audits.registry import games, stronger
         from privbandit_agents.cli import audit
 
-        asked = epsilon, delta, calibration, env, audit.config_of(assignments or []), effort
-        truths = partial(stronger, name, audit.STRONGER, *asked)
+        asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "env": env}
+        asked |= {"config": audit.config_of(assignments or []), "effort": effort}
+        truths = partial(stronger, name, audit.STRONGER, **asked)
         with err().status(f"pilot runs of {name}"):
-            played = games(name, *asked)
+            played = games(name, **asked)
         found = audit.audited(played, truths, power, runs, seed, confidence, err())
     if not found:
         raise KeyboardInterrupt

@@ -86,7 +86,7 @@ class ShuffleLinUCB(ShuffleAgent[Config]):
     """
 
     Config = Config
-    gaussian = True  # an audit holds it against the Gaussian mechanism of (epsilon, delta), which has more loss
+    gaussian = True  # presumed beside the promise: the Gaussian mechanism of (epsilon, delta) has more loss
     fixed: ClassVar[frozenset[str]] = ShuffleAgent.fixed | {"sums"}
     plays = staticmethod(arms_with_features)
 

@@ -1,7 +1,8 @@
 """Agents as somebody writes them who makes one mistake, and the same agents without it.
 
 ``mistake`` is one of ``DEVICES``, ``CURATORS`` and ``BOXES``; with ``mended`` the agent is built alike and keeps its
-promise. None says when its policy changes, none calls ``publish``, and all draw their noise themselves.
+promise. None says when its policy changes, none calls ``publish``, and all draw their noise themselves. With ``own``
+devices have a generator that ``begin`` spawns, and draw more for large answers.
 """
 
 import math
@@ -69,6 +70,7 @@ class Config:
     delta: float = 1e-5
     mistake: str = ""
     mended: bool = False
+    own: bool = False
 
 
 class Common:
@@ -106,15 +108,19 @@ class Device(Common, LocalAgent[Config, Any]):
         self.promise("local", epsilon=epsilon, delta=self.config.delta * self.built("sigma-of-epsilon"))
         self.ledger.spend(Cost(epsilon=epsilon, delta=self.guarantee.delta or 0.0))
         self.total, self.memo = np.zeros(self.context_shape[1]), dict[bytes, Any]()
+        self.stream = self.rng.spawn(1)[0] if self.config.own else self.rng
 
     def select_action(self, context: Any) -> Any:
         return self.best(context, self.total)
 
     def randomize(self, context: Any, action: Any, feedback: Any) -> Any:
-        epsilon, wrong, draw = self.config.epsilon, self.wrong, self.rng.laplace
+        epsilon, wrong = self.config.epsilon, self.wrong
+        draw = (self.stream if self.config.own else self.rng).laplace
         x, y = self.terms(context, action, feedback, 2 if self.built("laplace-l2", "sigma-of-epsilon") else 1)
         v = x * y[:, None]  # moves by 2
         scale = 2 / epsilon if epsilon else 0.0
+        if self.config.own:
+            draw(size=int((y > 0.5).sum()))
         if self.built("eps-split"):
             gram, each = np.einsum("ni,nj->nij", x, x).reshape(len(x), -1), scale * (1 if wrong("eps-split") else 2)
             return v + draw(scale=each, size=v.shape), gram + draw(scale=each, size=gram.shape)

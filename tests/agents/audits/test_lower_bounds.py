@@ -9,7 +9,7 @@ from privbandit_agents import make, play
 from privbandit_agents.audits.bounds.means import clopper_pearson
 from privbandit_agents.audits.claims import Claim, Game
 from privbandit_agents.audits.lower_bounds import audit
-from privbandit_agents.audits.registry import TARGETS, game, private_agents
+from privbandit_agents.audits.registry import TARGETS, game, prepared, private_agents
 from privbandit_agents.audits.sensitivity import largest_loss, one_run_bound, search_sensitivity
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
@@ -206,7 +206,7 @@ def test_every_private_agent_and_mechanism_is_a_target() -> None:
 )
 def test_bad_requests_get_one_sentence(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ValueError) as error:
-        game(*arguments)
+        next(prepared(*arguments))
     assert message in str(error.value)
 
 

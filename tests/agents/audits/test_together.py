@@ -73,7 +73,7 @@ def test_same_noise_is_worth_more_runs() -> None:
     event = choose(Claim(0.5), worlds, 0.001)
     hits = event.hits(worlds)
     found = [bound_together(one, stake_of(one, 4000, 0.0, 0.001), 0.0, 0.001) for one in (hits, hits.apart)]
-    single, _ = bound_of(Claim(0.5), *event.rates(worlds), 4000, 0.001)
+    single, _ = bound_of(Claim(0.5), *event.hits(worlds).rates, 4000, 0.001)
     assert found[0] > found[1] + 0.03
     assert found[0] > single + 0.03
 
@@ -83,6 +83,14 @@ def test_worlds_that_exclude_each_other_are_played_apart() -> None:
     event = Event(0, 1, 1.0, 1)
     assert not best_together(event.hits((zero, one)), 0.0, 0.001, 4000)
     assert best_together(Event(0, 1, 0.5, 1).hits(laplace(1.0, 4000, 6)), 0.0, 0.001, 4000)
+
+
+def test_a_value_that_some_runs_of_one_world_have_is_an_event() -> None:
+    """A tenth of the runs says -1000, and all others have different numbers near 0."""
+    zero = rng(0).laplace(size=(2000, 1))
+    one = np.where(rng(1).random((2000, 1)) < 0.1, -1000.0, rng(2).laplace(size=(2000, 1)))
+    event = choose(Claim(1.0), (zero, one), 0.001)
+    assert (event.sign, event.likely, event.threshold) == (-1, 1, 1000.0)
 
 
 def test_both_tails_are_counted() -> None:

@@ -205,8 +205,9 @@ class Quick(ShuffleGame):
     pilots, fits = 400, 2000
 
 
-@pytest.mark.parametrize("share", [1.0, 0.1])
+@pytest.mark.parametrize("share", [1.0, 0.4, 0.1])
 def test_an_audit_refutes_missing_coins_and_not_the_right_number(share: float, monkeypatch: Patch) -> None:
+    """Where three fifths are missing, if coins are presumed to be Gaussian noise; a tenth of them break the promise."""
     honest = CoinSums.from_epsilon
 
     def fewer(*given: Any) -> CoinSums:
@@ -215,7 +216,9 @@ def test_an_audit_refutes_missing_coins_and_not_the_right_number(share: float, m
 
     monkeypatch.setattr(CoinSums, "from_epsilon", fewer)
     game = Quick(NAME, {"epsilon": 4.0})
-    assert audit(game, 6000, np.random.default_rng(0), 0.999).refuted == (share < 1)
+    found = audit(game, 6000, np.random.default_rng(0), 0.999)
+    assert found.refuted == (share < 0.4)
+    assert found.presumed is not None and found.presumed.refuted == (share < 1)
 
 
 @pytest.mark.slow

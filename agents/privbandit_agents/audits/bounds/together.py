@@ -51,6 +51,11 @@ class Hits:
         return int(self.runs.sum() / np.prod(self.runs.shape[:-2]))
 
     @property
+    def rates(self) -> tuple[int, int]:
+        """How many runs have the first event in the world where it is likely, and in the other."""
+        return int(self.runs[..., 1, :].sum()), int(self.runs[..., 2].sum())
+
+    @property
     def apart(self) -> "Hits":
         """What to expect of as many runs if the worlds are played apart."""
         rows, columns = self.runs.sum(axis=-1), self.runs.sum(axis=-2)

@@ -96,11 +96,11 @@ class FirstRelease(AnyAgentGame[Scene]):
 
     def further(self, best: list[Scene]) -> list[Scene]:
         found = populations(self.env, USERS, self.agent(0))
+        some = [(name, found[name]) for name in AMONG if name in found]
         return [
-            Scene(scene.pair, found[name], f"{scene.words}, among {name}")
+            Scene(scene.pair, others, f"{scene.words}, among {name}")
             for scene in best[: self.among]
-            for name in AMONG
-            if name in found
+            for name, others in [*some, ("users with the first record", scene.pair.users(0, USERS))]
         ]
 
     def paired(self, scene: Scene, runs: int) -> list[Floats]:
@@ -118,12 +118,15 @@ class FirstRelease(AnyAgentGame[Scene]):
         hidden = Exact(self.hidden[0], self.hidden[1], self.layout.actions + self.start)
         return Readings.of(zero, one, self.layout, hidden)
 
-    def worth(self, contrast: Any, held_out: tuple[Floats, Floats], alpha: float = STRICT) -> tuple[float, float]:
-        """Return the bound if it shows a fault, else 0; then how far apart the means of the releases are."""
-        bound, _ = super().worth(contrast, held_out, alpha)
-        claimed = self.claim.epsilon if self.claim.rho is None else self.claim.rho
-        pure = self.claim.rho is None and not self.claim.delta
-        return bound if bound > claimed else 0.0, contrast.loss if pure else contrast.distance
+    def worth(self, held_out: tuple[Floats, Floats], alpha: float = STRICT) -> float:
+        """Return the bound if it shows a fault, else 0."""
+        bound = super().worth(held_out, alpha)
+        return bound if bound > (self.claim.epsilon if self.claim.rho is None else self.claim.rho) else 0.0
+
+    def tie(self, worlds: list[Floats]) -> float:
+        """Return how far apart the means of the releases are, by all runs: few of them may count the target at all."""
+        contrast, pure = self.contrast_of(*worlds), self.claim.rho is None and not self.claim.delta
+        return float(contrast.loss if pure else contrast.distance)
 
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
         """Return the actions and then the releases of each run, as wide as in the pilot runs."""

@@ -11,11 +11,9 @@ import gymnasium as gym
 import numpy as np
 
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.games.local import LocalGame, Scene
+from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.games.pairs import arms
 from privbandit_agents.audits.records import Pair
-from privbandit_agents.audits.reports import Contrast
-from privbandit_agents.privacy.mechanisms.symmetric import smat
 
 USERS = 10**6
 """Users of the first layer, about: enough for its bins to stand out of any noise."""
@@ -39,8 +37,6 @@ class LayeredGame(LocalGame):
         self.published = (config or {}).get("calibration") == "published"
         preset = {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0)} if self.published else {}
         if self.published:
-            self.ready = (*self.ready, "least eigenvalue in cell 0", "least eigenvalue in cell 1")
-            self.statistics = (*self.ready, *Contrast.statistics)
             self.seen += "; settings: preset=published, kappas=0, gamma=2, so that every bin counts as active"
         super().__init__(name, preset | (config or {}), env, effort)
 
@@ -58,15 +54,6 @@ class LayeredGame(LocalGame):
         if self.published:  # the pair that shows what is wrong with it
             return [pair for pair in far if pair.words == "other features, reward 1 or -1"]
         return [*super().pairs(env, server), *far]
-
-    def known(self, scene: Scene, report: Any, users: int) -> Floats:
-        ratio = super().known(scene, report, users)
-        if not self.published:
-            return ratio
-        agent, records = scene.agent, scene.pair.records
-        cells = agent.encode(*agent.records_of(records.contexts, records.actions, records.feedback))[0]
-        grams = smat(agent.oracle.randomizer.estimate(report)[:, np.maximum(cells, 0), -3:])  # of both records' cells
-        return np.column_stack([ratio, np.linalg.eigvalsh(grams)[..., 0]])
 
 
 def history(agent: Any) -> Floats:

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -136,32 +136,40 @@ class LocalGame(AnyAgentGame[Scene]):
         agent.rng = rng.spawn(1)[0]  # the devices'
         # what devices of a call share is seen if there are many calls
         each = LEAST if scene.next is not None else max(LEAST, math.ceil(users / CALLS))
-        calls = [each] * math.ceil(users / each)
-        parts = [self.sent(agent, scene, world, n) for n in calls]
+        reports = [self.sent(agent, scene, world, each) for _ in range(math.ceil(users / each))]
+        rows = each * (1 + (scene.next is not None))
+        if all(isinstance(one, np.ndarray) and one.ndim and len(one) == rows for one in reports):
+            if len({one.shape[1:] for one in reports}) == 1:  # all at once, which takes less time
+                reports, each, rows = [np.concatenate(reports)], len(reports) * each, len(reports) * rows
+        parts, told = [flattened(report, rows).reshape(each, -1) for report in reports], self.known(scene)
         width = max(part.shape[1] for part in parts)
-        return np.concatenate([padded(part, width) for part in parts])[:runs]
+        known = np.concatenate([told(report, each) for report in reports])
+        return np.column_stack([known, np.concatenate([padded(part, width) for part in parts])])[:runs]
 
-    def sent(self, agent: Any, scene: Scene, world: int, users: int) -> Floats:
-        """Return the reports of users in one call (users, D), with the next users' reports if the scene has them."""
+    def sent(self, agent: Any, scene: Scene, world: int, users: int) -> Any:
+        """Return the reports of users in one call, with the next users' reports if the scene has them."""
         sent = scene.pair.users(world, users)
         if scene.next is not None:
             sent = in_turn(sent, scene.next[np.arange(users) % len(scene.next.feedback)])
-        report = agent.randomize(*agent.records_of(sent.contexts, sent.actions, sent.feedback))
-        known = np.zeros((users, len(self.ready))) if scene.next is not None else self.known(scene, report, users)
-        return np.column_stack([known, flattened(report, len(sent.feedback)).reshape(users, -1)])
+        return agent.randomize(*agent.records_of(sent.contexts, sent.actions, sent.feedback))
 
-    def known(self, scene: Scene, report: Any, users: int) -> Floats:
-        """Return the statistics that the agent's inputs tell, shape (users, k): log-likelihood ratios, or zeros."""
+    def known(self, scene: Scene) -> Callable[[Any, int], Floats]:
+        """Return what makes statistics, shape (users, k), of users' reports: log-likelihood ratios, or zeros."""
         records, agent = scene.pair.records, scene.agent
         inputs = agent.inputs(*agent.records_of(records.contexts, records.actions, records.feedback))
-        if inputs is None:
-            return np.zeros((users, len(self.ready)))
-        try:
-            first, second = (inputs.log_likelihood(report, user) for user in (0, 1))
-        except NotImplementedError:  # its density is not known
-            return np.zeros((users, len(self.ready)))
-        with np.errstate(invalid="ignore"):
-            return np.asarray(np.clip(np.nan_to_num(first - second), -CERTAIN, CERTAIN)[:, None])
+        nothing = inputs is None or scene.next is not None
+
+        def told(report: Any, users: int) -> Floats:
+            if nothing:
+                return np.zeros((users, len(self.ready)))
+            try:
+                first, second = (inputs.log_likelihood(report, user) for user in (0, 1))
+            except NotImplementedError:  # its density is not known
+                return np.zeros((users, len(self.ready)))
+            with np.errstate(invalid="ignore"):
+                return np.asarray(np.clip(np.nan_to_num(first - second), -CERTAIN, CERTAIN)[:, None])
+
+        return told
 
 
 def in_turn(some: Records, others: Records) -> Records:

@@ -22,6 +22,8 @@ class ShuffleGame(AnyAgentGame[Pair]):
     The adversary knows the records of all others in the batch; of an agent with a setting ``honest``, also the coins of
     one other, or of as many as the setting allows. Messages in arbitrary order are no more than these numbers. Batches
     are small, so that there can be many: what hides a user does not depend on how many there are.
+
+    Gaussian noise is presumed, beside the claim, of agents that say so.
     """
 
     part = "batches"
@@ -31,6 +33,10 @@ class ShuffleGame(AnyAgentGame[Pair]):
     runs = 10_000
     pilots, fits = 400, 4000
     heats: ClassVar = ((4, 1000),)
+
+    def prepare(self) -> None:
+        self.presumed = self.of_gaussian_noise()
+        super().prepare()
 
     def stronger(self, factor: float) -> Self | None:
         return self.larger(factor)
@@ -49,14 +55,14 @@ class ShuffleGame(AnyAgentGame[Pair]):
 
     def bags(self, agent: Any, scene: Pair, world: int, runs: int) -> Floats:
         """Return the messages of first batches but for those of curious others, shape (runs, kinds)."""
-        batch = int(agent.batch_size)
-        users = self.others[np.tile(np.arange(batch) % len(self.others.feedback), runs)]
-        first, target = np.arange(0, runs * batch, batch), scene.users(world, 1)
+        others, honest = int(agent.batch_size) - 1, getattr(agent.config, "honest", None)
+        curious = 0 if honest is None else min(others, max(1, others - math.floor(honest * others)))
+        kept = 1 + others - curious
+        users = self.others[np.tile(np.arange(kept) % len(self.others.feedback), runs)]
+        first, target = np.arange(0, runs * kept, kept), scene.users(world, 1)
         contexts, actions, feedback = (np.array(part) for part in (users.contexts, users.actions, users.feedback))
         contexts[first], actions[first] = target.contexts, target.actions
         feedback = feedback.astype(np.float64)
         feedback[first] = target.feedback
         messages = agent.randomize(*agent.records_of(contexts, actions, feedback))
-        others, honest = batch - 1, getattr(agent.config, "honest", None)
-        curious = 0 if honest is None else min(others, max(1, others - math.floor(honest * others)))
-        return np.asarray(messages.reshape(runs, batch, -1)[:, : batch - curious].sum(axis=1), np.float64)
+        return np.asarray(messages.reshape(runs, kept, -1).sum(axis=1), np.float64)

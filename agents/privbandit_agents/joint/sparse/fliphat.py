@@ -166,7 +166,8 @@ class FLIPHAT(CentralAgent[Config, Array]):
 
     def _empty(self) -> SquaredLoss:
         n, config = 2**self.episode, self.config
-        gram = config.iterations(n) > max(GRAM_ITERATIONS, ROW_PASSES * self.dim) and self.dim <= GRAM_DIM
+        sooner = config.iterations(n) > max(GRAM_ITERATIONS, ROW_PASSES * self.dim)
+        gram = self.dim <= GRAM_DIM and (sooner or n * self.dim > 2**23)  # rows of so many numbers take 96 MiB
         return SquaredLoss(self.dim, self.observation_space.dtype, *config.bounds(n), users=n, gram=gram)
 
 

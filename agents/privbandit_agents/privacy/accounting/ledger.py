@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import reduce
 from operator import or_
 from threading import RLock
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from privbandit_agents.privacy._validate import budget, count, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
@@ -70,7 +70,7 @@ class Ledger:
         ValueError: a parameter out of range, or both or neither of epsilon and rho.
     """
 
-    fixed: ClassVar[frozenset[str]] = frozenset({"_checked"})
+    fixed: ClassVar[frozenset[str]] = frozenset({"_steady"})
 
     def __init__(self, epsilon: float | None = None, delta: float = 0.0, rho: float | None = None) -> None:
         if (epsilon is None) == (rho is None):
@@ -81,7 +81,7 @@ class Ledger:
         self.group, self.releases = -1, 0
         self._everyone, self._open, self._closed = ([0.0] * 6 for _ in range(3))
         self._people: dict[str, list[float]] = {}
-        self._checked: tuple[tuple[Any, ...], tuple[Cost, Cost, Cost, Cost]] = (None,) * 5, NOTHING
+        self._steady: tuple[Cost | None, list[float]] = None, self._everyone
 
     def spend(self, cost: Cost, group: int | None = None, groups: int = 1, person: str | None = None) -> None:
         """Record a release, or refuse it.
@@ -97,22 +97,28 @@ class Ledger:
             ValueError: a group that was closed before, or a person and a group.
         """
         with spending:
-            self.check(cost, group, groups, person)
-            everyone, opened, closed, theirs = self._checked[1]
-            self._everyone, self._open, self._closed = (list(vars_of(part)) for part in (everyone, opened, closed))
-            if person is not None:
-                self._people[person] = list(vars_of(theirs))
+            if not self._repeats(cost, group, groups, person):
+                counted = self._counted(cost)
+                everyone, opened, closed, theirs = self._after(counted, group, groups, person)
+                self._everyone, self._open, self._closed = (list(vars_of(part)) for part in (everyone, opened, closed))
+                if person is not None:
+                    self._people[person] = list(vars_of(theirs))
+                steady = group is not None and opened == counted and closed | counted == closed
+                self._steady = cost if steady else None, self._everyone
             self.group = self.group if group is None else group + groups - 1
             self.releases += groups
 
     def check(self, cost: Cost, group: int | None = None, groups: int = 1, person: str | None = None) -> None:
         """Raise what ``spend`` would raise, and record nothing."""
         with spending:
-            asked, known = (cost, self._everyone, group, groups, person), self._checked[0]
-            # a spend may have been checked a moment ago; the list is another one after every spend and every load
-            if known[0] is not cost or known[1] is not self._everyone or known[2:] != asked[2:]:
-                self._checked = (None,) * 5, NOTHING
-                self._checked = asked, self._after(self._counted(cost), group, groups, person)
+            if not self._repeats(cost, group, groups, person):
+                self._after(self._counted(cost), group, groups, person)
+
+    def _repeats(self, cost: Cost, group: int | None, groups: int, person: str | None) -> bool:
+        """Return whether new groups pay what an open one and closed ones have paid: that raises no total."""
+        steady, everyone = self._steady  # the list is another one after every other spend and every load
+        same = cost is steady and everyone is self._everyone and person is None
+        return same and group is not None and group > self.group and groups >= 1
 
     def _after(self, cost: Cost, group: int | None, groups: int, person: str | None) -> tuple[Cost, Cost, Cost, Cost]:
         """Return the costs to everyone, to the open group, to closed ones, and to a person, after a release."""

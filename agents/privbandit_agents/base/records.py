@@ -8,6 +8,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import cache
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -103,11 +104,17 @@ def records_of(
         ValueError: there are not as many contexts, actions and feedback. The message shows shapes alone.
     """
     single = (action_space.n_items,) if isinstance(action_space, Assortments) else ()
-    needed = f"n contexts of shape {shape}, n actions of shape {single}, n numbers of feedback"
+    needed = expected(shape, single)
     answers = rows_of(feedback, users := users_in(feedback), (), FLOAT64, needed)
     actions = rows_of(action, users, single, None, needed)
     contexts = rows_of(context, users, shape, dtype, needed)
     return Records(contexts, existing(actions, action_space), answers)
+
+
+@cache
+def expected(shape: tuple[int, ...], single: tuple[int, ...]) -> str:
+    """Return in words which records there should be."""
+    return f"n contexts of shape {shape}, n actions of shape {single}, n numbers of feedback"
 
 
 def users_in(feedback: object) -> int | None:
@@ -118,7 +125,13 @@ def users_in(feedback: object) -> int | None:
     return None if entries is None else len(entries)
 
 
-def rows_of(values: object, users: int | None, shape: tuple[int, ...], dtype: Floats | None, needed: str) -> Array:
+def rows_of(
+    values: object,
+    users: int | None,
+    shape: tuple[int, ...],
+    dtype: Floats | None,
+    needed: str,
+) -> Array:
     """Return one part of the records of n users, shape (n, *shape).
 
     The shape of an array of numbers is the caller's, so another one is refused; a list is read user by user.
@@ -133,7 +146,10 @@ def rows_of(values: object, users: int | None, shape: tuple[int, ...], dtype: Fl
     Raises:
         ValueError: a group of another size, or an array of numbers of another shape.
     """
-    n, array = 1 if users is None else users, real_array(values)
+    n = 1 if users is None else users
+    if isinstance(values, np.ndarray) and values.dtype == (dtype or np.int64) and values.shape == (n, *shape):
+        return values
+    array = real_array(values)
     if array is not None:
         if array.shape == (n, *shape):
             return cast(array, dtype)

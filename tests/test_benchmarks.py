@@ -69,6 +69,7 @@ def test_timings_take_turns_and_the_best_of_each_counts(harness: Any) -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.wide
 def test_a_benchmark_starts_and_knows_its_sections(script: str) -> None:
     command = [sys.executable, "-W", "error", str(FOLDER / f"{script}.py"), "--only", "none"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -76,6 +77,7 @@ def test_a_benchmark_starts_and_knows_its_sections(script: str) -> None:
 
 
 @pytest.mark.parametrize(("script", "section"), [("speed", "assortments"), ("privacy", "reports")])
+@pytest.mark.wide
 def test_a_section_prints_its_table(script: str, section: str) -> None:
     command = [sys.executable, "-W", "error", str(FOLDER / f"{script}.py"), "--only", section, "--quick"]
     done = subprocess.run(command, capture_output=True, text=True)

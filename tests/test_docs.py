@@ -80,11 +80,13 @@ def run(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
     return printed.out
 
 
+@pytest.mark.wide
 def test_an_outsider_s_agent_is_audited_by_its_own_game(inside: None, capsys: pytest.CaptureFixture[str]) -> None:
     printed = run("audit first_moment_game:watched-moment --epsilon 1 --runs 400 --out audit", capsys)
     assert "reward 1 or -1 at x = (1, 1)" in printed
 
 
+@pytest.mark.wide
 def test_the_experiment_runs(inside: None, capsys: pytest.CaptureFixture[str]) -> None:
     printed = run("reproduce moments.yaml --scale smoke --jobs 1 --out runs", capsys)
     assert "1 statement, 1 figure" in printed and "With a curator" in Path("runs/verdicts.md").read_text()

@@ -76,6 +76,7 @@ def test_the_agent_conforms(modules: Path, monkeypatch: pytest.MonkeyPatch) -> N
     check_agent("follow_leader:follow-leader", "clinic/Dosage-v0")
 
 
+@pytest.mark.wide
 def test_the_examples_play_from_the_command_line(modules: Path, privbandit: Run) -> None:
     agents = ("--agent", "follow_leader:follow-leader", "--agent", "uniform")
     size = ("--horizon", "200", "--seeds", "2", "--jobs", "1", "--out", "out")

@@ -27,6 +27,7 @@ def test_every_block_is_a_program_with_a_name() -> None:
 
 @pytest.mark.parametrize("name", BLOCKS)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.wide
 def test_a_program_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
         pytest.skip(f"{NEEDS[name]} is not installed")

@@ -38,6 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.wide
 def test_a_list_shows_the_agents_of_installed_packages_and_names_the_broken_ones(folder: Path, python: Run) -> None:
     done = python(folder, "-m", "privbandit", "list", "agents")
     assert done.returncode == 0, done.stderr

@@ -268,6 +268,7 @@ def test_every_module_imports_and_has_a_docstring() -> None:
             assert importlib.import_module(module).__doc__, module
 
 
+@pytest.mark.wide
 def test_importing_the_package_pulls_nothing_heavy() -> None:
     code = "import sys, privbandit_agents, privbandit_envs; print(' '.join(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

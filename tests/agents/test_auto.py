@@ -167,6 +167,7 @@ def test_an_audit_names_the_way_to_the_agent_behind_the_name() -> None:
         games("auto-joint", 1.0)
 
 
+@pytest.mark.wide
 def test_two_labels_that_a_linear_model_tells_as_well_are_played_by_it() -> None:
     rng = np.random.default_rng(0)
     x = rng.random((120, 6))

@@ -134,6 +134,7 @@ def key_of(generator: np.random.Generator) -> bytes:
     return int(generator.bit_generator.state["state"]["inc"]).to_bytes(16, "little")
 
 
+@pytest.mark.wide
 def test_exact_sums_have_the_law_of_the_reports() -> None:
     """Means of every leaf within 5 standard errors over 100 fits, standard deviations within a third."""
     rows = draw(300, 7)

@@ -51,6 +51,7 @@ RUNS = 40
 
 
 @pytest.mark.parametrize("name", [name for name in counting() if name != "ldp-oful"])  # ldp-linucb, but for its width
+@pytest.mark.wide
 def test_regret_has_the_law_of_the_step_path(name: str) -> None:
     """Means within 4 standard errors, and KS at p > 1e-4, over 40 runs each."""
     regrets = []
@@ -85,6 +86,7 @@ def test_the_ledger_knows_all_users(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in counting() if "local" in AGENTS[name].agent])
+@pytest.mark.wide
 def test_sums_of_reports_have_the_law_of_reports(name: str) -> None:
     """KS at p > 1e-4 of every coordinate for users of two kinds; a wrong scale is rejected."""
     env = environment()

@@ -39,6 +39,7 @@ def crafted(folder: Path, agent: str, env: str = LINEAR) -> None:
 
 @pytest.mark.parametrize("how", ["privbandit", "python -m privbandit"])
 @pytest.mark.parametrize("command", [["report", "."], ["report", ".", "-o", "page.html"], ["frontier", "."]])
+@pytest.mark.wide
 def test_a_downloaded_folder_of_results_runs_nothing(how: str, command: list[str], tmp_path: Path) -> None:
     for agent, env in (("bomb:mine", LINEAR), ("uniform", "bomb:mine/World-v0")):
         crafted(tmp_path, agent, env)

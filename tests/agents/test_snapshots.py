@@ -92,6 +92,7 @@ def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
     assert not any(path.exists() for path in left) and not list((tmp_path / "unfinished").iterdir())
 
 
+@pytest.mark.wide
 def test_no_flipped_bit_stops_a_trial(tmp_path: Path) -> None:
     trial = TRIALS[3]  # its snapshot has a part for the server and one for the devices
     interrupted(trial, tmp_path, 50)

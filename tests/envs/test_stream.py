@@ -36,6 +36,7 @@ class Coin(Problem):
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 700), min_size=1, max_size=6))
+@pytest.mark.wide
 def test_the_general_path_does_not_depend_on_grouping(sizes: list[int]) -> None:
     total = sum(sizes)
     actions = np.arange(total) % 2

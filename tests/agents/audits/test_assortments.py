@@ -28,6 +28,7 @@ def audited(game: AgentGame, runs: int, seed: int = 0) -> AuditResult:
 
 
 @pytest.mark.parametrize(("counter", "rho"), [("tree", 0.1), ("tree", 1.0), ("toeplitz", 1.0), ("buffered", 1.0)])
+@pytest.mark.wide
 def test_dpmnl_keeps_its_promise(counter: str, rho: float) -> None:
     found = audited(GramGame("dpmnl", {"rho": rho, "counter": counter}), 25)
     assert not found.refuted
@@ -35,11 +36,13 @@ def test_dpmnl_keeps_its_promise(counter: str, rho: float) -> None:
 
 
 @pytest.mark.parametrize(("counter", "rho"), [("tree", 0.1), ("toeplitz", 1.0)])
+@pytest.mark.wide
 def test_the_published_gram_matrix_is_refuted_within_30_runs(counter: str, rho: float) -> None:
     assert audited(GramGame("dpmnl", {"rho": rho, "counter": counter, "calibration": "published"}), 30).refuted
 
 
 @pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])
+@pytest.mark.wide
 def test_half_the_noise_of_the_gram_matrix_is_caught(counter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four times the claim; 120 runs see at least 1.5 times it, so the audit has power to spare."""
     game = GramGame("dpmnl", {"rho": 1.0, "counter": counter})
@@ -49,6 +52,7 @@ def test_half_the_noise_of_the_gram_matrix_is_caught(counter: str, monkeypatch: 
     assert found.refuted and found.rho_bound is not None and found.rho_bound > 1.5 * 0.95
 
 
+@pytest.mark.wide
 def test_the_approximate_benchmark_keeps_its_promise_and_a_quarter_of_its_noise_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -60,6 +64,7 @@ def test_the_approximate_benchmark_keeps_its_promise_and_a_quarter_of_its_noise_
 
 @pytest.mark.parametrize("game", [NewtonGame, HessianGame])
 @pytest.mark.parametrize("rho", [pytest.param(0.1, marks=pytest.mark.slow), 1.0])
+@pytest.mark.wide
 def test_newton_steps_keep_their_promise(game: type[AgentGame], rho: float) -> None:
     """Of rho = 1 a fifth is found in 60 runs, so that little of what a canary tells is lost."""
     found = audited(game("newton-mnl", {"rho": rho}), 60, seed=1)
@@ -67,6 +72,7 @@ def test_newton_steps_keep_their_promise(game: type[AgentGame], rho: float) -> N
 
 
 @pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.wide
 def test_half_the_noise_of_newton_steps_is_caught(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the gradients, and of the Hessians, each by the game that looks at it."""
     game = (NewtonGame, HessianGame)[part]("newton-mnl", {"rho": 1.0})
@@ -79,6 +85,7 @@ def test_half_the_noise_of_newton_steps_is_caught(part: int, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("name", ["dpmnl", "dpmnl-approx"])
+@pytest.mark.wide
 def test_private_mle_keeps_its_promise_and_does_not_without_noise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     game = MinimiserGame(name, {"epsilon": 1.0})
     assert not audited(game, 60).refuted
@@ -99,6 +106,7 @@ def test_coins_that_nobody_was_told_are_not_guessed(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", GAMES)
+@pytest.mark.wide
 def test_the_command_line_knows_them(name: str) -> None:
     game: Any = audits.game(name, 2.0)
     assert game.claim.epsilon == 2.0 and game.claim.rho is not None

@@ -187,6 +187,7 @@ def test_power_says_how_often_more_is_found() -> None:
     assert power(Ideal(MU).claim, Ideal(2 * MU), 80, rng, 0.95) >= 0.9
 
 
+@pytest.mark.wide
 def test_a_canary_s_own_coin_is_no_help_to_its_guess() -> None:
     """Whatever ``covers`` says on its diagonal; what others add to a score is taken away."""
     game, quiet = (CounterGame("jdp-linucb", {"epsilon": epsilon}) for epsilon in (1.0, 1e6))
@@ -220,6 +221,7 @@ def test_a_claim_of_no_noise_says_nothing_of_less_noise() -> None:
     assert power_of_less_noise(audit(game, 40, np.random.default_rng(0)), 2.0, np.random.default_rng(0)) is None
 
 
+@pytest.mark.wide
 def test_jdp_linucb_keeps_its_promise_and_seven_tenths_of_its_noise_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """160 runs of 32 canaries, at epsilon = 4 and 95 %; of what a canary may tell little is lost on the way."""
     game = CounterGame("jdp-linucb", {"epsilon": 4.0})

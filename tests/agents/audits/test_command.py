@@ -39,6 +39,7 @@ def audited(folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -
 
 
 @pytest.mark.parametrize(("target", "factors"), [("grr", [1.25]), ("gaussian", [1.25, 1.5, 2.0])])
+@pytest.mark.wide
 def test_table_picture_and_numbers_say_the_power(
     target: str, factors: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -63,6 +64,7 @@ def test_what_is_refuted_or_not_asked_for_has_no_power(
     assert "of 100 such audits" not in printed and not any("how many audits" in text for text in DRAWN)
 
 
+@pytest.mark.wide
 def test_a_picture_is_to_be_had_for_print(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _ = audited(tmp_path, capsys, "grr", "--runs", "200", "--no-power", "--format", "pdf", "--format", "svg")
     heads = {kind: (tmp_path / f"grr-correct.{kind}").read_bytes()[:5] for kind in ("png", "pdf", "svg")}
@@ -98,6 +100,7 @@ def test_a_presumption_has_a_line_of_its_own_and_no_exit_code() -> None:
     assert not result.refuted
 
 
+@pytest.mark.wide
 def test_ctrl_c_says_what_stands_so_far(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

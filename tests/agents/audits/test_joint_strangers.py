@@ -53,12 +53,14 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("law", "fault"), [("laplace", "no noise"), ("gaussian", "ten times epsilon"), ("gaussian", "raw reads")]
 )
+@pytest.mark.wide
 def test_gross_faults_are_found_by_few_runs(law: str, fault: str) -> None:
     game = JointGame(STRANGER, {"law": law, "fault": fault})
     assert audit(game, 40, np.random.default_rng(0), 0.99).refuted
 
 
 @pytest.mark.parametrize(("law", "claim"), [("gaussian", "zcdp"), ("gram", ""), ("tree", "")])
+@pytest.mark.wide
 def test_canaries_find_half_the_noise_of_batches(law: str, claim: str) -> None:
     """At epsilon = 4, by 150 runs with their twins: of rho if that is promised, else of what is presumed."""
     game = BatchCanaries(STRANGER, {"law": law, "claim": claim, "fault": "noise x 0.5", "epsilon": 4.0})
@@ -71,6 +73,7 @@ def test_canaries_find_half_the_noise_of_batches(law: str, claim: str) -> None:
     ("config", "caught"),
     [({"fault": "schedule leak"}, True), ({"trigger": 1.0}, False), ({"trigger": 0.05}, True), ({}, False)],
 )
+@pytest.mark.wide
 def test_a_schedule_that_raw_data_decide_is_refuted_and_a_private_one_is_not(config: Any, caught: bool) -> None:
     """A batch ends early by its raw sum, by its sum with the noise of half of epsilon or a twentieth of it, or never.
 
@@ -80,6 +83,7 @@ def test_a_schedule_that_raw_data_decide_is_refuted_and_a_private_one_is_not(con
     assert audit(game, game.runs, np.random.default_rng(0), 0.999).refuted == caught
 
 
+@pytest.mark.wide
 def test_laplace_batches_are_audited_by_their_own_likelihood_ratio() -> None:
     """600 runs find half of the noise; of an honest epsilon of 1 they find more than a third."""
     honest, halved = (
@@ -89,6 +93,7 @@ def test_laplace_batches_are_audited_by_their_own_likelihood_ratio() -> None:
     assert 0.35 < honest.lower_bound < 1 and halved.refuted
 
 
+@pytest.mark.wide
 def test_games_are_those_that_a_claim_admits(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in (AnyAgentGame, FirstRelease):  # which scene is played does not matter
         monkeypatch.setattr(kind, "prepare", lambda self: None)
@@ -107,12 +112,14 @@ def test_games_are_those_that_a_claim_admits(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("law", ["laplace", pytest.param("tree", marks=pytest.mark.slow)])
+@pytest.mark.wide
 def test_honest_agents_are_not_accused(law: str) -> None:
     """One audit in a thousand accuses an honest agent."""
     for game in games(STRANGER, 1.0, config={"law": law}):
         assert not audit(game, 40, np.random.default_rng(0), 0.999).refuted
 
 
+@pytest.mark.wide
 def test_the_suite_says_what_is_wrong_with_a_strangers_agent() -> None:
     with pytest.raises(AssertionError, match="an audit shows epsilon >= "):
         check_audit(STRANGER, "privbandit/Linear-v0", 100, {"fault": "raw reads"})

@@ -12,6 +12,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, pytest.param(4.0, marks=pytest.mark.slow)])
+@pytest.mark.wide
 def test_layered_regression_keeps_its_claim_and_uses_it(epsilon: float) -> None:
     """Refuted by chance once in a thousand; at full length (100 000 runs) the bound is 0.92 of epsilon or more."""
     verdict = audit(game("lplr", epsilon), 6000, np.random.default_rng(0), confidence=0.999)
@@ -19,6 +20,7 @@ def test_layered_regression_keeps_its_claim_and_uses_it(epsilon: float) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:lplr")
+@pytest.mark.wide
 def test_the_published_noise_is_refuted() -> None:
     epsilon = 1.0
     verdict = audit(game("lplr", epsilon, calibration="published"), 3000, np.random.default_rng(0), confidence=0.999)

@@ -67,6 +67,7 @@ def test_halved_noise_is_caught(played: Game, runs: int) -> None:
     assert sum(audit(played, runs, rng(seed), pilot=2000).refuted for seed in range(100)) >= 80
 
 
+@pytest.mark.wide
 def test_a_bound_is_valid_and_close() -> None:
     bounds = [audit(Shifted(Claim(1.0), 1.0), 4000, rng(seed)).lower_bound for seed in range(60)]
     assert sum(bound > 1 for bound in bounds) <= 6 and np.median(bounds) > 0.75
@@ -91,6 +92,7 @@ def test_other_mechanisms_keep_their_claim(name: str, epsilon: float) -> None:
     assert not audit(game(name, epsilon), 3000, rng()).refuted
 
 
+@pytest.mark.wide
 def test_objective_perturbation_keeps_its_claim() -> None:
     verdict = audit(game("objective-perturbation", 4.0), 2000, rng())
     assert not verdict.refuted and verdict.lower_bound > 0
@@ -119,6 +121,7 @@ PURE = ("ldp-greedy", "ldp-sgd", "input-perturbation", "prec", "prec-ts")
 
 
 @pytest.mark.parametrize("name", ["ldp-linucb", *PURE, "jdp-linucb"])
+@pytest.mark.wide
 def test_private_agents_keep_their_claim(name: str) -> None:
     runs = 60 if name.startswith("jdp") else 8000
     verdict = audit(game(name, 4.0), runs, rng(), pilot=runs)
@@ -127,6 +130,7 @@ def test_private_agents_keep_their_claim(name: str) -> None:
         assert verdict.lower_bound > 0.6 * 4
 
 
+@pytest.mark.wide
 def test_an_agent_with_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     original = Gaussian.from_epsilon
 
@@ -138,6 +142,7 @@ def test_an_agent_with_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch)
     assert audit(game("ldp-linucb", 2.0), 4000, rng()).refuted
 
 
+@pytest.mark.wide
 def test_a_joint_agent_with_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     original = BufferedToeplitz.__init__
 
@@ -149,6 +154,7 @@ def test_a_joint_agent_with_half_the_noise_is_caught(monkeypatch: pytest.MonkeyP
     assert audit(game("jdp-linucb", 4.0), 60, rng()).refuted
 
 
+@pytest.mark.wide
 def test_selection_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     original = GumbelTopK.from_rho
 

@@ -47,6 +47,7 @@ def accused(mistake: str, mended: bool, effort: str) -> bool:
 
 @pytest.mark.parametrize("mended", [False, True])
 @pytest.mark.parametrize("mistake", ["shared-noise", "shared-coin"])
+@pytest.mark.wide
 def test_what_devices_of_a_call_share_is_seen(mistake: str, mended: bool) -> None:
     """One audit in a thousand accuses an honest agent."""
     assert accused(mistake, mended, "quick") == (not mended)

@@ -163,6 +163,7 @@ def hidden_entry(monkeypatch: pytest.MonkeyPatch) -> None:
         (inactive_in_the_clear, "lpct"),
     ],
 )
+@pytest.mark.wide
 def test_a_leak_in_one_part_of_a_report_is_refuted(patch: Patch, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if patch is quiet_matrix:  # Gaussian noise takes more pilot runs to tell good pairs from others
         monkeypatch.setattr(LocalGame, "pilots", 2000)
@@ -307,6 +308,7 @@ def test_a_strangers_agent_is_refuted_if_it_overspends(name: str, times: float, 
 
 
 @pytest.mark.usefixtures("strangers")
+@pytest.mark.wide
 def test_what_the_next_users_report_tells_of_a_user_is_seen() -> None:
     """The report of a user and that of the next one cost more together than the one that is meant to tell."""
     played = game("strangers:remembering", 1.0)
@@ -315,6 +317,7 @@ def test_what_the_next_users_report_tells_of_a_user_is_seen() -> None:
     assert "the next user's report" in played.pair
 
 
+@pytest.mark.wide
 def test_an_answer_that_is_filled_in_from_the_user_before_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The report of a user without an answer is about the one before, who so reports twice."""
     honest = MomentAgent.encode

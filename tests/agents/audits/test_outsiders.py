@@ -153,6 +153,7 @@ def audited(name: str, env: str, runs: int, leaky: bool) -> AuditResult:
 
 
 @pytest.mark.parametrize("env", MIDDLE)
+@pytest.mark.wide
 def test_a_local_agent_is_audited_in_every_family(env: str, outside: Path) -> None:
     outside.write_text(LOCAL)
     honest, leaky = (audited("voter", env, 2000, leaky) for leaky in (False, True))
@@ -160,16 +161,19 @@ def test_a_local_agent_is_audited_in_every_family(env: str, outside: Path) -> No
 
 
 @pytest.mark.parametrize("env", [name for name in MIDDLE if name != "SparseLinear-v0"])
+@pytest.mark.wide
 def test_a_joint_agent_is_audited_in_every_family(env: str, outside: Path) -> None:
     outside.write_text(JOINT)
     assert audited("last", env, 60, True).refuted
 
 
+@pytest.mark.wide
 def test_an_honest_joint_agent_is_not_refuted(outside: Path) -> None:
     outside.write_text(JOINT)
     assert not audited("last", "Linear-v0", 60, False).refuted
 
 
+@pytest.mark.wide
 def test_a_file_with_agent_and_game_is_audited_from_its_folder(tmp_path: Path) -> None:
     (tmp_path / "outsider.py").write_text(LOCAL)
     command = [sys.executable, "-m", "privbandit_agents.cli", "audit", "outsider:own-game"]
@@ -243,6 +247,7 @@ def test_no_number_is_not_zero() -> None:
 
 
 @pytest.mark.parametrize("fault", ["", "no noise", "ten times epsilon"])
+@pytest.mark.wide
 def test_the_suite_audits_an_outsider_s_device_if_asked(fault: str, outside: Path) -> None:
     """An honest device is accused with probability 0.001 at most."""
     text = LOCAL.replace("-self.config.epsilon", "-10 * self.config.epsilon") if fault == "ten times epsilon" else LOCAL

@@ -12,6 +12,7 @@ AGENTS = ("fliphat", "clipped-iht")
 
 @pytest.mark.parametrize("name", AGENTS)
 @pytest.mark.parametrize("epsilon", [0.5, 5.0])
+@pytest.mark.wide
 def test_sparse_agents_keep_their_claim(name: str, epsilon: float) -> None:
     """Each of the four may be refuted by chance once in a thousand."""
     assert not audit(game(name, epsilon), 100, rng(), confidence=0.999, pilot=100).refuted
@@ -19,12 +20,14 @@ def test_sparse_agents_keep_their_claim(name: str, epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0])
 @pytest.mark.filterwarnings("ignore:fliphat")
+@pytest.mark.wide
 def test_the_published_calibration_is_refuted_at_one_iteration(epsilon: float) -> None:
     assert audit(game("fliphat", epsilon, calibration="published"), 150, rng(), pilot=100).refuted
 
 
 @pytest.mark.filterwarnings("ignore:fliphat")
 @pytest.mark.parametrize(("calibration", "refuted"), [("published", True), ("correct", False)])
+@pytest.mark.wide
 def test_published_steps_along_the_sum_are_refuted_and_correct_ones_are_not(calibration: str, refuted: bool) -> None:
     played = game("fliphat", 1.0, calibration=calibration, config={"gradient": "sum"})
     assert audit(played, 100, rng(), confidence=0.999, pilot=100).refuted == refuted
@@ -50,6 +53,7 @@ def test_the_probes_read_the_estimate(name: str, kind: type[SparseGame], kept: i
 
 
 @pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.wide
 def test_an_agent_with_a_sixth_of_the_noise_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     original = GumbelTopK.release
 

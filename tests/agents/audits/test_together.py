@@ -48,6 +48,7 @@ def bound(worlds: Worlds, pilot: int, alpha: float) -> float:
 
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("law", [laplace, response])
+@pytest.mark.wide
 def test_bounds_exceed_the_truth_as_seldom_as_is_said(law: Law, apart: bool) -> None:
     """Of 200 bounds at 10 % at most 34 are above the truth, but with a probability of 1e-3."""
     found = [bound(law(1.0, RUNS, seed, apart), RUNS // 4, 0.1) for seed in range(200)]

@@ -46,6 +46,7 @@ CASES: list[tuple[type[KeptSums], Break | None, bool]] = [
 
 
 @pytest.mark.parametrize(("kind", "fault", "refuted"), CASES)
+@pytest.mark.wide
 def test_a_broken_window_is_refuted(
     kind: type[KeptSums], fault: Break | None, refuted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ def test_it_is_far_ahead_of_a_linear_model_on_digits() -> None:
     assert kernel < 0.17 < 0.3 < linear
 
 
+@pytest.mark.wide
 def test_a_linear_model_competes() -> None:
     """On rows that a line divides, with noise, the chosen width is 0 or wide."""
     rng = np.random.default_rng(0)

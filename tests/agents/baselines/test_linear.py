@@ -239,6 +239,7 @@ def test_linucb_in_batches_is_linucb_at_the_ends_of_batches() -> None:
     assert np.array_equal(many.moments, before) and many.users == 9
 
 
+@pytest.mark.wide
 def test_linucb_in_batches_takes_users_by_counts() -> None:
     world: dict[str, Any] = {"n_arms": 3, "dim": 2, "support": 20}
     regrets = []

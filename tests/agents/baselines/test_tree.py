@@ -25,6 +25,7 @@ def late_accuracy(name: str, horizon: int, **kwargs: Any) -> float:
     return float(np.diff(result.reward)[0] / (horizon - horizon * 9 // 10))
 
 
+@pytest.mark.wide
 def test_accuracy_on_the_synthetic_source() -> None:
     assert late_accuracy("tree-all", 50_000) >= 0.74
 
@@ -34,6 +35,7 @@ def test_public_data_alone_are_better_than_chance_and_worse_than_all_data() -> N
     assert 0.6 <= public <= 0.72
 
 
+@pytest.mark.wide
 def test_accuracy_on_real_data() -> None:
     assert late_accuracy("tree-all", 5000, source="breast_cancer") >= 0.9
     assert late_accuracy("tree-all", 5000, source="digits") >= 0.5

@@ -75,6 +75,7 @@ def test_a_run_leaves_results_table_figure_and_events(tmp_path: Path) -> None:
     assert len(list((out / "tensorboard-trials").glob("*/*/seed-*/events.*"))) == 4
 
 
+@pytest.mark.wide
 def test_more_seeds_later_run_only_the_new_ones(tmp_path: Path) -> None:
     arguments = [*LINEAR, "--agent", "uniform", "--horizon", "50", "--jobs", "1", "--out", str(tmp_path), "--seeds"]
     assert invoke(*arguments, "2").exit_code == 0
@@ -163,6 +164,7 @@ def test_the_table_is_shown_before_the_figure_is_drawn(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("error", ["RuntimeError", "SystemExit", "GeneratorExit"])
+@pytest.mark.wide
 def test_a_failing_trial_is_named_and_the_others_go_on(
     error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +184,7 @@ def test_a_failing_trial_is_named_and_the_others_go_on(
     assert len(load_results(tmp_path / "x")["agent"].unique()) == 1
 
 
+@pytest.mark.wide
 def test_the_entry_point_exits_with_the_same_codes(tmp_path: Path) -> None:
     command = Path(sys.executable).with_name("privbandit")
     if not command.exists():
@@ -199,6 +202,7 @@ def test_importing_the_command_takes_no_name_from_the_package() -> None:
     assert done.returncode == 0 and done.stdout == "make play\n", done.stderr
 
 
+@pytest.mark.wide
 def test_modules_of_the_current_folder_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "my_agents.py").write_text(
         FAILING.replace('raise RuntimeError("out of ideas")', "return super().select_action(context)")
@@ -211,6 +215,7 @@ def test_modules_of_the_current_folder_can_be_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich", "pydantic", "ruamel"])
+@pytest.mark.wide
 def test_a_missing_extra_is_named(missing: str) -> None:
     blocked = f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['privbandit', 'run', 'demo']"
     done = python(f"{blocked}; from privbandit_agents.cli.main import main; main()")
@@ -233,6 +238,7 @@ horizon: 60
 """
 
 
+@pytest.mark.wide
 def test_a_sweep_writes_results_figure_and_board(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(SWEEP)
     out = tmp_path / "out"
@@ -256,6 +262,7 @@ def test_an_experiment_can_be_changed_into_a_folder_of_its_own(tmp_path: Path) -
     assert results["env"].unique().to_list() == ["privbandit/Linear-v0(dim=3)"]
 
 
+@pytest.mark.wide
 def test_shards_make_the_whole(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(SWEEP)
     command = ["sweep", str(tmp_path / "plan.yaml"), "--out", str(tmp_path / "out"), "--jobs", "1", "--shard"]

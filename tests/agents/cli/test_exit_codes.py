@@ -124,6 +124,7 @@ main()
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are different elsewhere")
 @pytest.mark.parametrize("how", ["deaf", "stuck"])
+@pytest.mark.wide
 def test_ctrl_c_is_not_lost(how: str) -> None:
     done = subprocess.run([sys.executable, "-c", STUBBORN, how], capture_output=True, text=True, timeout=60)
     assert done.returncode in STOPPED and set(done.stderr.splitlines()) == {"stopped."}
@@ -206,6 +207,7 @@ def nan_result(seed: int) -> Finished:
 
 
 @pytest.mark.filterwarnings("default:.*is not the result")
+@pytest.mark.wide
 def test_a_report_of_old_results_that_are_no_numbers_leaves_them_out(tmp_path: Path) -> None:
     good = nan_result(1)
     write_result(tmp_path, nan_result(0))
@@ -239,6 +241,7 @@ def test_a_reader_that_left_stops_nothing() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.wide
 def test_streams_of_every_kind() -> None:
     """A pipe whose reader leaves, a full disk and closed streams: no traceback, and the code says what was lost."""
     command = [sys.executable, "-m", "privbandit", "list", "envs"]

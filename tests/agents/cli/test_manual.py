@@ -45,6 +45,7 @@ def test_the_page_of_a_private_agent_says_what_it_promises() -> None:
     assert "exact for the numbers that leave" in printed("newton-mnl")
 
 
+@pytest.mark.wide
 def test_what_a_list_says_without_imports_is_what_modules_say() -> None:
     kinds = {name: (one.families, one.notion, one.arithmetic) for name, one in AGENTS.items() if one.notion}
     assert kinds == {name: asked(name)[:3] for name in kinds} and {*FAMILIES.values()} <= {*ENV_IDS}

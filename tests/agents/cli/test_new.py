@@ -31,6 +31,7 @@ def test_at_most_six_commands_lead_to_a_line_in_a_figure(kind: str, tmp_path: Pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.py", "test_mine.py"]
 
 
+@pytest.mark.wide
 def test_a_new_agent_passes_its_test_and_has_a_page(python: Run, privbandit: Run, tmp_path: Path) -> None:
     said = privbandit(tmp_path, "new", "local-agent", "my-own")
     assert said.returncode == 0, said.stderr

@@ -314,6 +314,7 @@ def test_a_table_of_a_study_has_methods_without_a_budget_at_every_budget() -> No
 # runs
 
 
+@pytest.mark.wide
 def test_a_run_in_which_no_method_could_run_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     offline = {
         "worlds": [{"source": "wine", "n_public": 30}],
@@ -356,6 +357,7 @@ def test_an_experiment_from_end_to_end(tmp_path: Path) -> None:
     assert "AGAINST EXPECTATION" in (tmp_path / "verdicts.md").read_text().upper()
 
 
+@pytest.mark.wide
 def test_missing_data_sets_have_a_line_and_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(source: str) -> str:
         return "" if source in ("breast_cancer", "digits", "digits-binary", "wine") else f"{source} is not here."

@@ -259,6 +259,7 @@ def carried_out(
         ("smoke", {"at_most": 0.1}, 0),
     ],
 )
+@pytest.mark.wide
 def test_exit_codes(
     scale: str, bounds: dict[str, Any], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +273,7 @@ def test_exit_codes(
     }  # fmt: skip
 
 
+@pytest.mark.wide
 def test_a_failed_trial_is_named_and_the_rest_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -294,6 +296,7 @@ def full_disk() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("least", "expected"), [(0, UNFINISHED), (1e9, AGAINST)])
+@pytest.mark.wide
 def test_a_full_disk_loses_no_verdict(
     least: float, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -305,6 +308,7 @@ def test_a_full_disk_loses_no_verdict(
     assert capsys.readouterr().err == f"{tmp_path}: {what} could not be written: File too large.\n"
 
 
+@pytest.mark.wide
 def test_what_is_in_the_way_of_one_file_does_not_keep_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -363,6 +367,7 @@ def test_the_band_of_a_ratio_is_paired() -> None:
         {"x": "agent.epsilon", "y": "reward", "panels": "env.dim"},
     ],
 )
+@pytest.mark.wide
 def test_every_kind_of_figure_is_drawn(spec: dict[str, Any], tmp_path: Path) -> None:
     drawn, panels, table = figure(common_luck, **spec)
     assert draw_figure(drawn, panels, table, tmp_path / "f.png")
@@ -391,6 +396,7 @@ def test_logarithmic_axes_have_plain_numbers(ends: tuple[float, float], expected
     assert shown == expected and not any(text.get_text() for text in axis.get_xticklabels(minor=True))
 
 
+@pytest.mark.wide
 def test_a_reference_curve_ends_where_its_line_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     through = {"agent": "linucb", "env.dim": 4}
     curve = {"function": f"{power.__module__}:power", "exponent": 0.5, "label": "root of T", "through": through}
@@ -412,6 +418,7 @@ QUICK = ["dpmnl-fig7", "fliphat-margin", "lpct-bandit", "targets-sparse", "lpct-
 
 
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in library()])
+@pytest.mark.wide
 def test_a_shipped_experiment_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name in QUICK:
         monkeypatch.setattr(Figure, "savefig", sketched)

@@ -144,6 +144,7 @@ def test_a_mechanism_that_does_not_know_its_loss_is_reported() -> None:
 
 @pytest.mark.usefixtures("stranger")
 @pytest.mark.filterwarnings("ignore::privbandit_agents.testing.replay.NotSeen")
+@pytest.mark.wide
 def test_an_honest_stranger_passes_the_suite() -> None:
     check_agent("quiet", LINEAR, 60)
     check_agent("half", LINEAR, 60)
@@ -158,6 +159,7 @@ def test_what_promises_nothing_is_not_held_against_it(config: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("config", [{"counter": "tree"}, {"counter": "toeplitz"}, {"epsilon": 4.0}])
+@pytest.mark.wide
 def test_settings_are_replayed(config: dict[str, Any]) -> None:
     check_replay("jdp-linucb", LINEAR, 60, config)
     check_noise("jdp-linucb", LINEAR, 60, config)

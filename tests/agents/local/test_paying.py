@@ -80,6 +80,7 @@ def test_secure_noise_never_comes_from_numpy(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SECURE)
+@pytest.mark.wide
 def test_play_draws_no_secure_noise_from_numpy(name: str) -> None:
     agent, _ = agent_and_users(name, noise="secure")
     agent.rng = Trap()

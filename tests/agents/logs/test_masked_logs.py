@@ -122,6 +122,7 @@ def test_probabilities_are_the_frequencies_among_the_arms_that_are_present(
     assert (agent.propensities(contexts, absent, draws=20, mask=masks)[~masks.all(axis=1)] == 0).all()
 
 
+@pytest.mark.wide
 def test_a_masked_log_is_the_run_of_play_through_wrappers_too() -> None:
     for name in ("explore-jdp-linucb", "uniform"):
         env = world()

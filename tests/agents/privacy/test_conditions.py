@@ -146,6 +146,7 @@ def test_4_agents_read_spaces_and_the_horizon_alone(name: str, world: str, monke
     assert env.action_space.contains(np.asarray(agent.select_action(context))[()])
 
 
+@pytest.mark.wide
 def test_5_the_difference_of_wisharts_attains_its_epsilon_in_the_corner() -> None:
     mechanism = WishartDifference.from_epsilon(1.0, 2)
     row, n = np.diag([1.0, 0.0]), 400_000
@@ -176,6 +177,7 @@ def test_7_the_signed_subset_varies_as_stated_in_its_own_leaf(epsilon: float, ow
     assert mechanism.variance(own=True) / 4 == pytest.approx(own, rel=0.02)  # in units of S, half of the sign
 
 
+@pytest.mark.wide
 def test_8_selection_and_release_use_separate_noise() -> None:
     mechanism, rng = GumbelTopK(1, 50.0, 1.0, 1.0), np.random.default_rng(0)
     errors = []

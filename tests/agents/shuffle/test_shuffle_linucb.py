@@ -206,6 +206,7 @@ class Quick(ShuffleGame):
 
 
 @pytest.mark.parametrize("share", [1.0, 0.4, 0.1])
+@pytest.mark.wide
 def test_an_audit_refutes_missing_coins_and_not_the_right_number(share: float, monkeypatch: Patch) -> None:
     """Where three fifths are missing, if coins are presumed to be Gaussian noise; a tenth of them break the promise."""
     honest = CoinSums.from_epsilon

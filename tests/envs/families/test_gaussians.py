@@ -16,6 +16,7 @@ def p_value(sample: np.ndarray) -> float:
     return float(stats.kstest(sample.astype(float), "norm").pvalue)
 
 
+@pytest.mark.wide
 def test_law_is_standard_gaussian_and_a_wrong_scale_is_rejected() -> None:
     sample = draw()
     assert p_value(sample) > ALPHA

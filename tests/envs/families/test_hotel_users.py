@@ -41,6 +41,7 @@ def test_choices_come_from_the_fitted_model() -> None:
     assert np.allclose(one.weights(contexts), attraction(u @ phi.T @ h.T), rtol=1e-9)
 
 
+@pytest.mark.wide
 def test_searches_are_drawn_with_replacement_and_all_of_them_come() -> None:
     one = problem(join="concatenated")
     users = one.contexts(20_000, np.random.default_rng(5))[:, 0, :18]
@@ -49,6 +50,7 @@ def test_searches_are_drawn_with_replacement_and_all_of_them_come() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("join", ["outer", "full"])
+@pytest.mark.wide
 def test_the_bounds_are_finite_and_reached(join: str, dtype: str) -> None:
     one = problem(join=join, dtype=dtype)
     contexts = one.contexts(6000, np.random.default_rng(6))

@@ -41,6 +41,7 @@ def ordered(contexts: Any) -> Any:
 
 
 @pytest.mark.parametrize(("env_id", "kwargs"), WORLDS)
+@pytest.mark.wide
 def test_without_replacement_nobody_comes_twice_in_an_episode(env_id: str, kwargs: dict[str, Any]) -> None:
     people = people_of(env_id, kwargs)
     env = world(env_id, population="without-replacement", horizon=people, **kwargs)

@@ -48,6 +48,7 @@ def curve(name: str, env_id: str = CLASSIFICATION, agent_seed: int = 0, seed: in
 
 
 @pytest.mark.parametrize("env_id", [CLASSIFICATION, pytest.param(LINEAR, marks=pytest.mark.slow)])
+@pytest.mark.wide
 def test_same_seed_same_curve(name: str, env_id: str) -> None:
     first, again = curve(name, env_id), curve(name, env_id)
     assert np.array_equal(first, again) and (first[0][-1] > 0)
@@ -127,6 +128,7 @@ def test_learning_twice_goes_on_with_the_same_model(name: str) -> None:
     assert agent.model is model and model.num_timesteps >= users + 64
 
 
+@pytest.mark.wide
 def test_wrapped_environments_are_played_one_user_a_step(name: str) -> None:
     env = gym.Wrapper(gym.make(LINEAR, horizon=100))
     first, again = (play(env, small(name, env), seed=3, checkpoints=[100]).regret for _ in range(2))

@@ -114,6 +114,7 @@ def test_a_long_table_is_short_as_csv(tmp_path: Path, monkeypatch: pytest.Monkey
     assert pl.read_parquet(tmp_path / "results.parquet").height == 20 * len(SWEEP)
 
 
+@pytest.mark.wide
 def test_a_second_run_adds_to_the_first(tmp_path: Path) -> None:
     out = Console(file=StringIO(), width=160)
     for agent in ("uniform", "greedy"):

@@ -20,6 +20,7 @@ def events(folder: Path) -> Any:
     return found
 
 
+@pytest.mark.wide
 def test_a_large_sweep_has_fewer_than_forty_runs_and_loses_no_curve(tmp_path: Path) -> None:
     frame = as_frame(list(sweep(2)))
     write_means(frame, tmp_path)

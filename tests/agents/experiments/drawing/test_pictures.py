@@ -21,6 +21,7 @@ DRAWN = [
 
 
 @pytest.mark.parametrize("picture", DRAWN)
+@pytest.mark.wide
 def test_a_picture_is_drawn(picture: Picture, tmp_path: Path) -> None:
     draw_picture(picture, tmp_path / "it.png")
     pixels: Any = matplotlib.image.imread(tmp_path / "it.png")

@@ -112,6 +112,7 @@ SHAPES = [shape(who, seeds, envs) for who in WHO for seeds in (1, 3, 8) for envs
 
 
 @pytest.mark.parametrize(("agents", "seeds", "envs"), SHAPES)
+@pytest.mark.wide
 def test_no_text_lies_over_another(agents: dict[str, Any], seeds: int, envs: tuple[str, ...]) -> None:
     frame = made_up(agents, seeds, 5 * 10**8 if seeds == 3 else 1000, envs)
     assert overlaps(plot_regret(frame, title="A title")) == []
@@ -248,6 +249,7 @@ def test_what_decides_nothing_says_so_on_the_figure(panel: str, title: str) -> N
     assert "smoke: decides nothing" in [text.get_text() for text in stamped.texts] and overlaps(stamped) == []
 
 
+@pytest.mark.wide
 def test_every_figure_is_to_be_had_for_print(tmp_path: Path) -> None:
     save(plot_regret(made_up(SWEEP, 2)), tmp_path / "f.png", ("pdf", "svg"))
     starts = {path.suffix: path.read_bytes()[:5] for path in tmp_path.iterdir()}

@@ -33,6 +33,7 @@ def panels_of(runs: Sequence[Finished]) -> dict[str, list[Line]]:
     return {panel.title: lines_of(panel, {run.name: run for run in runs}) for panel in panels}
 
 
+@pytest.mark.wide
 def test_the_figure_is_written_and_shows_something(tmp_path: Path) -> None:
     draw_regret([*HAND, outcome("uniform", 0, [1, 2], dim=5)], tmp_path / "regret.png")
     image = matplotlib.image.imread(tmp_path / "regret.png")

@@ -188,6 +188,7 @@ def test_an_agent_of_another_package_is_saved_with_the_package(tmp_path: Path, o
     assert done.stdout == "1\n", done.stderr
 
 
+@pytest.mark.wide
 def test_trials_that_fail_do_not_stop_the_others(tmp_path: Path, outside: str) -> None:
     env = f"{outside}:outside/Coin-v0"
     bad = Trial(env, f"{outside}:stubborn", 20, 7, config={"arm": 5})
@@ -199,6 +200,7 @@ def test_trials_that_fail_do_not_stop_the_others(tmp_path: Path, outside: str) -
     assert not result_path(tmp_path, bad.name).exists()
 
 
+@pytest.mark.wide
 def test_a_worker_that_dies_is_reported(tmp_path: Path, outside: str) -> None:
     trials = [Trial(f"{outside}:outside/Coin-v0", f"{outside}:stubborn", 20, config={"arm": 9})]
     results, failures = run_jobs(trials, tmp_path, Engine(jobs=2))

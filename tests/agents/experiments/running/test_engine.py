@@ -124,6 +124,7 @@ def table(folder: Path) -> pl.DataFrame:
     return load_results(folder).drop("seconds")
 
 
+@pytest.mark.wide
 def test_a_killed_sweep_gives_what_an_undisturbed_one_gives(slow_agents: Path, here: None) -> None:
     (slow_agents / "slow").touch()
     process = start(slow_agents, "killed", workers=True)
@@ -144,6 +145,7 @@ def test_a_killed_sweep_gives_what_an_undisturbed_one_gives(slow_agents: Path, h
     assert not (slow_agents / "killed" / "unfinished").exists()
 
 
+@pytest.mark.wide
 def test_two_sweeps_in_one_folder_share_the_work(slow_agents: Path) -> None:
     (slow_agents / "slow").touch()
     (slow_agents / "count").touch()
@@ -156,6 +158,7 @@ def test_two_sweeps_in_one_folder_share_the_work(slow_agents: Path) -> None:
     assert table(slow_agents / "both").equals(undisturbed(slow_agents / "whole"))
 
 
+@pytest.mark.wide
 def test_a_trial_that_another_process_runs_is_busy(tmp_path: Path) -> None:
     trial = Trial(LINEAR, "uniform", 20)
     code = "import sys, time; from privbandit_agents.experiments.store.locks import lock; "
@@ -184,6 +187,7 @@ def test_a_full_disk_fails_its_trials_and_no_other(slow_agents: Path) -> None:
     assert len(run_jobs(good, slow_agents / "out", Engine(jobs=1))[0]) == 2
 
 
+@pytest.mark.wide
 def test_ctrl_c_stops_at_once_and_loses_only_running_trials(slow_agents: Path, here: None) -> None:
     (slow_agents / "slow").touch()
     text = f"envs: [{{id: {LINEAR}}}]\nagents: [{{name: 'slow_agents:slow'}}]\nhorizon: 500\nseeds: 12\n"
@@ -224,6 +228,7 @@ def test_workers_in_any_order_give_the_same_table(tmp_path: Path, monkeypatch: p
     assert table(tmp_path / "two").equals(table(tmp_path / "one"))
 
 
+@pytest.mark.wide
 def test_a_cluster_gives_the_same_table_and_a_running_one_is_used_by_its_address(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     for trial in MIXED:
@@ -261,6 +266,7 @@ register_agent("deadly", "deadly_agents:Deadly")
 @pytest.mark.parametrize(
     "engine", [Engine("loky", 2), pytest.param(Engine("dask", 1), marks=pytest.mark.slow)], ids=str
 )
+@pytest.mark.wide
 def test_a_trial_that_kills_its_worker_fails_and_the_others_do_not(
     engine: Engine, slow_agents: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +301,7 @@ def test_a_scheduler_that_is_gone_loses_nothing_that_is_finished(
     assert result_path(tmp_path, trials[0].name).exists()
 
 
+@pytest.mark.wide
 def test_light_jobs_of_ours_run_in_this_process_and_others_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ WORLDS: list[tuple[dict[str, Any], Delay | None]] = [
 ]
 
 
+@pytest.mark.wide
 def test_a_run_by_yaml_is_the_run_by_python(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN)
     trials = read_sweep(tmp_path / "plan.yaml").trials()

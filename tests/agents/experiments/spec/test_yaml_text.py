@@ -21,6 +21,7 @@ def test_aliases_that_stand_for_billions_are_refused_at_once() -> None:
         from_yaml("a: &a [*a]")
 
 
+@pytest.mark.wide
 def test_a_bomb_is_a_sentence_of_the_command(tmp_path: Path) -> None:
     (tmp_path / "bomb.yaml").write_text(f"{BOMB}envs: *k\n")
     command = [sys.executable, "-m", "privbandit", "sweep", "bomb.yaml"]
@@ -28,6 +29,7 @@ def test_a_bomb_is_a_sentence_of_the_command(tmp_path: Path) -> None:
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "aliases" in done.stderr
 
 
+@pytest.mark.wide
 def test_files_are_read_as_utf_8_in_every_locale(tmp_path: Path) -> None:
     text = "# é\nenvs: [{id: privbandit/Linear-v0}]\nagents: [{name: uniform}]\nseeds: 1\nhorizon: 20\n"
     (tmp_path / "plan.yaml").write_text(text, encoding="utf-8")

@@ -61,6 +61,7 @@ def stale(folder: Path) -> int:
     return len(list((folder / "out" / "trials").glob("*.stale*")))
 
 
+@pytest.mark.wide
 def test_an_edited_agent_plays_again_and_nothing_is_deleted(played: Callable[..., str], tmp_path: Path) -> None:
     played()
     before = regrets(tmp_path)
@@ -80,6 +81,7 @@ def test_an_edited_agent_plays_again_and_nothing_is_deleted(played: Callable[...
     assert "has changed" not in played() and stale(tmp_path) == 4
 
 
+@pytest.mark.wide
 def test_an_edited_world_is_played_again(played: Callable[..., str], tmp_path: Path) -> None:
     played(env="world:own/World-v0")
     (tmp_path / "world.py").write_text(WORLD.replace("SCALE = 1", "SCALE = 2"))
@@ -100,6 +102,7 @@ def test_comments_docstrings_and_layout_are_no_code() -> None:
     assert bare_code(one) == bare_code(other) != bare_code(other.replace("(x)\n", "(x + 1)\n"))
 
 
+@pytest.mark.wide
 def test_a_dirty_checkout_of_the_package_only_warns(
     played: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

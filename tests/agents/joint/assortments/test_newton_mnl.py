@@ -369,6 +369,7 @@ def uniform(seeds: range, horizon: int, **kwargs: Any) -> float:
 
 
 @pytest.mark.parametrize("features", ["gaussian", "unit"])
+@pytest.mark.wide
 def test_it_learns_at_a_small_budget_and_nothing_at_none(features: str) -> None:
     """Six seeds, 1500 users: about a twentieth to an eighth of uniform regret at rho = 0.5."""
     seeds, chance = range(50, 56), uniform(range(50, 56), 1500, features=features)

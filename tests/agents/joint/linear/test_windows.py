@@ -19,6 +19,7 @@ CASES = [(check, name) for name in SMALL for check in (check_frozen, check_resum
 
 
 @pytest.mark.parametrize(("check", "name"), CASES, ids=lambda case: getattr(case, "__name__", str(case)))
+@pytest.mark.wide
 def test_an_agent_that_forgets_conforms_across_the_ends_of_windows(check: Check, name: str) -> None:
     check(name, "privbandit/Linear-v0", 100, SMALL[name])
 

@@ -117,12 +117,14 @@ def test_any_record_counts_and_none_is_seen(scorer: str, wild: Any) -> None:
 @pytest.mark.parametrize(
     "config", [{"scorer": "features"}, {"counter": "tree"}, {"batch": 1}, {"epsilon": 4.0, "counter": "toeplitz"}]
 )
+@pytest.mark.wide
 def test_settings_are_replayed(config: dict[str, Any]) -> None:
     small = {"features": 12, **config}
     check_replay("dp-dqn", LINEAR, 60, small)
     check_noise("dp-dqn", LINEAR, 60, small)
 
 
+@pytest.mark.wide
 def test_the_audit_finds_most_of_the_claim_and_refutes_seven_tenths_of_the_noise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

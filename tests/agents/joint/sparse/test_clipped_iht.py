@@ -212,6 +212,7 @@ def test_a_wrong_reward_scale_costs_regret_but_does_not_break_play(wrong: float)
     assert np.mean(totals) < 1100
 
 
+@pytest.mark.wide
 def test_regret_is_within_the_target_and_stops() -> None:
     """Three seeds at epsilon 1: 700 must be reached, about 310 is usual; at random it is 3400 by then."""
     for arms, bound in ((3, 700.0), (10, 3 * 700.0)):

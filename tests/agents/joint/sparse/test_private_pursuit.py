@@ -286,6 +286,7 @@ def test_a_leak_is_found(leak: Any, check: Any, words: str, monkeypatch: Patch) 
         check("private-pursuit", SMALL, 120, SHORT if check is check_noise else EARLY)
 
 
+@pytest.mark.wide
 def test_the_agent_as_it_is_passes_in_short_batches() -> None:
     for config in (SHORT, EARLY):
         check_replay("private-pursuit", SMALL, 120, config)

@@ -109,6 +109,7 @@ def loud(self: Any, context: Any, action: Any, feedback: Any) -> Any:
 
 
 @pytest.mark.parametrize("louder", [False, True])
+@pytest.mark.wide
 def test_the_audit_refutes_devices_that_use_more_and_no_others(louder: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """At 99.9 %; of the promise of 1 the honest devices show 0.9 at least, the loud ones 1.3."""
     monkeypatch.setattr(LocalGame, "pilots", 200)

@@ -119,12 +119,14 @@ def test_delta_is_one_over_the_users_squared() -> None:
 @pytest.mark.parametrize(
     "epsilon", [pytest.param(0.5, marks=pytest.mark.slow), 1.0, pytest.param(4.0, marks=pytest.mark.slow)]
 )
+@pytest.mark.wide
 def test_it_keeps_its_claim(epsilon: float) -> None:
     verdict = audit(game("pglm", epsilon), 40_000, np.random.default_rng(0), confidence=0.999)
     assert not verdict.refuted and verdict.lower_bound > 0.5 * epsilon
 
 
 @pytest.mark.usefixtures("brief")
+@pytest.mark.wide
 def test_half_the_noise_is_caught() -> None:
     target: Any = game("pglm", 2.0)
     target.claim = game("pglm", 1.0).claim

@@ -49,6 +49,7 @@ def test_a_hidden_layer_tells_what_a_linear_score_cannot() -> None:
 
 
 @pytest.mark.parametrize("name", ["psgd-linear", "psgd-network"])
+@pytest.mark.wide
 def test_users_improve_the_public_start(name: str) -> None:
     """Means of three seeds, against one user, who moves hardly anything."""
     test, found = tilted(10_000, 99), []

@@ -183,12 +183,14 @@ def test_auto_takes_the_report_with_less_variance(epsilon: float) -> None:
         for epsilon in (1.0, 4.0)
     ],
 )
+@pytest.mark.wide
 def test_it_keeps_its_claim(name: str, epsilon: float) -> None:
     verdict = audit(game(name, epsilon), 20_000, np.random.default_rng(0), confidence=0.999)
     assert not verdict.refuted and verdict.lower_bound > 0.85 * epsilon
 
 
 @pytest.mark.usefixtures("brief")
+@pytest.mark.wide
 def test_half_the_noise_is_caught() -> None:
     target: Any = game("warm-ldp-sgd", 2.0)
     target.claim = game("warm-ldp-sgd", 1.0).claim

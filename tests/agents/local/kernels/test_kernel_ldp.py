@@ -35,6 +35,7 @@ def score(agent: Any, test: tuple[Any, Any]) -> float:
     return float((agent.chances(test[0]).argmax(axis=1) == test[1]).mean())
 
 
+@pytest.mark.wide
 def test_users_correct_what_public_rows_tell() -> None:
     """A third of the public labels are turned."""
     test, public, people = crossed(2000, 1), crossed(60, 2, noise=0.35), crossed(8000, 3)
@@ -47,6 +48,7 @@ def test_users_correct_what_public_rows_tell() -> None:
     assert score(agent, test) > max(0.9, before + 0.05)
 
 
+@pytest.mark.wide
 def test_wrong_answers_teach_with_more_than_two_labels() -> None:
     """The public rows know three of four labels."""
     rng = np.random.default_rng(0)
@@ -61,6 +63,7 @@ def test_wrong_answers_teach_with_more_than_two_labels() -> None:
     assert score(agent, (x, y)) > before + 0.1
 
 
+@pytest.mark.wide
 def test_noise_alone_does_not_move_who_serves() -> None:
     """At a tiny epsilon the answers stay those of the public rows."""
     test = crossed(500, 1)
@@ -83,6 +86,7 @@ def test_without_public_rows_it_learns() -> None:
     ("rows", "labels", "dim", "epsilon"),
     [(0, 3, 2, 32.0), (1, 2, 1, 0.1), (2, 2, 3, 32.0), (2, 26, 4, 0.1), (30, 26, 3, 32.0), (50, 2, 1000, 0.1)],
 )
+@pytest.mark.wide
 def test_public_rows_of_every_number(rows: int, labels: int, dim: int, epsilon: float) -> None:
     rng = np.random.default_rng(0)
     public = rng.random((rows, dim)), rng.integers(labels, size=rows)
@@ -118,6 +122,7 @@ def taught(users: int, **config: Any) -> Any:
     return agent
 
 
+@pytest.mark.wide
 def test_people_who_come_again_are_remembered() -> None:
     test = returning(2000, 5)
     with_cells, without = (score(taught(12_000, epsilon=8.0, memory=told), test) for told in (True, False))
@@ -180,6 +185,7 @@ def test_a_large_group_takes_turns_as_one_by_one(source: str) -> None:
     assert first.waiting == second.waiting == 5 and not first.turn
 
 
+@pytest.mark.wide
 def test_an_agent_that_asks_for_cells_keeps_every_promise() -> None:
     """Batches are shorter than the groups that the checks serve: both kinds of reports are made in one call."""
     check_agent("kernel-ldp", "privbandit/Classification-v0", epsilon=8.0, memory=True, places=8, batch=16)

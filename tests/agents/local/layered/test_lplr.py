@@ -166,6 +166,7 @@ def test_case_2_offline_is_learnt_at_the_promised_rate_and_widths_cover() -> Non
     assert np.polyfit([5, 6, 7], np.log10(means), 1)[0] <= -0.43
 
 
+@pytest.mark.wide
 def test_regret_is_far_below_uniform_play_on_the_hard_instance() -> None:
     """Uniform play has 76 000 and 427 000; the limits are the project's targets."""
     for horizon, limit in ((10**7, 60e3), (10**8, 140e3)):
@@ -285,6 +286,7 @@ def test_the_server_sees_reports_alone() -> None:
 
 @pytest.mark.parametrize("release", get_args(Release))
 @pytest.mark.parametrize("layer", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.wide
 def test_sums_of_reports_have_the_law_of_reports(release: str, layer: int) -> None:
     """Means within 4.5 standard errors, deviations within a quarter (five of theirs), over 400 draws each."""
     agent = on_layer_two(release) if layer == 2 else agent_of(world(), release=release)

@@ -63,6 +63,7 @@ def test_input_perturbation_is_calibrated_to_the_largest_replacement() -> None:
     assert agent.channel.randomizer.scale == pytest.approx(2 * (3**0.5 + 1))
 
 
+@pytest.mark.wide
 def test_products_of_noisy_inputs_are_unbiased_with_the_stated_covariance() -> None:
     """Means within 4 standard errors, covariances within 10 %, over 200 000 users with one record; 8 b^4 on the
     diagonal instead of 20 b^4 would be far outside."""
@@ -91,6 +92,7 @@ def test_without_noise_all_of_them_find_theta() -> None:
         assert np.allclose(agent.scorer[:, -1], theta, atol=0.02), name
 
 
+@pytest.mark.wide
 def test_the_correction_makes_input_perturbation_consistent() -> None:
     """With 10^8 users the corrected estimate finds theta, the plain one is short of it by two fifths or more."""
     estimates = {}

@@ -172,6 +172,7 @@ def mean_regret(name: str, horizon: int, runs: int, **config: Any) -> float:
     return float(np.mean(regret))
 
 
+@pytest.mark.wide
 def test_it_learns_the_weak_direction_and_ldp_greedy_does_not() -> None:
     """Means of 4 runs at T = 10^7; uniform play has 76 000."""
     assert 500 < mean_regret("prec", 10**7, 4) < 32_000 < mean_regret("ldp-greedy", 10**7, 4)

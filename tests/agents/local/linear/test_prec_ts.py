@@ -212,11 +212,13 @@ def mean_regret(horizon: int, runs: int, epsilon: float = 1.0) -> float:
     return float(np.mean(regret))
 
 
+@pytest.mark.wide
 def test_it_learns_the_weak_direction() -> None:
     """Means of 2 runs at T = 10^7; uniform play has 76 000."""
     assert 500 < mean_regret(10**7, 2) < 30_000
 
 
+@pytest.mark.wide
 def test_more_noise_costs_regret() -> None:
     """Means of 2 runs at T = 10^6; uniform play has 13 500."""
     quiet, loud = (mean_regret(10**6, 2, epsilon) for epsilon in (4.0, 0.1))

@@ -43,6 +43,7 @@ def check_same_law(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SUMMED if name != "ldp-oful"])  # its devices are ldp-linucb's
+@pytest.mark.wide
 def test_the_sum_of_a_block_has_the_law_of_single_reports(name: str) -> None:
     agent, records = agent_and_users(name, 500, epsilon=4.0)
     assert 1 <= agent.fewest_summed <= 500
@@ -52,6 +53,7 @@ def test_the_sum_of_a_block_has_the_law_of_single_reports(name: str) -> None:
 
 
 @pytest.mark.parametrize(("users", "epsilon"), [(1, 1.0), (2, 6.0), (5, 1.0), (5, 6.0)])
+@pytest.mark.wide
 def test_few_users_in_many_dimensions(users: int, epsilon: float) -> None:
     """Along the users' own vectors, a fixed line, and in length: 6 / (n M) is the excess kurtosis that is off."""
     rng = np.random.default_rng(0)
@@ -77,6 +79,7 @@ def test_few_users_in_many_dimensions(users: int, epsilon: float) -> None:
         assert (error**2).sum(axis=1).mean() == pytest.approx(expected, rel=0.03)
 
 
+@pytest.mark.wide
 def test_equal_vectors_leave_no_room_across() -> None:
     """All users have the same vector: the covariance is singular along it but for the heights."""
     rng = np.random.default_rng(1)

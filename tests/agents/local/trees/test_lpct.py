@@ -284,6 +284,7 @@ def test_public_rows_alone_answer_where_reports_say_that_they_are_right_more_oft
 @pytest.mark.parametrize(
     "epsilon", [pytest.param(0.5, marks=pytest.mark.slow), 1.0, 4.0, pytest.param(8.0, marks=pytest.mark.slow)]
 )
+@pytest.mark.wide
 def test_the_audit_does_not_refute_and_comes_near(epsilon: float) -> None:
     """Refuted by chance once in a thousand."""
     verdict = audit(game("lpct", epsilon), 100_000 if epsilon <= 1 else 40_000, rng(), confidence=0.999)
@@ -291,6 +292,7 @@ def test_the_audit_does_not_refute_and_comes_near(epsilon: float) -> None:
 
 
 @pytest.mark.usefixtures("brief")
+@pytest.mark.wide
 def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     original = LeafReport.build
     monkeypatch.setattr(LeafReport, "build", lambda self, kind, epsilon: original(self, kind, 2 * epsilon))

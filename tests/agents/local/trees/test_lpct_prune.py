@@ -70,6 +70,7 @@ def test_every_depth_plays(depth: int, rule: str) -> None:
     assert set(np.unique(agent.select_action(np.random.default_rng(0).random((500, 2))))) <= {0, 1}
 
 
+@pytest.mark.wide
 def test_accuracy_without_much_noise() -> None:
     """Over four worlds; the public tree alone has about 0.65, the Bayes classifier 0.786."""
     x = np.random.default_rng(1).random((20_000, 2))
@@ -83,6 +84,7 @@ def test_accuracy_without_much_noise() -> None:
 
 
 @pytest.mark.usefixtures("brief")
+@pytest.mark.wide
 def test_it_keeps_its_claim() -> None:
     verdict = audit(game("lpct-prune", 4.0), 20_000, np.random.default_rng(0), confidence=0.999)
     assert not verdict.refuted and verdict.lower_bound > 0.85 * 4

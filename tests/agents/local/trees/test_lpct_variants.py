@@ -87,6 +87,7 @@ def test_public_trees_learn_nothing_from_users() -> None:
     assert accuracy(agent) == before > 0.58 and agent.guarantee.notion == "none"
 
 
+@pytest.mark.wide
 def test_private_data_alone_needs_users() -> None:
     """Near chance at a small budget, near the full tree at a large one."""
     means = {}
@@ -106,6 +107,7 @@ def test_private_data_alone_needs_users() -> None:
     "name",
     [pytest.param("lpct-p", marks=pytest.mark.slow), pytest.param("lpct-r", marks=pytest.mark.slow), "lpdt", "phist"],
 )
+@pytest.mark.wide
 def test_audits_do_not_refute(name: str) -> None:
     """Refuted by chance once in a thousand."""
     verdict = audit(game(name, 2.0), 10_000, np.random.default_rng(0), confidence=0.999)
@@ -118,6 +120,7 @@ def test_too_many_cells_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("name", "settings"), [("lpct", {"depth": 14}), ("phist", {"splits": 128})])
+@pytest.mark.wide
 def test_many_leaves_are_served_in_small_blocks(name: str, settings: dict[str, Any]) -> None:
     blocks, steps = in_blocks_and_in_steps(name, settings)
     assert np.array_equal(blocks.total, steps.total)

@@ -134,6 +134,7 @@ def test_bad_parameters_are_named(bad: float) -> None:
             rho_to_epsilon(1.0, delta)
 
 
+@pytest.mark.wide
 def test_against_another_accountant() -> None:
     accounting = pytest.importorskip("dp_accounting")
     mechanisms = pytest.importorskip("dp_accounting.rdp")

@@ -36,6 +36,7 @@ def test_inside_the_bounds_they_are_the_derivatives(item: int) -> None:
 
 @settings(max_examples=150)
 @given(st.lists(WILD, min_size=6, max_size=6), WILD, st.lists(WILD, min_size=2, max_size=2))
+@pytest.mark.wide
 def test_any_input_whatever_is_within_the_bounds(values: list[float], item: float, theta: list[float]) -> None:
     gradient, hessian = clipped_derivatives(np.reshape(values, (1, 3, 2)), [item], theta, **BOUNDS)
     assert np.linalg.norm(gradient) <= 0.8 * (1 + 1e-12)
@@ -51,6 +52,7 @@ def test_large_norms_do_not_break_the_form() -> None:
     assert np.linalg.eigvalsh(hessian).min() >= -1e-12
 
 
+@pytest.mark.wide
 def test_sensitivities_are_attained_and_never_exceeded() -> None:
     theta = np.array([30.0, 0.0])
     both = sensitivities(BOUNDS["gradient_norm"], BOUNDS["trace"])

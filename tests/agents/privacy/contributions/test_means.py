@@ -29,6 +29,7 @@ def test_the_weight_is_below_the_golden_bound_and_beyond_it_the_claim_is_false()
 
 
 @pytest.mark.parametrize(("epsilon", "bound"), [(0.1, 1.0), (1.0, 30.0), (8.0, 0.01)])
+@pytest.mark.wide
 def test_what_is_released_is_the_mean_and_the_square(epsilon: float, bound: float) -> None:
     rng = np.random.default_rng(0)
     numbers = bound * rng.uniform(-1.2, 1.2, 40)

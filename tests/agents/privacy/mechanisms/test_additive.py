@@ -97,6 +97,7 @@ def test_wishart_matrices_have_the_right_mean_and_determinant() -> None:
     assert stats.ks_2samp(np.linalg.det(drawn), np.linalg.det(reference)).pvalue > ALPHA
 
 
+@pytest.mark.wide
 def test_gumbel_selection_is_the_exponential_mechanism() -> None:
     values, beta = np.array([0.0, -1.0, 2.0, 0.5]), 1.3
     mechanism = GumbelTopK(1, beta, 0.0, 1.0)

@@ -150,6 +150,7 @@ def test_a_grid_adds_less_than_a_percent_of_variance_and_covers_all_rounding(
 
 @every_grid
 @pytest.mark.parametrize("horizon", [7, 157])
+@pytest.mark.wide
 def test_rows_are_as_far_off_as_their_bound_says_at_most(make: Make, horizon: int) -> None:
     """Against sums in rational arithmetic, of the coefficients that are in use."""
     counter = make(horizon, 1, 1.0, 0.5, rng())

@@ -99,6 +99,7 @@ def test_without_a_budget_the_value_is_exact_and_a_tiny_one_is_refused() -> None
     assert covering(1.0, 1.0) > 1 + 2.0**-32
 
 
+@pytest.mark.wide
 def test_peeling_has_the_law_of_gumbel_noise() -> None:
     value, beta, n = np.array([0.0, 1.0, 2.0, -3.0, 0.5]), 1.5, 8000
     pairs: Any = np.zeros((2, 25))

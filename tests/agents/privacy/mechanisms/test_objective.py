@@ -182,6 +182,7 @@ def semidefinite(generator: np.random.Generator, user: UserLoss) -> np.ndarray:
 
 @settings(max_examples=300, deadline=None)
 @given(seed=st.integers(0, 2**32), dim=st.integers(1, 5), trace=st.sampled_from([1.0, 1.7, 3.0, math.inf]))
+@pytest.mark.wide
 def test_no_pair_of_hessians_exceeds_the_cost_of_the_curvature(seed: int, dim: int, trace: float) -> None:
     generator = rng(seed)
     user = UserLoss(dim, 1.0, 1.0, trace, rank=int(generator.integers(1, dim + 1)))
@@ -327,6 +328,7 @@ def check_scalar_cases(seeds: range, tight: float) -> None:
     assert max(worst) > tight
 
 
+@pytest.mark.wide
 def test_condition_9_no_scalar_loss_violates_the_bound() -> None:
     check_scalar_cases(range(60), tight=0.9)
 
@@ -409,6 +411,7 @@ def test_right_scale_accepted_two_thirds_and_three_halves_rejected(factor: float
     assert abs(np.mean(noise[:, 0] * noise[:, 1])) / drawn.sigma**2 < 5 / math.sqrt(2000)
 
 
+@pytest.mark.wide
 def test_the_minimiser_of_choices_has_the_exact_law() -> None:
     x, bought, user, rho = features(rng(1), 8, 3, 1), rng(2).integers(0, 4, 8), MNL(1, 3), 1.0
     loss, mechanism = choice_loss(x, bought), ObjectivePerturbation.from_rho(rho, user)
@@ -434,6 +437,7 @@ def test_the_output_noise_is_the_one_of_the_composition() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32), size=st.floats(1e-3, 1e3), Delta=st.floats(1e-3, 1e3), sigma=st.floats(0, 1e3))
+@pytest.mark.wide
 def test_condition_9_the_gradient_is_certified(seed: int, size: float, Delta: float, sigma: float) -> None:
     reach = 10 + 10 * (sigma + 30 * size) / Delta  # how far out the minimum may lie
     generator, tau = rng(seed), 1e-8 + 1e-15 * 30 * size**2 * reach  # utilities are rounded

@@ -125,6 +125,7 @@ def choice_probabilities(exact: Any, beta: float) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.wide
 def test_the_price_of_a_choice_bounds_every_order_of_divergence(seed: int) -> None:
     """Against exact probabilities of two choices; one Monte Carlo run says that these are the mechanism's."""
     exact, other = rng(seed).standard_normal((2, 6)) * 2

@@ -16,6 +16,7 @@ def test_what_lies_far_below_the_best_is_still_chosen_in_order(beta: float) -> N
         assert chosen.tolist() == [2, 4, 5, 0, 3]
 
 
+@pytest.mark.wide
 def test_odds_after_a_far_choice_are_those_of_the_exponentials() -> None:
     """After 1000 comes 2, 1 or 0: by the second choice among 4000 runs, at an error rate of 1e-4."""
     mechanism = GumbelTopK(2, 1.0, 0.0, math.inf)

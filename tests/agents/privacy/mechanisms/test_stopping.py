@@ -18,6 +18,7 @@ def density(q: np.ndarray, gamma: float) -> np.ndarray:
     return np.asarray(gamma * q / ((gamma + (1 - gamma) * above) * (gamma + (1 - gamma) * upper)))
 
 
+@pytest.mark.wide
 def test_the_selected_result_has_the_law_of_the_proof() -> None:
     q, rng = np.array([0.5, 0.3, 0.2]), np.random.default_rng(0)
 
@@ -31,6 +32,7 @@ def test_the_selected_result_has_the_law_of_the_proof() -> None:
         assert abs((found == score).mean() - law[score]) < 5 * math.sqrt(law[score] / 3000)
 
 
+@pytest.mark.wide
 def test_secure_settings_and_coins_have_the_law_of_the_proof_and_no_seed() -> None:
     """Runs get a generator with a key of its own; nothing is drawn from the one that was passed in."""
     q, keys = np.array([0.5, 0.3, 0.2]), list[int]()
@@ -69,6 +71,7 @@ def test_no_pair_of_runs_passes_three_epsilon_and_some_come_near(gamma: float) -
     assert worst > (1.5 if gamma < 0.1 else 0.9)
 
 
+@pytest.mark.wide
 def test_equal_scores_do_not_favour_an_output() -> None:
     rng = np.random.default_rng(2)
     found = [private_selection([0, 1], lambda s, e, d, r: (1.0, s), 1.0, runs=9, rng=rng).output for _ in range(3000)]
@@ -127,6 +130,7 @@ def test_bad_parameters_are_refused(wrong: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("naive", "refuted"), [(False, False), (True, True)])
+@pytest.mark.wide
 def test_the_audit_refutes_who_does_not_count_the_runs(naive: bool, refuted: bool) -> None:
     game = selection(Request(1.0, 1e-5), naive)
     game.name = "private-selection"

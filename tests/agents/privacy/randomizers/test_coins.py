@@ -122,6 +122,7 @@ def test_the_honest_ones_toss_enough(users: int, honest: float) -> None:
     assert sums.tosses(users) * max(1, math.floor(honest * users)) >= 10_001
 
 
+@pytest.mark.wide
 def test_the_bag_of_a_batch_is_refuted_where_half_the_coins_are_missing() -> None:
     """The likelihood ratio of Gaussian noise, 5000 bags of each world: the loss is chi-square far too large."""
     sums: Any = CoinSums.from_epsilon(1.0, 1e-5, 2, 2.0)

@@ -91,6 +91,7 @@ def test_the_two_halves_cost_epsilon_together(epsilon: float) -> None:
     assert math.isclose(2 * mechanism.bound / mechanism.scales[0] + mechanism.trace / mechanism.v, epsilon)
 
 
+@pytest.mark.wide
 def test_the_published_density_is_that_of_the_reports_and_betrays_users() -> None:
     """E_P[dQ/dP] is the share of Q that P can reach; the rest identifies the world."""
     mechanism, n = published(), 40_000

@@ -117,6 +117,7 @@ def test_the_size_of_a_signed_subset_is_the_best_one(m: int, epsilon: float) -> 
     assert best.exact_sum == (best.size == m)
 
 
+@pytest.mark.wide
 def test_noise_of_a_node_counts_its_own_users_apart() -> None:
     """Noise of a sum over L leaves of n users, n_node of them inside: n L v_off + n_node (v_own - v_off)."""
     r, n, inside, leaves = SignedSubset(4.0, 16), 300, 120, 4

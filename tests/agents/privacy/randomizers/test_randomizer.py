@@ -159,6 +159,7 @@ def test_sums_have_the_law_of_the_summed_reports(name: str) -> None:
 
 @every
 @pytest.mark.parametrize("epsilon", [pytest.param(1.0, marks=pytest.mark.slow), 3.0])
+@pytest.mark.wide
 def test_sums_have_the_exact_mean_and_covariance(name: str, epsilon: float) -> None:
     """Eight users of one kind, or of four kinds, so that every term of the covariance matters; 5 s.e. each entry."""
     r, repeats, noise = ALL[name](epsilon), 1500, rng(6)

@@ -109,6 +109,7 @@ def test_bin_cap_of_numbers_without_gaps_is_the_signed_subset_of_all_cells() -> 
 
 
 @pytest.mark.parametrize("norm", [1.0, 0.5, 0.0])
+@pytest.mark.wide
 def test_the_own_cell_has_the_law_of_a_tilted_cap_and_the_others_the_base_law(norm: float) -> None:
     """Shares of the four outcomes to 5 s.e.; heights over z and directions across it by KS at 1e-4."""
     r, n = BinCapSign(1.5, 3, 4, threshold=0.3, activity=0.6), 40_000
@@ -175,6 +176,7 @@ numbers = st.floats(width=64) | st.sampled_from([math.nan, math.inf, 1e38, -1e30
 
 @given(x=arrays.arrays(float, (3, 2), elements=numbers), y=arrays.arrays(float, 3, elements=numbers))
 @settings(max_examples=200, deadline=None)
+@pytest.mark.wide
 def test_packed_records_lie_in_the_unit_ball(x: np.ndarray, y: np.ndarray) -> None:
     z = Moments(2, bound=2.0, weights=(1.0, 3.0, 2.0)).pack(x, y)
     assert np.isfinite(z).all() and (np.linalg.norm(z, axis=1) <= 1 + 1e-12).all()

@@ -43,6 +43,7 @@ PUBLIC = {"hemisphere": np.array([STEPS // 3, STEPS // 5])}
 
 @pytest.mark.parametrize("epsilon", [pytest.param(0.1, marks=pytest.mark.slow), 32.0, 1000.0])
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.wide
 def test_the_law_as_implemented_is_within_epsilon(name: str, epsilon: float) -> None:
     randomizer, inputs = small(name, epsilon)
     laws = [law(randomizer, given, PUBLIC.get(name), SIGNS.get(name)) for given in inputs]

@@ -55,6 +55,7 @@ def test_a_column_without_levels_is_its_own_feature_and_a_constant_is_zero() -> 
     assert np.allclose(table[:, 0], np.array([-2, -1, 3]) / np.std([1, 2, 6])) and (table[:, 1] == 0).all()
 
 
+@pytest.mark.wide
 def test_columns_missing_in_more_than_ninety_percent_are_left_out() -> None:
     searches = sample(300)
     first = np.unique(searches.columns["srch_id"], return_index=True, return_inverse=True)

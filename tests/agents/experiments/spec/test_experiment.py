@@ -378,6 +378,7 @@ def test_the_experiments_of_the_papers_are_listed() -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.slow) if n == "envelope-labels" else n for n in library()]
 )  # it makes many tables and models of their public rows
+@pytest.mark.wide
 def test_a_shipped_experiment_is_listed_and_has_statements(name: str, shelf: str) -> None:
     experiment = read_experiment(library()[name])
     assert f"{name} {' '.join(experiment.title.split())}" in shelf

@@ -62,6 +62,8 @@ def replaced(path: Path, mode: str, permissions: int, sync: bool) -> Iterator[IO
     new = mode.replace("w", "x")
     try:
         with open(temporary, new, encoding=encoding, opener=lambda p, f: os.open(p, f, permissions)) as file:
+            with suppress(OSError):  # some file systems have no locks
+                hold(file)
             yield file
             file.flush()
             if sync:
@@ -135,7 +137,25 @@ def real(path: Path) -> Path:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Delete the temporary files of ``path`` that killed processes left behind."""
+    """Delete the temporary files of ``path`` that killed processes left behind, but none that is being written.
+
+    Args:
+        path: a file; ``folder / "*"`` stands for all files of a folder.
+    """
     path = Path(os.path.realpath(path))
-    for left in path.parent.glob(f".{path.name}.*"):
-        left.unlink(missing_ok=True)
+    for left in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 8}"):
+        with suppress(OSError), open(left, "rb") as file:
+            hold(file)
+            left.unlink()
+
+
+def hold(file: IO[Any]) -> None:
+    """Lock a file until it is closed, or its process ends; Windows deletes no file that is open anyway.
+
+    Raises:
+        OSError: somebody holds it, or the file system has no locks.
+    """
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -49,6 +49,7 @@ from privbandit_agents.experiments.spec.figures import FigureSpec, MapSpec, Pict
 from privbandit_agents.experiments.store.board import write_overview
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, unwritten, usage_errors
+from privbandit_envs.files import remove_leftovers
 
 UNDECIDING = "This scale shows that everything runs; its few replications decide nothing."
 
@@ -163,6 +164,7 @@ def carry_out(
     if verdicts:
         out.print(verdict_table(verdicts, study.heading, study.decides))
     pictures: list[Path] = []
+    remove_leftovers(folder / "*")
     lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures, formats))
     tables = [] if lost else [f"tables: {folder / 'verdicts.md'}, {folder / 'table.md'} (and .csv)"]
     for line in (*(f"figure: {picture}" for picture in pictures), *tables):
@@ -285,6 +287,7 @@ def show(trials: Sequence[Finished], folder: Path, out: Console, err: Console, f
         "the board": lambda: write_means(frame, folder, [figure] if figure.is_file() else []),
         "the board of trials": lambda: write_overview(folder / TRIAL_EVENTS, specs),
     }
+    remove_leftovers(folder / "*")
     lost = unwritten(folder, tasks)
     versions = sorted({str(run.provenance["commit"] or run.provenance["privbandit"]) for run in trials})
     if len(versions) > 1:

@@ -6,8 +6,19 @@ from privbandit_envs.registration import ENV_IDS, from_table, register
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.timing.delay import Delay, DelayFeedback
 from privbandit_envs.vector_env import BanditVectorEnv
+from privbandit_envs.wrappers import PerArm
 
-__all__ = ["ENV_IDS", "ArmProblem", "Assortments", "BanditEnv", "BanditVectorEnv", "Problem", "Served", "Support"]
+__all__ = [
+    "ENV_IDS",
+    "ArmProblem",
+    "Assortments",
+    "BanditEnv",
+    "BanditVectorEnv",
+    "PerArm",
+    "Problem",
+    "Served",
+    "Support",
+]
 __all__ += ["Delay", "DelayFeedback", "__version__", "from_table", "register"]
 
 __version__ = "0.2.0"
@@ -17,6 +28,7 @@ _FAMILIES = {
     "SparseLinear": "privbandit_envs.families.sparse:SparseLinearProblem",
     "Assortment": "privbandit_envs.families.assortment:AssortmentProblem",
     "Classification": "privbandit_envs.families.classification:ClassificationProblem",
+    "Clicks": "privbandit_envs.families.clicks:ClicksProblem",
 }
 for _name, _problem in _FAMILIES.items():
     register(f"privbandit/{_name}-v0", _problem)

@@ -1,11 +1,12 @@
 """Wrappers that measure regret, flatten contexts, and turn scores into assortments."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from privbandit_envs.problem import Array, Floats
 from privbandit_envs.spaces import Assortments, top_k
 from privbandit_envs.stream import JSON
-from privbandit_envs.validate import count, reported, shown
+from privbandit_envs.validate import count, positive, reported, shown
 
 Checkpoints = Sequence[int] | NDArray[np.int64]
 
@@ -205,6 +206,48 @@ class FlattenContext(gym.ObservationWrapper[Array, Any, Array], RecordConstructo
 
     def observation(self, observation: Array) -> Array:
         return observation.reshape(-1)
+
+
+class PerArm(gym.ObservationWrapper[Array, Any, Array], RecordConstructorArgs):
+    """Show a context that all K arms share as features of each arm, for agents that play arms with features.
+
+    A context x of shape (d,) becomes shape (K, K (d + 1)): row k has (x / radius, 1) / sqrt(2), cut to the unit ball,
+    in its k-th block, and zeros elsewhere. A model that is linear in these features has a theta and an intercept for each
+    arm.
+
+    Args:
+        env: contexts of shape (d,), and arms.
+        radius: length of the contexts that are not cut, > 0; default: 1.25 sqrt(d), which most contexts of standardized
+            features do not reach. It is public: choose it without a look at private contexts.
+
+    Raises:
+        TypeError: other spaces.
+        ValueError: a radius out of range.
+
+    Examples:
+        >>> env = PerArm(gym.make("privbandit/Clicks-v0", n_arms=3, dim=2))
+        >>> context, _ = env.reset(seed=0)
+        >>> context.shape, (context != 0).sum(axis=1).tolist()
+        ((3, 9), [3, 3, 3])
+    """
+
+    def __init__(self, env: gym.Env[Array, Any], radius: float | None = None) -> None:
+        RecordConstructorArgs.__init__(self, radius=radius)
+        super().__init__(env)
+        shared, arms = env.observation_space, env.action_space
+        if not (isinstance(shared, Box) and len(shared.shape) == 1 and isinstance(arms, Discrete)):
+            raise TypeError(f"one context for all arms is needed; got {shared} and {arms}.")
+        self.radius = 1.25 * math.sqrt(shared.shape[0]) if radius is None else positive(radius=radius)
+        self.n_arms, width = int(arms.n), shared.shape[0] + 1
+        dtype = shared.dtype if shared.dtype == np.float32 else np.dtype(np.float64)
+        self.observation_space = Box(-1, 1, (self.n_arms, self.n_arms * width), dtype.type)
+
+    def observation(self, observation: Array) -> Array:
+        block = np.append(observation.astype(np.float64) / self.radius, 1.0) / math.sqrt(2)
+        block /= max(1.0, float(np.linalg.norm(block)))
+        rows = np.zeros((self.n_arms, self.n_arms, len(block)), self.observation_space.dtype)
+        rows[np.arange(self.n_arms), np.arange(self.n_arms)] = block
+        return rows.reshape(self.n_arms, -1)
 
 
 class ScoreAction(gym.ActionWrapper[Array, Any, Any], RecordConstructorArgs):

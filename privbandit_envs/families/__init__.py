@@ -1,1 +1,1 @@
-"""The four families of bandits: linear, sparse, assortments and classification."""
+"""The families of bandits: linear, sparse, assortments, classification, clicks, and tables."""

@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from privbandit_agents import make, play
 
 import privbandit_envs  # noqa: F401
 from privbandit_envs.wrappers import (
     FlattenContext,
+    PerArm,
     RecordRegret,
     RecordVectorRegret,
     RegretCurve,
@@ -100,3 +102,26 @@ def test_an_environment_that_is_no_bandit_is_one_sentence() -> None:
     env.reset(seed=0)
     with pytest.raises(ValueError, match=r"CartPole-v1.* is not a bandit: the info of a step has no 'feedback' and no"):
         env.step(env.action_space.sample())
+
+
+def test_features_per_arm_are_the_shared_context_in_a_block() -> None:
+    env = gym.make("privbandit/Clicks-v0", n_arms=3, dim=2)
+    shown, _ = PerArm(env, radius=2.0).reset(seed=1)
+    context, _ = env.reset(seed=1)
+    block = np.append(context / 2, 1) / 2**0.5
+    block /= max(1.0, np.linalg.norm(block))
+    assert np.allclose(shown, np.kron(np.eye(3), block[None]), atol=1e-6)
+    assert PerArm(env).observation_space.contains(PerArm(env).reset(seed=1)[0])
+
+
+def test_agents_of_arms_with_features_play_shared_contexts_per_arm() -> None:
+    env = gym.make("privbandit/Clicks-v0", n_arms=3, dim=2, horizon=400)
+    with pytest.raises(ValueError, match=r"PerArm\(env\)"):
+        make("jdp-linucb", env)
+    assert play(PerArm(env), make("jdp-linucb", PerArm(env), seed=0), seed=0).regret[-1] > 0
+
+
+@pytest.mark.parametrize("id", ["privbandit/Linear-v0", "privbandit/Assortment-v0"])
+def test_only_one_context_for_arms_is_shown_per_arm(id: str) -> None:
+    with pytest.raises(TypeError, match="one context for all arms"):
+        PerArm(gym.make(id))

@@ -491,7 +491,9 @@ def arms_or_context(observation_space: Space, action_space: Space, dimensions: t
 
 def arms_with_features(observation_space: Space, action_space: Space) -> str:
     """Return "" for arms that each have real features of their own."""
-    return arms_or_context(observation_space, action_space, (2,))
+    other = arms_or_context(observation_space, action_space, (2,))
+    shared = other and not arms_or_context(observation_space, action_space, (1,))
+    return f"{other}, which privbandit_envs.PerArm(env) makes of one context for all" if shared else other
 
 
 def labels_of_contexts(observation_space: Space, action_space: Space) -> str:

@@ -1,0 +1,125 @@
+"""One context for all arms, and a click or none: the bandit of offers, banners and notifications."""
+
+import numpy as np
+import scipy
+from gymnasium.spaces import Box, Discrete
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from privbandit_envs.families.gaussians import BOUND, gaussians
+from privbandit_envs.families.sparse import correlate
+from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
+from privbandit_envs.validate import at_least, count, number, one_of, positive, shown
+
+LINKS = ("logistic", "identity")
+
+
+class ClicksProblem(ArmProblem):
+    """A user with d features gets one of K offers, and clicks or does not.
+
+    The context is x, shape (d,), shared by all arms: N(0, Sigma) with Sigma_ij = correlation^|i-j|, clipped to [-8, 8].
+    The user clicks on arm k with chance sigmoid(x . theta_k + b_k), for hidden theta_k ~ N(0, scale^2 I) and
+    b_k ~ N(-1, 1/4). The reward is 1 for a click, else 0.
+
+    Args:
+        n_arms: number of arms K.
+        dim: number of features d.
+        link: chance of a click. ``"logistic"``: sigmoid(z) of z = x . theta_k + b_k; ``"identity"``: 1/2 + z / 4, which
+            touches the sigmoid at 0, cut to [0, 1].
+        scale: standard deviation of the entries of theta_k, > 0.
+        correlation: of neighbouring features, in (-1, 1).
+        imbalance: share of users for whom arm 0 is best, in (0, 1): the intercepts of all other arms move by one
+            number until it is so, up to .2 %. None: intercepts stay as drawn.
+        theta: the parameters themselves, shape (K, d + 1), the intercept last; by default drawn.
+        support: only that many contexts exist, drawn once and equally likely, so that users can be served by counts;
+            None: contexts are Gaussian.
+        horizon: rounds an episode.
+        dtype: of the contexts.
+
+    Raises:
+        ValueError: an argument out of range.
+
+    Examples:
+        >>> import gymnasium as gym
+        >>> env = gym.make("privbandit/Clicks-v0", n_arms=3, dim=2)
+        >>> context, _ = env.reset(seed=0)
+        >>> context.shape, env.step(1)[1] in (0.0, 1.0)
+        ((2,), True)
+    """
+
+    hidden = ("theta",)
+
+    def __init__(
+        self,
+        rng: Generator,
+        *,
+        n_arms: int = 4,
+        dim: int = 6,
+        link: str = "logistic",
+        scale: float = 0.5,
+        correlation: float = 0.0,
+        imbalance: float | None = None,
+        theta: ArrayLike | None = None,
+        support: int | None = None,
+        horizon: int = 20_000,
+        dtype: str = "float32",
+    ) -> None:
+        shape = (count(n_arms=n_arms), count(dim=dim) + 1)
+        if not abs(number(correlation=correlation)) < 1:
+            raise ValueError(f"correlation must lie in (-1, 1); got {correlation}.")
+        self.correlation, self.link = correlation, one_of(LINKS, link=link)
+        self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
+        self.observation_space = Box(-BOUND, BOUND, (dim,), self.dtype)
+        self.action_space = Discrete(n_arms)
+        spread = positive(scale=scale)
+        drawn = np.column_stack([spread * rng.standard_normal((n_arms, dim)), rng.normal(-1, 0.5, n_arms)])
+        given = drawn if theta is None else np.array(theta, dtype=np.float64)
+        if given.shape != shape or not np.isfinite(given).all():
+            raise ValueError(f"theta must be finite numbers of shape {shape}, intercepts last; got {shown(theta)}.")
+        if imbalance is not None:
+            given[1:, -1] += self._lead(given, imbalance, rng)
+        self.theta: Floats = given.ravel()
+        self._support = None if support is None else self._supported(count(support=support), rng)
+
+    def contexts(self, n: int, rng: Generator) -> Array:
+        if self._support is not None:
+            rows: Array = self._support.contexts[rng.integers(len(self._support.contexts), size=n)]
+            return rows
+        x: Array = gaussians(rng, (n, *self.observation_space.shape), self.dtype)  # type: ignore[misc]
+        if self.correlation:
+            correlate(x, self.correlation)
+        return np.clip(x, -BOUND, BOUND, out=x)
+
+    def means(self, contexts: Array) -> Floats:
+        theta = self.theta.reshape(int(self.action_space.n), -1)
+        scores = contexts.astype(np.float64) @ theta[:, :-1].T + theta[:, -1]
+        if self.link == "logistic":
+            return np.asarray(scipy.special.expit(scores))
+        return np.clip(0.5 + scores / 4, 0.0, 1.0)
+
+    def rewards(self, means: Floats, rng: Generator) -> Floats:
+        return (rng.random((len(means), 1)) < means).astype(np.float64)  # one uniform a user, shared by the arms
+
+    def support(self) -> Support | None:
+        """Return the contexts that exist, if they are finitely many."""
+        return self._support
+
+    def outcome_law(self, contexts: Array, actions: Array) -> tuple[Array, Floats]:
+        """Return the rewards 1 and 0 and their probabilities, shape (n, 2) each."""
+        chance = pick(self.means(contexts), actions)
+        return np.tile([1.0, 0.0], (len(chance), 1)), np.stack([chance, 1 - chance], axis=1)
+
+    def _lead(self, theta: Floats, imbalance: float, rng: Generator) -> float:
+        """Return what the other arms' intercepts gain, so that arm 0 is best for a share of users."""
+        if not 0 < at_least(0, imbalance=imbalance) < 1:
+            raise ValueError(f"imbalance must lie in (0, 1); got {imbalance}.")
+        if len(theta) < 2:
+            raise ValueError("imbalance compares arms; with n_arms = 1 leave it out.")
+        self._support = None
+        scores = self.contexts(2**16, rng).astype(np.float64) @ theta[:, :-1].T + theta[:, -1]
+        ahead = scores[:, 0] - scores[:, 1:].max(axis=1)
+        return float(np.quantile(ahead, 1 - imbalance))
+
+    def _supported(self, number: int, rng: Generator) -> Support:
+        self._support = None
+        return Support(self.contexts(number, rng), np.full(number, 1 / number))

@@ -1,0 +1,94 @@
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from privbandit_agents import make, play
+
+from privbandit_envs.families.clicks import ClicksProblem
+
+
+def world(seed: int = 0, **kwargs: Any) -> ClicksProblem:
+    return ClicksProblem(np.random.default_rng(seed), **kwargs)
+
+
+def test_parameters_have_the_stated_law() -> None:
+    """4000 arms of 6 features: five standard errors of each mean and deviation."""
+    theta = world(n_arms=4000, dim=6, scale=0.5).theta.reshape(4000, 7)
+    assert abs(theta[:, :-1].mean()) < 5 * 0.5 / 24000**0.5
+    assert abs(theta[:, :-1].std() - 0.5) < 5 * 0.5 / 48000**0.5
+    assert abs(theta[:, -1].mean() + 1) < 5 * 0.5 / 4000**0.5 and abs(theta[:, -1].std() - 0.5) < 5 * 0.5 / 8000**0.5
+    assert np.allclose(world(3, scale=1.0).theta.reshape(4, 7)[:, :-1], 2 * world(3).theta.reshape(4, 7)[:, :-1])
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.7, -0.5])
+def test_contexts_have_the_stated_covariance(correlation: float) -> None:
+    x = world(dim=4, correlation=correlation, dtype="float64").contexts(200_000, np.random.default_rng(1))
+    expected = correlation ** np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    assert np.abs(np.cov(x.T) - expected).max() < 5 * (2 / 200_000) ** 0.5
+
+
+@pytest.mark.parametrize("link", ["logistic", "identity"])
+def test_users_click_as_often_as_the_link_says(link: str) -> None:
+    problem, x = world(link=link, scale=2.0), np.tile([[1.0, -1.0, 0.5, 0.0, 2.0, 1.0]], (100_000, 1))
+    theta = problem.theta.reshape(4, 7)
+    z = theta[:, :-1] @ x[0] + theta[:, -1]
+    chance = 1 / (1 + np.exp(-z)) if link == "logistic" else np.clip(0.5 + z / 4, 0, 1)
+    clicks = problem.rewards(problem.means(x), np.random.default_rng(2))
+    assert set(np.unique(clicks)) <= {0.0, 1.0}
+    assert (np.abs(clicks.mean(axis=0) - chance) <= 5 * (chance * (1 - chance) / 100_000) ** 0.5).all()
+    values, law = problem.outcome_law(x[:4], np.arange(4))
+    assert (values == [1, 0]).all() and np.allclose(law[:, 0], chance) and np.allclose(law.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.9])
+@pytest.mark.parametrize("n_arms", [2, 6])
+def test_arm_0_is_best_for_the_share_that_is_asked(share: float, n_arms: int) -> None:
+    problem = world(4, n_arms=n_arms, imbalance=share, correlation=0.3)
+    best = problem.best_action(problem.contexts(100_000, np.random.default_rng(5)))
+    assert abs((best == 0).mean() - share) < 5 * (share * (1 - share) * (1 / 2**16 + 1e-5)) ** 0.5
+    plain = world(4, n_arms=n_arms, correlation=0.3).theta.reshape(n_arms, 7)
+    moved = problem.theta.reshape(n_arms, 7) - plain
+    assert (moved[:, :-1] == 0).all() and moved[0, -1] == 0 and np.ptp(moved[1:, -1]) < 1e-12, "one number for all"
+
+
+def test_finitely_many_contexts_are_served_by_counts() -> None:
+    env = gym.make("privbandit/Clicks-v0", support=50, n_arms=3, dim=2, horizon=1_000_000)
+    counted = play(env, make("uniform", env, seed=0), seed=0)
+    assert counted.simulation == "counts"
+    alone = play(env, make("uniform", env, seed=0), 50_000, seed=0, by_counts=False)
+    rates = [run.reward[-1] / run.checkpoints[-1] for run in (counted, alone)]
+    assert abs(rates[0] - rates[1]) < 5 * (0.25 / 50_000) ** 0.5
+
+
+def test_a_world_of_clicks_changes_with_time() -> None:
+    env = gym.make("privbandit/Clicks-v0", jumps=[100], drift=0.01, shifts={50: {"correlation": 0.9}})
+    run = play(env, make("linucb", env, seed=0), 200, seed=0)
+    assert run.static is not None and run.static[-1] <= run.regret[-1]
+
+
+def test_offers_come_and_go() -> None:
+    env = gym.make("privbandit/Clicks-v0", available=0.5)
+    _, info = env.reset(seed=0)
+    present = np.flatnonzero(info["action_mask"])
+    assert env.step(int(present[0]))[4]["optimal_action"] in present
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"n_arms": 0}, "n_arms.*0"),
+        ({"correlation": 1.0}, "correlation.*1"),
+        ({"link": "probit"}, "link.*probit"),
+        ({"imbalance": 0.0}, "imbalance.*0"),
+        ({"imbalance": 1.5}, "imbalance.*1.5"),
+        ({"imbalance": 0.5, "n_arms": 1}, "imbalance.*n_arms = 1"),
+        ({"scale": 0.0}, "scale.*0"),
+        ({"theta": [1.0]}, r"theta.*\(4, 7\)"),
+        ({"theta": np.full((4, 7), np.nan)}, "theta.*nan"),
+        ({"support": 0}, "support.*0"),
+    ],
+)
+def test_bad_arguments_are_refused(kwargs: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        world(**kwargs)

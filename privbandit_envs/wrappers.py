@@ -211,8 +211,8 @@ class FlattenContext(gym.ObservationWrapper[Array, Any, Array], RecordConstructo
 class PerArm(gym.ObservationWrapper[Array, Any, Array], RecordConstructorArgs):
     """Show a context that all K arms share as features of each arm, for agents that play arms with features.
 
-    A context x of shape (d,) becomes shape (K, K (d + 1)): row k has (x / radius, 1) / sqrt(2), cut to the unit ball,
-    in its k-th block, and zeros elsewhere. A model that is linear in these features has a theta and an intercept for each
+    A context x of shape (d,) becomes shape (K, K (d + 1)): the k-th block of row k is (x / radius, 1) / sqrt(2), cut to
+    the unit ball, and the rest is zeros. A model that is linear in these features has a theta and an intercept for each
     arm.
 
     Args:

@@ -53,7 +53,7 @@ def agent_card(name: str) -> str:
         known = {"plays": " ".join(entry.families), "privacy": entry.notion}
     found = [*facts(known), *mentions(name), *settings(agent_defaults(name), meanings(agent.Config)), *presets(name)]
     about = [*prose(agent), *prose(inspect.getmodule(agent))]
-    source = f"Reference: [`{agent.__qualname__}`](../../api/{agent.__module__.replace('.', '/')}.md)."
+    source = f"Source: `{agent.__qualname__}` of `{agent.__module__}`."
     use = f'```\nmake("{name}", env, epsilon=1.0)\n```' if agent.guarantee.notion != "none" else ""
     return "\n".join([f"# {name}", "", f"{entry.summary}.", "", *found, *about, use, source, ""])
 
@@ -63,7 +63,7 @@ def env_card(id: str) -> str:
     players = ", ".join(f"[`{name}`](../agents/{name}.md)" for name in carded() if can_play(name, env))
     known = {"context": f"`{env.observation_space}`", "action": f"`{env.action_space}`"}
     found = [*facts(known), *mentions(id), *settings(env_defaults(id), meanings(problem))]
-    source = f"Reference: [`{problem.__qualname__}`](../../api/{problem.__module__.replace('.', '/')}.md)."
+    source = f"Source: `{problem.__qualname__}` of `{problem.__module__}`."
     parts = [
         f"# {short(id)}",
         "",

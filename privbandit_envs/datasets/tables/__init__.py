@@ -14,7 +14,7 @@ from privbandit_envs.datasets.tables.prepare import prepare
 from privbandit_envs.datasets.tables.sources import SOURCES
 from privbandit_envs.datasets.tables.table import Tick
 
-__all__ = ["NAMES", "SOURCES", "PreparedTable", "get", "load", "place", "prepare", "state"]
+__all__: list[str] = []
 
 NAMES = tuple(SOURCES)
 

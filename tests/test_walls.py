@@ -77,7 +77,10 @@ WALLS = (
     Wall((f"{E}.validate", f"{E}.files"), (), GYM),
     Wall((f"{E}.families",), (*ENV_CORE, f"{E}.validate", f"{E}.files", f"{E}.datasets"), GYM),
     Wall(
-        (f"{E}.datasets",), (f"{E}.validate", f"{E}.files"), NUMBERS, lazily=frozenset({"sklearn", "polars", "pandas"})
+        (f"{E}.datasets",),
+        (f"{E}.validate", f"{E}.files"),
+        NUMBERS,
+        lazily=frozenset({"sklearn", "polars", "pyarrow", "pandas"}),
     ),
     Wall((f"{E}.testing",), (E,), GYM, lazily=frozenset({"stable_baselines3"})),
     # privacy stands alone, in its own order
@@ -127,7 +130,7 @@ WALLS = (
     Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits", E), GYM),
     Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.faces", *ZOO, E), GYM),
     # experiments: study -> drawing -> analysis -> running, spec -> jobs -> store -> the ground
-    Wall((X,), (X, f"{A}.faces"), BENCH | NUMBERS),
+    Wall((X,), (X, f"{A}.faces", f"{E}.files"), BENCH | NUMBERS),
     Wall((f"{X}.tuning",), (X, *ZOO, f"{A}.base", E), BENCH | NUMBERS, lazily=frozenset({"optuna"})),
     Wall(GROUND, (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
     Wall((f"{X}.store",), (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -130,22 +131,23 @@ def read(path: Path) -> Any:
 
 
 def parquet(path: Path) -> "polars.DataFrame":
-    """Return a parquet file as a frame of polars.
+    """Return a parquet file as a frame of polars, read by pyarrow: damage to a file can abort a process in polars.
 
     Raises:
-        ImportError: polars is not installed.
+        ImportError: polars or pyarrow is not installed.
         OSError: the file cannot be read.
-        ValueError: it is damaged so that polars panics; of other damage polars has errors of its own.
+        ValueError: it is damaged; of some damage pyarrow and polars have errors of their own.
     """
     import polars
+    import pyarrow  # noqa: F401 (polars names no extra of ours if it is missing)
 
-    content = path.read_bytes()
+    content = BytesIO(path.read_bytes())
     with HELD, open(os.devnull, "wb") as nowhere:
         stderr = os.dup(2)
         os.dup2(nowhere.fileno(), 2)  # a panic writes its backtrace there by itself
         try:
-            return polars.read_parquet(content)
-        except polars.exceptions.PanicException as error:  # no Exception: it would end the program
+            return polars.read_parquet(content, use_pyarrow=True)
+        except (OSError, polars.exceptions.PanicException) as error:  # a panic is no Exception, and ends a program
             raise ValueError(str(error)) from None
         finally:
             os.dup2(stderr, 2)

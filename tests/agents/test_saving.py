@@ -119,7 +119,7 @@ def test_a_state_of_another_version_is_refused(tmp_path: Path) -> None:
     env = gym.make(LINEAR, dim=2, horizon=50)
     save(make("ldp-greedy", env), tmp_path / "agent.npz")
     arrays, values = state.read(tmp_path / "agent.npz")
-    for changed in ({**values["state"], "rng": 3}, {}):
+    for changed in ({**values["state"], "rng": 3}, {}, {**values["state"], "ledger._people": {"a": "b"}}):
         state.write(tmp_path / "agent.npz", arrays, {**values, "state": changed})
         with pytest.raises(ValueError, match=r"agent.npz was saved by another version of ldp-greedy: [^\n]*$"):
             load(tmp_path / "agent.npz", env)

@@ -56,7 +56,8 @@ def main() -> int:
     table = Table("fault", "tried", "at least", "survived", "wrong", "seconds")
     wrong: list[str] = []
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    told = Console(stderr=True)
+    with Progress(*columns, console=told, transient=True) as progress:
         task = progress.add_task("")
         for place, name in enumerate(names):
             tried, failed, started = 0, [], time.monotonic()
@@ -74,6 +75,7 @@ def main() -> int:
                     break
                 wanted = min(wanted, 1.1 * (least - tried) / tried * (time.monotonic() - started))
             seconds = time.monotonic() - started
+            told.print(f"{name}: {tried} tried, {len(failed)} wrong, {seconds:.0f} s", highlight=False)
             table.add_row(name, str(tried), str(least), str(tried - len(failed)), str(len(failed)), f"{seconds:.0f}")
             wrong += [f"{name}: {verdict}" for verdict in failed[:SHOWN]]
     Console().print(table)

@@ -251,7 +251,9 @@ class AnyAgentGame(AgentGame, Generic[T]):
         scenes, tried = scenes + more, tried + [self.tried(scene, self.pilots) for scene in more]
         order = ranked(tried)
         for kept, runs in self.heats:
-            order = order[:kept]
+            # scenes of one seed that score alike show the agent the same records, such as two that it clips to one
+            first = {tried[k][1] if any(tried[k][1]) else k: k for k in reversed(order)}
+            order = [k for k in order if k in first.values()][:kept]
             for k in order:
                 tried[k] = self.tried(scenes[k], math.ceil(self.effort * runs))
             order.sort(key=lambda k: tried[k][1], reverse=True)

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-BENCH = "crc32c filelock joblib matplotlib polars pydantic pydantic_core rich ruamel tensorboard threadpoolctl typer"
 EXTRAS = {
-    **dict.fromkeys(BENCH.split(), "bench"),
+    **dict.fromkeys("crc32c filelock joblib matplotlib polars pyarrow pydantic pydantic_core".split(), "bench"),
+    **dict.fromkeys("rich ruamel tensorboard threadpoolctl typer".split(), "bench"),
     "dask": "cluster",
     "distributed": "cluster",
     "optuna": "tune",

@@ -184,7 +184,7 @@ class Log:
         except (OSError, ImportError):
             raise
         except Exception as error:  # whatever damage does to a file
-            raise ValueError(f"{path} is no log, or is damaged: {str(error)[:200].rstrip('.')}.") from error
+            raise ValueError(f"{path} is no log, or is damaged: {str(error)[:200]!r}.") from error
 
     @classmethod
     def _of_frame(cls, frame: "pl.DataFrame", path: Path) -> "Log":

@@ -63,7 +63,7 @@ class LocalGame(AnyAgentGame[Scene]):
     ready: tuple[str, ...] = ("log-likelihood ratio",)
     statistics: tuple[str, ...] = (*ready, *Contrast.statistics)
     pilots = 500
-    heats: ClassVar = ((16, 2000), (4, 8000))
+    heats: ClassVar = ((12, 2000), (8, 8000))
     runs = 100_000
 
     def claimed(self) -> Claim:

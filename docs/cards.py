@@ -90,9 +90,11 @@ def settings(defaults: Mapping[str, Any], about: Mapping[str, str]) -> list[str]
 
 def presets(name: str) -> list[str]:
     """Return the table of an agent's presets."""
-    found = {key: entry for key, entry in AGENTS.items() if preset_of(key) == name}
-    given = {key: ", ".join(f"{field}={bare(value)}" for field, value in one.defaults.items()) for key, one in found.items()}
-    rows = [f"| `{key}` | `{cell(given[key])}` | {cell(entry.summary)} |" for key, entry in found.items()]
+    rows = []
+    for key, entry in AGENTS.items():
+        if preset_of(key) == name:
+            given = ", ".join(f"{field}={bare(value)}" for field, value in entry.defaults.items())
+            rows.append(f"| `{key}` | `{cell(given)}` | {cell(entry.summary)} |")
     return ["## Presets", "", "| name | settings | what it is |", "|---|---|---|", *rows, ""] if rows else []
 
 

@@ -1,4 +1,4 @@
-"""What MkDocs is taught for this documentation: an API page for each package that exports names, cards, and maths as MathML."""
+"""Hooks of MkDocs: an API page for each package that exports names, cards, and maths as MathML."""
 
 import re
 from html import unescape
@@ -68,7 +68,13 @@ def api_page(face: str) -> str:
     for name in own_names(face):
         home = getattr(getattr(import_module(face), name), "__module__", None)
         place = home if isinstance(home, str) and home.split(".")[0] in TOPS else face
-        lines += [f"::: {place}.{name}", "    options:", "      heading_level: 2", "      show_root_full_path: false", ""]
+        lines += [
+            f"::: {place}.{name}",
+            "    options:",
+            "      heading_level: 2",
+            "      show_root_full_path: false",
+            "",
+        ]
     return "\n".join(lines)
 
 

@@ -1,6 +1,5 @@
 """The reference has each public name, each is in use somewhere, and the navigation leads to every page."""
 
-import ast
 import importlib.util
 import inspect
 import json
@@ -97,7 +96,9 @@ def test_pages_and_skeletons_import_exported_names(path: Path) -> None:
 def test_the_search_for_imports_finds_them() -> None:
     found = [IMPORT.findall(path.read_text()) for path in (DOCS / "extending.md", *SKELETONS)]
     assert len(found[0]) > 8 and sum(map(bool, found)) == len(found)
-    assert IMPORT.findall("from privbandit_envs import (\n    a,\n    b,\n)") == [("privbandit_envs", "(\n    a,\n    b,\n)")]
+    assert IMPORT.findall("from privbandit_envs import (\n    a,\n    b,\n)") == [
+        ("privbandit_envs", "(\n    a,\n    b,\n)")
+    ]
 
 
 PATHS_OF_0_2 = {
@@ -115,7 +116,9 @@ PATHS_OF_0_2 = {
 """Where pages and examples of earlier versions import names that packages export now."""
 
 
-@pytest.mark.parametrize(("module", "name"), [(home, one) for home, names in PATHS_OF_0_2.items() for one in names.split()])
+@pytest.mark.parametrize(
+    ("module", "name"), [(home, one) for home, names in PATHS_OF_0_2.items() for one in names.split()]
+)
 def test_an_earlier_path_leads_to_the_exported_object(module: str, name: str) -> None:
     exported = [getattr(FACES[face], name) for face, one in EXPORTED if one == name]
     assert exported and all(one is getattr(importlib.import_module(module), name) for one in exported)

@@ -363,7 +363,7 @@ SHELVES: dict[str, tuple[str, ...]] = {
     ),
     "Further agents, presets and parts": (),
 }
-"""The tables of ``privbandit list``: what the defaults build and yardsticks without privacy, then papers, then all others.
+"""The tables of ``privbandit list``: the defaults, the agents they build and yardsticks without privacy; then papers.
 
 The last shelf has every agent that is on no other, those of other packages included.
 """

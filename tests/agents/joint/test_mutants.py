@@ -13,7 +13,6 @@ from privbandit_agents.joint.assortments.newton_mnl import NewtonMNL
 from privbandit_agents.joint.assortments.private_cov import PrivateCov
 from privbandit_agents.joint.linear import jdp_linucb, reward_dp_linucb
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
-from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
 from privbandit_agents.joint.rl import dp_dqn
 from privbandit_agents.joint.sparse import clipped_iht, fliphat, squared_loss
 from privbandit_agents.joint.sparse.estimate import clipped

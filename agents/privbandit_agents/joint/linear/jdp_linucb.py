@@ -1,7 +1,8 @@
 """Jointly private LinUCB by continual counting.
 
-Roshan Shariff and Or Sheffet, "Differentially Private Contextual Linear Bandits", NeurIPS 2018, Algorithm 1. The window is this project's own, after Wang Chi
-Cheung, David Simchi-Levi and Ruihao Zhu, "Learning to Optimize under Non-Stationarity", AISTATS 2019.
+Roshan Shariff and Or Sheffet, "Differentially Private Contextual Linear Bandits", NeurIPS 2018, Algorithm 1. The window
+is this project's own, after Wang Chi Cheung, David Simchi-Levi and Ruihao Zhu, "Learning to Optimize under
+Non-Stationarity", AISTATS 2019.
 """
 
 import math

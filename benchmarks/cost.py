@@ -52,7 +52,7 @@ WIDE: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
 }
 """Further worlds of a family, which have many features."""
 PICTURE = Path(__file__).parents[1] / "docs" / "costs.png"
-MAIN = ("uniform", "linucb", "jdp-linucb", "ldp-linucb", "ldp-greedy", "prec", "clipped-iht")
+MAIN = ("uniform", "linucb", "jdp-linucb", "ldp-linucb", "ldp-greedy", "prec-ts", "private-pursuit")
 GROWTH: dict[str, dict[str, tuple[int, ...]]] = {
     "users": {"horizon": (1000, 3000, 10_000, 30_000, 100_000)},
     "arms": {"n_arms": (2, 5, 10, 20, 50)},

@@ -12,7 +12,7 @@ from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_cla
 from privbandit_agents.experiments.names import bare, short
 from privbandit_agents.experiments.shelf import library
 from privbandit_agents.registry import can_play
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo import AGENTS, preset_of
 
 from privbandit_envs import ENV_IDS
 
@@ -22,16 +22,21 @@ KINDS = ("agents", "environments")
 
 def cards() -> Iterator[tuple[str, str]]:
     """Yield (address, Markdown) of every card, and of both lists of cards."""
-    yield "cards/agents/index.md", listed("Agents", {name: entry.summary for name, entry in AGENTS.items()})
+    yield "cards/agents/index.md", listed("Agents", {name: AGENTS[name].summary for name in carded()})
     yield "cards/environments/index.md", listed("Environments", {short(id): env_summary(id) for id in ENV_IDS})
-    yield from ((f"cards/agents/{name}.md", agent_card(name)) for name in AGENTS)
+    yield from ((f"cards/agents/{name}.md", agent_card(name)) for name in carded())
     yield from ((f"cards/environments/{short(id)}.md", env_card(id)) for id in ENV_IDS)
 
 
 def addresses(kind: str) -> list[str]:
     """Return the addresses of the cards of a kind, their list first."""
-    names = list(AGENTS) if kind == "agents" else [short(id) for id in ENV_IDS]
+    names = carded() if kind == "agents" else [short(id) for id in ENV_IDS]
     return [f"cards/{kind}/index.md", *(f"cards/{kind}/{name}.md" for name in names)]
+
+
+def carded() -> list[str]:
+    """Return the agents with a card of their own; a preset is on the card of its agent."""
+    return [name for name, entry in AGENTS.items() if not entry.successor and not preset_of(name)]
 
 
 def listed(title: str, summaries: Mapping[str, str]) -> str:
@@ -45,21 +50,20 @@ def agent_card(name: str) -> str:
     try:
         known = agent_facts(name)
     except ImportError:  # it needs an extra that is not installed
-        families, promise = entry.kind.split(": ")
-        known = {"plays": families, "privacy": promise}
-    found = [*facts(known), *mentions(name), *settings(agent_defaults(name), meanings(agent.Config))]
+        known = {"plays": " ".join(entry.families), "privacy": entry.notion}
+    found = [*facts(known), *mentions(name), *settings(agent_defaults(name), meanings(agent.Config)), *presets(name)]
     about = [*prose(agent), *prose(inspect.getmodule(agent))]
-    source = f"Reference: [`{agent.__qualname__}`](../../api/{agent.__module__.replace('.', '/')}.md)."
+    source = f"Source: `{agent.__qualname__}` of `{agent.__module__}`."
     use = f'```\nmake("{name}", env, epsilon=1.0)\n```' if agent.guarantee.notion != "none" else ""
     return "\n".join([f"# {name}", "", f"{entry.summary}.", "", *found, *about, use, source, ""])
 
 
 def env_card(id: str) -> str:
     problem, env = env_class(id), gym.make(id)
-    players = ", ".join(f"[`{name}`](../agents/{name}.md)" for name in AGENTS if can_play(name, env))
+    players = ", ".join(f"[`{name}`](../agents/{name}.md)" for name in carded() if can_play(name, env))
     known = {"context": f"`{env.observation_space}`", "action": f"`{env.action_space}`"}
     found = [*facts(known), *mentions(id), *settings(env_defaults(id), meanings(problem))]
-    source = f"Reference: [`{problem.__qualname__}`](../../api/{problem.__module__.replace('.', '/')}.md)."
+    source = f"Source: `{problem.__qualname__}` of `{problem.__module__}`."
     parts = [
         f"# {short(id)}",
         "",
@@ -82,6 +86,16 @@ def facts(known: Mapping[str, str]) -> list[str]:
 def settings(defaults: Mapping[str, Any], about: Mapping[str, str]) -> list[str]:
     rows = [f"| `{key}` | `{cell(bare(value))}` | {cell(about.get(key, ''))} |" for key, value in defaults.items()]
     return ["## Settings", "", "| setting | default | meaning |", "|---|---|---|", *rows, ""] if rows else []
+
+
+def presets(name: str) -> list[str]:
+    """Return the table of an agent's presets."""
+    rows = []
+    for key, entry in AGENTS.items():
+        if preset_of(key) == name:
+            given = ", ".join(f"{field}={bare(value)}" for field, value in entry.defaults.items())
+            rows.append(f"| `{key}` | `{cell(given)}` | {cell(entry.summary)} |")
+    return ["## Presets", "", "| name | settings | what it is |", "|---|---|---|", *rows, ""] if rows else []
 
 
 def mentions(name: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""What MkDocs is taught for this documentation: an API page for each public module, cards, and maths as MathML."""
+"""Hooks of MkDocs: an API page for each package that exports names, cards, and maths as MathML."""
 
 import re
-from collections.abc import Iterator
 from html import unescape
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (ROOT / "privbandit_envs", ROOT / "agents" / "privbandit_agents")
+TOPS = {package.name for package in PACKAGES}
 SCROLLING = re.compile(r"(<pre[^>]*>(?:<span></span>)?<code|<table)")
 MATHS = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
@@ -29,7 +30,7 @@ def filled(entry: Any, docs: Path) -> Any:
     if isinstance(entry, list):
         return [filled(inner, docs) for inner in entry]
     if entry == "api/":
-        return [rooms(package, package.parent) for package in PACKAGES]
+        return [{face: page_of(face)} for face in faces()]
     if entry.removeprefix("cards/").removesuffix("/") in KINDS:
         return addresses(entry.split("/")[1])
     if entry.endswith("/"):
@@ -38,40 +39,49 @@ def filled(entry: Any, docs: Path) -> Any:
     return entry
 
 
-def rooms(folder: Path, top: Path) -> dict[str, Any]:
-    """Return the navigation of a package: its own page, its modules, then its folders."""
-    own = [page_of(module, top) for module in public_modules(folder)]
-    folders = [rooms(inner, top) for inner in sorted(folder.iterdir()) if (inner / "__init__.py").is_file()]
-    return {folder.name: [*own, *folders]}
+def faces() -> list[str]:
+    """Return the packages that export names, outer ones first."""
+    found = [dotted(init) for package in PACKAGES for init in sorted(package.rglob("__init__.py"))]
+    return [name for name in found if import_module(name).__all__]
 
 
-def public_modules(folder: Path) -> Iterator[Path]:
-    """Yield the modules of a folder that a reader may import, the package itself first."""
-    yield folder / "__init__.py"
-    yield from (path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_"))
+def dotted(init: Path) -> str:
+    """Return the import name of a package, given its ``__init__.py``."""
+    (top,) = (package.parent for package in PACKAGES if init.is_relative_to(package))
+    return ".".join(init.parent.relative_to(top).parts)
 
 
-def dotted(module: Path, top: Path) -> str:
-    """Return the import name of a module."""
-    return ".".join(module.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
+def page_of(face: str) -> str:
+    """Return the address of a package's page."""
+    return f"api/{face.replace('.', '/')}/index.md"
 
 
-def page_of(module: Path, top: Path) -> str:
-    """Return the address of a module's page."""
-    place = dotted(module, top).replace(".", "/")
-    return f"api/{place}/index.md" if module.name == "__init__.py" else f"api/{place}.md"
+def own_names(face: str) -> list[str]:
+    """Return the names that a package exports and no package below it does."""
+    below = {name for other in faces() if other.startswith(f"{face}.") for name in import_module(other).__all__}
+    return [name for name in import_module(face).__all__ if name not in below and name != "__version__"]
+
+
+def api_page(face: str) -> str:
+    """Return the Markdown of a package's page: its docstring, then each exported name, for mkdocstrings to fill."""
+    lines = ["---", f"title: {face}", "---", "", f"# {face}", "", import_module(face).__doc__ or "", ""]
+    for name in own_names(face):
+        home = getattr(getattr(import_module(face), name), "__module__", None)
+        place = home if isinstance(home, str) and home.split(".")[0] in TOPS else face
+        lines += [
+            f"::: {place}.{name}",
+            "    options:",
+            "      heading_level: 2",
+            "      show_root_full_path: false",
+            "",
+        ]
+    return "\n".join(lines)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for every public module, which mkdocstrings fills from the docstrings, and the cards."""
-    for place, text in cards():
+    """Add a page for every package that exports names, which mkdocstrings fills from the docstrings, and the cards."""
+    for place, text in (*cards(), *((page_of(face), api_page(face)) for face in faces())):
         files.append(File.generated(config, place, content=text))
-    for package in PACKAGES:
-        for folder in (package, *(path.parent for path in package.rglob("*/__init__.py"))):
-            for module in public_modules(folder):
-                name = dotted(module, package.parent)
-                text = f"---\ntitle: {name.split('.')[-1]}\n---\n\n::: {name}\n"
-                files.append(File.generated(config, page_of(module, package.parent), content=text))
     return files
 
 

@@ -1,25 +1,21 @@
 """Gymnasium environments for contextual bandits; importing this package registers them."""
 
+from typing import TYPE_CHECKING, Any
+
 from privbandit_envs.env import BanditEnv
 from privbandit_envs.problem import ArmProblem, Problem, Served, Support
 from privbandit_envs.registration import ENV_IDS, from_table, register
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.timing.delay import Delay, DelayFeedback
 from privbandit_envs.vector_env import BanditVectorEnv
-from privbandit_envs.wrappers import PerArm
+from privbandit_envs.wrappers import FlattenContext, PerArm, RecordRegret, RegretCurve, ScoreAction
 
-__all__ = [
-    "ENV_IDS",
-    "ArmProblem",
-    "Assortments",
-    "BanditEnv",
-    "BanditVectorEnv",
-    "PerArm",
-    "Problem",
-    "Served",
-    "Support",
-]
-__all__ += ["Delay", "DelayFeedback", "__version__", "from_table", "register"]
+if TYPE_CHECKING:
+    from privbandit_envs.testing import check_bandit_env
+
+__all__ = ["ENV_IDS", "ArmProblem", "Assortments", "BanditEnv", "BanditVectorEnv", "Problem", "Served", "Support"]
+__all__ += ["Delay", "DelayFeedback", "FlattenContext", "PerArm", "RecordRegret", "RegretCurve", "ScoreAction"]
+__all__ += ["__version__", "check_bandit_env", "from_table", "register"]
 
 __version__ = "0.2.0"
 
@@ -36,3 +32,15 @@ for _name, _problem in _FAMILIES.items():
     _cut = {"oversized": "cut"} if _name == "Assortment" else {}
     register(f"privbandit/{_name}-fixed-v0", _problem, listed=False, instance_seed=0, **_cut)
 register("privbandit/Table-v0", "privbandit_envs.families.table:TableProblem", listed=False)  # what from_table makes
+
+
+def __getattr__(name: str) -> Any:
+    if name == "check_bandit_env":  # its module loads Gymnasium's own checks
+        from privbandit_envs.testing import check_bandit_env
+
+        return check_bandit_env
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}.")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

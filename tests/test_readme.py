@@ -13,7 +13,7 @@ from privbandit_agents.experiments.spec.sweep import read_sweep
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.study import prepare, prepared
 from privbandit_agents.testing import check_agent
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo import shelves
 
 from privbandit_envs.testing import check_bandit_env
 
@@ -53,10 +53,12 @@ def test_the_readme_is_one_screen_and_a_half() -> None:
 
 def test_the_pages_name_every_agent_and_none_that_is_not_there() -> None:
     page = (Path(__file__).parents[1] / "docs" / "agents.md").read_text()
-    rows = "\n".join(line.partition("|")[2].partition("|")[0] for line in page.splitlines() if line.startswith("| `"))
-    assert set(re.findall(r"`([\w-]+)`", rows)) == set(AGENTS)
+    for title, names in shelves().items():
+        rows = page.partition(f"## {title}\n")[2].partition("\n## ")[0]
+        cells = " ".join(re.findall(r"^\|(.*?)\|", rows, re.MULTILINE))
+        assert sorted(re.findall(r"`([\w-]+)`", cells)) == sorted(names), title
     table = TEXT.partition("## Who plays what")[2].partition("`auto-joint`")[0]
-    assert set(re.findall(r"`([\w-]+)`", table)) <= set(AGENTS)
+    assert set(re.findall(r"`([\w-]+)`", table)) <= {name for names in shelves().values() for name in names}
 
 
 @pytest.mark.parametrize(("name", "lines"), [("dosage", 40), ("follow_leader", 30)])

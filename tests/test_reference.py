@@ -1,26 +1,28 @@
-"""The reference has a page for each public name, and the navigation leads to every page."""
+"""The reference has each public name, each is in use somewhere, and the navigation leads to every page."""
 
 import importlib.util
 import inspect
+import json
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import privbandit_agents
 import pytest
-from import_graph import MODULES, PACKAGES, ROOT
-from privbandit_agents import privacy, testing
+from import_graph import MODULES, ROOT
 from privbandit_agents.experiments.names import short
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo import AGENTS, preset_of
 
-import privbandit_envs
 from privbandit_envs import ENV_IDS
-from privbandit_envs import testing as world_testing
 
 DOCS = ROOT / "docs"
-FACES: tuple[ModuleType, ...] = (privbandit_envs, privbandit_agents, privacy, testing, world_testing)
+FACES = {name: importlib.import_module(name) for name, path in MODULES.items() if path.name == "__init__.py"}
+EXPORTED = [(face, name) for face, package in FACES.items() for name in package.__all__]
+SKELETONS = sorted((ROOT / "agents" / "privbandit_agents" / "cli" / "skeletons").glob("*.txt"))
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+IMPORT = re.compile(r"^ *from (privbandit_\w+(?:\.\w+)*) import ([^(\n]+|\([^)]+\))$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -56,45 +58,93 @@ def addresses(entry: Any) -> list[str]:
     return [address for one in inner for address in addresses(one)]
 
 
-def home_of(face: ModuleType, name: str) -> str:
-    """Return the module that defines a public name: that of a class or function, or where something is assigned."""
-    home = getattr(getattr(face, name), "__module__", None)
-    if home in MODULES:
-        return str(home)
-    assigned = re.compile(rf"^{name}\b[^=\n]*=(?!=)", re.MULTILINE)
-    return next(module for module, path in MODULES.items() if assigned.search(path.read_text()))
+def code() -> Iterator[str]:
+    """Yield the code of pages, with what stands in code font, of skeletons, examples and notebooks."""
+    for page in PAGES:
+        yield from re.findall(r"```.*?```|`[^`\n]+`", page.read_text(), re.DOTALL)
+    yield from (path.read_text() for path in (*SKELETONS, *(ROOT / "examples").rglob("*.py")))
+    for notebook in (ROOT / "notebooks").glob("*.ipynb"):
+        cells = json.loads(notebook.read_text())["cells"]
+        yield from ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
 
 
-def address_of(module: str, hooks: Any) -> str:
-    return str(hooks.page_of(MODULES[module], PACKAGES[module.partition(".")[0]]))
+def home_of(face: str, name: str) -> str:
+    """Return the module that defines an exported name, or the package if the object does not say."""
+    home = getattr(getattr(FACES[face], name), "__module__", None)
+    return home if home in MODULES else face
 
 
-def names_of(face: ModuleType) -> list[str]:
-    """Return what a package offers; of a module without ``__all__`` its own classes and functions."""
-    own = (name for name, made in vars(face).items() if getattr(made, "__module__", "").startswith(face.__name__))
-    return list(getattr(face, "__all__", None) or (name for name in own if not name.startswith("_")))
+def test_every_package_says_what_it_exports_and_has_it() -> None:
+    assert len(FACES) > 30 and len(EXPORTED) > 100
+    for face, name in EXPORTED:
+        assert not isinstance(getattr(FACES[face], name), ModuleType), f"{face}.{name} is a module"
 
 
-@pytest.mark.parametrize("face", FACES, ids=lambda face: str(face.__name__))
-def test_each_public_name_has_a_page_with_its_documentation(face: ModuleType, hooks: Any, reachable: set[str]) -> None:
-    names = names_of(face)
-    assert len(names) > 5
-    for name in names:
-        home = home_of(face, name)
-        assert address_of(home, hooks) in reachable, f"{face.__name__}.{name} is defined in {home}, which has no page"
-        made, helper = getattr(face, name), face in (testing, world_testing)
-        assert helper or not inspect.isfunction(made) or inspect.getdoc(made), f"{name} says nothing"
+def test_at_most_two_hundred_names_are_public_and_each_is_shown_in_use() -> None:
+    assert len({(home_of(face, name), name) for face, name in EXPORTED}) <= 200
+    used = set(re.findall(r"\w+", " ".join(code())))
+    assert [f"{face}.{name}" for face, name in EXPORTED if name not in used] == []
 
 
-def test_a_name_in_a_private_module_would_have_none(hooks: Any, reachable: set[str]) -> None:
-    assert address_of("privbandit_agents.privacy._validate", hooks) not in reachable
+@pytest.mark.parametrize("path", [*PAGES, *SKELETONS], ids=lambda path: path.name)
+def test_pages_and_skeletons_import_exported_names(path: Path) -> None:
+    for module, names in IMPORT.findall(path.read_text()):
+        for name in re.findall(r"\w+", re.sub(r"#.*", "", names)):
+            assert (module, name) in EXPORTED, f"{path.name} imports {name} from {module}"
+
+
+def test_the_search_for_imports_finds_them() -> None:
+    found = [IMPORT.findall(path.read_text()) for path in (DOCS / "extending.md", *SKELETONS)]
+    assert len(found[0]) > 8 and sum(map(bool, found)) == len(found)
+    assert IMPORT.findall("from privbandit_envs import (\n    a,\n    b,\n)") == [
+        ("privbandit_envs", "(\n    a,\n    b,\n)")
+    ]
+
+
+PATHS_OF_0_2 = {
+    "privbandit_agents.audits.agents": "AgentGame",
+    "privbandit_agents.audits.claims": "AuditResult Claim Game",
+    "privbandit_agents.audits.lower_bounds": "audit",
+    "privbandit_agents.audits.registry": "game register_target",
+    "privbandit_agents.base.agent": "arms_with_features next_change",
+    "privbandit_agents.base.reports": "Inputs",
+    "privbandit_agents.base.settings": "Budget Growth Settings",
+    "privbandit_agents.classifiers": "AgentClassifier",
+    "privbandit_envs.testing": "check_bandit_env",
+    "privbandit_envs.wrappers": "FlattenContext RecordRegret RegretCurve ScoreAction",
+}
+"""Where pages and examples of earlier versions import names that packages export now."""
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(home, one) for home, names in PATHS_OF_0_2.items() for one in names.split()]
+)
+def test_an_earlier_path_leads_to_the_exported_object(module: str, name: str) -> None:
+    exported = [getattr(FACES[face], name) for face, one in EXPORTED if one == name]
+    assert exported and all(one is getattr(importlib.import_module(module), name) for one in exported)
+
+
+@pytest.mark.parametrize(("face", "name"), EXPORTED)
+def test_each_public_name_has_documentation(face: str, name: str) -> None:
+    made = getattr(FACES[face], name)
+    if inspect.isfunction(made) or (inspect.isclass(made) and made.__module__ in MODULES):
+        assert (inspect.getdoc(made) or "").strip(), f"{name} says nothing"
+
+
+def test_each_public_name_is_on_one_page(hooks: Any, reachable: set[str]) -> None:
+    shown = [(face, name) for face in hooks.faces() for name in hooks.own_names(face)]
+    assert all(hooks.page_of(face) in reachable for face, _ in shown)
+    assert {name for _, name in shown} == {name for _, name in EXPORTED} - {"__version__"}
+    for face, name in shown:
+        assert re.search(rf"^::: [\w.]+\.{name}$", hooks.api_page(face), re.MULTILINE)
 
 
 def test_the_navigation_leads_to_every_page(hooks: Any, reachable: set[str]) -> None:
     written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
-    modules = {address_of(name, hooks) for name in MODULES if not any(part.startswith("_") for part in name.split("."))}
-    made = {f"cards/agents/{name}.md" for name in (*AGENTS, "index")}
+    faces = {hooks.page_of(face) for face in {face for face, _ in EXPORTED}}
+    own = [name for name, entry in AGENTS.items() if not entry.successor and not preset_of(name)]
+    made = {f"cards/agents/{name}.md" for name in (*own, "index")}
     made |= {f"cards/environments/{name}.md" for name in (*map(short, ENV_IDS), "index")}
-    assert len(modules) > 150 and len(made) > 40
-    assert (written | modules | made) - reachable == set()
-    assert reachable - (written | modules | made) == set()
+    assert len(faces) > 5 and len(made) > 40
+    assert (written | faces | made) - reachable == set()
+    assert reachable - (written | faces | made) == set()

@@ -1,7 +1,7 @@
 """Agents for contextual bandits, private and not, and the loop that plays them.
 
-What an agent of one's own is made of can be imported from here by its name, too: the base classes, the types of
-settings, what agents play, and every building block of ``privbandit_agents.privacy``.
+The base classes of agents, the types of their settings, the worlds that they play, and every building block of
+``privbandit_agents.privacy`` can be imported from here.
 
 >>> from privbandit_agents import Budget, Gaussian, Ledger, LocalAgent, Settings, arms_with_features
 """
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
         n_arms,
         next_change,
     )
+    from privbandit_agents.base.reports import Inputs
     from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, NonNegative, Positive, Settings
+    from privbandit_agents.classifiers import AgentClassifier
     from privbandit_agents.experiments.analysis.load import load_results
     from privbandit_agents.experiments.analysis.ranks import ranks
     from privbandit_agents.experiments.compare import compare
@@ -50,9 +52,11 @@ if TYPE_CHECKING:
 __all__ = [
     "AGENTS",
     "Agent",
+    "AgentClassifier",
     "CentralAgent",
     "ForeignAgent",
     "Guarantee",
+    "Inputs",
     "LearningAgent",
     "LocalAgent",
     "Result",
@@ -84,6 +88,8 @@ _homes = {
     ".many": "play_many",
     ".base.agent": "arms_or_context arms_with_features assortments labels_of_contexts n_arms next_change",
     ".base.settings": "Budget Count Fraction Growth NonNegative Positive Settings",
+    ".base.reports": "Inputs",
+    ".classifiers": "AgentClassifier",
     ".foreign": "ForeignAgent",
     # what needs the extra ``bench``
     ".experiments.analysis.load": "load_results",

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from privbandit_envs.validate import seed as checked_seed
 
 SEED_STREAM, AGENT_STREAM = 2**20, 7_777_777
 """Keep an agent's generator, and what is spawned from it, apart from those of a world with the same seed."""
+LEAVES = "0.4.0"  # the first version without the agents that are retired now
 STRONGER = {"local": "auto-local", "shuffle": "auto-local", "joint": "auto-joint", "reward": "auto-joint"}
 """Which name builds the default agent that promises a notion of privacy, or a stronger one."""
 
@@ -59,7 +61,13 @@ def make(name: str, env: AnyEnv, *, seed: int | None = None, **config: Any) -> A
         ValueError: unknown name, a value out of range, an environment the agent cannot play, or secure noise that it
             has not, or not exactly.
         TypeError: a setting the agent does not have, or something that is no environment.
+
+    Warns:
+        DeprecationWarning: the agent is retired; the message names the one to take.
     """
+    if after := find(name).successor:
+        reason = f"{name} is retired and goes with version {LEAVES}; take {after} in its place."
+        warnings.warn(reason, DeprecationWarning, stacklevel=2)
     name, settings = resolved(name, env, config)
     agent_class = find(name).load()
     public = (public_data(env),) if agent_class.uses_public_data else ()

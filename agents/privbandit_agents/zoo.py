@@ -33,6 +33,7 @@ class Entry:
         audit: ``"module:Game"``, the game that ``privbandit audit`` plays; "": the one for agents of this shape.
         runs: how often an audit plays each world; None: as often as the game says.
         secure: whether it takes ``noise="secure"``, with which it may be deployed.
+        successor: the agent to take in its place; "": it is not retired.
     """
 
     agent: str
@@ -44,13 +45,22 @@ class Entry:
     audit: str = ""
     runs: int | None = None
     secure: bool = False
+    successor: str = ""
 
     def load(self) -> "type[AnyAgent]":
         loaded: type[AnyAgent] = pkgutil.resolve_name(self.agent)
         return loaded
 
 
-def ours(agent: str, summary: str, kind: str, audit: str = "", runs: int | None = None, **defaults: Any) -> Entry:
+def ours(
+    agent: str,
+    summary: str,
+    kind: str,
+    audit: str = "",
+    runs: int | None = None,
+    successor: str = "",
+    **defaults: Any,
+) -> Entry:
     """Return the entry of an agent of this package, within which its class and its game are named.
 
     ``kind`` is what it plays and promises: ``"linear sparse: local, exact, secure"``.
@@ -59,7 +69,8 @@ def ours(agent: str, summary: str, kind: str, audit: str = "", runs: int | None 
     families, _, promise = kind.partition(": ")
     notion, arithmetic, secure = (*promise.split(", "), "", "")[:3]
     home = f"privbandit_agents.{agent}"
-    return Entry(home, summary, tuple(families.split()), notion, arithmetic, defaults, game, runs, bool(secure))
+    promised = notion, arithmetic, defaults, game, runs, bool(secure)
+    return Entry(home, summary, tuple(families.split()), *promised, successor)
 
 
 GAUSSIAN = 300_000
@@ -94,9 +105,10 @@ AGENTS: dict[str, Entry] = {
         "linear sparse labels: none",
     ),
     "sw-linucb": ours(
-        "baselines.linucb:SWLinUCB",
+        "baselines.linucb:LinUCB",
         "linucb on a window of the last users (Cheung et al. 2019)",
         "linear sparse labels: none",
+        window=2000,
     ),
     "lints": ours(
         "baselines.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)", "linear sparse labels: none"
@@ -156,10 +168,11 @@ AGENTS: dict[str, Entry] = {
         bonus_scale=1.0,
     ),
     "sw-ldp-linucb": ours(
-        "local.linear.sw_ldp_linucb:SWLDPLinUCB",
+        "local.linear.ldp_linucb:LDPLinUCB",
         "ldp-linucb whose server forgets old reports",
         "linear sparse: local, real, secure",
         runs=GAUSSIAN,
+        window=20_000,
     ),
     "ldp-sgd": ours(
         "local.linear.ldp_sgd:LDPSGD",
@@ -185,6 +198,7 @@ AGENTS: dict[str, Entry] = {
         "local.linear.prec:PREC",
         "adaptive preconditioning of locally private statistics",
         "linear sparse: local, exact, secure",
+        successor="prec-ts",
     ),
     "prec-ts": ours(
         "local.linear.prec_ts:PRECTS",
@@ -266,10 +280,11 @@ AGENTS: dict[str, Entry] = {
         "linear:CounterGame",
     ),
     "sw-jdp-linucb": ours(
-        "joint.linear.sw_jdp_linucb:SWJDPLinUCB",
+        "joint.linear.jdp_linucb:JDPLinUCB",
         "jdp-linucb with a new counter for every window",
         "linear sparse: joint, exact, secure",
         "linear:WindowGame",
+        window=4000,
     ),
     "reward-dp-linucb": ours(
         "joint.linear.reward_dp_linucb:RewardDPLinUCB",
@@ -296,6 +311,7 @@ AGENTS: dict[str, Entry] = {
         "linear sparse: joint, exact, secure",
         "sparse:ClippedGame",
         runs=1500,
+        successor="private-pursuit",
     ),
     "private-pursuit": ours(
         "joint.sparse.pursuit.agent:PrivatePursuit",
@@ -334,3 +350,35 @@ AGENTS: dict[str, Entry] = {
     ),
     "dqn": ours("baselines.rl.learners:DQN", "deep Q-network (stable-baselines3)", "linear sparse labels: none"),
 }
+
+SHELVES: dict[str, tuple[str, ...]] = {
+    "Agents to take": (
+        *("auto-local", "prec-ts", "ldp-mnl", "kernel-ldp", "lpct", "warm-ldp-sgd"),
+        *("auto-joint", "jdp-linucb", "private-pursuit", "newton-mnl"),
+        *("uniform", "linucb", "lints", "greedy", "sa-lasso", "ucb-mnl", "greedy-mnl", "tree-all", "kernel-public"),
+    ),
+    "Agents of papers": (
+        *("squarecb", "regcb", "ts-mnl", "ldp-linucb", "ldp-sgd", "ldp-glm", "lplr", "phist", "pglm", "psgd-linear"),
+        *("shuffle-linucb", "reward-dp-linucb", "fliphat", "dpmnl", "dpmnl-approx", "ppo", "a2c", "dqn"),
+    ),
+    "Further agents, presets and parts": (),
+}
+"""The tables of ``privbandit list``: the defaults, the agents they build and yardsticks without privacy; then papers.
+
+The last shelf has every agent that is on no other, those of other packages included.
+"""
+
+
+def shelves() -> dict[str, list[str]]:
+    """Return the names on each shelf; retired agents are on none."""
+    named = {name for names in SHELVES.values() for name in names}
+    *first, last = SHELVES
+    rest = [name for name, entry in AGENTS.items() if name not in named and not entry.successor]
+    return {**{shelf: list(SHELVES[shelf]) for shelf in first}, last: rest}
+
+
+def preset_of(name: str) -> str:
+    """Return the agent of which a name is a preset, an agent of the same class without defaults; "" if of none."""
+    entry = AGENTS[name]
+    alike = (key for key, other in AGENTS.items() if other.agent == entry.agent and not other.defaults)
+    return next(alike, "") if entry.defaults else ""

@@ -1,4 +1,5 @@
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -6,8 +7,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import AGENTS, load, make, play, register_agent, save
+from privbandit_agents.auto import AutoJoint, AutoLocal
 from privbandit_agents.base.state import read, restore_into, state_of, write
 from privbandit_agents.registry import can_play, generator
+from privbandit_agents.zoo import FAMILIES, preset_of, shelves
 
 LINEAR = "privbandit/Linear-v0"
 
@@ -40,6 +43,53 @@ def test_every_entry_has_a_summary_and_frozen_settings_with_documented_attribute
             assert f"{field.name}:" in "".join(base.__doc__ or "" for base in config.__mro__), (
                 f"{name}: {field.name} is not documented"
             )
+
+
+@pytest.mark.parametrize(
+    ("name", "world", "after"),
+    [("prec", LINEAR, "prec-ts"), ("clipped-iht", "privbandit/SparseLinear-v0", "private-pursuit")],
+)
+def test_a_retired_agent_is_built_with_a_warning_that_names_its_successor(name: str, world: str, after: str) -> None:
+    env = gym.make(world, horizon=10)
+    with pytest.warns(DeprecationWarning, match=after) as told:
+        assert make(name, env, seed=0).name == name
+    assert [Path(one.filename) for one in told] == [Path(__file__)], "it points at the caller"
+    assert make(after, env, seed=0).name == after, "and the successor is built without one"
+
+
+def test_the_first_shelf_has_what_the_defaults_build_and_yardsticks() -> None:
+    first, papers, rest = shelves().values()
+    assert sorted([*first, *papers, *rest]) == sorted(name for name, entry in AGENTS.items() if not entry.successor)
+    worlds = [gym.make(id, horizon=10) for id in FAMILIES.values()]
+    autos = [name for name in AGENTS if name.startswith("auto-")]
+    built = {make(auto, env, seed=0).name for auto in autos for env in worlds if can_play(auto, env)}
+    assert len(built) >= 5 and {*autos, *built} <= set(first)
+    named = set(re.findall(r"``([\w-]+)``", f"{AutoLocal.__doc__} {AutoJoint.__doc__}"))
+    assert {name for name in first if AGENTS[name].notion != "none"} == named | set(autos)
+
+
+def test_presets_are_settings_of_another_agent() -> None:
+    found = {name: preset_of(name) for name in AGENTS if preset_of(name)}
+    windows = {f"sw-{name}": name for name in ("linucb", "ldp-linucb", "jdp-linucb")}
+    assert found == {
+        "greedy": "epsilon-greedy",
+        "tree-public": "tree-all",
+        "ldp-oful": "ldp-linucb",
+        **dict.fromkeys(("lpct-p", "lpct-r", "lpdt"), "lpct"),
+        **windows,
+    }
+    env = gym.make(LINEAR, horizon=400, n_arms=3, dim=2)
+    for name, agent in windows.items():
+        one, other = make(name, env, seed=1, window=100), make(agent, env, seed=1, window=100)
+        assert (play(env, one, 400, seed=2).regret == play(env, other, 400, seed=2).regret).all()
+        assert one.config == other.config and make(agent, env).config.window is None
+
+
+def test_a_window_of_linucb_and_growth_exclude_each_other() -> None:
+    with pytest.raises(ValueError, match=r"growth = 1\.5.*window = 9"):
+        make("linucb", gym.make(LINEAR), growth=1.5, window=9)
+    with pytest.raises(TypeError, match="window"):
+        make("reward-dp-linucb", gym.make(LINEAR), window=9)
 
 
 def test_non_private_agents_say_so() -> None:

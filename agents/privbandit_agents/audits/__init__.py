@@ -1,5 +1,27 @@
 """Audits: games that bound an agent's or a mechanism's epsilon from below."""
 
+from typing import TYPE_CHECKING
+
+from privbandit_agents.faces import lazily
+
+if TYPE_CHECKING:
+    from privbandit_agents.audits.agents import AgentGame
+    from privbandit_agents.audits.claims import AuditResult, Claim, Game
+    from privbandit_agents.audits.lower_bounds import audit
+    from privbandit_agents.audits.registry import game, register_target
+
+__all__ = ["AgentGame", "AuditResult", "Claim", "Game", "audit", "game", "register_target"]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        ".agents": "AgentGame",
+        ".claims": "AuditResult Claim Game",
+        ".lower_bounds": "audit",
+        ".registry": "game register_target",
+    },
+)
+
 MECHANISMS = {
     "laplace": False,
     "gaussian": False,

@@ -20,6 +20,7 @@ from privbandit_agents.base.turns import Answer
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
 ZERO = np.zeros(1)  # a number would be made an array for every user
+PARTS = 10  # a window forgets a tenth of its users at a time
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,31 @@ class Config(RidgeSettings):
         alpha: width of the confidence bonus alpha sqrt(x' A^-1 x), >= 0.
         growth: the policy changes when the number of users has grown by this factor, >= 1; 1: with every user. Above
             1, users can be served by counts.
+        window: only the last ``window`` users count, and up to a tenth more before them; None: all users count. It
+            needs growth = 1.
     """
 
     alpha: NonNegative = 1.0
     growth: Annotated[float, AtLeast(1)] = 1.0
+    window: Count | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.window is not None and self.growth > 1:
+            raise ValueError(f"a window needs growth = 1; got growth = {self.growth!r} and window = {self.window!r}.")
+
+    @property
+    def at_once(self) -> bool:
+        """Whether every user is learned from at once, by one step of rank one, and never forgotten."""
+        return self.growth == 1 and self.window is None
 
 
 class LinUCB(RidgeAgent[Config]):
-    """Play the arm with the largest x . theta + alpha sqrt(x' A^-1 x)."""
+    """Play the arm with the largest x . theta + alpha sqrt(x' A^-1 x); with a window, A and theta are of its users.
+
+    Deviations:
+        A window forgets its users in tenths, so that a user costs one step of rank one, with a window or without.
+    """
 
     Config = Config
     chooses_for_all = True
@@ -49,25 +67,31 @@ class LinUCB(RidgeAgent[Config]):
         self.moments = np.tile(np.eye(self.dim, self.dim + 1) * self.config.ridge, (groups, 1, 1))
         self.newer = Products(self.dim + 1, groups)
         self.users, self.changed_at, self.refit_at = 0, 0, 1
+        if self.config.window is not None:
+            # [sum x x' | sum y x] of the parts of the window, and how many users the newest part still takes
+            self.parts = np.zeros((PARTS, groups, self.dim, self.dim + 1))
+            self.part = self.left = max(1, self.config.window // PARTS)
 
     def frozen_rounds(self) -> int:
         return 1 if self.config.growth == 1 else self.refit_at - self.users
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        if self.config.growth == 1:
+        if self.config.at_once:
             return super().update(context, action, feedback)
         self.forget()
         records = self.records_of(context, action, feedback)
+        if self.config.window is not None:
+            return self._update_window(*records)
         for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=Products.AT_ONCE):
             self.newer.add(*self._rows(contexts, arms, rewards))
             self._count(len(rewards))
         return None
 
     def serve_in_turn(self, contexts: Array, answer: Answer) -> Array | None:
-        return super().serve_in_turn(contexts, answer) if self.config.growth == 1 else None
+        return super().serve_in_turn(contexts, answer) if self.config.at_once else None
 
     def runs_in_step(self) -> int:
-        return super().runs_in_step() if self.config.growth == 1 else 1
+        return super().runs_in_step() if self.config.at_once else 1
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
@@ -107,6 +131,27 @@ class LinUCB(RidgeAgent[Config]):
                 inverse = inverse_of(moments[:, :-1])
                 self.regression.matrices[group] = np.column_stack([inverse, inverse @ moments[:, -1]])
 
+    def _update_window(self, contexts: Array, arms: Array, rewards: Array) -> None:
+        """Learn from users one by one, and forget the oldest part of the window when the newest is full."""
+        for some, played, told in blocks(lambda: self.left, contexts, arms, rewards):
+            features, groups = self.observed(some, played)
+            x, y = learnable(features, np.asarray(told, np.float64))
+            for row, answer, group in zip(x, y.tolist(), groups, strict=True):
+                self.regression.learn(row, self.regression.score(row, group), answer, group)
+            self.newer.add(np.column_stack([x, y]), np.array(groups))
+            self.left -= len(y)
+            if not self.left:
+                self._turn()
+
+    def _turn(self) -> None:
+        """Forget the oldest part, begin a new one, and solve the rest."""
+        self.parts = np.concatenate([self.newer.take()[None, :, :-1], self.parts[:-1]])
+        self.left = self.part
+        moments = self.parts.sum(axis=0)
+        for group, sums in enumerate(moments):
+            inverse = inverse_of(sums[:, :-1] + self.config.ridge * np.eye(self.dim))
+            self.regression.matrices[group] = np.column_stack([inverse, inverse @ sums[:, -1]])
+
     def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
         squared_width = np.vecdot(directions, features)
         np.maximum(squared_width, ZERO, out=squared_width)  # rounding may leave a little less than 0
@@ -125,64 +170,3 @@ def inverse_of(a: Array) -> Array:
         return np.asarray(np.linalg.inv(a))
     lower = np.tril(inverse, -1)
     return np.asarray(lower + lower.T + np.diag(np.diagonal(inverse)))
-
-
-PARTS = 10
-"""A window is forgotten in so many parts, one at a time."""
-
-
-@dataclass(frozen=True)
-class WindowConfig(RidgeSettings):
-    """Settings of SW-LinUCB.
-
-    Attributes:
-        alpha: width of the confidence bonus alpha sqrt(x' A^-1 x), >= 0.
-        window: how many users count: the last ones, and up to a tenth of as many before them.
-    """
-
-    alpha: NonNegative = 1.0
-    window: Count = 2000
-
-
-class SWLinUCB(RidgeAgent[WindowConfig]):
-    """Play the arm with the largest x . theta + alpha sqrt(x' A^-1 x), where A and theta are of the last users.
-
-    Deviations:
-        Users are forgotten in tenths of a window, so that a user costs one step of rank one, as in LinUCB.
-    """
-
-    Config = WindowConfig
-
-    def begin(self) -> None:
-        super().begin()
-        groups = len(self.regression.matrices)
-        # [sum x x' | sum y x] of the parts of a window, and who comes in the part that is filled now
-        self.parts = np.zeros((PARTS, groups, self.dim, self.dim + 1))
-        self.newer = Products(self.dim + 1, groups)
-        self.part, self.left = max(1, self.config.window // PARTS), max(1, self.config.window // PARTS)
-
-    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        self.forget()
-        for contexts, arms, rewards in blocks(lambda: self.left, *self.records_of(context, action, feedback)):
-            features, groups = self.observed(contexts, arms)
-            x, y = learnable(features, np.asarray(rewards, np.float64))
-            for row, answer, group in zip(x, y.tolist(), groups, strict=True):
-                self.regression.learn(row, self.regression.score(row, group), answer, group)
-            self.newer.add(np.column_stack([x, y]), np.array(groups))
-            self.left -= len(y)
-            if not self.left:
-                self._turn()
-
-    def _turn(self) -> None:
-        """Forget the oldest part, begin a new one, and solve what is left."""
-        self.parts = np.concatenate([self.newer.take()[None, :, :-1], self.parts[:-1]])
-        self.left = self.part
-        moments = self.parts.sum(axis=0)
-        for group, sums in enumerate(moments):
-            inverse = inverse_of(sums[:, :-1] + self.config.ridge * np.eye(self.dim))
-            self.regression.matrices[group] = np.column_stack([inverse, inverse @ sums[:, -1]])
-
-    def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
-        width = np.sqrt(np.maximum(np.vecdot(directions, features), 0.0))
-        arms: Array = (estimates + self.config.alpha * width).argmax(axis=-1)
-        return arms

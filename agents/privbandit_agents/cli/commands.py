@@ -120,6 +120,7 @@ def command(
     """Benchmark contextual bandits, private and not."""
     warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # loky renews a worker that has grown
     warnings.showwarning = warned
+    warnings.filterwarnings("once", ".* is retired", DeprecationWarning)
 
 
 @app.command("list", short_help="List environments, agents, experiments and data sets.")

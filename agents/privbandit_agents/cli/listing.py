@@ -1,11 +1,11 @@
-"""What ``privbandit list`` prints: a table each of environments, agents, experiments and data sets.
+"""What ``privbandit list`` prints: tables of environments, agents, experiments and data sets.
 
 Nothing is imported for it but the names: a list is there at once. ``privbandit show NAME`` says more.
 """
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -36,13 +36,24 @@ def env_lines() -> Lines:
 
 
 def agent_lines(notion: str | None = None, plays: str | None = None) -> Lines:
-    """Yield the table of agents, those of one notion of privacy or of one family alone if it is given."""
+    """Yield a table of agents a shelf; a notion of privacy or a family, if given, selects agents."""
     from privbandit_agents.plugins import load_plugins
-    from privbandit_agents.zoo import AGENTS
+    from privbandit_agents.zoo import shelves
 
     load_plugins("privbandit.agents")
+    for shelf, names in shelves().items():
+        if rows := agent_rows(names, notion, plays):
+            yield from titled(shelf, rows, "agent", "privacy", "may be deployed", "plays", "what it is")
+    yield from paragraph(f"exact: {HOLDS['exact']}; * real: {HOLDS['real']}. Deploy with noise=secure alone. {MORE}")
+
+
+def agent_rows(names: Iterable[str], notion: str | None, plays: str | None) -> list[tuple[str, ...]]:
+    """Return the rows of the agents that have a notion and play a family; None: any."""
+    from privbandit_agents.zoo import AGENTS
+
     rows: list[tuple[str, ...]] = []
-    for name, entry in AGENTS.items():
+    for name in names:
+        entry = AGENTS[name]
         families, known, arithmetic, secure = entry.families, entry.notion, entry.arithmetic, entry.secure
         if not known:
             families, known, arithmetic, secure = asked(name)
@@ -50,8 +61,7 @@ def agent_lines(notion: str | None = None, plays: str | None = None) -> Lines:
             promise = f"{known}, {arithmetic}".removesuffix(", ").replace(", real", ", real *")
             deploy = "" if known in ("none", "?") else "yes" if secure else "no"
             rows.append((name, promise, deploy, " ".join(families) or "-", entry.summary))
-    yield from titled("Agents", rows, "agent", "privacy", "may be deployed", "plays", "what it is")
-    yield from paragraph(f"exact: {HOLDS['exact']}; * real: {HOLDS['real']}. Deploy with noise=secure alone. {MORE}")
+    return rows
 
 
 def asked(name: str) -> tuple[tuple[str, ...], str, str, bool]:

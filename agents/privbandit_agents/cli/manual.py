@@ -68,6 +68,9 @@ def agent_page(name: str) -> Page:
     entry = find(name)
     agent_class, short_name = entry.load(), name.rpartition(":")[2]
     yield from head(short_name, entry.summary)
+    if entry.successor:
+        yield from paragraph(f"Retired: take {entry.successor}.")
+        yield ""
     yield from facts(agent_facts(name))
     yield from settings(agent_defaults(name), meanings(agent_class.Config))
     yield from prose(agent_class)

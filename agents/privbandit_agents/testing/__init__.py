@@ -14,10 +14,12 @@ from privbandit_agents.testing.loops import check_actions, check_frozen, check_r
 from privbandit_agents.testing.noise import check_noise
 from privbandit_agents.testing.privacy import check_budgets, check_central, check_forks, check_local
 from privbandit_agents.testing.records import check_hostile_records
-from privbandit_agents.testing.replay import check_replay
+from privbandit_agents.testing.replay import NotSeen, check_replay
 from privbandit_agents.testing.reports import check_reports
 from privbandit_agents.testing.runs import Check, environment, said_by
 from privbandit_agents.testing.shuffling import check_shuffle
+
+__all__ = ["CHECKS", "NotSeen", "check_agent"]
 
 HORIZON = 300
 

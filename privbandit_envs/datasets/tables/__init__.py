@@ -9,12 +9,12 @@ from pathlib import Path
 from privbandit_envs.datasets import store
 from privbandit_envs.datasets.dataset import Dataset
 from privbandit_envs.datasets.tables import data, download
-from privbandit_envs.datasets.tables.data import PreparedTable
-from privbandit_envs.datasets.tables.prepare import prepare
-from privbandit_envs.datasets.tables.sources import SOURCES
+from privbandit_envs.datasets.tables.data import PreparedTable as PreparedTable
+from privbandit_envs.datasets.tables.prepare import prepare as prepare
+from privbandit_envs.datasets.tables.sources import SOURCES as SOURCES
 from privbandit_envs.datasets.tables.table import Tick
 
-__all__ = ["NAMES", "SOURCES", "PreparedTable", "get", "load", "place", "prepare", "state"]
+__all__: list[str] = []
 
 NAMES = tuple(SOURCES)
 

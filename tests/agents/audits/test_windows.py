@@ -8,7 +8,7 @@ import pytest
 from privbandit_agents.audits.linear import CountedAgain, KeptSums
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game_classes
-from privbandit_agents.joint.linear.sw_jdp_linucb import SWJDPLinUCB
+from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
 
 EPSILON = 4.0
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -16,25 +16,25 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 def noise_of_one_release_less(patch: pytest.MonkeyPatch) -> None:
     """The next window begins with the exact sum of the one before, not with its noisy one."""
-    opened = SWJDPLinUCB.open_window
+    opened = JDPLinUCB.open_window
 
     def exact(self: Any) -> None:
         total = self.counter.total.copy() if self.group is not None else None
         opened(self)
         self.kept = self.kept if total is None else total
 
-    patch.setattr(SWJDPLinUCB, "open_window", exact)
+    patch.setattr(JDPLinUCB, "open_window", exact)
 
 
 def a_user_counted_once_too_often(patch: pytest.MonkeyPatch) -> None:
     """The last epoch of a window is in the first one of the next window, too."""
-    added = SWJDPLinUCB._noisy
+    added = JDPLinUCB._noisy
 
     def again(self: Any, terms: Any) -> Any:
         last, self.last = getattr(self, "last", np.zeros_like(terms)), terms
         return added(self, terms + last)
 
-    patch.setattr(SWJDPLinUCB, "_noisy", again)
+    patch.setattr(JDPLinUCB, "_noisy", again)
 
 
 CASES: list[tuple[type[KeptSums], Break | None, bool]] = [

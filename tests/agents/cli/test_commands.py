@@ -40,11 +40,14 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 def test_list_shows_every_environment_and_agent_and_what_it_promises() -> None:
     shown = invoke("list")
     assert shown.exit_code == 0
-    assert all(name in shown.stdout for name in (*ENV_IDS, *AGENTS))
+    listed = [line.split()[0] for line in shown.stdout.splitlines() if line.strip()]
+    assert all(name in listed for name in ENV_IDS)
+    assert all((name in listed) == (not entry.successor) for name, entry in AGENTS.items())
+    assert listed.index("auto-local") < listed.index("uniform") < listed.index("fliphat") < listed.index("lpct-p")
     line = next(line for line in shown.stdout.splitlines() if "newton-mnl" in line)
     assert "joint, exact" in line and "assortments" in line
     chosen = invoke("list", "agents", "--notion", "joint", "--plays", "sparse").stdout
-    assert "clipped-iht" in chosen and "newton-mnl" not in chosen and "ldp-greedy" not in chosen
+    assert "private-pursuit" in chosen and "newton-mnl" not in chosen and "ldp-greedy" not in chosen
     assert invoke("list", "--notion", "secret").exit_code == 2
     for notion, name in (("shuffle", "shuffle-linucb"), ("reward", "reward-dp-linucb")):
         chosen = invoke("list", "agents", "--notion", notion).stdout

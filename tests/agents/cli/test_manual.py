@@ -68,6 +68,10 @@ def test_what_a_list_says_of_deployment_is_what_secure_noise_does(name: str) -> 
             assert not found or re.fullmatch(r"[^\n]*; take [a-z-]+\.", found)
 
 
+def test_the_page_of_a_retired_agent_names_its_successor() -> None:
+    assert "prec-ts" in printed("prec").split("privacy")[0] and "Retired" not in printed("prec-ts")
+
+
 def test_a_page_says_why_an_agent_must_not_be_deployed() -> None:
     told = {name: " ".join(printed(name).split()) for name in ("jdp-linucb", "fliphat", "shuffle-linucb")}
     assert "yes, with noise=secure and without a seed" in told["jdp-linucb"]

@@ -13,7 +13,6 @@ from privbandit_agents.joint.assortments.newton_mnl import NewtonMNL
 from privbandit_agents.joint.assortments.private_cov import PrivateCov
 from privbandit_agents.joint.linear import jdp_linucb, reward_dp_linucb
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
-from privbandit_agents.joint.linear.sw_jdp_linucb import SWJDPLinUCB
 from privbandit_agents.joint.rl import dp_dqn
 from privbandit_agents.joint.sparse import clipped_iht, fliphat, squared_loss
 from privbandit_agents.joint.sparse.estimate import clipped
@@ -215,14 +214,14 @@ def sums_that_stay_from_the_third_batch_on(patch: Patch) -> None:
 
 def the_window_before_without_noise(patch: Patch) -> None:
     """A new window starts from the exact sums of the one before."""
-    opens = SWJDPLinUCB.open_window
+    opens = JDPLinUCB.open_window
 
     def kept(self: Any) -> None:
         if self.group is not None:
             self.noisy = self.counter.total.copy()
         opens(self)
 
-    patch.setattr(SWJDPLinUCB, "open_window", kept)
+    patch.setattr(JDPLinUCB, "open_window", kept)
 
 
 def the_same_linear_term_in_every_call(patch: Patch) -> None:

@@ -1,1 +1,3 @@
 """Audits of when a joint agent releases."""
+
+__all__: list[str] = []

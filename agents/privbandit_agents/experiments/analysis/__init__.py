@@ -1,1 +1,3 @@
 """What results show: readings, measures, verdicts and tables."""
+
+__all__: list[str] = []

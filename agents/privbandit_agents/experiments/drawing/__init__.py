@@ -1,1 +1,3 @@
 """What figures show."""
+
+__all__: list[str] = []

@@ -1,1 +1,3 @@
 """What an experiment file says."""
+
+__all__: list[str] = []

@@ -1,1 +1,3 @@
 """Jointly private agents for linear bandits."""
+
+__all__: list[str] = []

@@ -1,6 +1,8 @@
 """Jointly private LinUCB by continual counting.
 
-Roshan Shariff and Or Sheffet, "Differentially Private Contextual Linear Bandits", NeurIPS 2018, Algorithm 1.
+Roshan Shariff and Or Sheffet, "Differentially Private Contextual Linear Bandits", NeurIPS 2018, Algorithm 1. The window
+is this project's own, after Wang Chi Cheung, David Simchi-Levi and Ruihao Zhu, "Learning to Optimize under
+Non-Stationarity", AISTATS 2019.
 """
 
 import math
@@ -42,6 +44,8 @@ class Config(GaussianSettings):
         shift: ridge in units of the noise's spectral norm, >= 0.
         ridge: least ridge, > 0.
         growth: an epoch ends, and the policy changes, when the number of users has grown by this factor, > 1.
+        window: a new counter begins after this many users; the last full window and the one that runs count. None: one
+            counter for all users.
     """
 
     epsilon: Budget = 1.0
@@ -52,6 +56,7 @@ class Config(GaussianSettings):
     shift: NonNegative = 1.0
     ridge: Positive = 1.0
     growth: Growth = 1.05
+    window: Count | None = None
 
     def epochs(self, users: int) -> int:
         """Return how many epochs end within so many users: the horizon of the counter, or a little more."""
@@ -75,12 +80,17 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         3. Give z to a continual counter; release the ridge regression of the noisy sum of all epochs so far.
         4. The next epoch ends when the number of users has grown by the factor ``growth``; go to 1.
 
+        With a ``window`` each window of users has a counter of its own, and epochs grow within it. To every noisy sum
+        add the last one of the window before; a window that ends forgets the sum before its own.
+
     *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of a
     user's whole record: one continual counter runs over the epochs, and every action reads its releases only. The ends
     of epochs are public constants, and a user is in one epoch: replacing the user's record moves one term of the
     counter, by at most 2 in the l2 norm (``pack``). The curator clips records to |x| <= 1, |y| <= 1; records that are
     not finite count as (0, 0). It holds for the numbers that leave: the counter's noise is discrete, on a grid, and its
-    sensitivity covers the rounding of the sums.
+    sensitivity covers the rounding of the sums. Windows are public constants, and a user is in the counter of one
+    window, which pays the whole budget: the ledger composes windows in parallel. That a noisy sum counts in the
+    releases of two windows is post-processing (docs/privacy/windows.md).
 
     Deviations:
         The counter is calibrated in Gaussian DP, which converts exactly. Besides the paper's binary tree there is the
@@ -91,7 +101,11 @@ class JDPLinUCB(CentralAgent[Config, Array]):
     Config = Config
     gaussian = True
     group: int | None = None
-    """Of disjoint users whom the counter is about; None: about anyone."""
+    """The number of the window whose users the counter is about; None: about anyone."""
+    kept: Array
+    noisy: Array
+    kept_sigma: float
+    noisy_sigma: float
     plays = staticmethod(arms_with_features)
 
     def begin(self) -> None:
@@ -107,6 +121,8 @@ class JDPLinUCB(CentralAgent[Config, Array]):
 
     def promise(self) -> Guarantee:
         """Return the guarantee."""
+        if self.config.window is not None:
+            return self.promised("docs/privacy/windows.md")
         return self.promised("docs/privacy/regression-moments.md and docs/privacy/continual-counting.md")
 
     def promised(self, reference: str) -> Guarantee:
@@ -115,9 +131,27 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         return self.config.guarantee(reference, arithmetic=arithmetic)
 
     def open_window(self) -> None:
-        """Open the counter and spend the whole budget at once: all releases of a counter are one mechanism."""
-        self.counter = self.opened(self.config.epochs(self.horizon), self.horizon, self.rng.spawn(1)[0])
-        self.ledger.spend(gaussian_dp(self.counter.rho))
+        """Open a counter and spend the whole budget at once: all releases of a counter are one mechanism.
+
+        The users of a window are others than those before, so they pay on their own.
+        """
+        config = self.config
+        if config.window is None:
+            self.counter = self.opened(config.epochs(self.horizon), self.horizon, self.rng.spawn(1)[0])
+        else:
+            # keep the last noisy sum of the window before, and begin with none
+            first, size = self.group is None, self.counted
+            self.group = 0 if self.group is None else self.group + 1
+            self.kept, self.kept_sigma = (np.zeros(size), 0.0) if first else (self.noisy, self.noisy_sigma)
+            self.noisy, self.noisy_sigma = np.zeros(size), 0.0
+            if first:
+                self.counters = self.rng.spawn(1)[0]
+            # the end of a window cuts its last epoch; a window beyond the horizon has no such epoch
+            within = config.window <= self.horizon
+            terms = config.epochs(config.window - 1) + 1 if within else config.epochs(self.horizon)
+            key = self.counters.integers(2**63, size=4).tolist()  # not spawned: a saved agent goes on with the same
+            self.counter = self.opened(terms, min(config.window, self.horizon), np.random.default_rng(key))
+        self.ledger.spend(gaussian_dp(self.counter.rho), group=self.group)
 
     def opened(self, epochs: int, users: int, rng: Generator) -> Counter:
         """Return a counter of so many epochs, of so many users in all, at the whole budget."""
@@ -168,11 +202,21 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         return self.refit_at - self.users
 
     def _scorer(self, noisy: Array) -> Array:
-        t, config = self.users, self.config
-        sigma = self.counter.standard_deviation(self.counter.t)
+        """Return the optimistic scorer of the counter's noisy sum, and say when the next epoch ends."""
+        config, sigma, counted, start = self.config, self.counter.standard_deviation(self.counter.t), self.users, 0
+        if config.window is not None and self.group is not None:
+            start = self.group * config.window
+            self.noisy, self.noisy_sigma = noisy, sigma
+            noisy, sigma = noisy + self.kept, math.hypot(sigma, self.kept_sigma)
+            counted -= start - (config.window if self.group else 0)
         a, theta, added = self.solved(noisy, sigma)
-        theory = sigma * math.sqrt(self.dim / added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + t))
-        self.refit_at = next_change(t, config.growth)
+        theory = sigma * math.sqrt(self.dim / added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + counted))
+        self.refit_at = start + next_change(self.users - start, config.growth)
+        if config.window is not None:
+            self.refit_at = min(self.refit_at, start + config.window)
+            if self.users == start + config.window:
+                self.open_window()
+                self.refit_at = self.users + 1
         return optimistic_scorer(a, theta, config.bonus_scale * theory)
 
     def solved(self, noisy: Array, sigma: float) -> tuple[Array, Array, float]:

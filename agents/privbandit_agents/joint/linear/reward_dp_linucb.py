@@ -8,6 +8,7 @@ SaTML 2024. In both neighbours differ in rewards, and the Gram matrix of what wa
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,7 +23,7 @@ PROTECTS = f"{REWARD}, from all who see every context and every action, which ar
 
 @dataclass(frozen=True)
 class Config(jdp_linucb.Config):
-    """Settings of reward-DP-LinUCB: those of JDP-LinUCB.
+    """Settings of reward-DP-LinUCB: those of JDP-LinUCB but its window.
 
     Attributes:
         shift: ridge in units of 2 sqrt(d) times the deviation of the noise in a coordinate of sum y x, >= 0. The Gram
@@ -30,6 +31,7 @@ class Config(jdp_linucb.Config):
     """
 
     shift: NonNegative = 0.1
+    window: ClassVar[None] = None  # type: ignore[misc]  # no setting here: the Gram matrix keeps all users
 
 
 class RewardDPLinUCB(JDPLinUCB):

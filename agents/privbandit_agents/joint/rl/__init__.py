@@ -1,1 +1,3 @@
 """Jointly private agents from reinforcement learning."""
+
+__all__: list[str] = []

@@ -1,1 +1,3 @@
 """Jointly private agents for sparse linear bandits in many dimensions."""
+
+__all__: list[str] = []

@@ -1,1 +1,3 @@
 """Locally private assortments."""
+
+__all__: list[str] = []

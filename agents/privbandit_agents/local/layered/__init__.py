@@ -1,1 +1,3 @@
 """LPLR: layered regression from locally private reports, and its confidence oracles."""
+
+__all__: list[str] = []

@@ -1,23 +1,27 @@
 """Locally private LinUCB by perturbed sufficient statistics.
 
 Kai Zheng, Tianle Cai, Weiran Huang, Zhenguo Li and Liwei Wang, "Locally Differentially Private (Contextual) Bandits
-Learning", NeurIPS 2020, Algorithm 1 (LDP-OFUL, linear case).
+Learning", NeurIPS 2020, Algorithm 1 (LDP-OFUL, linear case). The window is this project's own, after Wang Chi Cheung,
+David Simchi-Levi and Ruihao Zhu, "Learning to Optimize under Non-Stationarity", AISTATS 2019.
 """
 
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
+
+import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.arms import optimistic_scorer
-from privbandit_agents.base.settings import Calibration, NonNegative, Open01, Positive
+from privbandit_agents.base.settings import Calibration, Count, NonNegative, Open01, Positive
 from privbandit_agents.local.linear.moments import GaussianChannel, MomentAgent, MomentSettings
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 from privbandit_agents.privacy.accounting.costs import approximate
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
+
+PARTS = 10  # a window forgets a tenth of its reports at a time
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class Config(MomentSettings):
         bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
         shift: ridge in units of the noise's spectral norm, >= 0.
         ridge: least ridge, > 0.
+        window: only the last ``window`` users' reports count, and up to a tenth more before them; None: all do.
     """
 
     delta: Open01 = 1e-5
@@ -40,6 +45,7 @@ class Config(MomentSettings):
     bonus_scale: NonNegative = 0.1
     shift: NonNegative = 1.0
     ridge: Positive = 1.0
+    window: Count | None = None
 
 
 class LDPLinUCB(MomentAgent[Config]):
@@ -48,6 +54,7 @@ class LDPLinUCB(MomentAgent[Config]):
     *Formal guarantees.* (epsilon, delta)-local DP under replacement of a user's whole record: the report is the
     Gaussian mechanism on a vector of l2 sensitivity 2 (``pack``), calibrated exactly. One report a user, hence no
     composition. Records are clipped to |x| <= 1, |y| <= 1 on the device; those that are not finite count as (0, 0).
+    A window changes which reports the server adds up: post-processing (docs/privacy/windows.md).
 
     Deviations:
         One joint report calibrated by the analytic Gaussian, w^2 = 1/2, in place of two classical ones of
@@ -61,41 +68,59 @@ class LDPLinUCB(MomentAgent[Config]):
 
     def begin(self) -> None:
         super().begin()
-        if self.config.calibration == "published":
-            promise_nothing(self)
+        config = self.config
+        if config.calibration == "published":
+            self.warn_unproven()
+            self.ledger = Ledger(math.inf, config.delta)
+            self.guarantee = dataclasses.replace(self.guarantee, proven=False)
+        if config.window is not None:
+            self.guarantee = dataclasses.replace(self.guarantee, reference="docs/privacy/windows.md")
+            self.part = max(1, config.window // PARTS)
+            self.parts = np.zeros((PARTS, self.channel.size))  # sums of the parts that are full, the newest first
+            self.served = self.full = 0
 
     def open_channel(self) -> GaussianChannel:
-        return channel_of(self.config, self.dim)
+        """Return how packed records leave the devices."""
+        config, size = self.config, packed_size(self.dim)
+        if config.calibration == "correct":
+            mechanism = Gaussian.from_epsilon(config.epsilon, config.delta, SENSITIVITY, config.noise)
+            spent = config.epsilon
+        else:
+            sigma = 6 * math.sqrt(2 * math.log(2.5 / config.delta)) / config.epsilon
+            mechanism = Gaussian(sigma, math.inf, config.noise)
+            spent = gaussian_epsilon(config.delta, SENSITIVITY / sigma)
+        return GaussianChannel(mechanism, approximate(max(spent, 1e-12), config.delta), size)
 
     def learn(self) -> None:
-        self.scorer = scorer_of(self, self.config)
+        """Set the optimistic scorer of the sum of the reports."""
+        config = self.config
+        noise = self.sigma * math.sqrt(self.users)
+        a, theta, added = perturbed_ridge(self.total, self.dim, noise, config.ridge, config.shift)
+        # c (|noise of the moment| / sqrt(lambda) + sqrt(lambda) + sqrt(d ln(1 + t)))
+        noise = self.sigma * math.sqrt(self.dim * self.users)
+        theory = noise / math.sqrt(added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + self.users))
+        self.scorer = optimistic_scorer(a, theta, float(config.bonus_scale * theory))
 
+    def add(self, total: Array, users: int) -> None:
+        if self.config.window is None:
+            return super().add(total, users)
+        self.served += users
+        self.users += users
+        self.total = total
+        if self.served == self.refit_at:
+            if self.served % self.part == 0:
+                self._turn()
+            self.learn()
+            growing = self.served + max(1, math.ceil(self.users * (self.config.growth - 1)))
+            self.refit_at = min(growing, (self.served // self.part + 1) * self.part)
+        return None
 
-def promise_nothing(agent: MomentAgent[Any]) -> None:
-    """Warn that the published calibration is in use, unproven, and let the ledger take what it costs."""
-    agent.warn_unproven()
-    agent.ledger = Ledger(math.inf, agent.config.delta)
-    agent.guarantee = dataclasses.replace(agent.guarantee, proven=False)
+    def frozen_rounds(self) -> int:
+        return self.refit_at - (self.users if self.config.window is None else self.served)
 
-
-def channel_of(config: Config, dim: int) -> GaussianChannel:
-    """Return how packed records of d features leave the devices."""
-    size = packed_size(dim)
-    if config.calibration == "correct":
-        mechanism = Gaussian.from_epsilon(config.epsilon, config.delta, SENSITIVITY, config.noise)
-        spent = config.epsilon
-    else:
-        sigma = 6 * math.sqrt(2 * math.log(2.5 / config.delta)) / config.epsilon
-        mechanism = Gaussian(sigma, math.inf, config.noise)
-        spent = gaussian_epsilon(config.delta, SENSITIVITY / sigma)
-    return GaussianChannel(mechanism, approximate(max(spent, 1e-12), config.delta), size)
-
-
-def scorer_of(agent: MomentAgent[Any], config: Config) -> Array:
-    """Return the optimistic scorer of the sum of an agent's reports."""
-    noise = agent.sigma * math.sqrt(agent.users)
-    a, theta, added = perturbed_ridge(agent.total, agent.dim, noise, config.ridge, config.shift)
-    # c (|noise of the moment| / sqrt(lambda) + sqrt(lambda) + sqrt(d ln(1 + t)))
-    noise = agent.sigma * math.sqrt(agent.dim * agent.users)
-    theory = noise / math.sqrt(added) + math.sqrt(added) + math.sqrt(agent.dim * math.log(1 + agent.users))
-    return optimistic_scorer(a, theta, float(config.bonus_scale * theory))
+    def _turn(self) -> None:
+        """Close the part that is full, and forget the oldest if there are too many."""
+        newest = self.total - self.parts.sum(axis=0)
+        self.parts = np.concatenate([newest[None], self.parts[:-1]])
+        self.full = min(self.full + 1, PARTS)
+        self.total, self.users = self.parts.sum(axis=0), self.full * self.part

@@ -1,1 +1,3 @@
 """Locally private classification trees and histograms."""
+
+__all__: list[str] = []

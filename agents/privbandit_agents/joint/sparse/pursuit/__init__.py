@@ -1,1 +1,3 @@
 """Matching pursuit with private selection."""
+
+__all__: list[str] = []

@@ -11,6 +11,7 @@ from privbandit_agents.base.agent import (
     Agent,
     PublicData,
     Space,
+    arms_or_context,
     arms_with_features,
     assortments,
     labels_of_contexts,
@@ -113,7 +114,7 @@ class JointBudget(Settings):
 class AutoJoint(Auto):
     """The default agent with joint privacy: for arms, whether few or many features count, and for assortments.
 
-    ``jdp-linucb`` where features are few and a part of [-1, 1]; ``private-pursuit`` where they are many, or have no
+    ``jdp-linucb`` if all arms share one context, or if features are few and a part of [-1, 1]; ``private-pursuit`` where they are many, or have no
     bound or another one; ``newton-mnl`` for assortments. All are exact by default, and with secure noise cost nothing
     but time.
 
@@ -126,14 +127,16 @@ class AutoJoint(Auto):
     @staticmethod
     def plays(observation_space: Space, action_space: Space) -> str:
         spaces = observation_space, action_space
-        known = not arms_with_features(*spaces) or not assortments(*spaces)
-        return "" if known else "arms with features of shape (K, d), and assortments; auto-local plays labels"
+        known = not arms_or_context(*spaces) or not assortments(*spaces)
+        return "" if known else "arms with features, their own or one context for all, and assortments"
 
     @classmethod
     def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:
         if not assortments(observation_space, action_space):
             return "newton-mnl"
         assert isinstance(observation_space, Box)
+        if len(observation_space.shape) == 1:
+            return "jdp-linucb"
         low, high = observation_space.low, observation_space.high
         bounded = bool(np.all(low >= -1) and np.all(high <= 1))
         return "jdp-linucb" if bounded and observation_space.shape[1] <= FEW_FEATURES else "private-pursuit"

@@ -15,6 +15,7 @@ FAMILIES = {
     "sparse": "privbandit/SparseLinear-v0",
     "assortments": "privbandit/Assortment-v0",
     "labels": "privbandit/Classification-v0",
+    "clicks": "privbandit/Clicks-v0",
 }
 """The families of worlds by the names that entries give them, and the environment of each."""
 
@@ -85,41 +86,47 @@ AGENTS: dict[str, Entry] = {
     "auto-joint": ours(
         "auto:AutoJoint",
         "the default agent with joint privacy: start here",
-        "linear sparse assortments: joint, exact, secure",
+        "linear sparse assortments labels clicks: joint, exact, secure",
     ),
     "uniform": ours(
-        "baselines.uniform:Uniform", "an action at random, always", "linear sparse assortments labels: none"
+        "baselines.uniform:Uniform", "an action at random, always", "linear sparse assortments labels clicks: none"
     ),
     "greedy": ours(
         "baselines.greedy:EpsilonGreedy",
         "ridge regression, best estimate",
-        "linear sparse labels: none",
+        "linear sparse labels clicks: none",
         exploration=0.0,
     ),
     "epsilon-greedy": ours(
-        "baselines.greedy:EpsilonGreedy", "greedy, with a random action now and then", "linear sparse labels: none"
+        "baselines.greedy:EpsilonGreedy",
+        "greedy, with a random action now and then",
+        "linear sparse labels clicks: none",
     ),
     "linucb": ours(
         "baselines.linucb:LinUCB",
         "optimism in linear bandits (Abbasi-Yadkori et al. 2011)",
-        "linear sparse labels: none",
+        "linear sparse labels clicks: none",
     ),
     "sw-linucb": ours(
         "baselines.linucb:LinUCB",
         "linucb on a window of the last users (Cheung et al. 2019)",
-        "linear sparse labels: none",
+        "linear sparse labels clicks: none",
         window=2000,
     ),
     "lints": ours(
-        "baselines.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)", "linear sparse labels: none"
+        "baselines.lints:LinTS",
+        "linear Thompson sampling (Agrawal and Goyal 2013)",
+        "linear sparse labels clicks: none",
     ),
     "squarecb": ours(
         "baselines.oracles.squarecb:SquareCB",
         "inverse gap weighting on ridge regression (Foster and Rakhlin 2020)",
-        "linear sparse labels: none",
+        "linear sparse labels clicks: none",
     ),
     "regcb": ours(
-        "baselines.oracles.regcb:RegCB", "bounds of good regressions (Foster et al. 2018)", "linear sparse labels: none"
+        "baselines.oracles.regcb:RegCB",
+        "bounds of good regressions (Foster et al. 2018)",
+        "linear sparse labels clicks: none",
     ),
     "sa-lasso": ours(
         "baselines.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)", "linear sparse: none"
@@ -276,20 +283,20 @@ AGENTS: dict[str, Entry] = {
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
-        "linear sparse: joint, exact, secure",
+        "linear sparse labels clicks: joint, exact, secure",
         "linear:CounterGame",
     ),
     "sw-jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jdp-linucb with a new counter for every window",
-        "linear sparse: joint, exact, secure",
+        "linear sparse labels clicks: joint, exact, secure",
         "linear:WindowGame",
         window=4000,
     ),
     "reward-dp-linucb": ours(
         "joint.linear.reward_dp_linucb:RewardDPLinUCB",
         "LinUCB with private rewards, contexts public (Hanna et al. 2024)",
-        "linear sparse: reward, exact, secure",
+        "linear sparse labels clicks: reward, exact, secure",
         "linear:CounterGame",
     ),
     "dp-dqn": ours(
@@ -341,14 +348,14 @@ AGENTS: dict[str, Entry] = {
     "ppo": ours(
         "baselines.rl.learners:PPO",
         "proximal policy optimisation (stable-baselines3)",
-        "linear sparse assortments labels: none",
+        "linear sparse assortments labels clicks: none",
     ),
     "a2c": ours(
         "baselines.rl.learners:A2C",
         "advantage actor-critic (stable-baselines3)",
-        "linear sparse assortments labels: none",
+        "linear sparse assortments labels clicks: none",
     ),
-    "dqn": ours("baselines.rl.learners:DQN", "deep Q-network (stable-baselines3)", "linear sparse labels: none"),
+    "dqn": ours("baselines.rl.learners:DQN", "deep Q-network (stable-baselines3)", "linear sparse labels clicks: none"),
 }
 
 SHELVES: dict[str, tuple[str, ...]] = {

@@ -43,6 +43,25 @@ def best_arm(contexts: Array, scorer: Floats) -> Any:
         return (scored[..., -1] + width).argmax(axis=-1)
 
 
+def with_intercept(contexts: ArrayLike) -> Floats:
+    """Return (x / (1.25 sqrt(d)), 1) / sqrt(2), cut to the unit ball, of contexts (..., d): shape (..., d + 1).
+
+    Most contexts of standardized features are not cut, and none of [0, 1]^d. Entries that are not finite stay.
+    """
+    x = np.asarray(contexts, dtype=np.float64)
+    scaled = np.concatenate([x / (1.25 * np.sqrt(x.shape[-1])), np.ones((*x.shape[:-1], 1))], axis=-1) / np.sqrt(2)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(scaled / np.maximum(np.sqrt((scaled**2).sum(axis=-1, keepdims=True)), 1.0))
+
+
+def best_model(x: Floats, scorers: Floats) -> Any:
+    """Return argmax_k of x . theta_k + width |x|_(A_k^-1), given x (..., d) and the arms' scorers (d, K (d + 1))."""
+    with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+        scored = (x @ scorers).reshape(*x.shape[:-1], -1, x.shape[-1] + 1)
+        width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
+        return (scored[..., -1] + width).argmax(axis=-1)
+
+
 def optimistic_scorer(a: Floats, theta: Floats, width: float) -> Floats:
     """Return [width A^(-1/2) | theta], shape (d, d + 1): x times it gives the bonus vector and the estimate."""
     root, _ = dtrtri(np.linalg.cholesky(a), lower=1)

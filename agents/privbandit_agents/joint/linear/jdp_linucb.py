@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, Guarantee, arms_with_features, next_change
-from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
+from privbandit_agents.base.agent import Action, Array, CentralAgent, Guarantee, arms_or_context, n_arms, next_change
+from privbandit_agents.base.arms import best_arm, best_model, optimistic_scorer, played, with_intercept
 from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01, Positive
 from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
@@ -83,14 +83,19 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         With a ``window`` each window of users has a counter of its own, and epochs grow within it. To every noisy sum
         add the last one of the window before; a window that ends forgets the sum before its own.
 
-    *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of a
-    user's whole record: one continual counter runs over the epochs, and every action reads its releases only. The ends
-    of epochs are public constants, and a user is in one epoch: replacing the user's record moves one term of the
-    counter, by at most 2 in the l2 norm (``pack``). The curator clips records to |x| <= 1, |y| <= 1; records that are
-    not finite count as (0, 0). It holds for the numbers that leave: the counter's noise is discrete, on a grid, and its
-    sensitivity covers the rounding of the sums. Windows are public constants, and a user is in the counter of one
-    window, which pays the whole budget: the ledger composes windows in parallel. That a noisy sum counts in the
-    releases of two windows is post-processing (docs/privacy/windows.md).
+        If the arms share a context x, each has a regression of its own, on z = (x / (1.25 sqrt(d)), 1) / sqrt(2),
+        cut to the unit ball: the counter adds up one block of z's moments for each arm. Rewards are then clipped to
+        [0, 1], and 2 y - 1 is learned.
+
+    *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of
+    a user's whole record: one continual counter runs over the epochs, and every action reads its releases only. The
+    ends of epochs are public constants, and a user is in one epoch: replacing the user's record moves one term of
+    the counter, by at most 2 in the l2 norm (``pack``); if it moves the blocks of two arms, by at most sqrt(3). The
+    curator clips records to |x| <= 1, |y| <= 1; records that are not finite count as (0, 0). It holds for the
+    numbers that leave: the counter's noise is discrete, on a grid, and its sensitivity covers the rounding of the
+    sums. Windows are public constants, and a user is in the counter of one window, which pays the whole budget: the
+    ledger composes windows in parallel. That a noisy sum counts in the releases of two windows is post-processing
+    (docs/privacy/windows.md).
 
     Deviations:
         The counter is calibrated in Gaussian DP, which converts exactly. Besides the paper's binary tree there is the
@@ -106,18 +111,28 @@ class JDPLinUCB(CentralAgent[Config, Array]):
     noisy: Array
     kept_sigma: float
     noisy_sigma: float
-    plays = staticmethod(arms_with_features)
+    plays = staticmethod(arms_or_context)
 
     def begin(self) -> None:
         config = self.config
-        self.dim = self.context_shape[1]
+        self.dim = self.context_shape[0] + 1 if self.shared_context else self.context_shape[1]
         self.ledger = config.ledger()
         self.horizon = config.horizon or 100_000
-        self.epoch = Products(self.dim + 1)
+        self.epoch = Products(self.dim + 1, self.models)
         self.open_window()
         self.guarantee = self.promise()
-        self.release = np.zeros((self.dim, self.dim + 1))
+        self.release = np.zeros((self.dim, self.models * (self.dim + 1)))
         self.users, self.refit_at = 0, 1
+
+    @property
+    def shared_context(self) -> bool:
+        """Whether all arms have one context."""
+        return len(self.context_shape) == 1
+
+    @property
+    def models(self) -> int:
+        """How many regressions there are: one for each arm if they share the context."""
+        return n_arms(self.action_space) if self.shared_context else 1
 
     def promise(self) -> Guarantee:
         """Return the guarantee."""
@@ -163,19 +178,20 @@ class JDPLinUCB(CentralAgent[Config, Array]):
     @property
     def counted(self) -> int:
         """How many numbers the counter adds up."""
-        return packed_size(self.dim)
+        return self.models * packed_size(self.dim)
 
     def clipped(self, features: Array, rewards: Array) -> tuple[Array, Array]:
         """Return the records of an epoch within their bounds."""
         return sanitise(features, rewards)
 
     def term(self, products: Array) -> Array:
-        """Return what the counter adds up, given the sum of z z' over the epoch's z = (x, y)."""
-        return packed_sum(products)
+        """Return what the counter adds up, given the sums of z z' over the epoch's z = (x, y), one for each model."""
+        return np.concatenate([packed_sum(one) for one in products])
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""
-        best: Array = best_arm(context, self.release)
+        shared = self.shared_context
+        best: Array = best_model(with_intercept(context), self.release) if shared else best_arm(context, self.release)
         return best
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
@@ -187,10 +203,16 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         scorer = None
         for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=Products.AT_ONCE):
-            self.epoch.add(np.column_stack(self.clipped(played(x, arms), rewards)))
+            if self.shared_context:
+                exists = (arms >= 0) & (arms < self.models)
+                features, models = np.where(exists[:, None], with_intercept(x), 0.0), np.where(exists, arms, 0)
+                rewards = 2 * np.clip(rewards, 0, 1) - 1
+            else:
+                features, models = played(x, arms), 0
+            self.epoch.add(np.column_stack(self.clipped(features, rewards)), models)
             self.users += len(rewards)
             if self.users == self.refit_at:
-                scorer = self._scorer(self._noisy(self.term(self.epoch.take()[0])[None]))
+                scorer = self._scorer(self._noisy(self.term(self.epoch.take())[None]))
         return scorer
 
     def _noisy(self, terms: Array) -> Array:
@@ -209,7 +231,8 @@ class JDPLinUCB(CentralAgent[Config, Array]):
             self.noisy, self.noisy_sigma = noisy, sigma
             noisy, sigma = noisy + self.kept, math.hypot(sigma, self.kept_sigma)
             counted -= start - (config.window if self.group else 0)
-        a, theta, added = self.solved(noisy, sigma)
+        solved = [self.solved(k, part, sigma) for k, part in enumerate(np.split(noisy, self.models))]
+        added = solved[0][2]
         theory = sigma * math.sqrt(self.dim / added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + counted))
         self.refit_at = start + next_change(self.users - start, config.growth)
         if config.window is not None:
@@ -217,8 +240,8 @@ class JDPLinUCB(CentralAgent[Config, Array]):
             if self.users == start + config.window:
                 self.open_window()
                 self.refit_at = self.users + 1
-        return optimistic_scorer(a, theta, config.bonus_scale * theory)
+        return np.hstack([optimistic_scorer(a, theta, config.bonus_scale * theory) for a, theta, _ in solved])
 
-    def solved(self, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
-        """Return (A, theta, lambda) of the regression, given the counter's sum and the deviation of its noise."""
+    def solved(self, model: int, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
+        """Return (A, theta, lambda) of a model, given its part of the counter's sum and the deviation of the noise."""
         return perturbed_ridge(noisy, self.dim, sigma, self.config.ridge, self.config.shift)

@@ -55,7 +55,7 @@ class RewardDPLinUCB(JDPLinUCB):
 
     def begin(self) -> None:
         super().begin()
-        self.gram = np.zeros((self.dim, self.dim))
+        self.gram = np.zeros((self.models, self.dim, self.dim))
 
     def promise(self) -> Guarantee:
         joint = self.promised("docs/privacy/reward-privacy.md and docs/privacy/continual-counting.md")
@@ -63,16 +63,16 @@ class RewardDPLinUCB(JDPLinUCB):
 
     @property
     def counted(self) -> int:
-        return self.dim
+        return self.models * self.dim
 
     def clipped(self, features: Array, rewards: Array) -> tuple[Array, Array]:
         return sanitise_apart(features, rewards)
 
     def term(self, products: Array) -> Array:
-        self.gram += products[:-1, :-1]
-        return np.asarray(products[:-1, -1])
+        self.gram += products[:, :-1, :-1]
+        return products[:, :-1, -1].ravel()
 
-    def solved(self, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
+    def solved(self, model: int, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
         added = self.config.ridge + self.config.shift * 2 * math.sqrt(self.dim) * sigma
-        a = self.gram + added * np.eye(self.dim)
+        a = self.gram[model] + added * np.eye(self.dim)
         return a, np.linalg.solve(a, noisy), added

@@ -83,7 +83,7 @@ class AutoLocal(Auto):
 
         if public is None:
             return "kernel-ldp"
-        return default_local(public, n_arms(action_space), settings.epsilon, settings.horizon)
+        return default_local(public, n_arms(action_space))
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,6 @@ class RidgeSettings(Settings):
 
 
 R = TypeVar("R", bound=RidgeSettings)
-AT_ONCE = 64
-"""So many users' features are laid out at once, to stay in cache."""
 RUNS, FEWEST_RUNS = 32, 8
 """So many runs are played in step at most; where there is no cache for so many, each is played alone."""
 CACHE = 2**20
@@ -154,9 +152,10 @@ class RidgeAgent(InTurn, Agent[R]):
         arms, random = np.empty(len(contexts), np.intp), self.draw(len(contexts))
         turn, choose = Turn(self, all_near(contexts)), self.choose
         score, learn, (directions, estimates) = turn.score, turn.learn, turn.parts
+        most = 64  # users whose features are laid out at once, to stay in cache
         with np.errstate(over="ignore", invalid="ignore"):
-            for first in range(0, len(contexts), AT_ONCE):
-                features = self.features(contexts[first : first + AT_ONCE])
+            for first in range(0, len(contexts), most):
+                features = self.features(contexts[first : first + most])
                 for user, x in enumerate(features, first):
                     score(x)
                     arms[user] = arm = int(choose(x, directions, estimates, None if random is None else random[user]))

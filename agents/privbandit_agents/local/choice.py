@@ -6,7 +6,7 @@ import numpy as np
 
 from privbandit_agents.base.agent import PublicData
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.local.kernels.public import FEWEST, FOLDS, TRIED, Features, held_out, mixed
+from privbandit_agents.local.kernels.public import FEWEST_ROWS, FOLDS, ROWS_TRIED, Features, held_out, mixed
 from privbandit_agents.local.trees.partition import grow
 from privbandit_agents.local.trees.votes import WeightedTree
 
@@ -24,9 +24,9 @@ def default_local(public_data: PublicData, n_labels: int) -> str:
         n_labels: K.
     """
     x, y = np.asarray(public_data[0], np.float64), np.asarray(public_data[1])
-    chosen = np.linspace(0, len(y) - 1, min(len(y), TRIED)).astype(int)
+    chosen = np.linspace(0, len(y) - 1, min(len(y), ROWS_TRIED)).astype(int)
     x, y = x[chosen], y[chosen]
-    if len(y) < FEWEST or len(np.unique(y)) < 2:
+    if len(y) < FEWEST_ROWS or len(np.unique(y)) < 2:
         return "kernel-ldp"
     mixture, best = mixed(x, y, n_labels)
     kernels = held_out(Features.of(x, mixture)(x), y, n_labels)[best]

@@ -16,8 +16,6 @@ from privbandit_agents.privacy.mechanisms.pairs import Chosen, Values
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 
 Floats = NDArray[np.float64]
-FEWEST = 3.0
-"""Variance of the sum of ranks that the normal law needs; a choice between many equals has 1/12."""
 
 
 @singledispatch
@@ -65,4 +63,5 @@ def rank(odds: Floats, chosen: int) -> tuple[float, float]:
 def too_good(ranks: list[tuple[float, float]]) -> float | None:
     """Return how likely choices rank so high in all, if they are as random as declared; None: too few to say."""
     above, variances = np.sum(ranks, axis=0) if ranks else (0.0, 0.0)
-    return None if variances < FEWEST else float(scipy.stats.norm.sf(above / np.sqrt(variances)))
+    # the normal law needs this variance of ranks; a choice between many equals has 1/12
+    return None if variances < 3.0 else float(scipy.stats.norm.sf(above / np.sqrt(variances)))

@@ -59,8 +59,6 @@ FEW = 10
 """So many values of x have a tick each."""
 MILLION = 1e6
 SCALES = ((1e6, "millions"), (1e9, "billions"), (1e12, "trillions"))
-PANEL_WIDTH = 2.6
-"""Inches, at least."""
 BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(
         ("regret", "ratio", "regret_per_round", "mad", "mse", "calls", "claimed", "excess", "seconds"), (0.0, math.inf)
@@ -358,6 +356,6 @@ def apart(places: Floats, texts: Sequence[str], log: bool, tilted: bool) -> list
     shown: list[int] = []
     for i in reversed(range(len(texts))):
         inches = 0.2 if tilted else 0.085 * len(re.sub(r"[${}^]|\\cdot", "", texts[i])) + 0.1
-        if not shown or (at[shown[-1]] - at[i]) / width * PANEL_WIDTH > inches:
+        if not shown or (at[shown[-1]] - at[i]) / width * 2.6 > inches:  # a panel has 2.6 inches at least
             shown.append(i)
     return shown[::-1]

@@ -22,13 +22,6 @@ from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.gradients import clipped_gradients, sensitivity
 from privbandit_agents.privacy.contributions.moments import sanitise
 
-BATCHES, LARGEST_BATCH = 200, 200
-"""A run has about so many batches, of at most so many users."""
-CURVATURE, DAMPING = 0.2, 25.0
-"""Steps of a linear scorer: of the curvature of users so far, and of the scale of the noise, in its denominator."""
-FARTHEST = 1e6
-"""Parameters are clipped here, so that no step overflows whatever the noise."""
-
 
 @dataclass(frozen=True)
 class Config(GaussianSettings):
@@ -95,7 +88,7 @@ class DPDQN(CentralAgent[Config, Array]):
         self.dim = self.context_shape[1]
         self.ledger = config.ledger()
         self.horizon = config.horizon or 100_000
-        self.batch = config.batch or min(max(self.horizon // BATCHES, 1), LARGEST_BATCH)
+        self.batch = config.batch or min(max(self.horizon // 200, 1), 200)  # about 200 batches
         self.clip = config.clip or (1.0 if linear else 0.5)
         rng_noise, rng_features, self.rng_choices = self.rng.spawn(3)
         size = self.dim if linear else config.features
@@ -158,7 +151,8 @@ class DPDQN(CentralAgent[Config, Array]):
         It has a share of the curvature of all users so far, if they are on the unit sphere, and enough besides for the
         first steps to be stable and for their noise to be small.
         """
-        return CURVATURE * users / self.dim + max(self.batch, DAMPING * self.counter.scale)
+        # curvature of the users so far, and scale of the noise
+        return 0.2 * users / self.dim + max(self.batch, 25.0 * self.counter.scale)
 
     def frozen_rounds(self) -> int:
         return self.batch - len(self.open)
@@ -170,9 +164,10 @@ class DPDQN(CentralAgent[Config, Array]):
         terms = gradients.sum(axis=0, keepdims=True)
         summed = self.publish(self.counter, terms, partial(self.counter.extend, terms))[-1]
         noisy, self.summed = summed - self.summed, summed
+        far = 1e6  # no step overflows, whatever the noise
         if config.scorer == "linear":
             step = config.rate * noisy / self.stiffness(self.users)
         else:
-            self.velocity = np.clip(config.momentum * self.velocity + noisy / self.batch, -FARTHEST, FARTHEST)
+            self.velocity = np.clip(config.momentum * self.velocity + noisy / self.batch, -far, far)
             step = config.rate * self.velocity / (1 + config.decay * self.users / self.horizon)
-        return np.asarray(np.clip(self.release - step, -FARTHEST, FARTHEST))
+        return np.asarray(np.clip(self.release - step, -far, far))

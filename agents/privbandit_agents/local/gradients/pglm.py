@@ -25,7 +25,6 @@ from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
-ENTRIES_A_BLOCK = 2**21  # numbers that are randomized at once
 SCALES = np.geomspace(1e-3, 1e6, 400)
 
 
@@ -94,7 +93,7 @@ class NoisyMoments(Summing[Config]):
 
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
         self.users += len(labels)
-        users = max(ENTRIES_A_BLOCK // len(self.total), 1)
+        users = max(2**21 // len(self.total), 1)  # 16 MiB of reports
         for x, y in blocks(lambda: users, contexts, labels):
             if aggregate and isinstance(self.device, GaussianReport):
                 noise = self.device.mechanism

@@ -15,8 +15,6 @@ from privbandit_agents.local.gradients.descent import GradientLearner, Kind, Sch
 from privbandit_agents.local.gradients.models import Linear, PublicFeatures, logistic_fit
 from privbandit_agents.local.label_agent import LocalLabelAgent, LocalLabelSettings
 
-BATCH, STEP, LONGEST = 500, 0.8, 10.0
-
 
 @dataclass(frozen=True)
 class Config(LocalLabelSettings):
@@ -55,9 +53,10 @@ class WarmDescent(GradientLearner[Config]):
 
     def schedule(self) -> Schedule:
         noise = max(self.clip**2 * self.device.variance(own=False), 1e-9)
-        step = self.config.step or min(STEP / noise**0.75, LONGEST)
-        share = BATCH if self.config.horizon is None else max(self.config.horizon // 50, 1)
-        return Schedule(step / BATCH, self.config.batch or min(BATCH, share), decay=10_000, power=self.config.power)
+        step = self.config.step or min(0.8 / noise**0.75, 10.0)  # chosen on the envelope's label worlds
+        largest = 500
+        share = largest if self.config.horizon is None else max(self.config.horizon // 50, 1)
+        return Schedule(step / largest, self.config.batch or min(largest, share), decay=10_000, power=self.config.power)
 
 
 class WarmLDPSGD(LocalLabelAgent[Config, WarmDescent]):

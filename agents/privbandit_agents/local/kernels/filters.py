@@ -12,11 +12,8 @@ from privbandit_agents.base.rows import blocks
 from privbandit_agents.local.kernels.deviations import Deviations, slopes_of, units
 from privbandit_agents.local.label_agent import added
 
-TEMPERS = (1.0, 0.3, 0.1)
-"""Variances of eta before the first report in the filters that learn; public rows alone say 1."""
 ROWS = 512
 """Contexts at once."""
-SPREADS, FLOOR = 3.0, 1e-6
 
 
 class Filters:
@@ -42,7 +39,8 @@ class Filters:
     def __init__(self, field: Deviations, noise: float, batch: int, proof: float) -> None:
         self.field, self.noise, self.batch, self.proof = field, noise, batch, proof
         self.public, self.moves = field.moving(field.model.places)
-        variances = np.array((1.0, *TEMPERS))
+        # filter 0 stays; three learn, from three prior variances of eta
+        variances = np.array((1.0, 1.0, 0.3, 0.1))
         self.means, self.scores = np.zeros((len(variances), field.dim)), np.zeros(len(variances))
         self.spreads = np.multiply.outer(variances, np.eye(field.dim))
         self.total = np.zeros(field.dim)
@@ -69,7 +67,7 @@ class Filters:
         most = np.maximum(right, 1 - right)
         about = units(slopes_of(shown, self.moves, answers)) / most[:, None]
         noise = about.T @ (about * (right * (1 - right))[:, None]) / len(about)
-        noise[np.diag_indices_from(noise)] += self.noise + FLOOR
+        noise[np.diag_indices_from(noise)] += self.noise + 1e-6
         noise /= self.waiting
         # every filter by itself
         learned = [self.learned(j, mean, noise, about, answers, right) for j in range(len(self.scores))]
@@ -104,7 +102,7 @@ class Filters:
         shared = slope @ spread
         solved = np.linalg.solve(shared @ slope.T + noise, np.column_stack([off, shared]))
         surprise, m = float(off @ solved[:, 0]), len(off)
-        usual = m + SPREADS * math.sqrt(2 * m)  # no report moves the filter by more than chance would
+        usual = m + 3.0 * math.sqrt(2 * m)  # no report moves the filter by more than chance would
         step = math.sqrt(min(1.0, usual / max(surprise, usual)))
         after = spread - shared.T @ solved[:, 1:]
         return eta + step * (shared.T @ solved[:, 0]), (after + after.T) / 2, score

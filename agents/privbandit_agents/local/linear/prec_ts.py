@@ -24,10 +24,6 @@ from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 PLAIN, CENTRED, SPREAD = "plain", "centred", "spread"
 GRAM = 0.5  # weight of X X' in centred records, beside y X
 FILL = NORM / math.hypot(1.0, GRAM)  # centred records are multiplied by this, to fill the ball
-EVERY = 4  # a batch out of so many tells spreads, until they are known
-PATIENCE = 4  # batches that a feature's spread takes at least, while spreads are asked for
-USERS = 1_000_000  # expected if nobody says how many
-CLOSE = 0.2  # differences of arms count as small if their squared length is below this
 
 
 @dataclass(frozen=True)
@@ -111,13 +107,15 @@ class PRECTS(MomentAgent[Config]):
 
     @property
     def expected(self) -> int:
-        return self.config.horizon or USERS
+        return self.config.horizon or 1_000_000
 
     @property
     def small(self) -> bool:
         """Whether centred reports pay: arms are known to differ, and by little."""
         varies, size = self.spreads.varies, self.spreads.size
-        return bool(self.spreads.known and varies.any() and size[varies] @ size[varies] < CLOSE)
+        return bool(
+            self.spreads.known and varies.any() and size[varies] @ size[varies] < 0.2
+        )  # small differences of arms
 
     # on the devices
 
@@ -212,11 +210,12 @@ class PRECTS(MomentAgent[Config]):
         turn = self.spreads.angle(*self.draws) / math.pi
         self.weight, self.feature = min(1.0, 1.5 * turn), 0
         self.kind = CENTRED if self.small and turn > self.config.apart else PLAIN
-        if not self.spreads.known and self.batches % EVERY == 0:
+        if not self.spreads.known and self.batches % 4 == 0:  # every fourth batch is about spreads
             self.kind, self.feature = SPREAD, self.spreads.next
 
     def next_refit(self) -> int:
         if self.spreads.known:
             return super().next_refit()
-        most = self.users + max(self.least_batch, math.ceil(self.spreads.most / PATIENCE))
+        # while spreads are asked for, a feature's takes four batches at least
+        most = self.users + max(self.least_batch, math.ceil(self.spreads.most / 4))
         return min(super().next_refit(), most)

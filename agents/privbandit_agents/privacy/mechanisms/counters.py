@@ -35,8 +35,8 @@ from privbandit_agents.privacy.mechanisms.grid import FINER, step_of
 
 LONGEST = 10**8
 """Largest horizon of Toeplitz counters, whose calibration takes 8 to 16 bytes a term."""
-MOST_BYTES, BYTES_A_TERM = 200 * 2**20, 100
-"""Memory that a Toeplitz counter may take by default, and what each number of each term takes, transforms included."""
+MOST_BYTES = 200 * 2**20
+"""Memory that a Toeplitz counter may take by default."""
 STEPS_A_BLOCK = 256
 """Noise of at least this many steps is prepared at once."""
 NUMBERS_AHEAD = 2048
@@ -301,7 +301,7 @@ class SquareRootToeplitz(Counter):
     @staticmethod
     def bytes_of(horizon: int, dim: int) -> int:
         """Return how many bytes the noise of a whole stream takes without a bandwidth."""
-        return BYTES_A_TERM * horizon * dim
+        return 100 * horizon * dim  # bytes, transforms included
 
     def _set_up(self) -> None:
         self.drawn, self.prepared = np.zeros((0, self.dim)), np.zeros((0, self.dim))  # Z, and R Z ahead of its release

@@ -25,8 +25,6 @@ from privbandit_agents.privacy.mechanisms.grid import FINER, covering, on_finer_
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-SURE = 1e-12
-"""Relative error that floats are trusted not to have; theirs is below 5e-13 in the first 40 blocks."""
 BITS = 53
 MOST = 40
 """Blocks that floats look at; further out rational arithmetic decides."""
@@ -84,8 +82,9 @@ def proposals(deviation: float, n: int, rng: Generator) -> Ints:
     chance *= POWERS.take(block)
     chance /= ceiling(deviation)
     uniform = rng.random(n)
-    accepted = uniform + 2.0**-BITS <= chance * (1 - SURE)
-    unclear |= ~accepted & (uniform < chance * (1 + SURE))
+    sure = 1e-12  # relative error of floats; it is below 5e-13 in the first 40 blocks
+    accepted = uniform + 2.0**-BITS <= chance * (1 - sure)
+    unclear |= ~accepted & (uniform < chance * (1 + sure))
     for i in np.flatnonzero(unclear):
         k[i], accepted[i] = decided(int(first[i]), int(place[i]), float(uniform[i]), deviation, width, rng)
     # the sign, of which minus zero is none

@@ -25,9 +25,6 @@ from privbandit_agents.privacy.mechanisms.additive import Floats, finite
 from privbandit_agents.privacy.mechanisms.discrete import noisy
 from privbandit_agents.privacy.mechanisms.grid import covering, on_finer_grid, rounded
 
-FAR = 200.0
-"""Scores further below the best one, in units of beta, count as this far: e^-200 is beyond every sample."""
-
 
 @dataclass(frozen=True)
 class GumbelTopK:
@@ -143,10 +140,11 @@ def peeled(exact: Floats, beta: float, known: NDArray[np.intp], k: int, rng: Gen
 
 def odds(scores: Floats) -> tuple[list[int], bool]:
     """Return integers in proportion to exp(max(score, -200)), 0 for -infinity, and whether a score is below -200."""
-    fractions, exponents = np.frexp(np.exp(np.maximum(scores, -FAR)))
+    far = 200.0  # e^-200 is beyond every sample
+    fractions, exponents = np.frexp(np.exp(np.maximum(scores, -far)))
     mantissas = np.where(np.isneginf(scores), 0, np.ldexp(fractions, 53)).astype(np.int64)
     weights = [m << (e + 300) for m, e in zip(mantissas.tolist(), exponents.tolist(), strict=True)]  # e^-200 > 2^-300
-    return weights, bool(((scores < -FAR) & np.isfinite(scores)).any())
+    return weights, bool(((scores < -far) & np.isfinite(scores)).any())
 
 
 def below(limit: int, rng: Generator) -> int:

@@ -40,7 +40,6 @@ class LinUCB(RidgeAgent[Config]):
     """Play the arm with the largest x . theta + alpha sqrt(x' A^-1 x)."""
 
     Config = Config
-    chooses_for_all = True
 
     def begin(self) -> None:
         super().begin()
@@ -65,9 +64,6 @@ class LinUCB(RidgeAgent[Config]):
 
     def serve_in_turn(self, contexts: Array, answer: Answer) -> Array | None:
         return super().serve_in_turn(contexts, answer) if self.config.growth == 1 else None
-
-    def runs_in_step(self) -> int:
-        return super().runs_in_step() if self.config.growth == 1 else 1
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:

@@ -27,7 +27,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from privbandit_agents.privacy._validate import budget, count, positive
-from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp
+from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp, gaussian_loss
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite, scale_for
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian, integers
@@ -179,6 +179,23 @@ class Counter(ABC):
     def forget(self) -> None:
         """Forget the noise that is drawn for releases to come; it will be drawn anew."""
         self.ahead = self.ahead[:0]
+
+    def loss(self, exact: ArrayLike, other: ArrayLike, released: object) -> Cost:
+        """Return |R^-1 A Delta|^2 / (2 scale^2) for the differences Delta of all terms so far, few of them not 0."""
+        moved = self._bounded(exact) - self._bounded(other)
+        users = np.flatnonzero(moved.any(axis=1))
+        steps = np.arange(len(moved))[:, None] >= users  # the columns of A of these users
+        return gaussian_loss(float(np.linalg.norm(self.whiten(steps.astype(float)) @ moved[users])), self.scale)
+
+    def standardised(self, exact: ArrayLike, released: ArrayLike) -> Floats:
+        """Return the noise of all sums as independent standard normals, given all terms so far."""
+        noise = np.subtract(released, np.cumsum(self._bounded(exact), axis=0))
+        return np.ravel(self.whiten(noise) / self.scale)
+
+    def _bounded(self, terms: ArrayLike) -> Floats:
+        """Return terms, clipped as they are added."""
+        rows = np.asarray(terms, dtype=np.float64)
+        return rows if self.bound == math.inf else np.array([clip(row, self.bound) for row in rows])
 
     def standard_deviation(self, t: int) -> float:
         """Return the standard deviation of every coordinate's noise in the release after t terms."""

@@ -20,12 +20,11 @@ from privbandit_agents.privacy.accounting.costs import zcdp
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
 from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
-from privbandit_agents.privacy.mechanisms.pairs import loss
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 from privbandit_agents.testing.noise import check_noise
 from privbandit_agents.testing.replay import check_replay, replay
 from privbandit_agents.testing.runs import environment
-from privbandit_agents.testing.watchers import Writer
+from privbandit_agents.testing.watchers import Writer, loss
 
 SPARSE = "privbandit/SparseLinear-v0"
 SMALL = "pursuit-test/SparseLinear-v0"

@@ -16,7 +16,7 @@ import numpy as np
 from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import Rows, blocks, uniforms_per_user
-from privbandit_agents.base.settings import Budget, Count, CountUpTo, Fraction, NonNegative, Open01, Positive
+from privbandit_agents.base.settings import Budget, Count, CountUpTo, Open01, Positive
 from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.gradients import clipped_gradients, sensitivity
@@ -32,12 +32,9 @@ class Config(GaussianSettings):
         scorer: ``"linear"`` in an arm's features, or ``"features"``: linear in fixed random features of them, for means
             that are not monotone in any direction.
         features: number of random features m.
-        bandwidth: over so many standard deviations of features, drawn from the unit sphere, values are alike, > 0.
         batch: users a step; default: T / 200, from 1 to 200.
         clip: largest norm C of one user's gradient; default: 1 for the linear scorer, 0.5 for random features.
         rate: multiplies every step, > 0.
-        momentum: of steps on random features, in [0, 1].
-        decay: how steps on random features fall while a share p of the users comes: by 1 / (1 + decay p), >= 0.
         counter: of the noise: ``"tree"``, ``"toeplitz"`` or ``"buffered"``.
     """
 
@@ -46,12 +43,9 @@ class Config(GaussianSettings):
     horizon: Count | None = None
     scorer: Literal["linear", "features"] = "linear"
     features: Annotated[int, CountUpTo(4096)] = 128
-    bandwidth: Positive = 1.0
     batch: Annotated[int, CountUpTo(10**6)] | None = None
     clip: Positive | None = None
     rate: Positive = 1.0
-    momentum: Fraction = 0.9
-    decay: NonNegative = 3.0
     counter: CounterName = "buffered"
 
 
@@ -95,7 +89,7 @@ class DPDQN(CentralAgent[Config, Array]):
         self.waves = np.zeros((self.dim, 0 if linear else size))
         self.phases = np.zeros(0 if linear else size)
         if not linear:
-            self.waves = rng_features.standard_normal((self.dim, size)) * (math.sqrt(self.dim) / config.bandwidth)
+            self.waves = rng_features.standard_normal((self.dim, size)) * math.sqrt(self.dim)
             self.phases = rng_features.uniform(0, 2 * math.pi, size)
         batches = -(-self.horizon // self.batch)
         moved = sensitivity(self.clip, self.batch, size)
@@ -168,6 +162,6 @@ class DPDQN(CentralAgent[Config, Array]):
         if config.scorer == "linear":
             step = config.rate * noisy / self.stiffness(self.users)
         else:
-            self.velocity = np.clip(config.momentum * self.velocity + noisy / self.batch, -far, far)
-            step = config.rate * self.velocity / (1 + config.decay * self.users / self.horizon)
+            self.velocity = np.clip(0.9 * self.velocity + noisy / self.batch, -far, far)  # momentum
+            step = config.rate * self.velocity / (1 + 3 * self.users / self.horizon)
         return np.asarray(np.clip(self.release - step, -far, far))

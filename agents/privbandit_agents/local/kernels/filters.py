@@ -21,23 +21,22 @@ class Filters:
 
     Filter 0 stays at the public model. The others start there with different variances and learn. Before each of them
     learns from a batch, it says what the mean report should be; the scores are log likelihoods of what came, so far.
-    Users are served by the filter with the best score, but by filter 0 until one is ahead of it by ``proof``.
+    Users are served by the filter with the best score, but by filter 0 until one is ahead of it.
 
     Attributes:
         field: scores of the labels as functions of eta.
         noise: variance of a coordinate of an estimate.
         batch: users who report while nothing moves.
-        proof: by how much a filter that learns has to be ahead.
         means: of eta, shape (J, m).
         spreads: covariances of eta, shape (J, m, m).
         scores: shape (J,).
         lead: who serves.
     """
 
-    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "batch", "proof", "public", "moves"})
+    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "batch", "public", "moves"})
 
-    def __init__(self, field: Deviations, noise: float, batch: int, proof: float) -> None:
-        self.field, self.noise, self.batch, self.proof = field, noise, batch, proof
+    def __init__(self, field: Deviations, noise: float, batch: int) -> None:
+        self.field, self.noise, self.batch = field, noise, batch
         self.public, self.moves = field.moving(field.model.places)
         # filter 0 stays; three learn, from three prior variances of eta
         variances = np.array((1.0, 1.0, 0.3, 0.1))
@@ -74,7 +73,7 @@ class Filters:
         means, spreads, gains = zip(*learned, strict=True)
         self.means, self.spreads, self.scores = np.stack(means), np.stack(spreads), self.scores + np.array(gains)
         best = 1 + int(self.scores[1:].argmax())
-        self.lead = best if self.scores[best] > self.scores[0] + self.proof else 0
+        self.lead = best if self.scores[best] > self.scores[0] else 0
         self.total, self.waiting = np.zeros_like(mean), 0
 
     def learned(

@@ -17,7 +17,7 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.reports import Inputs, inputs_of
 from privbandit_agents.base.rows import blocks
-from privbandit_agents.base.settings import Count, Fraction, NonNegative
+from privbandit_agents.base.settings import Count, Fraction
 from privbandit_agents.local.batches import BatchLearner
 from privbandit_agents.local.gradients.descent import Kind, gradient_device
 from privbandit_agents.local.kernels.deviations import Deviations
@@ -37,7 +37,6 @@ class Config(LocalLabelSettings):
             variance is more than a quarter larger, as it is from epsilon = 1.5 or so on.
         directions: in which users may differ from the public model, at most.
         batch: users who report before the model moves; None: 500, but between a 200th and a 40th of the horizon.
-        proof: log likelihood ratio of the reports from which on a model that has learned from them serves users, >= 0.
         horizon: expected number of users, for the batches; None: 10 000.
         noise: ``"numpy"``, or ``"secure"``: hemispheres by the operating system's random numbers; unseeded.
     """
@@ -46,7 +45,6 @@ class Config(LocalLabelSettings):
     report: Kind = "auto"
     directions: Count = 160
     batch: Count | None = None
-    proof: NonNegative = 0.0
     horizon: Count | None = None
     noise: Literal["numpy", "secure"] = "numpy"
 
@@ -68,7 +66,7 @@ class KernelLearner(BatchLearner[Config, Filters]):
         self.field = Deviations.of(model, config.directions)
         self.device = exact_or_better(config.report, config.epsilon, self.field.dim, config.noise)
         batch = config.batch or max(min(500, users // 40), users // 200, 1)
-        self.server = Filters(self.field, self.device.variance(own=True), batch, config.proof)
+        self.server = Filters(self.field, self.device.variance(own=True), batch)
 
     @property
     def randomizer(self) -> object:
@@ -109,7 +107,7 @@ class KernelLDP(LocalLabelAgent[Config, KernelLearner]):
                 and reports z = (r - p_a) / max(p_a, 1 - p_a) u by one private direction, r = 1 if a was right, else 0
             for every filter: score += log likelihood of the mean report under its eta
             for every filter but the first: Kalman step of eta on the mean report
-            serve by the filter of the best score; by the first one, eta = 0, until another one is ahead by ``proof``
+            serve by the filter of the best score; by the first one, eta = 0, until another one is ahead
 
     The server learns how the mean report should move with eta from public rows and points between them.
 

@@ -14,7 +14,7 @@ from numpy.random import PCG64, Generator
 
 from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.arms import played
-from privbandit_agents.base.settings import Count, Growth, NonNegative
+from privbandit_agents.base.settings import Count, Growth
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.local.linear.pool import Pool
 from privbandit_agents.local.linear.spreads import OCTAVES, Spreads, octaves
@@ -33,18 +33,10 @@ class Config(MomentSettings):
     Attributes:
         horizon: number of users T; default: the environment's, else a million. It sets how boldly arms are drawn, and
             how many users are asked for spreads; more users may come.
-        width: where differences are small, the draws are width sqrt(log(1 + T/n)) posterior standard deviations from
-            the estimate after n users, >= 0.
-        narrow: the same elsewhere, where playing the best arm tells enough, >= 0.
-        apart: users report on the difference of the two arms if the draws are further apart than this share of a half
-            turn, > 0.
     """
 
     growth: Growth = 1.1
     horizon: Count | None = None
-    width: NonNegative = 0.4
-    narrow: NonNegative = 0.1
-    apart: NonNegative = 0.2
 
 
 class PRECTS(MomentAgent[Config]):
@@ -56,11 +48,12 @@ class PRECTS(MomentAgent[Config]):
 
         theta, cov = posterior N(0, I); S = I
         for every batch of users:
-            theta+, theta- = theta +- width sqrt(log(1 + T/n)) cov^(1/2) random signs
+            theta+, theta- = theta +- w sqrt(log(1 + T/n)) cov^(1/2) random signs, w = .4, or .1 if differences
+                are large
             each plays a or a', the best arms for theta+ and theta-, by a coin of its own, and reports one of three
                 spread, in a batch out of four until all are known:
                     the octave of a feature's range over the user's arms
-                centred, if differences are small and theta+ and theta- are far apart:
+                centred, if differences are small and theta+ and theta- are more than 36 degrees apart:
                     (y X, w svec(X X')) of X = S (x - the mean of both arms), zeros if the arms are the same
                 plain, else: the same of X = S x
             if all spreads are known for the first time: S stretches every feature by its spread
@@ -200,7 +193,7 @@ class PRECTS(MomentAgent[Config]):
             theta = theta / max(1.0, float(np.linalg.norm(theta)))
         self.scorer[:, -1] = theta
         # two draws on opposite sides of the estimate
-        width = self.config.width if self.small else self.config.narrow
+        width = 0.4 if self.small else 0.1  # if differences are large, playing the best arm teaches enough
         bold = width * math.sqrt(math.log1p(self.expected / max(1, self.users)))
         signs = self.rng_posterior.choice([-1.0, 1.0], self.dim)
         step = bold * np.linalg.solve(np.linalg.cholesky(precision).T, signs)
@@ -209,7 +202,7 @@ class PRECTS(MomentAgent[Config]):
         self.batches += 1
         turn = self.spreads.angle(*self.draws) / math.pi
         self.weight, self.feature = min(1.0, 1.5 * turn), 0
-        self.kind = CENTRED if self.small and turn > self.config.apart else PLAIN
+        self.kind = CENTRED if self.small and turn > 0.2 else PLAIN
         if not self.spreads.known and self.batches % 4 == 0:  # every fourth batch is about spreads
             self.kind, self.feature = SPREAD, self.spreads.next
 

@@ -226,7 +226,6 @@ def test_it_keeps_its_claim_and_half_the_noise_is_caught() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"proof": -1.0}, "proof must be >= 0; got -1.0"),
         ({"batch": 0}, "batch must be"),
         ({"directions": 0}, "directions must be"),
         ({"report": "laplace"}, "report must be one of auto, bin-cap, hemisphere"),

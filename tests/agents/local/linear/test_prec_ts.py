@@ -243,7 +243,7 @@ def test_it_plays_at_the_edges(world: dict[str, Any], horizon: int) -> None:
 
 @pytest.mark.parametrize(
     ("setting", "message"),
-    [({"width": -1.0}, "width"), ({"narrow": -1.0}, "narrow"), ({"apart": -0.1}, "apart"), ({"growth": 1.0}, "growth")],
+    [({"epsilon": -1.0}, "epsilon"), ({"growth": 1.0}, "growth")],
 )
 def test_settings_out_of_range_are_refused(setting: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -38,7 +38,7 @@ class CutError(Exception):
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "SHARE", 0)
+    monkeypatch.setattr(snapshots, "SNAPSHOTS_SHARE", 0)
 
 
 def cut_at(passed: int) -> Any:

@@ -25,16 +25,12 @@ from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.registry import field_names, find, make
 from privbandit_envs.validate import one_of
 
-LEAST = 64
-"""A portion has at least so many users, more than a report has parts."""
 EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}
 """By how much runs, of all kinds, are multiplied."""
-FEWEST = 20
+FEWEST_RUNS = 20
 """No audit has fewer runs."""
 BOLD = np.arange(20) / 20
 """Shares of guesses that are not made, of which the best is chosen."""
-LENIENT = 0.2
-"""Error probability of the bounds that scenes are compared by: near to plain estimates, but kinder to many hits."""
 
 
 class AgentGame(Game):
@@ -81,7 +77,7 @@ class AgentGame(Game):
 
     def afforded(self, runs: int) -> int:
         """Return the number of runs at the game's effort, given that at normal effort."""
-        return max(FEWEST, math.ceil(self.effort * runs))
+        return max(FEWEST_RUNS, math.ceil(self.effort * runs))
 
     def prepare(self) -> None:
         """Set up what the game needs beyond its world and its claim; called once."""
@@ -200,7 +196,8 @@ class CanaryGame(AgentGame):
         cuts = np.quantile(np.abs(seen), BOLD)
         right, wrong = ((side * seen[:, None] >= cuts).sum(axis=0).astype(float) for side in (1, -1))
         events = Tallies(np.zeros(len(cuts)), right, wrong, len(seen))
-        return float(cuts[promise_of(events, self.claim.delta, LENIENT, len(seen)).argmax()])
+        # near to plain estimates, but kinder to many hits
+        return float(cuts[promise_of(events, self.claim.delta, 0.2, len(seen)).argmax()])
 
     @abstractmethod
     def served(self, agent: Any, coins: Floats) -> Floats:
@@ -280,7 +277,7 @@ class AnyAgentGame(AgentGame, Generic[T]):
         held_out = self.told(contrast, worlds[0][half:]), self.told(contrast, worlds[1][half:])
         return contrast, (self.worth(held_out), self.tie(worlds))
 
-    def worth(self, held_out: tuple[Floats, Floats], alpha: float = LENIENT) -> float:
+    def worth(self, held_out: tuple[Floats, Floats], alpha: float = 0.2) -> float:
         """Return the bound that scenes are compared by, given statistics of runs (n, k)."""
         event = choose(self.claim, held_out, alpha)
         epsilon, rho = bound_of(self.claim, *event.hits(held_out).rates, len(held_out[0]), alpha)

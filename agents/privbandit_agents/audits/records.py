@@ -18,7 +18,7 @@ WORLDS: tuple[dict[str, Any], ...] = (
     {"id": "privbandit/Classification-v0"},
 )
 """A small world of each family; an agent is audited in the first one that it plays."""
-HORIZON = 1024
+WORLD_HORIZON = 1024
 USERS_A_RUN = 256
 """Users of a run at most, and users drawn to see records of every kind."""
 BEYOND = 1e6
@@ -64,7 +64,7 @@ def world_for(name: str) -> gym.Env[Any, Any]:
         ValueError: it plays none of the four families.
     """
     for world in WORLDS:
-        env = gym.make(**world, horizon=HORIZON)
+        env = gym.make(**world, horizon=WORLD_HORIZON)
         if can_play(name, env):
             return env
     raise ValueError(f"{name} plays none of {', '.join(world['id'] for world in WORLDS)}; name an environment.")

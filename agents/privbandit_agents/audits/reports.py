@@ -11,13 +11,9 @@ from numpy.typing import NDArray
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.base.agent import Array
 
-BINS = 16
-"""Of the histogram of a coordinate, at most."""
 """Numbers beyond are seen as this one, whose square is a number."""
 CUT = 8.0
 """Features of a classifier are cut at this number of standard deviations."""
-SEEN = 8
-"""Times that a value is seen in the pilot runs of one world, before its frequency says something."""
 
 
 def flattened(report: object, users: int) -> Floats:
@@ -70,7 +66,7 @@ def stacked(rows: list[Floats]) -> Floats:
 class Contrast:
     """Statistics of reports that two pilot samples suggest.
 
-    A value that pilot runs saw ``SEEN`` times or more is an atom: continuous noise has none, and a leak may have one
+    A value that pilot runs saw 8 times or more is an atom: continuous noise has none, and a leak may have one
     that a bin would hide.
 
     Attributes:
@@ -220,11 +216,11 @@ def padded(reports: Floats, width: int) -> Floats:
 
 
 def edges_of(rising: Array) -> Floats:
-    """Return the inner edges of at most ``BINS`` bins of sorted values: between values if few, else quantiles."""
+    """Return the inner edges of at most 16 bins of sorted values: between values if few, else quantiles."""
     changes = np.flatnonzero(rising[1:] != rising[:-1])
-    if len(changes) < BINS:
+    if len(changes) < 16:
         return np.asarray((rising[changes] + rising[changes + 1]) / 2)
-    return np.unique(np.interp(np.arange(1, BINS) / BINS * (len(rising) - 1), np.arange(len(rising)), rising))
+    return np.unique(np.interp(np.arange(1, 16) / 16 * (len(rising) - 1), np.arange(len(rising)), rising))
 
 
 def rates_of(rising: Array, edges: Floats) -> Floats:
@@ -234,8 +230,9 @@ def rates_of(rising: Array, edges: Floats) -> Floats:
 
 
 def atoms_of(zero: Array, one: Array) -> tuple[Floats, Floats]:
-    """Return the values of a coordinate, sorted, that one world has ``SEEN`` times or more, and their log ratios."""
-    values = np.unique(np.concatenate([part[SEEN - 1 :][part[SEEN - 1 :] == part[: 1 - SEEN]] for part in (zero, one)]))
+    """Return the values of a coordinate, sorted, that one world has 8 times or more, and their log ratios."""
+    repeated = [part[7:][part[7:] == part[:-7]] for part in (zero, one)]
+    values = np.unique(np.concatenate(repeated))
     hits = [np.searchsorted(part, values, side="right") - np.searchsorted(part, values) for part in (zero, one)]
     rates = [(seen + 0.5) / (len(part) + 1) for seen, part in zip(hits, (zero, one), strict=True)]
     return values, np.log(rates[0]) - np.log(rates[1])

@@ -23,8 +23,6 @@ BATCH = 256
 """Users of the target's batch."""
 BASE = 0.2
 """What the batch's other users hold the coordinates at, relative to the pinned one."""
-LOUD = 1e3
-"""A reward that every clip cuts."""
 
 
 class SparseGame(AgentGame):
@@ -72,8 +70,9 @@ class SparseGame(AgentGame):
 
     def serve(self, agent: AnyAgent, world: int) -> None:
         """Serve the batch, the target first."""
-        self.users(agent, self.target, LOUD * (1 - 2 * world), 1)
-        self.users(agent, self.others, LOUD, BATCH - 1)
+        loud = 1e3  # a reward that every clip cuts
+        self.users(agent, self.target, loud * (1 - 2 * world), 1)
+        self.users(agent, self.others, loud, BATCH - 1)
 
     def users(self, agent: AnyAgent, features: Floats, reward: float, n: int) -> None:
         """Serve n users with the same record; both arms have the same features."""

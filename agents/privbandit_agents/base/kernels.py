@@ -9,8 +9,6 @@ import numpy as np
 
 from privbandit_agents.base.labels import Floats
 
-LEAST = 1e-3
-
 
 @dataclass(frozen=True)
 class KernelFeatures:
@@ -32,9 +30,9 @@ class KernelFeatures:
         if width == 0 or len(x) == 0:
             deviation = x.std(axis=0) if len(x) else np.ones(x.shape[1])
             mean = x.mean(axis=0, keepdims=True) if len(x) else np.zeros((1, x.shape[1]))
-            return cls(mean, 0.0, 1 / np.where(deviation > LEAST, deviation, 1.0))
+            return cls(mean, 0.0, 1 / np.where(deviation > 1e-3, deviation, 1.0))
         places = x[np.linspace(0, len(x) - 1, min(len(x), components)).astype(int)]
-        gamma = width / max(x.shape[1] * x.var(), LEAST**2)
+        gamma = width / max(x.shape[1] * x.var(), 1e-3**2)
         values, vectors = np.linalg.eigh(np.exp(-gamma * distances(places, places)))
         return cls(places, gamma, vectors / np.sqrt(np.maximum(values, 1e-9)) @ vectors.T)
 

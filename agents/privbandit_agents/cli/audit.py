@@ -32,7 +32,7 @@ from privbandit_envs.files import atomic
 
 STRONGER = 1.25
 """An audit says what it would have found if the true epsilon were so many times the claim."""
-FACTORS = (1.25, 1.5, 2.0)
+FACTORS = (STRONGER, 1.5, 2.0)
 """The same, where the audit's own runs tell it."""
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from privbandit_agents.experiments.fields import MOST, at_most
+from privbandit_agents.experiments.fields import MOST_ASKED, at_most
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import plain, unfinished
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
@@ -64,7 +64,7 @@ class Plan:
     def __post_init__(self) -> None:
         count(horizon=self.horizon)
         for name in ("trials", "tuning", "final", "checkpoints"):
-            at_most(MOST, **{name: getattr(self, name)})
+            at_most(MOST_ASKED, **{name: getattr(self, name)})
         for name in ("first_tuning", "first_final", "seed"):
             if isinstance(value := getattr(self, name), bool) or not isinstance(value, int) or not 0 <= value < 2**32:
                 raise ValueError(f"{name} must be an integer in 0..2^32 - 1; got {shown(value)}.")

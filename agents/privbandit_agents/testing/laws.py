@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
 STEPS = 2**53
-PARTS = 256
-"""No two changes of a report with one uniform may be nearer than this part of [0, 1)."""
 PRECISE = Context(prec=60)
 Array = NDArray[Any]
 Law = dict[bytes, Fraction]
@@ -104,7 +102,8 @@ def law(
 
 def changes(reports: Callable[[Array], list[bytes]], routes: Array, number: int) -> Axis:
     """Return the intervals of one uniform in which no report changes."""
-    grid = np.append(np.arange(PARTS, dtype=np.int64) * (STEPS // PARTS), STEPS - 1)
+    parts = 256  # no two changes of a report with one uniform are nearer than a 256th
+    grid = np.append(np.arange(parts, dtype=np.int64) * (STEPS // parts), STEPS - 1)
     rows = np.repeat(routes, len(grid), axis=0)
     rows[:, number] = np.tile(grid, len(routes))
     seen = np.array(reports(rows), dtype=object).reshape(len(routes), -1)

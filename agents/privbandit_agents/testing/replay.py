@@ -36,8 +36,6 @@ from privbandit_agents.testing.watchers import (
 AnyCurator: TypeAlias = CentralAgent[Any, Any]
 ROOM = 1e-6
 """Relative room for rounding when a loss is held against a promise."""
-LATE = 5000
-"""Users of a run that is replayed with few records, for what happens later."""
 BRIEFLY = (
     "the other answer",
     "features at a right angle",
@@ -87,8 +85,9 @@ def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
             unseen = unseen | replay(name, env_id, users, config, user, BRIEFLY, around)[1]
     last = last_of_batch(name, env_id, users, config)
     unseen = unseen | replay(name, env_id, users, config, last, BRIEFLY)[1]
-    for user in (0, LATE // 4):
-        unseen = unseen | replay(name, env_id, LATE, config, user, BRIEFLY[:2])[1]
+    late = 5000  # users of a run with few records
+    for user in (0, late // 4):
+        unseen = unseen | replay(name, env_id, late, config, user, BRIEFLY[:2])[1]
     if unseen:
         warnings.warn(f"the replay of {name} did not see {'; '.join(sorted(unseen))}.", NotSeen, stacklevel=3)
 

@@ -18,7 +18,7 @@ from privbandit_agents.audits.claims import Floats
 Counts = NDArray[np.intp]
 STAKES = {1.0: 0.75, 0.25: 0.0625, 0.5: 0.0625, 2.0: 0.0625, 4.0: 0.0625}
 """Multiples of the stake that pilot runs suggest, which may be wrong, and the shares of the wealth that play them."""
-LARGEST = 50.0
+LARGEST_EPSILON = 50.0
 """Largest epsilon that a bound proves."""
 
 
@@ -79,7 +79,7 @@ class Hits:
 def just_refuted(hits: "Hits | Tallies", shape: tuple[int, ...], delta: float, error: float, steps: int) -> Floats:
     """Return the epsilon at which the mean worth of runs is ``error`` deviations above its bound."""
     # an event promises an epsilon in this range; below 0 it only ranks events
-    low, high = (np.full(shape, end) for end in (-10.0, LARGEST))
+    low, high = (np.full(shape, end) for end in (-10.0, LARGEST_EPSILON))
     for _ in range(steps):
         middle = (low + high) / 2
         ratio = np.exp(middle)
@@ -180,7 +180,7 @@ def bound_together(hits: Hits, stake: float, delta: float, alpha: float) -> floa
 
     if not refuted(0.0):
         return 0.0
-    low, high = 0.0, LARGEST
+    low, high = 0.0, LARGEST_EPSILON
     while high - low > 1e-6:
         middle = (low + high) / 2
         low, high = (middle, high) if refuted(middle) else (low, middle)

@@ -18,8 +18,6 @@ from privbandit_agents.audits.schedules.game import ScheduleGame
 from privbandit_agents.audits.schedules.populations import populations
 from privbandit_agents.registry import spaces_of
 
-READINGS = 12
-"""Times at which is looked, at most."""
 PROBES = 32
 AMONG = (
     "contexts and answers of 0",
@@ -167,10 +165,10 @@ class JointGame(FirstRelease):
     """Look again and again: at each change of the policy at first, then whenever users have doubled."""
 
     part = "all releases"
-    seen = f"the releases, and the actions towards {PROBES} probe users, at up to {READINGS} times after the first user"
+    seen = f"the releases, and the actions towards {PROBES} probe users, at up to 12 times after the first user"
     unseen = "targets after the first user, and other pairs of records"
     runs, budget = 1000, 200_000
     pilots, fits = 20, 200
     heats: ClassVar = ((4, 60),)
-    times, among = READINGS, 3
+    times, among = 12, 3
     besides: ClassVar[tuple[type[AgentGame], ...]] = (FirstRelease, ScheduleGame, BatchCanaries)

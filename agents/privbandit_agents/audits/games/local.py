@@ -10,11 +10,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import LEAST, AnyAgentGame
+from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.games.pairs import local_pairs
 from privbandit_agents.audits.games.three_labels import ThreeLabels
-from privbandit_agents.audits.records import HORIZON, Pair, Records, drawn, pairs
+from privbandit_agents.audits.records import WORLD_HORIZON, Pair, Records, drawn, pairs
 from privbandit_agents.audits.reports import Contrast, flattened, padded
 from privbandit_agents.base.agent import labels_of_contexts
 from privbandit_agents.base.state import rekey
@@ -119,16 +119,17 @@ class LocalGame(AnyAgentGame[Scene]):
     def worlds(self) -> Iterator[tuple[str, gym.Env[Any, Any]]]:
         """Yield the game's world, and one with three labels if it has labels and the agent plays that, too."""
         yield "", self.env
-        more = ThreeLabels(HORIZON)
+        more = ThreeLabels(WORLD_HORIZON)
         if not labels_of_contexts(*spaces_of(self.env)) and can_play(self.name, more):
             yield "three labels, ", more
 
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
-        users, agent = max(runs, LEAST), copy.copy(scene.agent)
+        least = 64  # users of a call: more than a report has parts
+        users, agent = max(runs, least), copy.copy(scene.agent)
         rekey(agent, rng)
         agent.rng = rng.spawn(1)[0]  # the devices'
         # what devices of a call share is seen if there are many calls
-        each = LEAST if scene.next is not None else max(LEAST, math.ceil(users / 16))  # in 16 calls
+        each = least if scene.next is not None else max(least, math.ceil(users / 16))  # in 16 calls
         reports = [self.sent(agent, scene, world, each) for _ in range(math.ceil(users / each))]
         rows = each * (1 + (scene.next is not None))
         if all(isinstance(one, np.ndarray) and one.ndim and len(one) == rows for one in reports):

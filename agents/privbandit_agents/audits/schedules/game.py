@@ -17,8 +17,6 @@ SEEDS = 2
 """Seeds of agents whose runs find boundaries; six further ones try them."""
 KEPT = 4
 """Boundaries of which pilot runs are made; if so many are the same for all seeds, no further one is looked for."""
-LATER = 4
-"""Changes after the target whose times are statistics."""
 
 
 @dataclass(frozen=True)
@@ -124,10 +122,10 @@ class ScheduleGame(AnyAgentGame[Boundary]):
     def schedule(self, seed: int, users: Records, start: int | None = None) -> Floats:
         """Return whether the release changed after each user, and ``frozen_rounds`` then, shape (2, users).
 
-        With ``start`` only users from there on count, up to the last of ``LATER`` changes.
+        With ``start`` only users from there on count, up to the last of 4 changes.
         """
         agent = self.agent(seed)
-        seen, before, left = np.zeros((2, self.users)), self.looked_at(agent), LATER
+        seen, before, left = np.zeros((2, self.users)), self.looked_at(agent), 4
         for t in range(self.users):
             agent.update(users.contexts[t : t + 1], users.actions[t : t + 1], users.feedback[t : t + 1])
             now = self.looked_at(agent)
@@ -147,6 +145,6 @@ class ScheduleGame(AnyAgentGame[Boundary]):
         rows = []
         for _ in range(runs):
             seen = self.schedule(int(rng.integers(2**31)), scene.worlds[world], scene.place)
-            times = np.append(np.flatnonzero(seen[0]), np.full(LATER, self.users))[:LATER]
+            times = np.append(np.flatnonzero(seen[0]), np.full(4, self.users))[:4]
             rows.append(np.concatenate([times, seen.ravel()]))
         return np.array(rows)

@@ -179,7 +179,7 @@ def estimate(resolved: Resolved, results: Results, rng: Generator, confidence: f
     which a mean gets Student's interval (``statistics.expanded``). What the grid picked stays picked.
 
     Returns:
-        NaN where there is none: no ends below ``statistics.FEWEST`` replications, no value without replications.
+        NaN where there is none: no ends below ``statistics.FEW_SEEDS`` replications, no value without replications.
     """
     read = [reading.read(results) for reading in resolved.readings]
     kept = common_seeds(*(values.replications for values in read))
@@ -190,7 +190,7 @@ def estimate(resolved: Resolved, results: Results, rng: Generator, confidence: f
     averages = AVERAGES[resolved.average]
     with np.errstate(all="ignore"):
         value = float(resolved.combine(averages(np.full((1, len(kept)), 1 / len(kept)), above, below))[0])
-        if len(kept) < statistics.FEWEST:
+        if len(kept) < statistics.FEW_SEEDS:
             return Interval(value)
         drawn = resolved.combine(averages(statistics.seed_weights(len(kept), rng), above, below))
         return statistics.percentile_interval(value, drawn, statistics.expanded(confidence, len(kept)))

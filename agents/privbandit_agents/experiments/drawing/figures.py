@@ -55,9 +55,6 @@ Y_LABELS = {
     "seconds": "seconds of one fit",
 }
 REFERENCE: dict[str, Any] = {"color": "#222222", "linestyle": (0, (1, 1.6)), "linewidth": 1.2}
-FEW = 10
-"""So many values of x have a tick each."""
-MILLION = 1e6
 SCALES = ((1e6, "millions"), (1e9, "billions"), (1e12, "trillions"))
 BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(
@@ -288,7 +285,7 @@ def label_logarithms(axis: Axis, low: float, high: float) -> None:
     On an axis that reaches a million, all of them are powers.
     """
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 200 * low else (1.0,), numticks=12))
-    axis.set_major_formatter(lambda value, _: power_of_ten(value) if high >= MILLION else plain_number(value))
+    axis.set_major_formatter(lambda value, _: power_of_ten(value) if high >= 1e6 else plain_number(value))
     axis.set_minor_formatter(NullFormatter())
 
 
@@ -302,7 +299,7 @@ def label_numbers(axis: Axis, most: float) -> None:
 
 def plain_number(value: float) -> str:
     """Return a number for an axis; from a million on with a power of ten."""
-    return power_of_ten(value) if abs(value) >= MILLION else f"{value:,g}"
+    return power_of_ten(value) if abs(value) >= 1e6 else f"{value:,g}"
 
 
 def power_of_ten(value: float) -> str:
@@ -330,17 +327,18 @@ def log_limits(lines: Sequence[Line], whole: bool = False) -> tuple[float | None
 
 def scale_x(axis: Axes, spec: FigureSpec, x: Floats) -> None:
     """Set the horizontal axis: ticks at the points of a setting, or along the users."""
-    log, each = "x" in spec.log, spec.x != "users" and (len(x) <= FEW or spec.even)
+    few = 10
+    log, each = "x" in spec.log, spec.x != "users" and (len(x) <= few or spec.even)
     if log:
         axis.set_xscale("log")
     if spec.x == "users":
         axis.set_xlim(x[0] if log else 0, x[-1])
     if each:
-        places, write = places_of(x, x, spec), power_of_ten if log and x[-1] >= MILLION else plain_number
+        places, write = places_of(x, x, spec), power_of_ten if log and x[-1] >= 1e6 else plain_number
         texts = [write(float(value)) for value in x]
-        shown = apart(places, texts, log, tilted=len(x) > FEW)
+        shown = apart(places, texts, log, tilted=len(x) > few)
         axis.set_xticks([places[i] for i in shown], [texts[i] for i in shown])
-        axis.tick_params(axis="x", labelrotation=45 if len(x) > FEW else 0)
+        axis.tick_params(axis="x", labelrotation=45 if len(x) > few else 0)
         axis.xaxis.set_minor_locator(NullLocator())
     elif log:
         label_logarithms(axis.xaxis, x[0], x[-1])

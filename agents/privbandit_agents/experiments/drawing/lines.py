@@ -10,8 +10,8 @@ import polars as pl
 
 from privbandit_agents.experiments.analysis.frame import world_of
 from privbandit_agents.experiments.analysis.ranks import finals, interquartile_mean
-from privbandit_agents.experiments.analysis.statistics import Floats, student_half_width
-from privbandit_agents.experiments.drawing.style import BEST, FEW_SEEDS, Line
+from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats, student_half_width
+from privbandit_agents.experiments.drawing.style import BEST, Line
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 
 

@@ -16,7 +16,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from privbandit_agents.experiments.analysis.statistics import Floats
+from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats
 from privbandit_agents.zoo import AGENTS
 from privbandit_envs.files import atomic
 
@@ -39,8 +39,6 @@ NOTIONS = {
 }
 MARKERS = ("", "o", "s", "^", "D", "v", "P", "X")
 """Where there are more agents than colours, a marker tells those of one colour apart."""
-FEW_SEEDS = 5
-"""Of fewer seeds each is drawn as a thin line: an interval would say little."""
 LONGEST_LABEL = 60
 """Characters of a label."""
 LABEL_HEIGHT = 0.19

@@ -16,8 +16,8 @@ from privbandit_agents.base.choices import best_sets, lay_out, sizes
 from privbandit_agents.base.reports import ENTRIES_AT_ONCE
 from privbandit_agents.base.settings import Growth, Within
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
-from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_gradients
-from privbandit_agents.privacy.contributions.moments import Lifted
+from privbandit_agents.privacy.contributions.choices import clipped_gradients
+from privbandit_agents.privacy.contributions.moments import LIMIT, Lifted
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 Bounded = Annotated[float, Within(1 / LIMIT, LIMIT)]

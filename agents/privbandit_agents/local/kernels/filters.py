@@ -12,9 +12,6 @@ from privbandit_agents.base.rows import blocks
 from privbandit_agents.local.kernels.deviations import Deviations, slopes_of, units
 from privbandit_agents.local.label_agent import added
 
-ROWS = 512
-"""Contexts at once."""
-
 
 class Filters:
     """Estimates of eta from the mean report of every batch.
@@ -124,7 +121,7 @@ class Filters:
 
     def chances(self, contexts: Array) -> Floats:
         """Return the probabilities of the labels by the filter that serves, contexts (n, d) to (n, K)."""
-        parts = [self.likely(*self.field.moving(x), self.lead)[0] for (x,) in blocks(lambda: ROWS, contexts)]
+        parts = [self.likely(*self.field.moving(x), self.lead)[0] for (x,) in blocks(lambda: 512, contexts)]
         return np.concatenate([np.zeros((0, self.public.shape[1])), *parts])
 
     def answer(self, contexts: Array) -> Labels:
@@ -142,7 +139,7 @@ class Filters:
             labels: the label that was given and right, or -1 minus the one that was given and wrong, shape (n,).
         """
         parts = [np.zeros((0, self.field.dim))]
-        for x, told in blocks(lambda: ROWS, contexts, labels):
+        for x, told in blocks(lambda: 512, contexts, labels):
             public, moves = self.field.moving(x)
             likely, _ = self.likely(public, moves, self.lead)
             given = np.where(told >= 0, told, -1 - told)

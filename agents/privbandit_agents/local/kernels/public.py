@@ -17,8 +17,6 @@ Block = Callable[[Floats], Floats]
 Mixture = tuple[tuple[float, float], ...]
 """Kernels by their widths, and the weight of each."""
 
-WIDTHS = (0.0, 0.3, 1.0, 3.0, 8.0)
-"""Kernels that compete, by gamma in units of 1 / (d variance of the features); 0 is the linear one."""
 VARIANCES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 """Prior variances of a weight that compete; the least one wins that is within half a standard error of the best."""
 FOLDS, FEWEST_ROWS, ROWS_TRIED = 5, 10, 400
@@ -135,11 +133,12 @@ def between(x: Floats, n: int, rng: Generator) -> Floats:
 
 def mixed(x: Floats, y: Labels, labels: int) -> tuple[Mixture, int]:
     """Return kernels (width, weight), and which prior variance, by the likelihood of rows that were left out."""
-    found = [held_out(Features.of(x, ((width, 1.0),))(x), y, labels).sum(axis=1) for width in WIDTHS]
+    widths = (0.0, 0.3, 1.0, 3.0, 8.0)  # gamma in units of 1 / (d variance of the features); 0 is the linear kernel
+    found = [held_out(Features.of(x, ((width, 1.0),))(x), y, labels).sum(axis=1) for width in widths]
     best = np.array([likely.max() for likely in found])
     weights = np.exp(best - best.max())
     weights = np.where(weights > 0.01 * weights.sum(), weights, 0.0)
-    mixture = tuple((width, float(w)) for width, w in zip(WIDTHS, weights / weights.sum(), strict=True) if w)
+    mixture = tuple((width, float(w)) for width, w in zip(widths, weights / weights.sum(), strict=True) if w)
     likely = held_out(Features.of(x, mixture)(x), y, labels)
     total = likely.sum(axis=1)
     error = likely[total.argmax()].std() * len(y) ** 0.5

@@ -8,8 +8,7 @@ from privbandit_agents.base.agent import Array
 
 OCTAVES = 16
 """Half the range of a feature over a user's arms lies in (2^-(q+1), 2^-q], q = 0, 1, ...; the last is 2^-15 or less."""
-AT_LAST = 3.5  # or by this one when no more users are asked
-FEWEST = 30  # users a feature, else nobody is asked
+FEWEST_ASKED = 30  # users a feature, else nobody is asked
 
 
 def octaves(arms: Array, feature: int) -> Array:
@@ -39,8 +38,8 @@ class Spreads:
         self.sums, self.asked = np.zeros((dim, OCTAVES)), np.zeros(dim)
         self.decided, self.varies, self.size = np.zeros(dim, bool), np.ones(dim, bool), np.ones(dim)
         # of users: 128 times the variance of a report's coordinate for a feature, and a 25th of all
-        self.noise, self.most = noise, min(max(FEWEST, 128 * noise**2), 0.04 * horizon / dim)
-        if self.most < FEWEST:
+        self.noise, self.most = noise, min(max(FEWEST_ASKED, 128 * noise**2), 0.04 * horizon / dim)
+        if self.most < FEWEST_ASKED:
             self.most, self.decided[:] = 0, True
 
     @property
@@ -59,13 +58,14 @@ class Spreads:
         shares, error = self.sums[feature] / self.asked[feature], self.noise / math.sqrt(self.asked[feature])
         place, last = int(shares[:-1].argmax()), self.asked[feature] >= self.most
         # an octave stands out of the noise, or half of the users have the same arms
-        clear = shares[place] > (AT_LAST if last else 4.5) * error
-        agreed = shares[-1] > (0.0 if last else 0.5) + AT_LAST * error
+        at_last = 3.5
+        clear = shares[place] > (at_last if last else 4.5) * error
+        agreed = shares[-1] > (0.0 if last else 0.5) + at_last * error
         self.decided[feature] = clear or agreed or last
         if clear:
             above = shares[place - 1] if place else 0.0
             # the middle of the octave
-            self.size[feature] = 2.0 ** -(place + 0.5 - (above > max(AT_LAST * error, shares[place] / 4)))
+            self.size[feature] = 2.0 ** -(place + 0.5 - (above > max(at_last * error, shares[place] / 4)))
         elif agreed:
             self.varies[feature] = False
 

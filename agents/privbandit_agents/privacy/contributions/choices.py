@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import positive
+from privbandit_agents.privacy.contributions.moments import LIMIT
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
-LIMIT = 1e6
-"""Entries of raw features and of theta are clipped here before any product, so that nothing can overflow."""
 USERS_A_BLOCK = 512
 """Users whose derivatives are formed at once, so that they stay in cache."""
 

@@ -26,9 +26,9 @@ from privbandit_agents.privacy.mechanisms.grid import FINER, covering, on_finer_
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 BITS = 53
-MOST = 40
+BLOCKS = 40
 """Blocks that floats look at; further out rational arithmetic decides."""
-POWERS = 2.0 ** np.arange(MOST + 1)
+POWERS = 2.0 ** np.arange(BLOCKS + 1)
 
 
 def integers(deviation: float, n: int, rng: Generator) -> Ints:
@@ -70,8 +70,8 @@ def proposals(deviation: float, n: int, rng: Generator) -> Ints:
     first, second = np.frombuffer(rng.bytes(16 * n), "<u8").reshape(2, n)
     # the block: how many of a word's bits are 0 before the first 1; then the place within the block
     zeros = 64 - np.frexp(first.astype(np.float64))[1]  # rounding may pass a power of two: such words are not used
-    block = np.minimum(zeros, MOST)
-    unclear = (zeros >= MOST) | (first >> np.maximum(63 - zeros, 0).astype(np.uint64) != 1)
+    block = np.minimum(zeros, BLOCKS)
+    unclear = (zeros >= BLOCKS) | (first >> np.maximum(63 - zeros, 0).astype(np.uint64) != 1)
     place = (second >> np.uint64(1)) & np.uint64(2**width - 1)
     k = place.astype(np.int64) + (block.astype(np.int64) << width)
     # accept where the uniform is surely below the probability

@@ -18,11 +18,10 @@ from privbandit_agents.experiments.analysis.cells import Cells
 from privbandit_agents.experiments.analysis.frame import promise_of
 from privbandit_agents.experiments.analysis.measures import START, fitted_slope
 from privbandit_agents.experiments.analysis.readings import Results, Values, runs_of
-from privbandit_agents.experiments.analysis.statistics import Floats, common_seeds
+from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats, common_seeds
 from privbandit_agents.experiments.analysis.tables import CHOSEN, rounded, visits_of
 from privbandit_agents.experiments.drawing.layout import Panel, Series, completed, layout
 from privbandit_agents.experiments.drawing.style import (
-    FEW_SEEDS,
     STYLE,
     UNIFORM,
     Label,

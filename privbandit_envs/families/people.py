@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 WITH, WITHOUT = "with-replacement", "without-replacement"
 POPULATIONS = (WITH, WITHOUT)
-RARE = 0.01
-"""``most_visits`` is exceeded with at most this probability."""
 
 
 def order_of(people: int, rng: Generator) -> NDArray[np.int64]:
@@ -72,4 +70,5 @@ def most_visits(draws: int, people: int) -> int:
 
     mean = draws // people
     k = np.arange(mean, min(draws, 4 * mean + 1000) + 1)
-    return int(k[(people * bdtrc(k, draws, 1 / people) <= RARE).argmax()])
+    # exceeded with a probability of 1 % at most
+    return int(k[(people * bdtrc(k, draws, 1 / people) <= 0.01).argmax()])

@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-ROUNDEST = 0.1
-"""Least eigenvalue of a Hessian, relative to the mean of its eigenvalues."""
 
 
 def improved(
@@ -47,7 +45,7 @@ def rounded(curvature: Floats, noise: float) -> tuple[Floats, Floats]:
     kept = 1 - (expected / size) ** 2 if size > expected else 0.0
     level = max(mean, noise / math.sqrt(dim), 1e-12)
     values, vectors = np.linalg.eigh(level * np.eye(dim) + kept * rest)
-    return np.maximum(values, ROUNDEST * level), vectors
+    return np.maximum(values, 0.1 * level), vectors
 
 
 def doubts(precision: Floats, near: float, far: float) -> Floats:

@@ -25,7 +25,6 @@ from privbandit_agents.privacy.mechanisms.grid import FINER, covering, on_finer_
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-BITS = 53
 BLOCKS = 40
 """Blocks that floats look at; further out rational arithmetic decides."""
 POWERS = 2.0 ** np.arange(BLOCKS + 1)
@@ -83,7 +82,7 @@ def proposals(deviation: float, n: int, rng: Generator) -> Ints:
     chance /= ceiling(deviation)
     uniform = rng.random(n)
     sure = 1e-12  # relative error of floats; it is below 5e-13 in the first 40 blocks
-    accepted = uniform + 2.0**-BITS <= chance * (1 - sure)
+    accepted = uniform + 2.0**-53 <= chance * (1 - sure)
     unclear |= ~accepted & (uniform < chance * (1 + sure))
     for i in np.flatnonzero(unclear):
         k[i], accepted[i] = decided(int(first[i]), int(place[i]), float(uniform[i]), deviation, width, rng)
@@ -108,7 +107,7 @@ def decided(word: int, place: int, uniform: float, deviation: float, width: int,
         block += 64 - word.bit_length()
     k = (block << width) + place
     exponent = Fraction(k) ** 2 / (2 * Fraction(deviation) ** 2)
-    low, bits = int(uniform * 2**BITS), BITS
+    low, bits = int(uniform * 2**53), 53
     while True:
         context = Context(prec=bits, Emin=-(10**15), Emax=10**15)
         digits = context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator))

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 
 from privbandit_agents.joint.sparse.clipping import passed, power
 
-REFINE = 0.4
-"""Share that refines known features, if as many as there are known were tried: none at first, more later."""
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -46,7 +43,7 @@ def planned(users: int, dim: int, known: int, tries: int, rho: float) -> Plan:
     else:
         shares = 0.06, 0.0, 0.0, 0.0  # the scale, if no feature is known
     scale, again, last, choice = shares
-    refine = REFINE * known / (known + tries)
+    refine = 0.4 * known / (known + tries)  # none of the budget at first, more as features are known
     feature = (1 - scale - again * (tries - 1) - last - choice - refine) / max(tries, 1)
     selection = 0.7 if known else 0.8  # of a new feature's share
     at = level(users, dim, rho * feature * selection)

@@ -49,11 +49,13 @@ class ActorCriticSettings(RLSettings):
 
     Attributes:
         n_steps: steps between two updates; each has ``n_envs`` users.
+        ent_coef: weight of the entropy bonus.
         max_grad_norm: gradients of a larger norm are scaled down to it.
         critic: of a shared policy: ``"constant"``, or ``"pooled"``: linear in the mean of the rows.
     """
 
     n_steps: Count | None = None
+    ent_coef: float | None = None
     max_grad_norm: Positive | None = None
     critic: Literal["constant", "pooled"] | None = None
 
@@ -63,9 +65,11 @@ class A2CSettings(ActorCriticSettings):
     """Settings of A2C.
 
     Attributes:
+        use_rms_prop: RMSProp in place of Adam.
         normalize_advantage: whether advantages of an update have mean 0 and variance 1.
     """
 
+    use_rms_prop: bool | None = None
     normalize_advantage: bool | None = None
 
 
@@ -95,6 +99,7 @@ class DQNSettings(RLSettings):
         train_freq: steps between two updates.
         gradient_steps: gradient steps an update.
         exploration_fraction: part of the run over which exploration falls to its final value.
+        exploration_final_eps: final probability of a random action.
         reward_scale: rewards are multiplied by it, so that the library's Huber loss is quadratic where it matters.
     """
 
@@ -104,6 +109,7 @@ class DQNSettings(RLSettings):
     train_freq: Count | None = None
     gradient_steps: Count | None = None
     exploration_fraction: float | None = None
+    exploration_final_eps: float | None = None
     reward_scale: Positive | None = None
 
 

@@ -19,9 +19,6 @@ from privbandit_agents.base.agent import (
 from privbandit_agents.base.labels import in_unit_cube
 from privbandit_agents.base.settings import Budget, Count, Open01, Settings
 
-FEW_FEATURES = 100
-"""Up to so many features of bounded norm regression on all of them has less regret than a search for some."""
-
 
 class Auto(Agent[Any]):
     """A name for other agents: it says by public constants which one ``make`` builds in its place."""
@@ -83,7 +80,7 @@ class AutoLocal(Auto):
 
         if public is None:
             return "kernel-ldp"
-        return default_local(public, n_arms(action_space), settings.epsilon, settings.horizon)
+        return default_local(public, n_arms(action_space))
 
 
 @dataclass(frozen=True)
@@ -136,4 +133,5 @@ class AutoJoint(Auto):
         assert isinstance(observation_space, Box)
         low, high = observation_space.low, observation_space.high
         bounded = bool(np.all(low >= -1) and np.all(high <= 1))
-        return "jdp-linucb" if bounded and observation_space.shape[1] <= FEW_FEATURES else "private-pursuit"
+        # with few features regression on all of them beats a search
+        return "jdp-linucb" if bounded and observation_space.shape[1] <= 100 else "private-pursuit"

@@ -101,7 +101,8 @@ def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
                 raise ValueError(f"{size} must be {fresh[size]}")
         agent.restore(arrays, values["state"])
         agent.restored()
-        if hasattr(ledger := getattr(agent, "ledger", None), "spent"):
+        ledger: Any = getattr(agent, "ledger", None)
+        if hasattr(ledger, "spent"):
             ledger.spent()  # costs that are no numbers are refused here
     except Exception as error:  # whatever an agent makes of a state of others
         raise ValueError(f"{path} was saved by another version of {agent.name}: {sentence(error)}") from error

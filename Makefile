@@ -92,7 +92,6 @@ docs: $(VENV)/.docs  ## build the documentation into site/
 bench: $(VENV)/.run  ## measure speed, memory and noise; tables of regret: privbandit reproduce targets-sparse, ...
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/cost.py
-	$(BIN)/python benchmarks/many.py
 	$(BIN)/python benchmarks/trees.py
 	$(BIN)/python benchmarks/privacy.py
 

@@ -89,12 +89,9 @@ def tuning_fields(tree: ast.Module) -> int:
 
 
 def settings() -> int:
-    """Return how many settings the agents have, summed over their names."""
-    total = 0
-    for entry in AGENTS.values():
-        config = getattr(entry.load(), "Config", None)
-        total += len(getattr(config, "__dataclass_fields__", ()))
-    return total
+    """Return how many settings the agents' classes have; a preset has those of its agent."""
+    classes = {entry.load() for entry in AGENTS.values() if not entry.successor}
+    return sum(len(getattr(getattr(cls, "Config", None), "__dataclass_fields__", ())) for cls in classes)
 
 
 def entered(act: Callable[[], object]) -> set[str]:

@@ -20,10 +20,6 @@ from numpy.typing import NDArray
 
 LONGEST = 60
 """An error shows so many characters of a value."""
-COMPARED = 500
-"""So many names at most are compared letter by letter with one that is not known."""
-LISTED = 30
-"""More names than these are counted, not listed."""
 
 
 def number(**named: float) -> float:
@@ -162,7 +158,7 @@ def cut(text: str) -> str:
 def listed(names: Iterable[str]) -> str:
     """Return names as an error lists them: all of a few, each of them cut, and the number of many."""
     known = list(names)
-    return ", ".join(map(cut, known)) if len(known) <= LISTED else f"{len(known):,} others"
+    return ", ".join(map(cut, known)) if len(known) <= 30 else f"{len(known):,} others"
 
 
 def did_you_mean(value: object, known: Iterable[str]) -> str:
@@ -172,8 +168,8 @@ def did_you_mean(value: object, known: Iterable[str]) -> str:
     columns takes no longer than a small one.
     """
     text, names = str(value)[:LONGEST], [name for name in known if len(name) <= 2 * LONGEST]
-    if len(names) > COMPARED:
-        names = heapq.nlargest(COMPARED, names, key=lambda name: _in_common(text, name))
+    if len(names) > 500:  # letter by letter
+        names = heapq.nlargest(500, names, key=lambda name: _in_common(text, name))
     near = difflib.get_close_matches(text, names, n=1, cutoff=0.5)
     return f" (did you mean {near[0]!r}?)" if near else ""
 

@@ -20,9 +20,6 @@ from privbandit_agents.base.agent import (
 from privbandit_agents.base.labels import in_unit_cube
 from privbandit_agents.base.settings import Budget, Count, Open01, Settings
 
-FEW_FEATURES = 100
-"""Up to so many features of bounded norm regression on all of them has less regret than a search for some."""
-
 
 class Auto(Agent[Any]):
     """A name for other agents: it says by public constants which one ``make`` builds in its place."""
@@ -84,7 +81,7 @@ class AutoLocal(Auto):
 
         if public is None:
             return "kernel-ldp"
-        return default_local(public, n_arms(action_space), settings.epsilon, settings.horizon)
+        return default_local(public, n_arms(action_space))
 
 
 @dataclass(frozen=True)
@@ -139,4 +136,5 @@ class AutoJoint(Auto):
             return "jdp-linucb"
         low, high = observation_space.low, observation_space.high
         bounded = bool(np.all(low >= -1) and np.all(high <= 1))
-        return "jdp-linucb" if bounded and observation_space.shape[1] <= FEW_FEATURES else "private-pursuit"
+        # with few features regression on all of them beats a search
+        return "jdp-linucb" if bounded and observation_space.shape[1] <= 100 else "private-pursuit"

@@ -19,7 +19,6 @@ from privbandit_envs.spaces import Assortments
 from privbandit_envs.validate import fraction
 
 A = TypeVar("A", bound=AnyAgent)
-SHARE = 0.1
 PREFIX = "explore-"
 """``explore-NAME`` is the agent NAME with ``Explore``, wherever agents have names."""
 
@@ -111,7 +110,7 @@ def explored(kind: type[AnyAgent]) -> type[AnyAgent]:
         raise TypeError(f"{kind.__name__} owns its loop, or stands for others: it takes no share of uniform play.")
     if issubclass(kind, Exploring):
         raise TypeError(f"{kind.__name__} explores already; give it the share that you want.")
-    added = [("share", Fraction, dataclasses.field(default=SHARE))]
+    added = [("share", Fraction, dataclasses.field(default=0.1))]
     meaning = "share: of users who get a uniformly random action, in [0, 1]."
     documented = {"__doc__": f"{(kind.Config.__doc__ or '').rstrip()}\n        {meaning}\n"}
     config = dataclasses.make_dataclass(
@@ -121,7 +120,7 @@ def explored(kind: type[AnyAgent]) -> type[AnyAgent]:
     return type(f"Explored{kind.__name__}", (Exploring, kind), body)
 
 
-def Explore(agent: A, share: float = SHARE, seed: int | None = None) -> A:  # noqa: N802 (it wraps, as classes do)
+def Explore(agent: A, share: float = 0.1, seed: int | None = None) -> A:  # noqa: N802 (it wraps, as classes do)
     """Return an agent that gives a share of its users a uniformly random action.
 
     The result is of the agent's own kind, local, joint or neither, and has its guarantee and its ledger. It is the same

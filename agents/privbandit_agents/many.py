@@ -1,6 +1,5 @@
-"""One agent in one world with many seeds: runs in step where that is faster, else one after the other."""
+"""One agent in one world with many seeds."""
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,16 +7,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import AnyAgent, Array
-from privbandit_agents.base.turns import InTurn, serves_in_turn
-from privbandit_agents.play import Result, check_match, curve_of, horizon_of, play, result_of, without_limit
+from privbandit_agents.play import Result, play
 from privbandit_agents.registry import make
 from privbandit_envs import BanditEnv
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
-
-Pair = tuple[Any, AnyAgent]
-"""An environment and the agent that plays it."""
 
 
 def play_many(
@@ -33,11 +27,8 @@ def play_many(
 ) -> list[Result]:
     """Let an agent play an environment with many seeds, in this process.
 
-    The results are those of single runs, bit for bit: ``env = gym.make(env_id, ...)`` and ``play(env, make(agent, env,
-    seed=s, ...), seed=s)`` for every seed s. Agents without privacy that learn from every user before the next one
-    comes (``linucb``, ``greedy``, ``epsilon-greedy``, ``lints``) play up to 32 seeds in step where features are few: a
-    step of the interpreter then serves a user of every run. All others, and these in other worlds, play one seed after
-    the other.
+    The results are those of ``env = gym.make(env_id, ...)`` and ``play(env, make(agent, env, seed=s, ...), seed=s)``
+    for every seed s, one after the other.
 
     Args:
         env_id: of a Gymnasium environment.
@@ -50,7 +41,7 @@ def play_many(
         by_counts: as in ``play``.
 
     Returns:
-        A result for every seed, in order. Where runs went in step, ``seconds`` is a run's share of the time.
+        A result for every seed, in order.
 
     Raises:
         ValueError: a seed that is no integer >= 0; what ``make`` and ``play`` refuse.
@@ -67,27 +58,12 @@ def play_many(
     if horizon is not None and isinstance(gym.make(env_id, **made_with).unwrapped, BanditEnv):
         made_with.setdefault("horizon", count(horizon=horizon))
 
-    def pair(seed: int) -> Pair:
+    def single(seed: int) -> Result:
         env = gym.make(env_id, **made_with)
-        return env, make(agent, env, seed=seed, **(config or {}))
+        made = make(agent, env, seed=seed, **(config or {}))
+        return play(env, made, horizon, seed, checkpoints=checkpoints, by_counts=by_counts)
 
-    results: list[Result] = []
-    while left := listed[len(results) :]:
-        first = pair(left[0])
-        group = left[: runs_in_step(*first)]
-        together = None
-        if len(group) > 1:
-            pairs = [first, *map(pair, group[1:])]
-            together = play_in_step(pairs, group, horizon, checkpoints)
-            first = pair(left[0]) if together is None else first
-        if together is None:
-            alone = [first, *map(pair, group[1:])]
-            together = [
-                play(env, player, horizon, seed, checkpoints=checkpoints, by_counts=by_counts)
-                for (env, player), seed in zip(alone, group, strict=True)
-            ]
-        results += together
-    return results
+    return [single(seed) for seed in listed]
 
 
 def checked(seeds: int | Sequence[int] | NDArray[np.integer[Any]]) -> list[int]:
@@ -97,49 +73,3 @@ def checked(seeds: int | Sequence[int] | NDArray[np.integer[Any]]) -> list[int]:
     if isinstance(seeds, str) or not hasattr(seeds, "__iter__") or any(one is None for one in seeds):
         raise ValueError(f"seeds must be a number of seeds or a list of integers >= 0; got {seeds!r:.60}.")
     return [checked_seed(seeds=one) or 0 for one in seeds]
-
-
-def runs_in_step(env: Any, agent: AnyAgent) -> int:
-    """Return how many runs of a pair to play in step, 1 if each is to be played alone."""
-    bare = without_limit(env)
-    if not isinstance(bare, BanditEnv) or bare.masked or agent.by_counts or not serves_in_turn(agent):
-        return 1
-    return agent.runs_in_step()
-
-
-def play_in_step(
-    pairs: Sequence[Pair],
-    seeds: Sequence[int],
-    horizon: int | None,
-    checkpoints: Sequence[int] | NDArray[Any] | None,
-) -> list[Result] | None:
-    """Play one run for every pair, a user of each at a time; None if one of them must be played alone."""
-    agents = [agent for _, agent in pairs]
-    envs: list[BanditEnv] = [without_limit(env) for env, _ in pairs]  # type: ignore[misc]
-    check_match(*pairs[0])
-    horizon = horizon_of(envs[0]) if horizon is None else count(horizon=horizon)
-    if horizon > envs[0].horizon:
-        return None  # what a single run says of it
-    curves = [curve_of(horizon, checkpoints) for _ in pairs]
-    started = time.perf_counter()
-    for env, seed in zip(envs, seeds, strict=True):
-        env.reset(seed=seed)
-    lead = agents[0]
-    assert isinstance(lead, InTurn)
-    step, left = lead.in_step(agents), horizon
-    while left:
-        contexts, rewards = zip(*(env.drawn() for env in envs), strict=True)
-        if any(one is None or one.dtype != np.float64 for one in rewards):
-            return None
-        seen = [lead.contexts_of(one[:left]) for one in contexts]
-        arms: Array | None = step.serve(seen, [one[:left] for one in rewards])
-        if arms is None:
-            return None
-        for env, curve, actions in zip(envs, curves, arms, strict=True):
-            served = env.serve(actions)
-            curve.extend(served.regret, served.reward)
-        left -= arms.shape[1]
-    seconds = (time.perf_counter() - started) / len(pairs)
-    return [
-        result_of(env, agent, horizon, curve, seconds) for env, agent, curve in zip(envs, agents, curves, strict=True)
-    ]

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 2**22
 """Contexts of a block take about so much memory."""
-FEWEST_COUNTED = 500
-"""Below this many users, draw them individually; the normal approximation needs more."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -249,7 +247,7 @@ def play_blocks(
     left, noted = horizon - curve.users, curve.passed
     while left:
         frozen = min(agent.frozen_rounds() - waiting.users, left)
-        if by_counts and (many := min(frozen, curve.to_next)) >= FEWEST_COUNTED:
+        if by_counts and (many := min(frozen, curve.to_next)) >= 500:  # the normal approximation needs 500 users
             serve_counts(env, agent, curve, many, waiting)
             left -= many
             if many == frozen:

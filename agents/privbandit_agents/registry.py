@@ -20,8 +20,6 @@ from privbandit_agents.zoo import AGENTS, Entry
 from privbandit_envs.validate import did_you_mean, one_of
 from privbandit_envs.validate import seed as checked_seed
 
-SEED_STREAM, AGENT_STREAM = 2**20, 7_777_777
-"""Keep an agent's generator, and what is spawned from it, apart from those of a world with the same seed."""
 LEAVES = "0.4.0"  # the first version without the agents that are retired now
 STRONGER = {"local": "auto-local", "shuffle": "auto-local", "joint": "auto-joint", "reward": "auto-joint"}
 """Which name builds the default agent that promises a notion of privacy, or a stronger one."""
@@ -116,8 +114,9 @@ def generator(seed: int) -> Generator:
     """Return an agent's generator, independent of that of a world with the same seed; long seeds count whole."""
     whole = checked_seed(seed=seed) or 0
     words = max(1, math.ceil(whole.bit_length() / 64))
-    own = SeedSequence(whole, spawn_key=(SEED_STREAM,)).generate_state(words, np.uint64)
-    return default_rng(SeedSequence(own.tolist(), spawn_key=(AGENT_STREAM,)))
+    # apart from the generators of a world with the same seed
+    own = SeedSequence(whole, spawn_key=(2**20,)).generate_state(words, np.uint64)
+    return default_rng(SeedSequence(own.tolist(), spawn_key=(7_777_777,)))
 
 
 def settings_of(name: str, config: Mapping[str, Any]) -> Any:

@@ -101,8 +101,9 @@ def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
                 raise ValueError(f"{size} must be {fresh[size]}")
         agent.restore(arrays, values["state"])
         agent.restored()
-        if agent.guarantee.notion != "none":
-            agent.ledger.spent()  # costs that are no numbers are refused here
+        ledger: Any = getattr(agent, "ledger", None)
+        if hasattr(ledger, "spent"):
+            ledger.spent()  # costs that are no numbers are refused here
     except Exception as error:  # whatever an agent makes of a state of others
         raise ValueError(f"{path} was saved by another version of {agent.name}: {sentence(error)}") from error
     if fork and agent.guarantee.notion != "none":

@@ -10,8 +10,8 @@ from privbandit_agents.base.learning import AnyEnv
 from privbandit_envs import BanditEnv, BanditVectorEnv
 from privbandit_envs.wrappers import RegretCurve
 
-SHARE = 20
-"""At most one part in SHARE of a run's time goes into snapshots."""
+SNAPSHOTS_SHARE = 20
+"""At most one part in SNAPSHOTS_SHARE of a run's time goes into snapshots."""
 
 
 class Kept(Protocol):
@@ -80,7 +80,7 @@ class Snapshots:
         run |= {"devices": devices, "beside": beside, "arrays": sorted(arrays)}
         state.write(self.path, arrays, run, secret=True)
         self._last = time.perf_counter()
-        self.every = max(self.every, SHARE * (self._last - now))
+        self.every = max(self.every, SNAPSHOTS_SHARE * (self._last - now))
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-ROWS_A_BLOCK = 2**16
-
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -47,7 +45,8 @@ class Dataset:
 
 def row_blocks(n: int) -> Iterator[slice]:
     """Yield the rows of large data in blocks, so that intermediate arrays stay small."""
-    return (slice(first, min(first + ROWS_A_BLOCK, n)) for first in range(0, n, ROWS_A_BLOCK))
+    most = 2**16  # rows that are checked at once
+    return (slice(first, min(first + most, n)) for first in range(0, n, most))
 
 
 def encode(labels: Iterable[object]) -> tuple[NDArray[np.int64], tuple[str, ...]]:

@@ -12,8 +12,6 @@ Row = tuple[int, list[str]]
 """The number of the line where a row begins, and its cells."""
 LONGEST_LINE = 2**23
 """No line has more characters; a file without line breaks is not read to its end."""
-EMPTY_LINES = 10_000
-"""So many empty lines may follow each other."""
 
 
 def text_lines(file: IO[bytes], where: str, advice: str = "save the file as CSV in UTF-8") -> Iterator[str]:
@@ -36,8 +34,8 @@ def text_lines(file: IO[bytes], where: str, advice: str = "save the file as CSV 
             if wrong := flaw(line):
                 raise ValueError(f"{where}, line {number}: {wrong}; {advice}.")
             empty = 0 if line.strip() else empty + 1
-            if empty > EMPTY_LINES:
-                raise ValueError(f"{where}, line {number}: more than {EMPTY_LINES:,} empty lines; get the file again.")
+            if empty > 10_000:
+                raise ValueError(f"{where}, line {number}: more than 10,000 empty lines; get the file again.")
             yield line
 
 

@@ -16,7 +16,6 @@ from privbandit_envs.validate import count, one_of, positive
 from privbandit_envs.validate import seed as checked_seed
 
 SYNTHETIC = "lpct-synthetic"
-PUBLIC_STREAM = 20231025  # part of the seed of public draws: no other generator has it
 
 
 class ClassificationProblem(ArmProblem):
@@ -195,7 +194,7 @@ class Split:
 
 
 def public_stream(seed: int) -> Generator:
-    return default_rng([PUBLIC_STREAM, seed])
+    return default_rng([20231025, seed])  # no other generator has this key
 
 
 @lru_cache(maxsize=2)

@@ -13,11 +13,8 @@ from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
 from privbandit_envs.validate import at_least, count, fraction, numbers, one_of, positive, shown
 
 DESIGNS = ("sphere", "case1", "case2", "theorem2", "ill", "mixed", "heavy", "adversarial")
-SHORTEST, TAIL = 0.05, 1.2  # of the lengths of heavy features: the least, and the index of their law
 NOISES = ("rademacher", "uniform", "none")
 LINKS = ("identity", "logistic", "band")
-MOST_BYTES = 2**28
-"""A finite support has contexts of so many bytes at most."""
 
 
 class LinearProblem(ArmProblem):
@@ -192,7 +189,7 @@ class LinearProblem(ArmProblem):
 
     def _supported(self, support: int | str, rng: Generator) -> Support:
         n_arms, dim = self.observation_space.shape  # type: ignore[misc]
-        most = max(1, MOST_BYTES // (n_arms * dim * self.dtype.itemsize))
+        most = max(1, 2**28 // (n_arms * dim * self.dtype.itemsize))  # 256 MiB of contexts
         if support != "all":
             if isinstance(support, str):
                 raise ValueError(f"support must be a number of contexts or 'all'; got {shown(support)}.")
@@ -239,7 +236,8 @@ class LinearProblem(ArmProblem):
         if self.design == "sphere":
             return directions(rng, shape, self.dtype)
         if self.design == "heavy":
-            lengths = np.minimum(SHORTEST * (1 - rng.random((*shape[:2], 1))) ** (-1 / TAIL), 1.0)
+            # lengths .05 to 1 with a tail of index 1.2
+            lengths = np.minimum(0.05 * (1 - rng.random((*shape[:2], 1))) ** (-1 / 1.2), 1.0)
             return np.asarray(directions(rng, shape, self.dtype) * lengths.astype(self.dtype))
         x = np.zeros(shape, self.dtype)
         if self.design == "case1":

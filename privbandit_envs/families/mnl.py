@@ -9,7 +9,6 @@ from privbandit_envs.problem import Array, Floats
 from privbandit_envs.spaces import top_k
 
 NO_PURCHASE = -1
-MAX_UTILITY = 600.0  # exp(600) is finite, and so are sums and products with revenues
 
 
 def attraction(utilities: Array) -> Floats:
@@ -19,7 +18,7 @@ def attraction(utilities: Array) -> Floats:
         >>> attraction(np.array([0.0, 1e9])) < np.inf
         array([ True,  True])
     """
-    return np.exp(np.clip(utilities.astype(np.float64), -MAX_UTILITY, MAX_UTILITY))
+    return np.exp(np.clip(utilities.astype(np.float64), -600.0, 600.0))  # exp(600) is finite
 
 
 class Offer(NamedTuple):

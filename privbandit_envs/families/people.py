@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 WITH, WITHOUT = "with-replacement", "without-replacement"
 POPULATIONS = (WITH, WITHOUT)
-ORDER = 1_000_003  # spawn key of the users' order: no stream spawns that many children
-RARE = 0.01
-"""``most_visits`` is exceeded with at most this probability."""
 
 
 def order_of(people: int, rng: Generator) -> NDArray[np.int64]:
@@ -24,7 +21,8 @@ def order_of(people: int, rng: Generator) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=8)
 def _order(people: int, entropy: int | Sequence[int] | None, spawn_key: tuple[int, ...]) -> NDArray[np.int64]:
-    return default_rng(SeedSequence(entropy, spawn_key=(*spawn_key, ORDER))).permutation(people)
+    # apart from other generators of the seed
+    return default_rng(SeedSequence(entropy, spawn_key=(*spawn_key, 1_000_003))).permutation(people)
 
 
 def in_turn(start: int, n: int, people: int, rng: Generator) -> NDArray[np.int64]:
@@ -72,4 +70,5 @@ def most_visits(draws: int, people: int) -> int:
 
     mean = draws // people
     k = np.arange(mean, min(draws, 4 * mean + 1000) + 1)
-    return int(k[(people * bdtrc(k, draws, 1 / people) <= RARE).argmax()])
+    # exceeded with a probability of 1 % at most
+    return int(k[(people * bdtrc(k, draws, 1 / people) <= 0.01).argmax()])

@@ -16,8 +16,6 @@ from privbandit_envs.validate import at_least, did_you_mean, fraction, one_of, r
 
 Reports: TypeAlias = tuple[Array, Array, Array]
 LAWS = ("fixed", "geometric", "heavy", "batch")
-DELAYS = 77
-"""Keeps the generator of delays apart from those of a world with the same seed."""
 
 
 @dataclass(frozen=True)
@@ -166,4 +164,5 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
     def _forget(self, seed: int | None) -> None:
         self._coming: list[tuple[int, int, Any]] = []
         self._user = 0
-        self._rng = default_rng() if seed is None else default_rng(SeedSequence(seed, spawn_key=(DELAYS,)))
+        # apart from the generators of a world with this seed
+        self._rng = default_rng() if seed is None else default_rng(SeedSequence(seed, spawn_key=(77,)))

@@ -17,10 +17,6 @@ TIME = ("jumps", "drift", "shifts")
 """Arguments of every environment that make its world change."""
 EVERY = 50
 """A parameter that drifts is turned anew for so many users at a time."""
-DRAWS = 64
-"""So often a jump may draw its parameter, until it is another one."""
-MOMENTS = 32
-"""The best fixed policy of a world that drifts is the best on average over so many moments."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +94,7 @@ class Timeline(Problem):
             config = {**config, **changes.shifts.get(user, {})}
             key, before = keys.pop(), self.worlds[-1]
             world = made(default_rng(key), config)
-            for again in key.spawn(DRAWS) if user in changes.jumps else ():  # few parameters: the same may come again
+            for again in key.spawn(64) if user in changes.jumps else ():  # few parameters: the same may come again
                 if not np.array_equal(parameter(world), parameter(before)):
                     break
                 world = made(default_rng(again), config)
@@ -142,12 +138,13 @@ class Timeline(Problem):
     def fixed_policy(self, first: int, users: int) -> Callable[[Array], Array] | None:
         """Return the fixed policy that is best on average over these users' moments; None where arms have no means.
 
-        Its average is over all moments of a world that jumps, and over ``MOMENTS`` of one that drifts.
+        Its average is over all moments of a world that jumps, and over 32 of one that drifts.
         """
         last = first + users
+        n = 32  # moments of a world that drifts
         if self.changes.drift:
-            moments = np.linspace(first, last, MOMENTS, endpoint=False).astype(int).tolist()
-            weighted = [(self.at(user), users / MOMENTS) for user in moments]
+            moments = np.linspace(first, last, n, endpoint=False).astype(int).tolist()
+            weighted = [(self.at(user), users / n) for user in moments]
         else:
             ends = [*self.starts[1:], last]
             lasting = [min(end, last) - max(start, first) for start, end in zip(self.starts, ends, strict=True)]

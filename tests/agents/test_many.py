@@ -1,20 +1,14 @@
-"""Many seeds in one call: the results of single runs, bit for bit, whether the runs go in step or not."""
+"""Many seeds in one call: the results of single runs, bit for bit."""
 
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.envs.registration import register
-from gymnasium.spaces import Box, Discrete
-from privbandit_agents import Result, make, many, play, play_many
-from privbandit_agents.base.records import IgnoredRecord
-from privbandit_agents.baselines.linucb import LinUCB
-
-from privbandit_envs.problem import ArmProblem
+from privbandit_agents import Result, make, play, play_many
 
 LINEAR, SEEDS = "privbandit/Linear-v0", (3, 0, 11, 2**70)
-IN_STEP = ("linucb", "greedy", "epsilon-greedy", "lints")
+NAMES = ("linucb", "greedy", "epsilon-greedy", "lints")
 WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
     "arms": (LINEAR, {"n_arms": 4, "dim": 7, "horizon": 600}),
     "one arm": (LINEAR, {"n_arms": 1, "dim": 1, "horizon": 70}),
@@ -41,27 +35,11 @@ def same(env_id: str, name: str, env_kwargs: Any, config: Any, seeds: Any = SEED
     return len(equal) == len(seeds) and all(equal)
 
 
-@pytest.fixture
-def stepped(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Return a list that gets a word for each group of runs: whether they were played in step."""
-    seen: list[bool] = []
-    plain = many.play_in_step
-
-    def watched(*given: Any) -> Any:
-        results = plain(*given)
-        seen.append(results is not None)
-        return results
-
-    monkeypatch.setattr(many, "play_in_step", watched)
-    return seen
-
-
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("name", IN_STEP)
-def test_seeds_in_step_are_single_runs_bit_for_bit(name: str, world: str, stepped: list[bool]) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_many_seeds_are_single_runs_bit_for_bit(name: str, world: str) -> None:
     env_id, kwargs = WORLDS[world]
     assert same(env_id, name, kwargs, {}, checkpoints=[1, 50, kwargs["horizon"] - 7])
-    assert stepped == [True]
 
 
 @pytest.mark.parametrize(
@@ -76,58 +54,11 @@ def test_seeds_in_step_are_single_runs_bit_for_bit(name: str, world: str, steppe
         ("linucb", {"dim": 300}, {}),
     ],
 )
-def test_all_others_are_played_alone(name: str, env_kwargs: Any, config: Any, stepped: list[bool]) -> None:
+def test_other_agents_and_worlds_are_single_runs_too(name: str, env_kwargs: Any, config: Any) -> None:
     assert same(LINEAR, name, {"n_arms": 2, "dim": 2, "horizon": 40, **env_kwargs}, config, seeds=(4, 1))
-    assert stepped == []
 
 
-class Odd(LinUCB):
-    """Chooses by what it has chosen before."""
-
-    def choose(self, features: Any, directions: Any, estimates: Any, random: Any) -> Any:
-        self.asked = getattr(self, "asked", 0) + 1
-        return super().choose(features, directions, estimates, random) if self.asked % 3 else np.intp(0)
-
-
-def test_a_class_derived_from_one_that_goes_in_step_is_played_alone() -> None:
-    env = gym.make(LINEAR, horizon=20)
-    assert make("linucb", env).runs_in_step() == 32  # type: ignore[attr-defined]
-    assert Odd(env.observation_space, env.action_space, LinUCB.Config()).runs_in_step() == 1
-
-
-class Extreme(ArmProblem):
-    """Contexts and rewards of any size and type."""
-
-    def __init__(self, rng: Any, *, dtype: str = "float64", scale: float = 1.0, reward: float = 1.0) -> None:
-        self.dtype, self.scale, self.reward = dtype, scale, reward
-        self.observation_space, self.action_space = Box(-np.inf, np.inf, (3, 2)), Discrete(3)
-
-    def contexts(self, n: int, rng: Any) -> Any:
-        return rng.normal(scale=self.scale, size=(n, 3, 2))
-
-    def means(self, contexts: Any) -> Any:
-        return np.cos(contexts[..., 0])
-
-    def rewards(self, means: Any, rng: Any) -> Any:
-        return (rng.choice([-1, 1], means.shape) * self.reward).astype(self.dtype)
-
-
-@pytest.mark.parametrize("world", [{"reward": 2e6}, {"dtype": "float32"}, {"scale": 1e7}])
-def test_what_cannot_be_learned_in_step_is_played_alone(world: Any, stepped: list[bool]) -> None:
-    kwargs = {"problem": Extreme, "horizon": 30}
-    register("Plain-v0", "privbandit_envs:BanditEnv", kwargs=kwargs, order_enforce=False, disable_env_checker=True)
-    try:
-        if "dtype" in world:
-            assert same("Plain-v0", "linucb", world, {})
-        else:
-            with pytest.warns(IgnoredRecord):
-                assert same("Plain-v0", "linucb", world, {})
-    finally:
-        del gym.registry["Plain-v0"]
-    assert stepped == [False]
-
-
-def test_more_seeds_than_go_in_step_come_in_order_and_a_number_counts_from_zero() -> None:
+def test_seeds_come_in_order_and_a_number_counts_from_zero() -> None:
     found = play_many(LINEAR, "greedy", 34, horizon=20)
     kwargs = {"horizon": 20}
     assert [one.reward[-1] for one in found] == [

@@ -125,6 +125,16 @@ def test_a_state_of_another_version_is_refused(tmp_path: Path) -> None:
             load(tmp_path / "agent.npz", env)
 
 
+def test_a_setting_that_the_agent_has_no_longer_is_named(tmp_path: Path) -> None:
+    env = gym.make("privbandit/Classification-v0", horizon=50)
+    save(make("kernel-ldp", env), tmp_path / "agent.npz")
+    arrays, values = state.read(tmp_path / "agent.npz")
+    values["header"]["config"]["memory"] = None
+    state.write(tmp_path / "agent.npz", arrays, values)
+    with pytest.raises(ValueError, match=r"kernel-ldp has no setting 'memory'[^\n]*$"):
+        load(tmp_path / "agent.npz", env)
+
+
 def test_an_agent_without_privacy_goes_on_as_it_was(tmp_path: Path) -> None:
     env = gym.make(LINEAR, dim=3, horizon=300)
     agent = make("epsilon-greedy", env, seed=1, exploration=0.5)

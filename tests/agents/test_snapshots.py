@@ -38,7 +38,7 @@ class CutError(Exception):
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "SHARE", 0)
+    monkeypatch.setattr(snapshots, "SNAPSHOTS_SHARE", 0)
 
 
 def cut_at(passed: int) -> Any:
@@ -83,8 +83,8 @@ def test_a_snapshot_is_as_secret_as_the_records(tmp_path: Path) -> None:
 def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
     trial = TRIALS[2]
     interrupted(trial, tmp_path, 50)
-    left = [unfinished(tmp_path, trial.name, "npz").with_name(f".{trial.name}.npz.abc")]
-    left.append(tmp_path / "trials" / f".{trial.name}.json.abc")
+    left = [unfinished(tmp_path, trial.name, "npz").with_name(f".{trial.name}.npz.0123abcd")]
+    left.append(tmp_path / "trials" / f".{trial.name}.json.0123abcd")
     left[1].parent.mkdir()
     for path in left:
         path.write_bytes(b"half")

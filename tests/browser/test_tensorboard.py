@@ -61,11 +61,3 @@ def test_it_opens_on_regret_with_all_agents(browser: Any, address: str, tmp_path
         )
         assert [one for one in page.told if one.startswith("error")] == []
         page.screenshot(path=tmp_path / "tensorboard.png")
-
-
-def test_margins_are_drawn_on_their_tab(browser: Any, address: str) -> None:
-    with opened(browser, f"{address}#custom_scalars", DESKTOP) as page:
-        page.wait_for_timeout(6000)
-        assert page.locator("tf-custom-scalar-margin-chart-card").count() >= 4
-        assert page.locator("tf-custom-scalar-margin-chart-card path.line").count() >= 20
-        assert [one for one in page.told if one.startswith("error")] == []

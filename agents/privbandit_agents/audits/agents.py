@@ -25,23 +25,12 @@ from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.registry import field_names, find, make
 from privbandit_envs.validate import one_of
 
-LEAST = 64
-"""A portion has at least so many users, more than a report has parts."""
-SHORTEST = 100
-"""Least number of runs at normal effort, however many users each of them serves."""
 EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}
 """By how much runs, of all kinds, are multiplied."""
-FEWEST = 20
+FEWEST_RUNS = 20
 """No audit has fewer runs."""
-SCORED = 60
-"""Pilot runs that say by how much a canary's score scatters."""
 BOLD = np.arange(20) / 20
 """Shares of guesses that are not made, of which the best is chosen."""
-CLIPPED = 1.3
-"""In units of what a score scatters by: guesses of larger scores are -1 or 1."""
-TINY = 1e-12
-LENIENT = 0.2
-"""Error probability of the bounds that scenes are compared by: near to plain estimates, but kinder to many hits."""
 
 
 class AgentGame(Game):
@@ -82,12 +71,13 @@ class AgentGame(Game):
         self.env = gym.make(**self.world) if self.world else gym.make(env) if env else world_for(name)
         self.claim = self.claimed()
         self.prepare()
-        most = max(SHORTEST, self.budget // self.users_a_run) if self.budget else self.runs
+        # 100 runs at least, however many users each of them serves
+        most = max(100, self.budget // self.users_a_run) if self.budget else self.runs
         self.runs = self.afforded(min(self.runs, most))
 
     def afforded(self, runs: int) -> int:
         """Return the number of runs at the game's effort, given that at normal effort."""
-        return max(FEWEST, math.ceil(self.effort * runs))
+        return max(FEWEST_RUNS, math.ceil(self.effort * runs))
 
     def prepare(self) -> None:
         """Set up what the game needs beyond its world and its claim; called once."""
@@ -179,13 +169,14 @@ class CanaryGame(AgentGame):
         far, spread = self.scattered
         if (self.presumed or self.claim).rho is None:
             return np.asarray(np.sign(told) * (np.abs(told) >= self.bold * far))
-        size = np.maximum(1.0, 1 / (CLIPPED * far / spread))
+        size = np.maximum(1.0, 1 / (1.3 * far / spread))  # guesses are -1 or 1 from 1.3 standard deviations on
         return np.asarray(np.clip(size * np.tanh(told * far / spread**2), -1, 1))
 
     @cached_property
     def scored(self) -> tuple[Floats, Floats]:
         """Scores of pilot runs and of their twins, each with its coins turned to 1, shape (runs, k)."""
-        coins = np.random.default_rng(9).choice([-1.0, 1.0], (self.afforded(SCORED), self.canaries))
+        # 60 pilot runs show how much a score scatters
+        coins = np.random.default_rng(9).choice([-1.0, 1.0], (self.afforded(60), self.canaries))
         told = [[side * row * self.told(seed, side * row) for seed, row in enumerate(coins)] for side in (1, -1)]
         return np.array(told[0]), np.array(told[1])
 
@@ -195,7 +186,7 @@ class CanaryGame(AgentGame):
         scores, turned = self.scored
         far = np.mean(scores + turned, axis=0) / 2
         spread = np.mean((scores - far) ** 2 + (turned - far) ** 2, axis=0) / 2
-        return np.maximum(far, TINY), np.sqrt(spread) + TINY
+        return np.maximum(far, 1e-12), np.sqrt(spread) + 1e-12
 
     @cached_property
     def bold(self) -> float:
@@ -205,7 +196,8 @@ class CanaryGame(AgentGame):
         cuts = np.quantile(np.abs(seen), BOLD)
         right, wrong = ((side * seen[:, None] >= cuts).sum(axis=0).astype(float) for side in (1, -1))
         events = Tallies(np.zeros(len(cuts)), right, wrong, len(seen))
-        return float(cuts[promise_of(events, self.claim.delta, LENIENT, len(seen)).argmax()])
+        # near to plain estimates, but kinder to many hits
+        return float(cuts[promise_of(events, self.claim.delta, 0.2, len(seen)).argmax()])
 
     @abstractmethod
     def served(self, agent: Any, coins: Floats) -> Floats:
@@ -287,7 +279,7 @@ class AnyAgentGame(AgentGame, Generic[T]):
         held_out = self.told(contrast, worlds[0][half:]), self.told(contrast, worlds[1][half:])
         return contrast, (self.worth(held_out), self.tie(worlds))
 
-    def worth(self, held_out: tuple[Floats, Floats], alpha: float = LENIENT) -> float:
+    def worth(self, held_out: tuple[Floats, Floats], alpha: float = 0.2) -> float:
         """Return the bound that scenes are compared by, given statistics of runs (n, k)."""
         event = choose(self.claim, held_out, alpha)
         epsilon, rho = bound_of(self.claim, *event.hits(held_out).rates, len(held_out[0]), alpha)

@@ -16,11 +16,8 @@ from numpy.random import Generator
 from scipy.optimize import brentq
 
 from privbandit_agents.audits.bounds.means import STAKE, lower_mean
+from privbandit_agents.audits.bounds.together import LARGEST_EPSILON
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
-
-OF_SQUARES = 0.15
-"""Share of the error that is for the mean square of guesses, which is known better than how often they are right."""
-LEAST, MOST = 1e-12, 50.0
 
 
 def audit_canaries(
@@ -92,8 +89,9 @@ def bound_of_runs(claim: Claim, shares: Floats, alpha: float) -> tuple[float, fl
     if claim.rho is None:
         return epsilon_of(claim, shares, alpha), None
     known = bool((shares[:, 1] == 1).all())
-    right = lower_mean(shares[:, 0], alpha if known else (1 - OF_SQUARES) * alpha)
-    square = 1.0 if known else 1 - lower_mean(1 - shares[:, 1], OF_SQUARES * alpha)
+    part = 0.15  # of the error: the mean square of guesses is known better than their rightness
+    right = lower_mean(shares[:, 0], alpha if known else (1 - part) * alpha)
+    square = 1.0 if known else 1 - lower_mean(1 - shares[:, 1], part * alpha)
     sure = max(right - claim.delta, 0.0)
     epsilon = math.log(sure / (1 - right)) if sure > 1 - right else 0.0
     return epsilon, rho_of(max(2 * right - 1, 0.0), square)
@@ -106,7 +104,7 @@ def epsilon_of(claim: Claim, shares: Floats, alpha: float) -> float:
     """
     moved = 2 * shares[:, 0] - 1
     right, wrong = (shares[:, 2] + moved) / 2, (shares[:, 2] - moved) / 2
-    n, goal, at = len(shares), math.log(1 / alpha), math.exp(min(claim.epsilon, MOST))
+    n, goal, at = len(shares), math.log(1 / alpha), math.exp(min(claim.epsilon, LARGEST_EPSILON))
     worth, before = right - at * wrong, np.arange(1, len(shares) + 1)
     mean = np.cumsum(worth) / (before + 1)
     squares = 1e-3 + np.concatenate([[0.0], np.cumsum((worth - mean) ** 2)[:-1]])
@@ -117,7 +115,7 @@ def epsilon_of(claim: Claim, shares: Floats, alpha: float) -> float:
         most = np.minimum(stakes, STAKE / (ratio + claim.delta))
         return bool(np.cumsum(np.log1p(most * (right - ratio * wrong - claim.delta))).max() >= goal)
 
-    low, high = 0.0, MOST
+    low, high = 0.0, LARGEST_EPSILON
     while refuted(low) and high - low > 1e-6:
         middle = (low + high) / 2
         low, high = (middle, high) if refuted(middle) else (low, middle)
@@ -126,7 +124,7 @@ def epsilon_of(claim: Claim, shares: Floats, alpha: float) -> float:
 
 def rho_of(moved: float, square: float) -> float:
     """Return the least rho at which guesses of this mean square can be right by (1 + moved) / 2."""
-    t = min(moved / math.sqrt(max(square, LEAST)), 1 - LEAST)
+    t = min(moved / math.sqrt(max(square, 1e-12)), 1 - 1e-12)
     return 2 * t * math.atanh(t)
 
 

@@ -9,7 +9,6 @@ from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.counters import Decoder
 from privbandit_agents.base.agent import AnyAgent
 
-ROUNDS = 16
 DIM, CANARIES = 8, 16
 
 
@@ -22,11 +21,11 @@ class ProbeGame(AgentGame):
 
     part = "actions"
     pair = "the first user's reward 1 or -1 at x = e1"
-    statistics = (*(f"reading after {t} users" for t in range(1, ROUNDS + 1)), "sum of readings")
+    statistics = (*(f"reading after {t} users" for t in range(1, CANARIES + 1)), "sum of readings")
     runs = 100
-    seen = f"the actions of probe users after each of {ROUNDS} users, who read the estimate along e1"
+    seen = f"the actions of probe users after each of {CANARIES} users, who read the estimate along e1"
     unseen = "the Gram matrix, later targets, and other pairs of records"
-    world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": ROUNDS}
+    world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": CANARIES}
     settings: ClassVar = {"bonus_scale": 0.0, "growth": 1.001}  # play the estimate alone, and release after every user
 
     def prepare(self) -> None:
@@ -39,8 +38,8 @@ class ProbeGame(AgentGame):
         self.target, self.pinned = (np.tile(unit, (2, 1)).astype(np.float32) for unit in np.eye(2))
 
     def statistic(self, agent: AnyAgent, world: int) -> Floats:
-        found = np.zeros(ROUNDS)
-        for t in range(ROUNDS):  # the target is the first user, the others pin the second coordinate
+        found = np.zeros(CANARIES)
+        for t in range(CANARIES):  # the target is the first user, the others pin the second coordinate
             agent.update(self.pinned if t else self.target, 0, 1.0 if t else 1.0 - 2.0 * world)
             found[t] = (np.asarray(agent.select_action(self.probes)) == 0) @ self.weights
         return np.append(found, found.sum())

@@ -26,13 +26,6 @@ from privbandit_agents.privacy._validate import count, failure
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 
 Places = NDArray[np.int32]
-DECIMALS = 9
-IN_STEP = 0.9
-"""Share of the error that is for worlds that are played together; the rest is for playing them again, apart."""
-PILOTS = 2000
-"""Pilot runs of each world, unless fresh runs are fewer, or many more."""
-THRESHOLDS = 400
-"""At most so many candidate thresholds for each statistic in the pilot."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +102,7 @@ def audit(
     together = in_step and best_together(known, game.claim.delta, alpha, runs)
     fresh, in_step = sample(game, runs, rng, on_progress, 2 * pilot, together)
     if together:
-        alpha *= IN_STEP if in_step else 1 - IN_STEP
+        alpha *= 0.9 if in_step else 1 - 0.9  # a tenth of the error is for playing the worlds again, apart
         if not in_step:
             fresh, _ = sample(game, runs, rng, lambda done: None, 0, together=False)
 
@@ -136,7 +129,7 @@ def plays(game: Game, runs: int) -> int:
 
 def pilot_runs(runs: int) -> int:
     """Return the number of pilot runs of each world, given that of fresh ones: 2000, fewer or an eighth."""
-    return max(runs // 8, min(runs, PILOTS))
+    return max(runs // 8, min(runs, 2000))
 
 
 def sample(
@@ -160,7 +153,7 @@ def sample(
         for world in (0, 1):
             generator = Watched(PCG64(int(seeds[world * (not together)])))
             game.made = made = list[object]()
-            worlds[world].append(np.round(game.play(world, n, generator), DECIMALS))
+            worlds[world].append(np.round(game.play(world, n, generator), 9))
             ends.append(position(generator, made, n))
             done += n
             on_progress(done)
@@ -263,9 +256,10 @@ def candidates(values: Floats) -> Floats:
     if not len(rising):
         return np.zeros(1)
     distinct: Floats = rising[np.append(True, rising[1:] != rising[:-1])]
-    if len(distinct) <= THRESHOLDS:
+    thresholds = 400  # candidates for each statistic, at most
+    if len(distinct) <= thresholds:
         return distinct
-    levels = scipy.special.expit(np.linspace(-math.log(len(rising)), math.log(len(rising)), THRESHOLDS))
+    levels = scipy.special.expit(np.linspace(-math.log(len(rising)), math.log(len(rising)), thresholds))
     return np.unique(rising[np.ceil(levels * len(rising)).astype(int) - 1])
 
 

@@ -17,8 +17,6 @@ from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 from privbandit_agents.audits.lower_bounds import Pilot, choose, judged, pilot_runs, sample, score
 from privbandit_agents.privacy._validate import count
 
-REPEATS = 50
-
 
 def power(
     claim: Claim,
@@ -26,7 +24,7 @@ def power(
     runs: int,
     rng: Generator,
     confidence: float = 0.95,
-    repeats: int = REPEATS,
+    repeats: int = 50,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> float:
     """Return which share of audits would refute a claim if the mechanism were that of another game.
@@ -64,7 +62,7 @@ def drawn(hits: Hits, runs: int, rng: Generator) -> Hits:
     return Hits(found.astype(np.float64), hits.events)
 
 
-def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repeats: int = REPEATS) -> float | None:
+def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repeats: int = 50) -> float | None:
     """Return which share of audits would refute the claim if there were less noise; None: the runs do not tell.
 
     There is so much less noise as ``factor`` times the claimed epsilon needs. Gaussian noise that is k times smaller

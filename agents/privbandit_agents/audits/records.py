@@ -18,9 +18,9 @@ WORLDS: tuple[dict[str, Any], ...] = (
     {"id": "privbandit/Classification-v0"},
 )
 """A small world of each family; an agent is audited in the first one that it plays."""
-HORIZON = 1024
-USERS = 256
-"""How many users are drawn to learn what records look like."""
+WORLD_HORIZON = 1024
+USERS_A_RUN = 256
+"""Users of a run at most, and users drawn to see records of every kind."""
 BEYOND = 1e6
 """Beyond any clip."""
 
@@ -64,13 +64,13 @@ def world_for(name: str) -> gym.Env[Any, Any]:
         ValueError: it plays none of the four families.
     """
     for world in WORLDS:
-        env = gym.make(**world, horizon=HORIZON)
+        env = gym.make(**world, horizon=WORLD_HORIZON)
         if can_play(name, env):
             return env
     raise ValueError(f"{name} plays none of {', '.join(world['id'] for world in WORLDS)}; name an environment.")
 
 
-def drawn(env: gym.Env[Any, Any], users: int = USERS, seed: int = 0) -> Records:
+def drawn(env: gym.Env[Any, Any], users: int = USERS_A_RUN, seed: int = 0) -> Records:
     """Return the records of users who are served at random; the same ones at every call with a seed."""
     env.action_space.seed(seed)
     context, _ = env.reset(seed=seed)

@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from privbandit_agents.audits import mechanisms, published
-from privbandit_agents.audits.agents import EFFORTS, FEWEST, AgentGame, CanaryGame
+from privbandit_agents.audits.agents import EFFORTS, FEWEST_RUNS, AgentGame, CanaryGame
 from privbandit_agents.audits.claims import Game
 from privbandit_agents.audits.games import values
 from privbandit_agents.audits.games.joint import JointGame
@@ -153,7 +153,7 @@ def prepared(
     if as_published and epsilon > target.published:
         raise ValueError(f"{name}: the paper defines epsilon in (0, {target.published:g}]; got {epsilon:g}.")
     played = target.game(Request(epsilon, target.delta if delta is None else delta, as_published))
-    played.name, played.runs = name, max(FEWEST, math.ceil(EFFORTS[effort] * target.runs))
+    played.name, played.runs = name, max(FEWEST_RUNS, math.ceil(EFFORTS[effort] * target.runs))
     yield played
 
 

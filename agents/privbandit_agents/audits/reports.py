@@ -11,22 +11,9 @@ from numpy.typing import NDArray
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.base.agent import Array
 
-BINS = 16
-"""Of the histogram of a coordinate, at most."""
-MANY = 256
-"""Coordinates whose correlations are not looked at, since pilot runs do not tell them."""
-SHRINKAGE = 0.001
-"""Added to the diagonal of a correlation matrix, times its size over the runs that it is estimated from."""
-FARTHEST = 1e30
-NO_NUMBER = 1e4
-"""What NaN counts as: not 0, which is a number that reports have."""
 """Numbers beyond are seen as this one, whose square is a number."""
-READ, TOGETHER, FITTED = 8, 4, 2000
-"""Coordinates that a classifier reads, how many of them it multiplies, and samples of a world that it is fitted to."""
-CUT, RIDGE, NEWTON = 8.0, 16.0, 2
-"""Deviations are cut there; how little weights are held back; steps of a fit."""
-SEEN = 8
-"""Times that a value is seen in the pilot runs of one world, before its frequency says something."""
+CUT = 8.0
+"""Features of a classifier are cut at this number of standard deviations."""
 
 
 def flattened(report: object, users: int) -> Floats:
@@ -47,8 +34,9 @@ def flattened(report: object, users: int) -> Floats:
     if values.dtype.kind not in "biuf":
         raise TypeError(f"an audit reads reports made of real numbers; got {type(report).__name__}.")
     values = values.astype(np.float64)
-    if not (np.abs(values) <= FARTHEST).all():
-        values = np.clip(np.nan_to_num(values, nan=NO_NUMBER), -FARTHEST, FARTHEST)
+    farthest = 1e30  # no sum of squares overflows
+    if not (np.abs(values) <= farthest).all():
+        values = np.clip(np.nan_to_num(values, nan=1e4), -farthest, farthest)  # NaN is no number that reports have
     if values.ndim and len(values) == users:
         return values.reshape(users, -1)
     return np.tile(values.ravel(), (users, 1))
@@ -78,7 +66,7 @@ def stacked(rows: list[Floats]) -> Floats:
 class Contrast:
     """Statistics of reports that two pilot samples suggest.
 
-    A value that pilot runs saw ``SEEN`` times or more is an atom: continuous noise has none, and a leak may have one
+    A value that pilot runs saw 8 times or more is an atom: continuous noise has none, and a leak may have one
     that a bin would hide.
 
     Attributes:
@@ -122,7 +110,7 @@ class Contrast:
         spread = (zero.var(axis=0) + one.var(axis=0)) / 2
         means = zero.mean(axis=0), one.mean(axis=0)
         direction, together = (means[0] - means[1]) / (spread + 1e-9), np.zeros(len(kept))
-        if 1 < len(kept) <= MANY:
+        if 1 < len(kept) <= 256:  # pilot runs do not show the correlations of more
             together = solved(np.concatenate([zero - means[0], one - means[1]]), (means[0] - means[1])[:, None])[:, 0]
         rising = [np.ascontiguousarray(np.sort(seen, axis=0).T) for seen in (pooled[:, kept], zero, one)]
         edges = tuple(edges_of(values) for values in rising[0])
@@ -180,14 +168,14 @@ class Learned(NamedTuple):
     @classmethod
     def of(cls, zero: Floats, one: Floats) -> "Learned":
         """Fit the weights to two samples (n, D), by a few Newton steps from none at all."""
-        zero, one = zero[:FITTED], one[:FITTED]
+        zero, one = zero[:2000], one[:2000]
         center = (zero.mean(axis=0) + one.mean(axis=0)) / 2
         scale = (np.abs(zero - center).mean(axis=0) + np.abs(one - center).mean(axis=0)) / 2 + 1e-9
         # coordinates whose mean or size moves most, in units of their noise
         moved = np.zeros(len(center))
         for a, b in ((zero, one), (np.abs(zero - center), np.abs(one - center))):
             moved += (a.mean(axis=0) - b.mean(axis=0)) ** 2 / (a.var(axis=0) + b.var(axis=0) + 1e-9 * scale**2)
-        chosen = np.sort(np.argsort(-moved)[:READ])
+        chosen = np.sort(np.argsort(-moved)[:8])  # the coordinates that move most
         untrained = cls(chosen, center[chosen], scale[chosen], np.zeros(len(chosen)), np.zeros(0))
         seen = [untrained.features(world) for world in (zero, one)]
         absolute = [np.abs(untrained.deviations(world)) for world in (zero, one)]
@@ -195,8 +183,8 @@ class Learned(NamedTuple):
             absolute[0].var(axis=0) + absolute[1].var(axis=0) + 1e-9
         )
         x, y = np.concatenate(seen), np.repeat([1.0, 0.0], [len(zero), len(one)])
-        weights, ridge = np.zeros(x.shape[1]), x.shape[1] * np.eye(x.shape[1]) / RIDGE
-        for _ in range(NEWTON):
+        weights, ridge = np.zeros(x.shape[1]), x.shape[1] * np.eye(x.shape[1]) / 16.0
+        for _ in range(2):  # Newton steps
             chance = scipy.special.expit(x @ weights)
             steep = x.T * (chance * (1 - chance)) @ x + ridge
             weights = weights + np.linalg.solve(steep, x.T @ (y - chance) - ridge @ weights)
@@ -209,7 +197,7 @@ class Learned(NamedTuple):
     def features(self, values: Floats) -> Floats:
         """Return the features that are weighted, shape (n, features)."""
         far = self.deviations(values)
-        few = far[:, :TOGETHER]
+        few = far[:, :4]
         one, other = np.triu_indices(few.shape[1], 1)
         return np.column_stack([np.ones(len(far)), far, np.abs(far), far**2 / CUT, few[:, one] * few[:, other] / CUT])
 
@@ -228,11 +216,11 @@ def padded(reports: Floats, width: int) -> Floats:
 
 
 def edges_of(rising: Array) -> Floats:
-    """Return the inner edges of at most ``BINS`` bins of sorted values: between values if few, else quantiles."""
+    """Return the inner edges of at most 16 bins of sorted values: between values if few, else quantiles."""
     changes = np.flatnonzero(rising[1:] != rising[:-1])
-    if len(changes) < BINS:
+    if len(changes) < 16:
         return np.asarray((rising[changes] + rising[changes + 1]) / 2)
-    return np.unique(np.interp(np.arange(1, BINS) / BINS * (len(rising) - 1), np.arange(len(rising)), rising))
+    return np.unique(np.interp(np.arange(1, 16) / 16 * (len(rising) - 1), np.arange(len(rising)), rising))
 
 
 def rates_of(rising: Array, edges: Floats) -> Floats:
@@ -242,8 +230,9 @@ def rates_of(rising: Array, edges: Floats) -> Floats:
 
 
 def atoms_of(zero: Array, one: Array) -> tuple[Floats, Floats]:
-    """Return the values of a coordinate, sorted, that one world has ``SEEN`` times or more, and their log ratios."""
-    values = np.unique(np.concatenate([part[SEEN - 1 :][part[SEEN - 1 :] == part[: 1 - SEEN]] for part in (zero, one)]))
+    """Return the values of a coordinate, sorted, that one world has 8 times or more, and their log ratios."""
+    repeated = [part[7:][part[7:] == part[:-7]] for part in (zero, one)]
+    values = np.unique(np.concatenate(repeated))
     hits = [np.searchsorted(part, values, side="right") - np.searchsorted(part, values) for part in (zero, one)]
     rates = [(seen + 0.5) / (len(part) + 1) for seen, part in zip(hits, (zero, one), strict=True)]
     return values, np.log(rates[0]) - np.log(rates[1])
@@ -261,5 +250,5 @@ def solved(noise: Floats, moved: Floats) -> Floats:
     """Return what solves covariance times weights = moved (D, k), given samples of centred noise (n, D)."""
     spread = noise.std(axis=0) + 1e-9
     correlation = noise.T @ noise / len(noise) / np.outer(spread, spread)
-    shrunk = correlation + SHRINKAGE * len(spread) / len(noise) * np.eye(len(spread))
+    shrunk = correlation + 0.001 * len(spread) / len(noise) * np.eye(len(spread))
     return np.asarray(np.linalg.solve(shrunk, moved / spread[:, None]) / spread[:, None])

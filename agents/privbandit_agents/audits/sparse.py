@@ -21,12 +21,8 @@ from privbandit_agents.base.state import rekey
 DIM = 11
 BATCH = 256
 """Users of the target's batch."""
-STEPS = 12
-"""Probes of each coordinate."""
 BASE = 0.2
 """What the batch's other users hold the coordinates at, relative to the pinned one."""
-LOUD = 1e3
-"""A reward that every clip cuts."""
 
 
 class SparseGame(AgentGame):
@@ -34,7 +30,7 @@ class SparseGame(AgentGame):
 
     pair = "one user's reward R or -R at features +-x_max"
     statistics = ("selected from the first half", "signed sum of values", "the same, values clipped", "both")
-    seen = f"the estimate after one batch, as {STEPS * (DIM - 1)} probe users read it from their actions"
+    seen = f"the estimate after one batch, as {12 * (DIM - 1)} probe users read it from their actions"
     unseen = "later batches, and other pairs of records"
     delta = 0.01
     world: ClassVar = {"id": "privbandit/SparseLinear-v0", "n_arms": 2, "dim": DIM, "horizon": 8 * BATCH}
@@ -74,8 +70,9 @@ class SparseGame(AgentGame):
 
     def serve(self, agent: AnyAgent, world: int) -> None:
         """Serve the batch, the target first."""
-        self.users(agent, self.target, LOUD * (1 - 2 * world), 1)
-        self.users(agent, self.others, LOUD, BATCH - 1)
+        loud = 1e3  # a reward that every clip cuts
+        self.users(agent, self.target, loud * (1 - 2 * world), 1)
+        self.users(agent, self.others, loud, BATCH - 1)
 
     def users(self, agent: AnyAgent, features: Floats, reward: float, n: int) -> None:
         """Serve n users with the same record; both arms have the same features."""
@@ -87,7 +84,7 @@ def read(agent: AnyAgent) -> Floats:
     """Return the ratios of the other coordinates of the estimate to the first, as probe users' actions reveal them."""
     low, high = np.full(DIM - 1, -np.pi / 2), np.full(DIM - 1, np.pi / 2)
     probes = np.zeros((DIM - 1, 2, DIM), dtype=np.float32)
-    for _ in range(STEPS):
+    for _ in range(12):
         angle = (low + high) / 2
         probes[:, 0, 1:] = np.diag(np.cos(angle))
         probes[:, 1, 0] = np.sin(angle)

@@ -99,10 +99,6 @@ def best_sets(context: Array, utilities: Array, capacity: int) -> NDArray[np.int
     return sets.reshape(utilities.shape)
 
 
-PORTION = 2**25
-"""Bytes of features whose likelihood is worked out at once."""
-
-
 class Choices:
     """What users were offered and what they bought; smaller sets are padded with items that cannot be bought.
 
@@ -163,7 +159,7 @@ class Choices:
     def likelihood(self, theta: Floats, ridge: float, past: Past | None = None) -> tuple[float, Floats, Floats]:
         """Return the penalised negative log-likelihood, its gradient (d,) and its Hessian (d, d), ``past`` included."""
         n, capacity, dim = self.features.view().shape
-        step = max(1, PORTION // (8 * capacity * dim))
+        step = max(1, 2**25 // (8 * capacity * dim))  # 32 MiB of features at once
         loss, gradient, hessian = self._sums(theta, slice(0, step))
         for start in range(step, n, step):
             more = self._sums(theta, slice(start, start + step))

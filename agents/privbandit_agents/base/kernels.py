@@ -9,9 +9,6 @@ import numpy as np
 
 from privbandit_agents.base.labels import Floats
 
-LEAST, FLOOR = 1e-3, 1e-9
-BOX = (-1e6, 1e6)
-
 
 @dataclass(frozen=True)
 class KernelFeatures:
@@ -33,11 +30,11 @@ class KernelFeatures:
         if width == 0 or len(x) == 0:
             deviation = x.std(axis=0) if len(x) else np.ones(x.shape[1])
             mean = x.mean(axis=0, keepdims=True) if len(x) else np.zeros((1, x.shape[1]))
-            return cls(mean, 0.0, 1 / np.where(deviation > LEAST, deviation, 1.0))
+            return cls(mean, 0.0, 1 / np.where(deviation > 1e-3, deviation, 1.0))
         places = x[np.linspace(0, len(x) - 1, min(len(x), components)).astype(int)]
-        gamma = width / max(x.shape[1] * x.var(), LEAST**2)
+        gamma = width / max(x.shape[1] * x.var(), 1e-3**2)
         values, vectors = np.linalg.eigh(np.exp(-gamma * distances(places, places)))
-        return cls(places, gamma, vectors / np.sqrt(np.maximum(values, FLOOR)) @ vectors.T)
+        return cls(places, gamma, vectors / np.sqrt(np.maximum(values, 1e-9)) @ vectors.T)
 
     @property
     def dim(self) -> int:
@@ -45,7 +42,7 @@ class KernelFeatures:
 
     def __call__(self, x: Floats) -> Floats:
         """Return the features of rows (n, d), shape (n, dim); what is not finite counts as 1/2, the rest is clipped."""
-        x = np.clip(np.nan_to_num(x, nan=0.5, posinf=0.5, neginf=0.5), *BOX)
+        x = np.clip(np.nan_to_num(x, nan=0.5, posinf=0.5, neginf=0.5), -1e6, 1e6)
         if self.gamma == 0:
             return (x - self.places) * self.root
         similar: Floats = np.exp(-self.gamma * distances(x, self.places)) @ self.root

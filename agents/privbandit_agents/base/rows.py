@@ -9,6 +9,10 @@ from numpy.random import Generator
 from numpy.typing import DTypeLike, NDArray
 
 Array = NDArray[Any]
+ROWS_OF_GRAM = 1024
+"""Rows that are kept before they are added to a Gram matrix."""
+KEPT_BYTES = 2**24
+"""Memory for the records of users that an agent without privacy keeps, at most."""
 
 
 class Rows:

@@ -2,27 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeGuard
+from typing import TypeGuard
 
 from privbandit_agents.base.agent import AnyAgent, Array
 
 Answer = Callable[[int, int], float]
 """``answer(i, arm)`` is the feedback of user i, a Python float; asked once a user, for the arm that the user gets."""
-
-
-class InStep(Protocol):
-    """Runs of one agent with several seeds that go in step: each serves a user before one of them serves the next."""
-
-    def serve(self, contexts: Sequence[Array], rewards: Sequence[Array]) -> Array | None:
-        """Choose for n users of every run and learn from each, as each run does alone.
-
-        Args:
-            contexts: for every run, shape (n, ...).
-            rewards: for every run, what each arm would give, shape (n, K), float64; each user tells that of one arm.
-
-        Returns:
-            The actions, shape (runs, n); or None, and nothing has been done: the runs must be played alone.
-        """
 
 
 class InTurn(ABC):
@@ -42,14 +27,6 @@ class InTurn(ABC):
         Returns:
             The n actions; or None, and nothing has been done: the loop must be run.
         """
-
-    def runs_in_step(self) -> int:
-        """Return how many runs of this agent are best played in step, at most; 1: each is played alone."""
-        return 1
-
-    def in_step(self, agents: Sequence[Any]) -> InStep:
-        """Return what serves the users of several agents, who are as this one but for their seeds, in step."""
-        raise NotImplementedError(f"{type(self).__name__} plays each run alone.")
 
 
 def serves_in_turn(agent: AnyAgent) -> TypeGuard[InTurn]:

@@ -26,7 +26,6 @@ class EpsilonGreedy(RidgeAgent[GreedySettings]):
     """Play the arm with the largest x . theta, but now and then any arm; ``exploration=0`` is greedy play."""
 
     Config = GreedySettings
-    chooses_for_all = True
 
     def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
         best: Array = estimates.argmax(axis=-1)

@@ -15,11 +15,6 @@ from privbandit_agents.base.kernels import KernelFeatures
 from privbandit_agents.base.labels import Floats, Labels, PublicLabelAgent
 from privbandit_agents.base.settings import Count, Fraction, Positive, Settings
 
-WIDTHS = (0.1, 0.3, 1.0, 3.0)
-"""Tried in place of gamma, in units of 1 / (d variance of the features)."""
-RIDGES = (1.0, 10.0, 100.0, 1000.0)
-"""Tried in place of scikit-learn's C."""
-FOLDS, ROWS, MOST = 5, 20_000, 1000
 CHOSEN: dict[bytes, tuple[float, float]] = {}
 """Width and ridge that public rows chose, by a digest of the rows."""
 
@@ -54,7 +49,7 @@ class KernelPublic(PublicLabelAgent[Config]):
 
     def begin(self) -> None:
         super().begin()
-        x, y = (np.asarray(rows[:ROWS]) for rows in self.public_data)
+        x, y = (np.asarray(rows[:20_000]) for rows in self.public_data)
         self.known = np.unique(y) if len(y) else np.arange(self.n_labels)
         self.features = KernelFeatures.of(x.astype(np.float64), 1.0, self.config.components)
         self.weights, self.offsets = np.zeros((len(self.known), self.features.dim)), np.zeros(len(self.known))
@@ -68,13 +63,14 @@ class KernelPublic(PublicLabelAgent[Config]):
         except ImportError as error:
             raise ImportError("kernel models need scikit-learn; run pip install 'privbandit[data]'.") from error
         config = self.config
-        widths = (*WIDTHS, 0.0) if config.gamma is None else (config.gamma,)
-        ridges = RIDGES if config.inverse_ridge is None else (config.inverse_ridge,)
+        # in units of 1 / (d variance of the features)
+        widths = (0.1, 0.3, 1.0, 3.0, 0.0) if config.gamma is None else (config.gamma,)
+        ridges = (1.0, 10.0, 100.0, 1000.0) if config.inverse_ridge is None else (config.inverse_ridge,)
         width, ridge = config.gamma or 1.0, ridges[len(ridges) // 3]
         if len(widths) * len(ridges) > 1 and np.unique(y, return_counts=True)[1].min() >= 2:
             width, ridge = likeliest(x, y, config.components, widths, ridges)
         self.features = KernelFeatures.of(x, width, config.components)
-        model = LogisticRegression(C=ridge, max_iter=MOST).fit(self.features(x), y)
+        model = LogisticRegression(C=ridge, max_iter=1000).fit(self.features(x), y)
         rows = slice(1, None) if len(self.known) == 2 else slice(None)
         self.weights, self.offsets = np.zeros((len(self.known), self.features.dim)), np.zeros(len(self.known))
         self.weights[rows], self.offsets[rows] = model.coef_, model.intercept_
@@ -106,10 +102,10 @@ def searched(
     """Return the width and the ridge of the best likelihood in cross-validation."""
     from sklearn.linear_model import LogisticRegression
 
-    folds = int(min(FOLDS, np.unique(y, return_counts=True)[1].min()))
+    folds = int(min(5, np.unique(y, return_counts=True)[1].min()))
     tried = [(width, ridge) for width in widths for ridge in ridges]
     scores = [
-        likelihood(LogisticRegression(C=ridge, max_iter=MOST), KernelFeatures.of(x, width, components)(x), y, folds)
+        likelihood(LogisticRegression(C=ridge, max_iter=1000), KernelFeatures.of(x, width, components)(x), y, folds)
         for width, ridge in tried
     ]
     return tried[int(np.argmax(scores))]

@@ -10,11 +10,8 @@ import numpy as np
 
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_with_features, next_change
 from privbandit_agents.base.arms import Floats, learnable, played
-from privbandit_agents.base.rows import Rows, blocks
+from privbandit_agents.base.rows import ROWS_OF_GRAM, Rows, blocks
 from privbandit_agents.base.settings import Growth, Positive, Settings
-
-ROWS_A_BLOCK = 1024
-"""Rows kept before they are added to the Gram matrix; memory does not grow with the horizon."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +67,12 @@ class SparsityAgnosticLasso(Agent[Config]):
         return self.refit_at - self.users
 
     def _room(self) -> int:
-        return min(self.frozen_rounds(), ROWS_A_BLOCK - len(self.features))
+        return min(self.frozen_rounds(), ROWS_OF_GRAM - len(self.features))
 
     def _digest(self) -> None:
         """Add kept rows to the Gram matrix when there are many; solve the lasso when it is time."""
         due = self.users == self.refit_at
-        if due or len(self.features) == ROWS_A_BLOCK:
+        if due or len(self.features) == ROWS_OF_GRAM:
             x = self.features.view()
             self.gram += x.T @ x
             self.moment += x.T.astype(np.float64) @ self.feedback.view()

@@ -35,7 +35,6 @@ class LinTS(RidgeAgent[Config]):
     """
 
     Config = Config
-    chooses_for_all = True
 
     def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
         assert random is not None

@@ -58,7 +58,6 @@ class LinUCB(RidgeAgent[Config]):
     """
 
     Config = Config
-    chooses_for_all = True
 
     def begin(self) -> None:
         super().begin()
@@ -89,9 +88,6 @@ class LinUCB(RidgeAgent[Config]):
 
     def serve_in_turn(self, contexts: Array, answer: Answer) -> Array | None:
         return super().serve_in_turn(contexts, answer) if self.config.at_once else None
-
-    def runs_in_step(self) -> int:
-        return super().runs_in_step() if self.config.at_once else 1
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:

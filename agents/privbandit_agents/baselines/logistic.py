@@ -11,9 +11,6 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels, PublicLabelAgent
 from privbandit_agents.base.settings import Fraction, Positive, Settings
 
-LEAST = 1e-3
-"""Columns whose standard deviation is smaller are only centred."""
-
 
 @dataclass(frozen=True)
 class Config(Settings):
@@ -44,7 +41,7 @@ class LogisticPublic(PublicLabelAgent[Config]):
         self.weights, self.offsets = np.zeros((len(self.known), x.shape[1])), np.zeros(len(self.known))
         if len(y):
             self.mean, deviation = x.mean(axis=0), x.std(axis=0)
-            self.deviation = np.where(deviation > LEAST, deviation, 1.0)
+            self.deviation = np.where(deviation > 1e-3, deviation, 1.0)  # nearly constant columns are only centred
         if len(y) and len(self.known) > 1:
             self.fit((x - self.mean) / self.deviation, y)
 

@@ -9,11 +9,8 @@ import numpy as np
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback, assortments, next_change
 from privbandit_agents.base.choices import Choices, Floats, LaidOut, best_sets, lay_out, random_sets, sizes
 from privbandit_agents.base.records import usable, warn_of_ignored
-from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.rows import KEPT_BYTES, blocks
 from privbandit_agents.base.settings import Count, Growth, Positive, Settings
-
-KEPT_BYTES = 2**24
-"""Choices of users are kept in at most so much memory."""
 
 
 @dataclass(frozen=True)

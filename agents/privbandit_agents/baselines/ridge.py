@@ -1,7 +1,6 @@
 """Recursive ridge regression, the agents' side of it that LinUCB, LinTS and greedy play share."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -32,12 +31,6 @@ class RidgeSettings(Settings):
 
 
 R = TypeVar("R", bound=RidgeSettings)
-AT_ONCE = 64
-"""So many users' features are laid out at once, to stay in cache."""
-RUNS, FEWEST_RUNS = 32, 8
-"""So many runs are played in step at most; where there is no cache for so many, each is played alone."""
-CACHE = 2**20
-"""The matrices of runs in step take so many bytes at most."""
 
 
 class Ridge:
@@ -100,8 +93,6 @@ class RidgeAgent(InTurn, Agent[R]):
 
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"last"}
     plays = staticmethod(arms_or_context)
-    chooses_for_all: ClassVar[bool] = False
-    """Whether ``choose`` of this very class serves users of several runs at once; it is not inherited."""
 
     def begin(self) -> None:
         self.n_arms = n_arms(self.action_space)
@@ -154,23 +145,15 @@ class RidgeAgent(InTurn, Agent[R]):
         arms, random = np.empty(len(contexts), np.intp), self.draw(len(contexts))
         turn, choose = Turn(self, all_near(contexts)), self.choose
         score, learn, (directions, estimates) = turn.score, turn.learn, turn.parts
+        most = 64  # users whose features are laid out at once, to stay in cache
         with np.errstate(over="ignore", invalid="ignore"):
-            for first in range(0, len(contexts), AT_ONCE):
-                features = self.features(contexts[first : first + AT_ONCE])
+            for first in range(0, len(contexts), most):
+                features = self.features(contexts[first : first + most])
                 for user, x in enumerate(features, first):
                     score(x)
                     arms[user] = arm = int(choose(x, directions, estimates, None if random is None else random[user]))
                     learn(x, arm, answer(user, arm))
         return arms
-
-    def runs_in_step(self) -> int:
-        if not vars(type(self)).get("chooses_for_all"):
-            return 1
-        runs = min(RUNS, CACHE // self.regression.matrices.nbytes)
-        return runs if runs >= FEWEST_RUNS else 1
-
-    def in_step(self, agents: Sequence["RidgeAgent[Any]"]) -> "Step":
-        return Step(agents)
 
     def predict(self, contexts: Array) -> Array:
         return self.scored(self.features(contexts))[..., -1]
@@ -244,79 +227,3 @@ class Turn:
             add(self.by_group[arm], played, *self.rows[arm], reward)
         else:
             add(self.by_group[0], played, *self.rows[arm], reward)
-
-
-class Step:
-    """Runs in step: a user of each at a time, in arrays that are used again, by the products of ``Turn``.
-
-    Args:
-        agents: one for every run, alike but for their seeds. Their regressions become parts of one array.
-    """
-
-    def __init__(self, agents: Sequence[RidgeAgent[Any]]) -> None:
-        self.agents, self.lead, runs = agents, agents[0], len(agents)
-        arms, dim = self.lead.n_arms, self.lead.dim
-        self.matrices = np.stack([agent.regression.matrices for agent in agents])
-        for agent, matrices in zip(agents, self.matrices, strict=True):
-            agent.regression.matrices = matrices
-        self.by_group = [[matrix.T for matrix in matrices] for matrices in self.matrices]
-        self.alone = [groups[0] for groups in self.by_group]
-        # scores of all arms, and what was scored of the arms that are played
-        self.scored, self.firsts = np.empty((runs, arms, dim + 1)), np.arange(runs) * arms
-        self.flat, self.parts = self.scored.reshape(runs * arms, -1), (self.scored[..., :-1], self.scored[..., -1])
-        self.rows, self.played = np.empty((runs, dim + 1)), np.empty((runs, dim))
-        self.towards, self.errors = self.rows[:, :-1], self.rows[:, -1]
-        self.row_of, self.directions = list(self.rows), list(self.towards)
-        self.places, self.told, self.gains = np.empty(runs, np.intp), np.empty(runs), np.empty(runs)
-        self.most = max(1, CACHE // (4 * self.scored.nbytes))  # users whose features are laid out at once
-
-    def serve(self, contexts: Sequence[Array], rewards: Sequence[Array]) -> Array | None:
-        if not all(all_near(one) for one in contexts) or not all((np.abs(one) <= FARTHEST).all() for one in rewards):
-            return None
-        users, lead = len(contexts[0]), self.lead
-        arms, answers = np.empty((users, len(contexts)), np.intp), np.stack(rewards, axis=1).reshape(users, -1)
-        drawn = [one for agent in self.agents if (one := agent.draw(users)) is not None]
-        random = np.stack(drawn, axis=1) if drawn else None
-        directions, estimates = self.parts
-        with np.errstate(over="ignore", invalid="ignore"):
-            for first in range(0, users, self.most):
-                features = self.features([one[first : first + self.most] for one in contexts])
-                for user, x in enumerate(features, first):
-                    self.score(x)
-                    chosen = lead.choose(x, directions, estimates, None if random is None else random[user])
-                    arms[user] = chosen
-                    self.learn(x, chosen, answers[user])
-        return arms.T
-
-    def features(self, contexts: Sequence[Array]) -> Array:
-        """Return the features of users of every run, shape (n, runs, K, d) or (n, runs, 1, d), in float64."""
-        if self.lead.shared_context:
-            return np.ascontiguousarray(self.lead.features(np.stack(contexts, axis=1)))
-        features = np.empty((len(contexts[0]), len(contexts), *contexts[0].shape[1:]))
-        for run, shown in enumerate(contexts):
-            features[:, run] = shown
-        return features
-
-    def score(self, x: Array) -> None:
-        """Score the features of a user of every run, shape (runs, K, d) or (runs, 1, d)."""
-        if self.lead.shared_context:
-            np.matmul(x[:, None], self.matrices, out=self.scored[:, :, None])
-        else:
-            np.matmul(x, self.matrices[:, 0], out=self.scored)
-
-    def learn(self, x: Array, arms: Array, answers: Array) -> None:
-        """Add what the users answer, who were scored last, as ``add`` does."""
-        places = np.add(self.firsts, arms, out=self.places)
-        self.flat.take(places, 0, self.rows, "clip")
-        self.errors -= answers.take(places, None, self.told, "clip")
-        if self.lead.shared_context:
-            self.played[:] = x[:, 0]
-            matrices = [groups[arm] for groups, arm in zip(self.by_group, arms.tolist(), strict=True)]
-        else:
-            x.reshape(-1, x.shape[-1]).take(places, 0, self.played, "clip")
-            matrices = self.alone
-        gains = np.vecdot(self.towards, self.played, out=self.gains)
-        gains += 1.0
-        np.divide(-1.0, gains, out=gains)
-        for gain, row, direction, matrix in zip(gains.tolist(), self.row_of, self.directions, matrices, strict=True):
-            dger(gain, row, direction, 1, 1, matrix, 1, 1, 1)  # overwrites the matrix

@@ -11,12 +11,12 @@ import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.base.rows import Rows
+from privbandit_agents.base.rows import KEPT_BYTES, Rows
 from privbandit_agents.base.settings import Count, Growth
 from privbandit_agents.baselines.classifier import RefitSettings, RefittingLabelAgent
 
-KEPT_ROWS, KEPT_BYTES = 2**16, 2**24
-"""So many labelled rows are kept at most, in at most so much memory."""
+KEPT_ROWS = 2**16
+"""Labelled rows that are kept, at most."""
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,9 @@ from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.files import atomic
 
-MOST_RUNS = 10**8
 STRONGER = 1.25
 """An audit says what it would have found if the true epsilon were so many times the claim."""
-MOST_SHOWN = 50.0
-"""Times the claim: pictures end there."""
-FACTORS = (1.25, 1.5, 2.0)
+FACTORS = (STRONGER, 1.5, 2.0)
 """The same, where the audit's own runs tell it."""
 
 
@@ -153,7 +150,7 @@ def short(number: float) -> str:
 
 
 def run_audit(game: Game, runs: int | None, seed: int, confidence: float, console: Console) -> AuditResult:
-    runs = game.runs if runs is None else at_most(MOST_RUNS, runs=runs)
+    runs = game.runs if runs is None else at_most(10**8, runs=runs)
     with progress_of(f"auditing {game.title}", plays(game, runs), console) as show:
         return audit(game, runs, default_rng(seed), confidence, on_progress=show)
 
@@ -288,7 +285,7 @@ def picture(found: Found) -> Figure:
 
 def draw_scale(axes: Axes, glance: Glance, result: AuditResult) -> None:
     """Draw what was found as a bar, the claim as an upright line, and the power at some multiples of the claim."""
-    right = max(RIGHT, 1.05 * min(glance.found, MOST_SHOWN))
+    right = max(RIGHT, 1.05 * min(glance.found, 50.0))  # pictures end at 50 times the claim
     axes.barh(0, min(glance.found, right), height=0.5, color=REFUTED if glance.refuted else FOUND)
     axes.axvline(1, color=CLAIM, linewidth=2.5)
     axes.set_title(f"found: {bound_text(result)}\nclaimed: {claim_text(result.claim)}", loc="left", fontsize=9)

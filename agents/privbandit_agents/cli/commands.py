@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from privbandit_agents.experiments.jobs.trial import Trial
     from privbandit_agents.experiments.running.engine import Engine
 
-MOST_JOBS = 1000
 EXITS = (
     "Exit codes: 0 good; 1 a checked claim fails; 2 bad usage; 3 an error of privbandit's own; 4 some of the work "
     "failed or could not be written; 130 stopped. PRIVBANDIT_TRACEBACK=1 shows where an error of its own comes from."
@@ -398,7 +397,7 @@ def engine_of(kind: str, jobs: int | None, address: str | None, save_every: floa
     from privbandit_envs.validate import positive
 
     with usage_errors("--jobs"):
-        jobs = None if jobs is None else at_most(MOST_JOBS, jobs=jobs)
+        jobs = None if jobs is None else at_most(1000, jobs=jobs)
     with usage_errors("--save-every"):
         positive(save_every=save_every)
     with usage_errors("--engine"):

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 ABOUT = "Prepare real data for the environments; without a command: list the data sets, and how to get each."
 data = typer.Typer(help=ABOUT, rich_markup_mode=None)
 out_console = Console(width=None if sys.stdout.isatty() else 120)
-MOST_ROWS = 10**7
 GENERATED = "This is a generated sample, not real data."
 
 
@@ -77,7 +76,7 @@ def write_sample(
 
     check_target(path)
     with interruptible("data expedia-sample"), usage_errors("data expedia-sample"):
-        rows = expedia_sample.write(path, at_most(MOST_ROWS, n_searches=searches), seed)
+        rows = expedia_sample.write(path, at_most(10**7, n_searches=searches), seed)
     print(f"{path}: {rows:,} rows. {GENERATED}\nprivbandit data expedia {path} prepares it.")
 
 
@@ -126,7 +125,7 @@ def write_rows_sample(
 
     check_target(path)
     with interruptible("data sample"), usage_errors("data sample"):
-        written = sample.write(name, path, at_most(MOST_ROWS, rows=rows), seed)
+        written = sample.write(name, path, at_most(10**7, rows=rows), seed)
     print(f"{path}: {written:,} rows. {GENERATED}\nprivbandit data {name} {path} --out FOLDER prepares it.")
 
 

@@ -29,7 +29,7 @@ from privbandit_agents.experiments.shelf import library
 from privbandit_agents.explore import explored_name
 from privbandit_agents.plugins import load_plugins
 from privbandit_agents.registry import can_play, find, make
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo import AGENTS, preset_of
 from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.validate import did_you_mean
 
@@ -68,6 +68,10 @@ def agent_page(name: str) -> Page:
     entry = find(name)
     agent_class, short_name = entry.load(), name.rpartition(":")[2]
     yield from head(short_name, entry.summary)
+    if preset := short_name in AGENTS and preset_of(short_name):
+        given = ", ".join(f"{key}={bare(value)}" for key, value in entry.defaults.items())
+        yield from paragraph(f"A preset of {preset}: {given}.")
+        yield ""
     if entry.successor:
         yield from paragraph(f"Retired: take {entry.successor}.")
         yield ""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Literal
 
-PATIENCE = 30
+SECONDS_TO_END = 30
 """Seconds that a stopped command has to end."""
 
 
@@ -48,7 +48,7 @@ def heed_interrupts() -> None:
     """Make Ctrl-C end this process in any case, unless whoever started it had it ignored.
 
     It raises KeyboardInterrupt as usual. One that is lost in a callback is raised again, and a process that is still
-    there ``PATIENCE`` seconds later, since a lock is never released, ends at once.
+    there ``SECONDS_TO_END`` seconds later, since a lock is never released, ends at once.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupted)
@@ -56,7 +56,7 @@ def heed_interrupts() -> None:
 
 
 def interrupted(number: int, frame: FrameType | None) -> None:
-    later(PATIENCE, stop)
+    later(SECONDS_TO_END, stop)
     signal.default_int_handler(number, frame)
 
 

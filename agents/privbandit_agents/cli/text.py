@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 GAP = "  "
-LEAST, MOST = 24, 40
-"""Characters: the last column has at least the first number, the others at most the second."""
 
 
 def warned(
@@ -43,8 +41,8 @@ def table(rows: Sequence[Sequence[str]], heads: Sequence[str] = ()) -> Iterator[
     """
     everything = [*([heads] if heads else []), *rows]
     sizes = [max(map(len, column)) for column in zip(*everything, strict=True)]
-    sizes = [sizes[0], *(min(size, MOST) for size in sizes[1:-1]), sizes[-1]]
-    sizes[-1] = min(sizes[-1], max(LEAST, width() - sum(sizes[:-1]) - len(GAP) * (len(sizes) - 1)))
+    sizes = [sizes[0], *(min(size, 40) for size in sizes[1:-1]), sizes[-1]]  # characters
+    sizes[-1] = min(sizes[-1], max(24, width() - sum(sizes[:-1]) - len(GAP) * (len(sizes) - 1)))
     if heads:
         yield GAP.join(head.ljust(size) for head, size in zip(heads, sizes, strict=True)).rstrip()
         yield GAP.join("-" * size for size in sizes)

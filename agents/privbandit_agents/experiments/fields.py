@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from privbandit_envs.validate import count, number, shown
 
-MOST = 10**6
+MOST_ASKED = 10**6
 """Of anything that a file or an option can ask for so many of: seeds, replications, combinations, jobs to run."""
 
 
@@ -32,15 +32,15 @@ def seed_list(value: object) -> Any:
         return value
     if value < 1:
         raise ValueError(f"must be an integer >= 1 or a list of seeds; got {shown(value)}")
-    if value > MOST:
-        raise ValueError(f"must be at most {MOST:,} seeds; got {shown(value)}")
+    if value > MOST_ASKED:
+        raise ValueError(f"must be at most {MOST_ASKED:,} seeds; got {shown(value)}")
     return list(range(value))
 
 
 def distinct_seeds(seeds: list[int]) -> list[int]:
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"each seed must be given once; got {shown(seeds)}")
-    at_most(MOST, seeds=len(seeds))
+    at_most(MOST_ASKED, seeds=len(seeds))
     return seeds
 
 
@@ -58,7 +58,7 @@ def real(value: float) -> float:
 
 AS_IT_IS: Any = PlainValidator(lambda value: value)
 Positive = Annotated[StrictInt, Field(ge=1, le=10**15)]
-Points = Annotated[StrictInt, Field(ge=1, le=MOST)]
+Points = Annotated[StrictInt, Field(ge=1, le=MOST_ASKED)]
 Seed = Annotated[StrictInt, Field(ge=0, lt=2**63)]
 Seeds = Annotated[list[Seed], Field(min_length=1), BeforeValidator(seed_list), AfterValidator(distinct_seeds)]
 Users = Annotated[float, PlainValidator(users_or_fraction)]
@@ -79,10 +79,10 @@ def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Return all combinations of the values of a grid; one without settings if the grid is empty.
 
     Raises:
-        ValueError: there are more than ``MOST``.
+        ValueError: there are more than ``MOST_ASKED``.
     """
-    if (many := prod(map(len, grid.values()))) > MOST:
-        raise ValueError(f"the grid has {many:,} combinations; {MOST:,} are the most.")
+    if (many := prod(map(len, grid.values()))) > MOST_ASKED:
+        raise ValueError(f"the grid has {many:,} combinations; {MOST_ASKED:,} are the most.")
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 

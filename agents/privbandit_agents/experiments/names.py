@@ -13,8 +13,6 @@ TALLIES = ("calls", "claimed")
 """Numbers at the end of a trial that only some agents tell, in ``tally``."""
 MEAN_EVENTS, TRIAL_EVENTS = "tensorboard", "tensorboard-trials"
 """Folders of events: of means over seeds, and of single trials."""
-LONGEST = 100
-"""Characters of a folder's name; a longer one is cut and ends in a hash."""
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
@@ -92,6 +90,7 @@ def short(env: str) -> str:
 def folder_name(label: str) -> str:
     """Return a label as the name of one folder on any file system."""
     text = re.sub(r"[^\w.=+-]+", "-", label).strip("-.")
-    if len(text) <= LONGEST:
+    longest = 100  # characters of a folder's name
+    if len(text) <= longest:
         return text
-    return f"{text[: LONGEST - 9]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+    return f"{text[: longest - 9]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from privbandit_agents.experiments.fields import MOST, at_most
+from privbandit_agents.experiments.fields import MOST_ASKED, at_most
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import plain, unfinished
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
@@ -21,10 +21,6 @@ from privbandit_envs.files import atomic
 from privbandit_envs.validate import count, did_you_mean, shown
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints
 
-FIRST_TUNING, FIRST_FINAL = 980_000, 990_000
-"""Seeds by default: from these on."""
-SEEDS = 2**32
-"""Every seed is smaller."""
 Say = Callable[[str], None]
 
 
@@ -60,17 +56,17 @@ class Plan:
     config: Mapping[str, Any] = field(default_factory=dict)
     tuning: int = 3
     final: int = 10
-    first_tuning: int = FIRST_TUNING
-    first_final: int = FIRST_FINAL
+    first_tuning: int = 980_000
+    first_final: int = 990_000
     checkpoints: int = 10
     seed: int = 0
 
     def __post_init__(self) -> None:
         count(horizon=self.horizon)
         for name in ("trials", "tuning", "final", "checkpoints"):
-            at_most(MOST, **{name: getattr(self, name)})
+            at_most(MOST_ASKED, **{name: getattr(self, name)})
         for name in ("first_tuning", "first_final", "seed"):
-            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int) or not 0 <= value < SEEDS:
+            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int) or not 0 <= value < 2**32:
                 raise ValueError(f"{name} must be an integer in 0..2^32 - 1; got {shown(value)}.")
         tuning, final = self.seeds("tuning"), self.seeds("final")
         if tuning.start < final.stop and final.start < tuning.stop:

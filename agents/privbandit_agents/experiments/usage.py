@@ -21,8 +21,6 @@ BAD = (AttributeError, LookupError, MemoryError, OverflowError, RuntimeError, Sy
 
 AGAINST, UNFINISHED = 1, 4
 """Exit codes: a checked claim fails; some of the work failed, or could not be written."""
-LONGEST = 1000
-"""Characters of a sentence; of a longer one the middle is left out."""
 
 
 class UsageError(ValueError):
@@ -91,7 +89,7 @@ def unwritten(folder: object, tasks: Mapping[str, Callable[[], object]]) -> list
 def on_one_line(text: str) -> str:
     """Return a text on one line, without its middle if it is long."""
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 200]} ... {line[-195:]}"
+    return line if len(line) <= 1000 else f"{line[: 1000 - 200]} ... {line[-195:]}"  # characters
 
 
 def missing_module(error: ImportError) -> str:

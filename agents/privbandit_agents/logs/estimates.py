@@ -30,8 +30,6 @@ from privbandit_envs.validate import shown
 Floats = NDArray[np.float64]
 Model: TypeAlias = Callable[[Array], Array]
 Policy: TypeAlias = AnyAgent | Model | Array
-FIRST = 32
-"""The model of rewards is fitted when so many users are known, and whenever they have doubled."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +220,7 @@ def progressive(log: Log, n_arms: int, ridge: float = 1.0) -> Floats:
     n, own = len(log), log.contexts.ndim == 3
     x = np.asarray(log.contexts, np.float64).reshape(n, -1) if not own else np.asarray(log.contexts, np.float64)
     predicted = np.zeros((n, n_arms))
-    start = FIRST
+    start = 32
     while start < n:
         past, now = slice(0, start), slice(start, min(2 * start, n))
         if own:

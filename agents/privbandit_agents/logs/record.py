@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 ARRAYS = ("contexts", "actions", "rewards", "propensities", "feedback", "errors")
 SUFFIXES = (".npz", ".parquet")
-MOST_BYTES = 2**32
-"""Of a log, which is made in memory."""
-ROUNDING = 1e-9
-"""A propensity may be below the least one by this share of it."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ class Log:
             return
         if isinstance(least, bool) or not isinstance(least, int | float) or not 0 < least <= 1:
             raise ValueError(f"least_propensity must lie in (0, 1], or be None; got {least!r:.60}.")
-        if p.min(initial=1.0) < least * (1 - ROUNDING):
+        if p.min(initial=1.0) < least * (1 - 1e-9):
             raise ValueError(f"propensities must be at least the log's least_propensity {least:g}; some are below it.")
 
     def _check_actions(self) -> None:
@@ -238,7 +234,7 @@ def log(
         on_users: called with the number of users so far, now and then.
 
     Raises:
-        ValueError: more users than the environment's horizon or than ``MOST_BYTES`` hold, or an environment that does
+        ValueError: more users than the environment's horizon or than 4 GiB hold, or an environment that does
             not fit the agent.
         TypeError: an agent that owns its loop, or something that is no environment or agent.
 
@@ -258,8 +254,9 @@ def log(
     rng = default_rng() if seed is None else default_rng([seed, 20])
     context, told = env.reset(seed=seed)
     each = context.nbytes + 8 * (5 + n_arms(agent.action_space) if isinstance(agent.action_space, Discrete) else 5)
-    if count(n=n) * each > MOST_BYTES:
-        most = f"{MOST_BYTES // each:,} users are the most of one log"
+    memory = 2**32  # bytes of a log, which is made in memory
+    if count(n=n) * each > memory:
+        most = f"{memory // each:,} users are the most of one log"
         raise ValueError(f"n must be smaller: {n:,} users of {each:,} bytes each fill the memory; {most}.")
     parts: list[list[Array]] = []
     left = count(n=n)

@@ -12,9 +12,6 @@ from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.registry import find
 from privbandit_agents.testing.replay import NotSeen
 
-CONFIDENCE = 0.999
-"""An honest agent is refuted in at most one of a thousand audits."""
-
 
 def check_audit(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
     """No audit at its default runs refutes what a private agent claims.
@@ -28,7 +25,8 @@ def check_audit(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
     elsewhere = None if entry.audit or env_id.startswith("privbandit/") else env_id
     played = games(name, float(config.get("epsilon") or 1.0), env=elsewhere, config=config)
     for game in played:
-        found = audit(game, game.runs, np.random.default_rng(14), 1 - (1 - CONFIDENCE) / len(played))
+        # an honest agent is refuted in at most one of a thousand audits
+        found = audit(game, game.runs, np.random.default_rng(14), 1 - (1 - 0.999) / len(played))
         claimed, shown = f"epsilon = {found.claim.epsilon:.4g}", f"epsilon >= {found.lower_bound:.4g}"
         told = f"{found.name} claims {claimed}; an audit shows {shown} ({game.pair}; {found.event}; it saw {game.seen})"
         assert not found.refuted, told

@@ -18,11 +18,6 @@ from numpy.typing import NDArray
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
 STEPS = 2**53
-BYTE = 255 << 21
-PARTS = 256
-"""No two changes of a report with one uniform may be nearer than this part of [0, 1)."""
-ROUTES = 96
-"""Surroundings in which the changes with one uniform are looked for."""
 PRECISE = Context(prec=60)
 Array = NDArray[Any]
 Law = dict[bytes, Fraction]
@@ -57,7 +52,7 @@ class Axis(NamedTuple):
     def of(self, tried: Array) -> Array:
         """Return what stands for each of the integers."""
         if self.byte:
-            return tried & BYTE
+            return tried & (255 << 21)
         return self.stand[np.searchsorted(self.stand, tried, side="right") - 1]
 
 
@@ -79,8 +74,11 @@ def law(
     tail = np.zeros(0, np.int64) if public is None else np.asarray(public, np.int64)
     free = width(randomizer, given) - len(tail)
     rng = np.random.default_rng(seed)
+    surroundings = 96  # in which changes are looked for
     routes = np.where(
-        rng.random((ROUTES, free)) < 0.5, rng.choice([0, STEPS - 1], (ROUTES, free)), uniforms(rng, ROUTES, free)
+        rng.random((surroundings, free)) < 0.5,
+        rng.choice([0, STEPS - 1], (surroundings, free)),
+        uniforms(rng, surroundings, free),
     )
 
     def reports(rows: Array) -> list[bytes]:
@@ -104,7 +102,8 @@ def law(
 
 def changes(reports: Callable[[Array], list[bytes]], routes: Array, number: int) -> Axis:
     """Return the intervals of one uniform in which no report changes."""
-    grid = np.append(np.arange(PARTS, dtype=np.int64) * (STEPS // PARTS), STEPS - 1)
+    parts = 256  # no two changes of a report with one uniform are nearer than a 256th
+    grid = np.append(np.arange(parts, dtype=np.int64) * (STEPS // parts), STEPS - 1)
     rows = np.repeat(routes, len(grid), axis=0)
     rows[:, number] = np.tile(grid, len(routes))
     seen = np.array(reports(rows), dtype=object).reshape(len(routes), -1)

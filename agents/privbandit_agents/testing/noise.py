@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import CentralAgent
 from privbandit_agents.privacy.mechanisms.counters import Counter
-from privbandit_agents.privacy.mechanisms.pairs import standardised
 from privbandit_agents.registry import find, make
 from privbandit_agents.testing.picks import chances, rank, too_good
 from privbandit_agents.testing.replay import NotSeen, limited
 from privbandit_agents.testing.runs import environment, serve
-from privbandit_agents.testing.watchers import Release, Writer, releases_of
+from privbandit_agents.testing.watchers import Release, Writer, releases_of, standardised
 
 Floats = NDArray[np.float64]
 Noise = dict[str, list[list[Floats]]]
@@ -30,10 +29,8 @@ LEVEL = 0.001
 """Probability at most of accusing an honest agent."""
 TESTS = 6
 """Of every kind of noise."""
-DRAWS, PICKED, RUNS = 600, 30.0, 120
-"""Runs end when there are so many draws of every kind, and choices of such a variance, or after so many."""
-LONG, LONGER = 2, 10
-"""The first runs are so many times longer, so that what is released later is seen, too."""
+LONG_RUNS = 2
+"""The first runs, which are ten times longer, so that later releases are seen, too."""
 
 
 class Drawn(NamedTuple):
@@ -163,8 +160,8 @@ def power(noise: Noise, size: float) -> dict[str, float]:
 def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: int = 13) -> Drawn:
     """Return what is seen of the noise in some runs: two long ones, and short ones if need be."""
     seen = Drawn({}, {}, set())
-    for seed in range(first, first + RUNS):
-        users = horizon * (LONGER if seed < first + LONG else 1)
+    for seed in range(first, first + 120):  # at most
+        users = horizon * (10 if seed < first + LONG_RUNS else 1)  # later releases are seen, too
         env = environment(env_id, users // 2)
         agent = make(name, env, seed=seed, **config)
         assert isinstance(agent, CentralAgent)
@@ -181,7 +178,7 @@ def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: i
         for release in published:
             picked = [rank(*one) for one in chances(release.mechanism, release.exact, release.released)]
             seen.ranks.setdefault(type(release.mechanism).__name__, []).extend(picked)
-        if seed >= first + LONG - 1 and enough(seen):
+        if seed >= first + LONG_RUNS - 1 and enough(seen):
             break
     return seen
 
@@ -189,7 +186,8 @@ def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: i
 def enough(seen: Drawn) -> bool:
     """Return whether further runs would tell little more."""
     picked = [sum(variance for _, variance in ranks) for ranks in seen.ranks.values() if ranks]
-    return all(draws(runs) >= DRAWS for runs in seen.noise.values()) and min(picked, default=PICKED) >= PICKED
+    # draws of every kind, and choices of this variance
+    return all(draws(runs) >= 600 for runs in seen.noise.values()) and min(picked, default=30.0) >= 30.0
 
 
 def draws(runs: list[list[Floats]]) -> int:

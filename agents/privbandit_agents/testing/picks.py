@@ -6,22 +6,20 @@ over some hundred choices that shows.
 
 from collections.abc import Iterator
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
-from privbandit_agents.privacy.mechanisms.pairs import Chosen, Values
-from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
+from privbandit_agents.privacy.mechanisms.selection import Chosen, GumbelTopK
 
 Floats = NDArray[np.float64]
-FEWEST = 3.0
-"""Variance of the sum of ranks that the normal law needs; a choice between many equals has 1/12."""
 
 
 @singledispatch
-def chances(mechanism: object, exact: Values, released: Values) -> Iterator[tuple[Floats, int]]:
+def chances(mechanism: object, exact: Any, released: Any) -> Iterator[tuple[Floats, int]]:
     """Yield the probabilities of all candidates, and the place of the chosen one, for every choice of a release.
 
     Nothing for a mechanism that chooses nothing, or does not say. A mechanism of a stranger's may have a method
@@ -32,13 +30,13 @@ def chances(mechanism: object, exact: Values, released: Values) -> Iterator[tupl
 
 
 @chances.register
-def _(mechanism: ExponentialChoice, exact: Values, released: Values) -> Iterator[tuple[Floats, int]]:
+def _(mechanism: ExponentialChoice, exact: Any, released: Any) -> Iterator[tuple[Floats, int]]:
     if mechanism.beta:
         yield scipy.special.softmax(np.asarray(exact) / mechanism.beta), int(released)
 
 
 @chances.register
-def _(mechanism: GumbelTopK, exact: Values, released: Chosen) -> Iterator[tuple[Floats, int]]:
+def _(mechanism: GumbelTopK, exact: Any, released: Chosen) -> Iterator[tuple[Floats, int]]:
     """One coordinate after the other; public ones, which come first, are no candidates."""
     coordinates = released[0]
     known = len(coordinates) - min(mechanism.k, len(coordinates))
@@ -65,4 +63,5 @@ def rank(odds: Floats, chosen: int) -> tuple[float, float]:
 def too_good(ranks: list[tuple[float, float]]) -> float | None:
     """Return how likely choices rank so high in all, if they are as random as declared; None: too few to say."""
     above, variances = np.sum(ranks, axis=0) if ranks else (0.0, 0.0)
-    return None if variances < FEWEST else float(scipy.stats.norm.sf(above / np.sqrt(variances)))
+    # the normal law needs this variance of ranks; a choice between many equals has 1/12
+    return None if variances < 3.0 else float(scipy.stats.norm.sf(above / np.sqrt(variances)))

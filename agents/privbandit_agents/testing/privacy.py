@@ -30,11 +30,6 @@ from privbandit_agents.testing.runs import (
     without_generators,
 )
 
-FORKS = 6
-"""Continuations of one agent; two of them can be equal by chance where a release has few values."""
-LOUD = 4.0
-"""Budget from which on devices that send whole numbers may send the same ones again and again."""
-
 
 def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
     """A private agent states its guarantee, spends no more than it, and runs at epsilon 0.001, 1000 and infinity.
@@ -152,10 +147,11 @@ def check_forks(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
         return
     env.reset(seed=11)
     serve(env, [agent], horizon // 2)
+    n_forks = 6  # two of them can be equal by chance if a release has few values
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.npz"
         save(agent, path)
-        forks = [load(path, env) for _ in range(FORKS)]
+        forks = [load(path, env) for _ in range(n_forks)]
         twins = [load(path, env, fork=False) for _ in range(2)]
     for one in [*forks, *twins]:
         assert alike(released(agent), released(one)), "load() changed what was released"
@@ -167,7 +163,7 @@ def check_forks(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
             twin.restore_devices(agent.devices_state())  # type: ignore[attr-defined]
     agents = [agent, *forks, *twins]
     made = made_by(env, agents, 2 * horizon - horizon // 2)
-    own, by_forks, by_twins = made[0], made[1 : 1 + FORKS], made[1 + FORKS :]
+    own, by_forks, by_twins = made[0], made[1 : 1 + n_forks], made[1 + n_forks :]
     silent = says_nothing(agent, by_forks[0])
     shared = not silent and all(alike(by_forks[0], one) for one in by_forks)
     assert not shared, "continuations of one saved agent share their noise"
@@ -184,7 +180,8 @@ def says_nothing(agent: AnyAgent, made: Any) -> bool:
     """
     if isinstance(made, np.ndarray) and not made.any():
         return True
-    return whole(made) and (not isinstance(agent, Devices) or (agent.guarantee.epsilon or math.inf) > LOUD)
+    # whole numbers may repeat
+    return whole(made) and (not isinstance(agent, Devices) or (agent.guarantee.epsilon or math.inf) > 4.0)
 
 
 def whole(made: Any) -> bool:

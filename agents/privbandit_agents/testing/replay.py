@@ -19,25 +19,23 @@ import numpy as np
 from privbandit_agents.audits.games.readings import numbers
 from privbandit_agents.base.agent import AnyAgent, Array, CentralAgent
 from privbandit_agents.privacy.accounting.costs import Cost
-from privbandit_agents.privacy.mechanisms.pairs import loss, standardised
 from privbandit_agents.registry import find, make
 from privbandit_agents.testing.runs import alike, environment
 from privbandit_agents.testing.targets import Record, targets
-from privbandit_agents.testing.watchers import Forcer, Release, Writer, in_words, joined, releases_of
+from privbandit_agents.testing.watchers import (
+    Forcer,
+    Release,
+    Writer,
+    in_words,
+    joined,
+    loss,
+    releases_of,
+    standardised,
+)
 
 AnyCurator: TypeAlias = CentralAgent[Any, Any]
 ROOM = 1e-6
 """Relative room for rounding when a loss is held against a promise."""
-TINY = 1e-9
-"""Exact values may differ by as much, from sums that cancel."""
-TWIN_NOISE = 1e-4
-"""By how much the noise of twins may differ, in standard deviations; it is computed from sums over users."""
-USERS = 200
-"""Users of a run, at most: the horizon of its curator."""
-LATE = 5000
-"""Users of a run that is replayed with few records, for what happens later."""
-TOGETHER = 7
-"""Users served at once, at most, so that schedules are looked at between releases too."""
 BRIEFLY = (
     "the other answer",
     "features at a right angle",
@@ -80,15 +78,16 @@ def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     """
     if not issubclass(find(name).load(), CentralAgent):
         return
-    users = min(horizon, USERS)
+    users = min(horizon, 200)
     _, unseen = replay(name, env_id, users, config, 0)
     for around in AROUND:
         for user in (0, users // 4):
             unseen = unseen | replay(name, env_id, users, config, user, BRIEFLY, around)[1]
     last = last_of_batch(name, env_id, users, config)
     unseen = unseen | replay(name, env_id, users, config, last, BRIEFLY)[1]
-    for user in (0, LATE // 4):
-        unseen = unseen | replay(name, env_id, LATE, config, user, BRIEFLY[:2])[1]
+    late = 5000  # users of a run with few records
+    for user in (0, late // 4):
+        unseen = unseen | replay(name, env_id, late, config, user, BRIEFLY[:2])[1]
     if unseen:
         warnings.warn(f"the replay of {name} did not see {'; '.join(sorted(unseen))}.", NotSeen, stacklevel=3)
 
@@ -178,7 +177,8 @@ def script(
     blocks, served = [], 1  # one was drawn before
     start = 0
     while served < users:
-        n = min(agent.frozen_rounds(), users - served, TOGETHER)
+        # at most 7 at once, so that schedules are looked at between releases too
+        n = min(agent.frozen_rounds(), users - served, 7)
         contexts = env.upcoming(n)
         for place, one in (beside or {}).items():
             contexts = with_target(contexts, place - start, one.context)
@@ -266,7 +266,7 @@ def moved(exact: Any, other: Any) -> bool:
     """Return whether two exact values differ by more than rounding; functions do not tell."""
     one, two = numbers(exact), numbers(other)
     size = max(float(np.abs(value).max(initial=0.0)) for value in (one, two))
-    return one.shape != two.shape or not np.allclose(one, two, rtol=0, atol=ROOM * size + TINY)
+    return one.shape != two.shape or not np.allclose(one, two, rtol=0, atol=ROOM * size + 1e-9)  # sums may cancel
 
 
 def same_noise(published: list[Release], forcer: Forcer) -> None:
@@ -278,7 +278,7 @@ def same_noise(published: list[Release], forcer: Forcer) -> None:
             there = standardised(release.mechanism, exact, drawn)
         except LookupError:
             continue
-        assert here.shape == there.shape and np.allclose(here, there, rtol=TWIN_NOISE, atol=TWIN_NOISE), (
+        assert here.shape == there.shape and np.allclose(here, there, rtol=1e-4, atol=1e-4), (
             f"{forcer.what}: {type(release.mechanism).__name__} draws something else than the exact value plus noise"
         )
 

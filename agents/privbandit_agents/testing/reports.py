@@ -16,7 +16,6 @@ from privbandit_agents.registry import make
 from privbandit_agents.testing.attacks import Record
 from privbandit_agents.testing.runs import alike, environment, same_parts, serve, without_generators
 
-USERS = 40
 Local = LocalAgent[Any, Any]
 
 
@@ -30,16 +29,17 @@ def check_reports(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
     if not isinstance(agent, LocalAgent):
         return
     env.reset(seed=13)
+    n_users = 40
     for served in (0, horizon // 2):
         serve(env, [agent], served)
-        one_report_a_user(agent, *(users(env, agent, USERS) for _ in range(2)))
-        for n in (1, min(agent.frozen_rounds(), USERS)):
+        one_report_a_user(agent, *(users(env, agent, n_users) for _ in range(2)))
+        for n in (1, min(agent.frozen_rounds(), n_users)):
             by_one_call(agent, users(env, agent, n))
     if isinstance(agent, LabelAgent):
         for aggregate in (False, True):
             new, other = (make(name, env, seed=13, **config) for _ in range(2))
             assert isinstance(new, LocalAgent)
-            check_known_labels(new, other, of_one_kind(new, users(env, agent, USERS)), aggregate)
+            check_known_labels(new, other, of_one_kind(new, users(env, agent, n_users)), aggregate)
 
 
 def users(env: Any, agent: Local, n: int) -> Record:

@@ -10,7 +10,6 @@ from privbandit_agents.registry import make
 from privbandit_agents.testing.runs import environment, parts, same_parts
 
 Shuffling = ShuffleAgent[Any]
-BATCHES = 2
 
 
 def check_shuffle(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
@@ -24,7 +23,7 @@ def check_shuffle(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
     if not isinstance(agent, ShuffleAgent):
         return
     env.reset(seed=15)
-    for _ in range(BATCHES):
+    for _ in range(2):
         n = agent.batch_size
         assert agent.frozen_rounds() == n, "a batch is open before its first user has come"
         contexts = env.upcoming(n)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privbandit_agents.base.publish import Publication
 from privbandit_agents.privacy.accounting.costs import Cost
@@ -140,3 +141,36 @@ def columns(notes: list[Note]) -> tuple[list[Any], list[Any]]:
 def joined(places: list[int], values: list[Any]) -> Any:
     """Return the values of one release; those of a counter are the rows of all its calls."""
     return values[places[0]] if len(places) == 1 else np.concatenate([values[place] for place in places])
+
+
+def loss(mechanism: Any, exact: Any, other: Any, released: Any) -> Cost:
+    """Return what it costs that ``other`` might have been in place of ``exact``; nothing if both are the same.
+
+    The mechanism's own ``cost`` is the supremum over the pairs that it allows: a larger loss refutes its calibration.
+
+    Raises:
+        LookupError: the mechanism has no method ``loss``.
+    """
+    if not hasattr(mechanism, "loss"):
+        raise LookupError(f"{type(mechanism).__name__} has no method loss(exact, other, released)")
+    try:
+        cost: Cost = mechanism.loss(exact, other, released)
+    except ValueError:  # ``pure(0)`` is refused
+        values = exact if isinstance(exact, tuple) else (exact,)
+        others = other if isinstance(other, tuple) else (other,)
+        if len(values) == len(others) and all(map(np.array_equal, values, others)):
+            return Cost()
+        raise
+    return cost
+
+
+def standardised(mechanism: Any, exact: Any, released: Any) -> NDArray[np.float64]:
+    """Return the noise of a release as independent standard normals, shape (k,), if it is as declared.
+
+    Raises:
+        LookupError: the mechanism has no method ``standardised``.
+    """
+    try:
+        return np.ravel(mechanism.standardised(exact, released))
+    except AttributeError:
+        raise LookupError(f"{type(mechanism).__name__} has no method standardised(exact, released)") from None

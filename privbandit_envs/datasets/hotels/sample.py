@@ -24,9 +24,8 @@ from privbandit_envs.validate import seed as checked_seed
 
 Floats = NDArray[np.float64]
 Columns = dict[str, Floats]
-TOP, OTHERS = 8192, (42, 117, 2300)
+TOP = 8192
 N_HOTELS = 40
-SHOWN = 8, 31
 HISTORY = 5  # the last user features: they come from columns with missing values and influence no choice
 START = datetime(2012, 11, 1, tzinfo=UTC).timestamp()
 
@@ -83,7 +82,7 @@ def as_text(name: str, column: Floats) -> list[str]:
 def table(n_searches: int, seed: int) -> Columns:
     """Return the columns of the sample, rows of a search together, destinations mixed."""
     rng = default_rng([2013, checked_seed(seed=seed) or 0])
-    sizes = {TOP: count(n_searches=n_searches), **dict.fromkeys(OTHERS, max(1, n_searches // 10))}
+    sizes = {TOP: count(n_searches=n_searches), **dict.fromkeys((42, 117, 2300), max(1, n_searches // 10))}
     parts = [destination(number, size, rng) for number, size in sizes.items()]
     order = rng.permutation(sum(sizes.values()))
     first = 0
@@ -97,7 +96,7 @@ def table(n_searches: int, seed: int) -> Columns:
 
 def destination(number: int, n_searches: int, rng: Generator) -> Columns:
     """Return the rows of one destination's searches, numbered from 0."""
-    n_shown = np.minimum(rng.integers(*SHOWN, n_searches), N_HOTELS)
+    n_shown = np.minimum(rng.integers(8, 31, n_searches), N_HOTELS)
     search = np.repeat(np.arange(n_searches), n_shown)
     hotel = np.concatenate([rng.permutation(N_HOTELS)[:n] for n in n_shown])
     of_hotels, of_users = draw_hotels(number, rng), draw_users(n_searches, rng)

@@ -14,7 +14,6 @@ MAGIC = (b"PK\3\4", b"PK\5\6")
 """How a .zip file begins, with files and without."""
 AT_ONCE = 2**22
 """So many bytes of an archive are read at once at most; its list of files, which is read in one go, is no longer."""
-ENCRYPTED = 1  # of the flags of a file in an archive
 DAMAGED = (BadZipFile, EOFError, zlib.error, struct.error, RuntimeError, OverflowError, UnicodeError)
 """What the zipfile module raises for damaged and for encrypted archives, and for those of unknown kinds."""
 
@@ -59,7 +58,7 @@ def packed(archive: ZipFile, name: str, called: str) -> ZipInfo:
     if len(there) < len(archive.infolist()):
         raise ValueError(f"{called} has two files of one name; get it again.")
     entry = there[the_one(list(there), name, called)]
-    if entry.flag_bits & ENCRYPTED:
+    if entry.flag_bits & 1:  # encrypted
         raise ValueError(f"{called} is encrypted; unpack it by hand and give the files.")
     if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise ValueError(f"{called} is packed in another way than .zip files are; pack it again.")

@@ -18,8 +18,6 @@ from privbandit_envs.datasets.tables.files import opened
 from privbandit_envs.datasets.tables.sources import SOURCES, Source
 from privbandit_envs.files import atomic
 
-LONGEST_RECORD = 2**16
-
 
 @contextmanager
 def fetched(name: str, folder: Path) -> Iterator[Path]:
@@ -72,7 +70,7 @@ def recorded(record: Path, files: tuple[str, ...]) -> dict[str, str]:
         return {}
     try:
         with record.open("rb") as file:
-            known = json.loads(file.read(LONGEST_RECORD).decode())
+            known = json.loads(file.read(2**16).decode())  # bytes
     except (OSError, ValueError, RecursionError):
         known = None
     if not isinstance(known, dict) or known.keys() != set(files) or not all(map(is_checksum, known.values())):

@@ -12,9 +12,6 @@ from privbandit_envs.datasets.lines import Row, check_width, csv_rows, text_line
 from privbandit_envs.datasets.tables.archive import archive_of, is_archive, packed, the_one
 from privbandit_envs.validate import shown
 
-ROWS_A_BLOCK = 2**14
-MEGABYTE = 10**6
-LONGEST_NAME = 1000  # characters of an attribute
 GENERATED = "generated sample"
 """A column, or a word in a comment, by which a generated file is known."""
 Found = Iterator[tuple[str, IO[bytes]]]  # files by name, one open at a time
@@ -66,9 +63,9 @@ def unpacked(archive: ZipFile, files: Mapping[str, ZipInfo], megabytes: int, cal
 
 def check_size(sizes: Sequence[int], megabytes: int, called: str) -> None:
     """Raise ValueError if files are larger together than a data set can be."""
-    if (size := sum(sizes)) > megabytes * MEGABYTE:
+    if (size := sum(sizes)) > megabytes * 10**6:
         raise ValueError(
-            f"{called} has {size / MEGABYTE:,.0f} MB of data and this data set has at most {megabytes:,} MB; give the "
+            f"{called} has {size / 10**6:,.0f} MB of data and this data set has at most {megabytes:,} MB; give the "
             "original file."
         )
 
@@ -114,7 +111,7 @@ def arff(lines: Iterator[str], where: str) -> tuple[list[str], Iterator[Row], bo
 
 def attribute(text: str, where: str) -> str:
     """Return the name at the beginning of the text, quoted or not."""
-    lexer = shlex.shlex(text[:LONGEST_NAME], posix=True)
+    lexer = shlex.shlex(text[:1000], posix=True)  # characters of an attribute
     lexer.whitespace_split, lexer.commenters, lexer.escape = True, "", ""
     try:
         name = lexer.get_token()
@@ -126,7 +123,7 @@ def attribute(text: str, where: str) -> str:
 
 def blocks(rows: Iterator[Row], width: int, where: str) -> Iterator[tuple[list[int], list[list[str]]]]:
     """Yield blocks of rows, all of the header's width, and the line where each of them begins."""
-    while block := list(islice(rows, ROWS_A_BLOCK)):
+    while block := list(islice(rows, 2**14)):
         for line, cells in block:
             check_width(cells, width, where, line)
         yield [line for line, _ in block], [cells for _, cells in block]

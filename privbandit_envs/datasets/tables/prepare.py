@@ -14,8 +14,6 @@ from privbandit_envs.datasets.tables.table import Codes, Floats, Table, Tick
 from privbandit_envs.validate import LONGEST
 
 Mask = NDArray[np.bool_]
-MOST_LEVELS = 50
-"""A column that becomes an indicator of each of its values has so many at most."""
 
 
 def prepare(name: str, path: Path, tick: Tick = lambda rows: None, called: str = "") -> PreparedTable:
@@ -85,8 +83,8 @@ def features(source: Source, found: Table, rows: Mask, called: str) -> tuple[Flo
         column: np.unique(found.codes[column][rows]) for column, coding in codings.items() if coding is Coding.ONE_HOT
     }
     for column, there in levels.items():
-        if len(there) > MOST_LEVELS:
-            many = f"has {len(there):,} different values; this data set has at most {MOST_LEVELS}"
+        if len(there) > 50:
+            many = f"has {len(there):,} different values; this data set has at most 50"
             raise ValueError(f"{called}, column {column!r} {many}.")
     names: list[str] = []
     x = np.empty((int(rows.sum()), sum(len(levels.get(column, [0])) for column in codings)), dtype=np.float32)

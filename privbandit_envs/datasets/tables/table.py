@@ -19,7 +19,6 @@ Codes = NDArray[np.int32]
 Tick = Callable[[int], None]
 Choice = Callable[[list[str]], tuple[list[str], list[str]]]
 """Takes the columns of a file; returns those to read as numbers and those to read as categories."""
-MOST_COLUMNS = 10_000
 MISSING = frozenset(("", "?", "na", "n/a", "nan", "null", "none"))
 
 
@@ -88,8 +87,8 @@ class Reading:
             as_number, as_category = self.choice(names)
             self.numbers = {column: [] for column in as_number}
             self.categories = {column: Categories() for column in as_category}
-        if len(self.numbers) > MOST_COLUMNS:
-            raise ValueError(f"{where} has {len(names):,} columns; no data set here has more than {MOST_COLUMNS:,}.")
+        if len(self.numbers) > 10_000:
+            raise ValueError(f"{where} has {len(names):,} columns; no data set here has more than 10,000.")
         places = places_of((*self.numbers, *self.categories), names, where)
         for at, block in blocks(rows, len(names), where):
             cells = [*zip(*block, strict=True), (name,) * len(block)]

@@ -33,13 +33,13 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             monkeypatch.setattr(JointGame, key, value)
     for key, value in {"pilots": 10, "heats": ((4, 20),), "fits": 200, "runs": 600}.items():
         monkeypatch.setattr(FirstRelease, key, value)
-    for key, value in {"PILOTS": 100, "SCOUTS": 1, "USERS": 64}.items():
+    for key, value in {"PILOTS": 100, "SCOUTS": 1, "USERS_A_RUN": 64}.items():
         monkeypatch.setattr(batches, key, value)
-    for key, value in {"USERS": 32, "KEPT": 1, "SEEDS": 1}.items():
+    for key, value in {"USERS_A_RUN": 32, "KEPT": 1, "SEEDS": 1}.items():
         monkeypatch.setattr(schedule, key, value)
     for key, value in {"pilots": 20, "fits": 40, "runs": 150}.items():
         monkeypatch.setattr(ScheduleGame, key, value)
-    for key, value in {"USERS_A_RUN": 64, "CLEAR": 600}.items():
+    for key, value in {"USERS_A_RUN": 64, "RUNS_OF_PURE": 600}.items():
         monkeypatch.setattr(joint, key, value)
     for kind in (JointGame, FirstRelease):
         monkeypatch.setattr(kind, "among", 1)

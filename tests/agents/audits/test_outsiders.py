@@ -132,7 +132,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(JointGame, key, value)
     for kind in (JointGame, FirstRelease):
         monkeypatch.setattr(kind, "among", 1)
-    monkeypatch.setattr(joint, "CLEAR", 1000)
+    monkeypatch.setattr(joint, "RUNS_OF_PURE", 1000)
 
 
 @pytest.fixture

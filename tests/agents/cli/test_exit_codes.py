@@ -116,7 +116,7 @@ def stuck():
         except KeyboardInterrupt:
             pass
 
-process.PATIENCE = 0.2
+process.SECONDS_TO_END = 0.2
 commands.app = globals()[sys.argv[1]]
 main()
 """

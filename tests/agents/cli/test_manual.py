@@ -68,6 +68,12 @@ def test_what_a_list_says_of_deployment_is_what_secure_noise_does(name: str) -> 
             assert not found or re.fullmatch(r"[^\n]*; take [a-z-]+\.", found)
 
 
+def test_the_page_of_a_preset_names_its_agent_and_settings() -> None:
+    assert "A preset of ldp-linucb: bonus_scale=1.0." in printed("ldp-oful")
+    assert "A preset of jdp-linucb: window=4000." in printed("sw-jdp-linucb")
+    assert "A preset" not in printed("ldp-linucb")
+
+
 def test_the_page_of_a_retired_agent_names_its_successor() -> None:
     assert "prec-ts" in printed("prec").split("privacy")[0] and "Retired" not in printed("prec-ts")
 

@@ -6,8 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make
-from privbandit_agents.privacy.mechanisms.pairs import loss
-from privbandit_agents.testing.watchers import Forcer, Writer, joined, releases_of
+from privbandit_agents.testing.watchers import Forcer, Writer, joined, loss, releases_of
 
 from privbandit_envs import Delay, DelayFeedback
 

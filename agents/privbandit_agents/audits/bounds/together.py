@@ -12,19 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from privbandit_agents.audits.bounds.means import STAKE
 from privbandit_agents.audits.claims import Floats
 
 Counts = NDArray[np.intp]
-STAKE = 0.98
-"""Share of the wealth that is at stake in a run, at most."""
 STAKES = {1.0: 0.75, 0.25: 0.0625, 0.5: 0.0625, 2.0: 0.0625, 4.0: 0.0625}
 """Multiples of the stake that pilot runs suggest, which may be wrong, and the shares of the wealth that play them."""
-DOUBT = 2.0
-"""By so many standard errors events are thought to look better than they are, since they are the best of many."""
-LEAST, LARGEST, STEPS = -10.0, 50.0, 20
-"""An event promises an epsilon in this range, which is found by so many halvings; below 0 it only ranks events."""
-ROUGHLY = 12
-"""Halvings where many events are compared."""
+LARGEST_EPSILON = 50.0
+"""Largest epsilon that a bound proves."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,7 @@ class Hits:
         shares, worth = self.runs / self.runs.sum(axis=(-2, -1), keepdims=True), self.worth(ratio, delta)
         return np.asarray(np.sum(shares * worth, axis=(-2, -1))), np.asarray(np.sum(shares * worth**2, axis=(-2, -1)))
 
-    def promised(self, delta: float, error: float, steps: int = STEPS) -> Floats:
+    def promised(self, delta: float, error: float, steps: int = 20) -> Floats:
         """Return the epsilon that runs like these would just refute (...), at an error of so many deviations of one.
 
         A mean that is so many deviations above 0 is needed, and more where runs are few beside what one may cost
@@ -83,7 +78,8 @@ class Hits:
 
 def just_refuted(hits: "Hits | Tallies", shape: tuple[int, ...], delta: float, error: float, steps: int) -> Floats:
     """Return the epsilon at which the mean worth of runs is ``error`` deviations above its bound."""
-    low, high = (np.full(shape, end) for end in (LEAST, LARGEST))
+    # an event promises an epsilon in this range; below 0 it only ranks events
+    low, high = (np.full(shape, end) for end in (-10.0, LARGEST_EPSILON))
     for _ in range(steps):
         middle = (low + high) / 2
         ratio = np.exp(middle)
@@ -123,12 +119,13 @@ class Tallies:
 
 def error_of(alpha: float, fresh: int, pilot: float = math.inf) -> float:
     """Return how many deviations of a run a mean of so many fresh ones has to be off, for one who knows of so many."""
-    return math.sqrt(2 * math.log(1 / alpha) / fresh) + DOUBT / math.sqrt(pilot)
+    # the best of many events looks about two standard errors too good
+    return math.sqrt(2 * math.log(1 / alpha) / fresh) + 2.0 / math.sqrt(pilot)
 
 
 def promise_of(pilot: Hits | Tallies, delta: float, alpha: float, fresh: int) -> Floats:
     """Return about what ``bound_together`` will find of each event (...), in so many fresh runs played together."""
-    return pilot.promised(delta, error_of(alpha, fresh, pilot.size), ROUGHLY)
+    return pilot.promised(delta, error_of(alpha, fresh, pilot.size), 12)  # 12 halvings suffice to rank events
 
 
 def best_together(pilot: Hits, delta: float, alpha: float, fresh: int) -> bool:
@@ -183,7 +180,7 @@ def bound_together(hits: Hits, stake: float, delta: float, alpha: float) -> floa
 
     if not refuted(0.0):
         return 0.0
-    low, high = 0.0, LARGEST
+    low, high = 0.0, LARGEST_EPSILON
     while high - low > 1e-6:
         middle = (low + high) / 2
         low, high = (middle, high) if refuted(middle) else (low, middle)

@@ -10,21 +10,11 @@ from privbandit_agents.audits.agents import CanaryGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.pairs import joint_pairs
 from privbandit_agents.audits.games.readings import Billboard, changes
-from privbandit_agents.audits.records import Records, drawn
+from privbandit_agents.audits.records import USERS_A_RUN, Records, drawn
 from privbandit_agents.audits.reports import solved
 
-USERS = 256
-"""Users of a run, at most."""
 SCOUTS, PILOTS = 2, 400
 """Runs that show what coins move in each pair, and runs that show the noise."""
-TRIED = 4
-"""So many canaries are tried with each pair."""
-UNSURE, UNSURE_OF_EPSILON = 0.06, 0.3
-"""By how much of a canary's strength its runs leave open, if it is alone; by less for many, by their root."""
-MORE = 1.2
-"""By how much more canaries have to tell if they are the last users of their batches."""
-FEW = 4
-"""So few canaries say less about their noise in one run, and are played in more of them."""
 
 
 class BatchCanaries(CanaryGame):
@@ -59,12 +49,12 @@ class BatchCanaries(CanaryGame):
         scenes, self.pilots = joint_pairs(self.env, self.others, self.agent(0)), self.afforded(PILOTS)
         self.records = scenes[0].records
         noise = self.noise()
-        some = np.unique(np.linspace(0, self.canaries - 1, TRIED).astype(int))
+        some = np.unique(np.linspace(0, self.canaries - 1, 4).astype(int))
         worth = [self.worth(noise, self.moved(scene.records, some)) for scene in scenes]
         best = int(np.argmax(worth))
         self.last = True
         late = self.worth(noise, self.moved(scenes[best].records, some))
-        self.last = late > MORE * worth[best]
+        self.last = late > 1.2 * worth[best]  # the last users of batches have to be worth a fifth more
         self.records, self.pair = scenes[best].records, f"{scenes[best].words} (the worst of {len(scenes)} pairs)"
         if self.last:
             self.pair += ", of the last user of each batch"
@@ -78,11 +68,13 @@ class BatchCanaries(CanaryGame):
         """Leave the canaries that tell most, given what each coin moves (D, k) and runs' noise (n, D)."""
         strength = np.sqrt(np.maximum(np.sum(solved(noise, move) * move, axis=0), 0.0))
         order, ranks = np.argsort(-strength), np.arange(1, len(strength) + 1)
-        unsure = UNSURE_OF_EPSILON if (self.presumed or self.claim).rho is None else UNSURE
+        # share of a lone canary's strength that its runs leave open
+        unsure = 0.3 if (self.presumed or self.claim).rho is None else 0.06
         worth = np.cumsum(strength[order]) / ranks * (1 - unsure / np.sqrt(ranks))
         self.places = sorted(order[: int(worth.argmax()) + 1].tolist())
         self.canaries, move = len(self.places), move[:, self.places]
-        self.runs = self.runs_of_few if self.canaries <= FEW else self.runs
+        # few canaries say little about their noise in one run
+        self.runs = self.runs_of_few if self.canaries <= 4 else self.runs
         coins = np.random.default_rng(8).choice([-1.0, 1.0], (self.pilots, self.canaries))
         seen = np.array([self.served(self.agent(k), row) for k, row in enumerate(coins, start=self.pilots)])
         self.center = seen.mean(axis=0)
@@ -93,7 +85,7 @@ class BatchCanaries(CanaryGame):
 
     def changes(self) -> tuple[list[int], int]:
         """Return after how many users the release changes in a trial run, 0 first, and how many numbers it has."""
-        agent, self.most = self.agent(0), min(USERS, getattr(self.env.unwrapped, "horizon", USERS))
+        agent, self.most = self.agent(0), min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
         board = Billboard(agent)
         times = changes(agent, self.others[: self.most], board.look_at_noise, self.canaries)
         return [0, *times], len(board.look_at_noise())

@@ -6,9 +6,6 @@ from numpy.typing import NDArray
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.privacy.mechanisms.counters import Counter
 
-STRONG = 0.85
-"""A canary moves whitened releases by at least this share of what any user moves them."""
-
 
 def columns(counter: Counter, users: int) -> Floats:
     """Return what a term of 1 of each of so many users adds to the whitened releases, shape (users, users)."""
@@ -18,7 +15,8 @@ def columns(counter: Counter, users: int) -> Floats:
 def strongest(counter: Counter, users: int) -> list[int]:
     """Return who of the first half of the users moves the releases far: all of a Toeplitz counter, few of a tree."""
     norms = np.linalg.norm(columns(counter, users), axis=0)
-    return [user for user in range(users // 2) if norms[user] >= STRONG * norms.max()]
+    # canaries move whitened releases nearly as far as any user does
+    return [user for user in range(users // 2) if norms[user] >= 0.85 * norms.max()]
 
 
 class Decoder:

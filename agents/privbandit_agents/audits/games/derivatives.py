@@ -12,11 +12,6 @@ from privbandit_agents.audits.agents import CanaryGame
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 
-FAR, LONG = 50.0, 3.0
-"""Lengths of features whose gradients, or Hessians, are beyond any clip."""
-CLEAR = 12
-"""Standard deviations of a Hessian's noise that the eigenvalues of the others' Hessian are apart."""
-
 
 class BatchGame(CanaryGame):
     """Each batch of ``newton-mnl`` has a canary, and one of the two releases has nearly all of the budget."""
@@ -77,7 +72,7 @@ class NewtonGame(BatchGame):
     bought = 0
 
     def company(self) -> list[int]:
-        self.contexts[:2, 0, 0], self.offers[:2, 0] = [FAR, -FAR], 1
+        self.contexts[:2, 0, 0], self.offers[:2, 0] = [50.0, -50.0], 1  # their gradients are beyond any clip
         return []
 
     def scores(self, readings: Floats) -> Floats:
@@ -103,8 +98,10 @@ class HessianGame(BatchGame):
 
     def company(self) -> list[int]:
         for kind in (0, 1):
-            self.contexts[kind, :2, kind], self.offers[kind, :2] = [LONG, -LONG], 1
-        few = math.ceil(CLEAR * self.noises[1] / self.trace)
+            # their Hessians are beyond any clip
+            self.contexts[kind, :2, kind], self.offers[kind, :2] = [3.0, -3.0], 1
+        # the eigenvalues of the others' Hessian are 12 standard deviations of its noise apart
+        few = math.ceil(12 * self.noises[1] / self.trace)
         self.apart = few * self.trace
         return [0] * (2 * few) + [1] * few
 

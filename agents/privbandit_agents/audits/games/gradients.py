@@ -10,8 +10,6 @@ import numpy as np
 from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.base.agent import NEVER
 
-CERTAIN = 1e3
-"""Offset of a model that is sure of label 1."""
 AWAKE = 100 * np.array([-1.0, -1, 0, 1, 1, 0, 1, 1])
 """A network but for its offset."""
 
@@ -30,7 +28,8 @@ class GradientGame(LocalGame):
             yield words, env, still(agent)
         hostile = still(self.server(self.env))
         server = hostile.learner.server
-        server.theta = np.append(AWAKE if "hidden" in self.config else server.theta[:-1], CERTAIN)
+        # the model is sure of label 1
+        server.theta = np.append(AWAKE if "hidden" in self.config else server.theta[:-1], 1e3)
         yield "a server with a model that is sure of label 1", self.env, hostile
 
 

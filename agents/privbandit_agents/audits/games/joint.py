@@ -13,17 +13,11 @@ from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.pairs import joint_pairs
 from privbandit_agents.audits.games.readings import STATISTICS, Billboard, Exact, Layout, Readings, changes
-from privbandit_agents.audits.records import USERS, Pair, Records, drawn
+from privbandit_agents.audits.records import USERS_A_RUN, Pair, Records, drawn
 from privbandit_agents.audits.schedules.game import ScheduleGame
 from privbandit_agents.audits.schedules.populations import populations
 from privbandit_agents.registry import spaces_of
 
-READINGS = 12
-"""Times at which is looked, at most."""
-CHANGES = 8
-"""Changes of the view that are looked at first; then users double from one look to the next."""
-USERS_A_RUN = 256
-"""Users of a run, at most."""
 PROBES = 32
 AMONG = (
     "contexts and answers of 0",
@@ -34,10 +28,8 @@ AMONG = (
     "hardly any answers",
 )
 """Populations among whom the best pairs are tried once more."""
-CLEAR, SERVED = 16_000, 640_000
-"""Runs, and users whom they may serve, for claims of epsilon: one clear event tells more than many guesses."""
-STRICT = 0.001
-"""Error probability of the bounds by which few pilot runs show a fault."""
+RUNS_OF_PURE = 16_000
+"""Runs for claims of epsilon: one clear event shows more than many guesses."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +63,7 @@ class FirstRelease(AnyAgentGame[Scene]):
 
     def prepare(self) -> None:
         if self.times == 1 and self.claim.rho is None:  # canaries have less power
-            self.runs, self.budget = CLEAR, SERVED
+            self.runs, self.budget = RUNS_OF_PURE, 640_000  # users of all runs
         self.hidden, self.start = [np.zeros(0), np.zeros(0)], 0
         self.others = drawn(self.env)
         self.looks = self.trial()
@@ -82,7 +74,7 @@ class FirstRelease(AnyAgentGame[Scene]):
         """Return the numbers of users after which to look: as the view changes in a trial run, then doubling."""
         most, agent = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN)), self.agent(0)
         board = Billboard(agent)
-        first = min(self.times, CHANGES)
+        first = min(self.times, 8)  # looks at the first changes of the view; then users double from look to look
         found = changes(agent, self.others[:most], lambda: np.append(self.acted(agent), board.look()), first) or [most]
         while len(found) < self.times and found[-1] < most:
             found.append(min(2 * found[-1], most))
@@ -95,12 +87,12 @@ class FirstRelease(AnyAgentGame[Scene]):
         return self.larger(factor)
 
     def further(self, best: list[Scene]) -> list[Scene]:
-        found = populations(self.env, USERS, self.agent(0))
+        found = populations(self.env, USERS_A_RUN, self.agent(0))
         some = [(name, found[name]) for name in AMONG if name in found]
         return [
             Scene(scene.pair, others, f"{scene.words}, among {name}")
             for scene in best[: self.among]
-            for name, others in [*some, ("users with the first record", scene.pair.users(0, USERS))]
+            for name, others in [*some, ("users with the first record", scene.pair.users(0, USERS_A_RUN))]
         ]
 
     def paired(self, scene: Scene, runs: int) -> list[Floats]:
@@ -118,7 +110,7 @@ class FirstRelease(AnyAgentGame[Scene]):
         hidden = Exact(self.hidden[0], self.hidden[1], self.layout.actions + self.start)
         return Readings.of(zero, one, self.layout, hidden)
 
-    def worth(self, held_out: tuple[Floats, Floats], alpha: float = STRICT) -> float:
+    def worth(self, held_out: tuple[Floats, Floats], alpha: float = 0.001) -> float:
         """Return the bound if it shows a fault, else 0."""
         bound = super().worth(held_out, alpha)
         return bound if bound > (self.claim.epsilon if self.claim.rho is None else self.claim.rho) else 0.0
@@ -173,10 +165,10 @@ class JointGame(FirstRelease):
     """Look again and again: at each change of the policy at first, then whenever users have doubled."""
 
     part = "all releases"
-    seen = f"the releases, and the actions towards {PROBES} probe users, at up to {READINGS} times after the first user"
+    seen = f"the releases, and the actions towards {PROBES} probe users, at up to 12 times after the first user"
     unseen = "targets after the first user, and other pairs of records"
     runs, budget = 1000, 200_000
     pilots, fits = 20, 200
     heats: ClassVar = ((4, 60),)
-    times, among = READINGS, 3
+    times, among = 12, 3
     besides: ClassVar[tuple[type[AgentGame], ...]] = (FirstRelease, ScheduleGame, BatchCanaries)

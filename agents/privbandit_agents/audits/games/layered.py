@@ -15,8 +15,6 @@ from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.games.pairs import arms
 from privbandit_agents.audits.records import Pair
 
-USERS = 10**6
-"""Users of the first layer, about: enough for its bins to stand out of any noise."""
 ANGLE = np.arcsin(0.4999)
 """Angle between the target's features and the strong direction, chosen so that the residual just fits a bin."""
 HOSTILE = "layer 2, after reports on layer 1 that the adversary chose: theta = 5 in two bins"
@@ -29,7 +27,8 @@ class LayeredGame(LocalGame):
     unseen = "other layers and histories, and other records"
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": 10**6}
     runs = 50_000
-    settings: ClassVar = {"first": 4 * USERS, "gamma": 2.0}
+    # a first layer of about a million users, whose bins stand out of any noise
+    settings: ClassVar = {"first": 4 * 10**6, "gamma": 2.0}
 
     def __init__(
         self, name: str, config: dict[str, Any] | None = None, env: str | None = None, effort: str = "normal"

@@ -10,25 +10,18 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import LEAST, AnyAgentGame
+from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.games.pairs import local_pairs
 from privbandit_agents.audits.games.three_labels import ThreeLabels
-from privbandit_agents.audits.records import HORIZON, Pair, Records, drawn, pairs
+from privbandit_agents.audits.records import WORLD_HORIZON, Pair, Records, drawn, pairs
 from privbandit_agents.audits.reports import Contrast, flattened, padded
 from privbandit_agents.base.agent import labels_of_contexts
 from privbandit_agents.base.state import rekey
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
 from privbandit_agents.registry import can_play, make, spaces_of
 
-CERTAIN = 1e3
-"""Log-likelihood ratios are cut there; a report that is impossible in one of the worlds has an infinite one."""
-
 NEW = "a new server"
-CALLS = 16
-"""Calls in which devices report, unless there are fewer users; more if the next user's report is looked at."""
-BEYOND_CLAIM = 1.05
-"""Scenes with the next user's report are tried for what they show beyond so many times the claim, and for no less."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +97,7 @@ class LocalGame(AnyAgentGame[Scene]):
     def tried(self, scene: Scene, runs: int) -> tuple[Contrast, tuple[float, float]]:
         contrast, (bound, tie) = super().tried(scene, runs)
         claimed = self.claim.epsilon if self.claim.rho is None else self.claim.rho
-        counts = scene.next is None or bound > BEYOND_CLAIM * claimed
+        counts = scene.next is None or bound > 1.05 * claimed
         return contrast, (bound if counts else 0.0, tie)
 
     def pairs(self, env: gym.Env[Any, Any], server: Any) -> list[Pair]:
@@ -126,16 +119,17 @@ class LocalGame(AnyAgentGame[Scene]):
     def worlds(self) -> Iterator[tuple[str, gym.Env[Any, Any]]]:
         """Yield the game's world, and one with three labels if it has labels and the agent plays that, too."""
         yield "", self.env
-        more = ThreeLabels(HORIZON)
+        more = ThreeLabels(WORLD_HORIZON)
         if not labels_of_contexts(*spaces_of(self.env)) and can_play(self.name, more):
             yield "three labels, ", more
 
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
-        users, agent = max(runs, LEAST), copy.copy(scene.agent)
+        least = 64  # users of a call: more than a report has parts
+        users, agent = max(runs, least), copy.copy(scene.agent)
         rekey(agent, rng)
         agent.rng = rng.spawn(1)[0]  # the devices'
         # what devices of a call share is seen if there are many calls
-        each = LEAST if scene.next is not None else max(LEAST, math.ceil(users / CALLS))
+        each = least if scene.next is not None else max(least, math.ceil(users / 16))  # in 16 calls
         reports = [self.sent(agent, scene, world, each) for _ in range(math.ceil(users / each))]
         rows = each * (1 + (scene.next is not None))
         if all(isinstance(one, np.ndarray) and one.ndim and len(one) == rows for one in reports):
@@ -167,7 +161,8 @@ class LocalGame(AnyAgentGame[Scene]):
             except NotImplementedError:  # its density is not known
                 return np.zeros((users, len(self.ready)))
             with np.errstate(invalid="ignore"):
-                return np.asarray(np.clip(np.nan_to_num(first - second), -CERTAIN, CERTAIN)[:, None])
+                # a report that is impossible in one world has an infinite ratio
+                return np.asarray(np.clip(np.nan_to_num(first - second), -1e3, 1e3)[:, None])
 
         return told
 

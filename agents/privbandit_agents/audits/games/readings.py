@@ -23,12 +23,6 @@ STATISTICS = (
 """What ``Readings`` tells of each run."""
 
 
-TAIL = 7.0
-"""Noise of another size is worth as much as Laplace noise so far out, in units of its scale: one run of a thousand."""
-NEAR = 1e-9
-"""Numbers are as near as this if they are equal."""
-
-
 class Layout(NamedTuple):
     """Where the parts of what is seen are: first the actions, then ``times`` releases of so many numbers each."""
 
@@ -72,7 +66,7 @@ class Exact(NamedTuple):
             return np.zeros(len(seen)), np.zeros(len(seen))
         told = seen[:, self.start : self.start + len(self.zero)]
         zero, one = (np.linalg.norm(told - value, axis=1) for value in (self.zero, self.one))
-        return one - zero, np.log((one + NEAR) / (zero + NEAR))
+        return one - zero, np.log((one + 1e-9) / (zero + 1e-9))
 
 
 class Readings(NamedTuple):
@@ -114,7 +108,8 @@ class Readings(NamedTuple):
     @property
     def loss(self) -> float:
         """What the difference of the means costs if the noise is Laplace, and that of the sizes in its tails."""
-        return float(np.sum(2 * np.abs(self.far) / self.scale)) + TAIL * -float(np.expm1(-self.grown))
+        # noise of another size is worth Laplace noise 7 scales out: one run of a thousand
+        return float(np.sum(2 * np.abs(self.far) / self.scale)) + 7.0 * -float(np.expm1(-self.grown))
 
     @classmethod
     def of(cls, zero: Floats, one: Floats, layout: Layout, exact: Exact) -> "Readings":

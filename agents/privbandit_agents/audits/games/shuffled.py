@@ -12,9 +12,6 @@ from privbandit_agents.audits.games.pairs import joint_pairs
 from privbandit_agents.audits.records import Pair, drawn
 from privbandit_agents.base.state import rekey
 
-AT_ONCE = 2**22
-"""Numbers of messages that are held at once."""
-
 
 class ShuffleGame(AnyAgentGame[Pair]):
     """Replace the record of one user of the first batch; look at how many messages of each kind the batch has sent.
@@ -50,7 +47,7 @@ class ShuffleGame(AnyAgentGame[Pair]):
         rekey(agent, rng)
         agent.rng = rng.spawn(1)[0]  # the devices'
         batch = int(agent.batch_size)
-        most = max(1, AT_ONCE // (batch * len(agent.shuffler.bag)))
+        most = max(1, 2**22 // (batch * len(agent.shuffler.bag)))  # 32 MiB of messages
         return np.concatenate([self.bags(agent, scene, world, min(most, runs - k)) for k in range(0, runs, most)])
 
     def bags(self, agent: Any, scene: Pair, world: int, runs: int) -> Floats:

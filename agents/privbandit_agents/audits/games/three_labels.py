@@ -8,8 +8,6 @@ from gymnasium.spaces import Box, Discrete
 
 from privbandit_agents.base.agent import Array
 
-LABELS = 3
-
 
 class ThreeLabels(gym.Env[Array, np.integer[Any]]):
     """Contexts are uniform on the unit square; the label is the third of the first feature; 60 rows are public.
@@ -19,7 +17,7 @@ class ThreeLabels(gym.Env[Array, np.integer[Any]]):
     """
 
     observation_space = Box(0, 1, (2,), np.float64)
-    action_space = Discrete(LABELS)
+    action_space = Discrete(3)
 
     def __init__(self, horizon: int) -> None:
         self.horizon = horizon
@@ -39,4 +37,4 @@ class ThreeLabels(gym.Env[Array, np.integer[Any]]):
 
 def label_of(contexts: Array) -> Array:
     """Return the labels of contexts (..., 2), shape (...)."""
-    return (contexts[..., 0] * LABELS).astype(np.int64)
+    return (contexts[..., 0] * 3).astype(np.int64)

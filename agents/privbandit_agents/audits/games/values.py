@@ -12,9 +12,6 @@ from privbandit_agents.audits.mechanisms import MechanismGame, Request
 from privbandit_agents.privacy.contributions.means import BoundedMean
 from privbandit_agents.privacy.mechanisms.stopping import private_selection
 
-RUNS, RARE = 10.0, 0.06
-"""Runs of a selection on average, and the probability of its rare result: they tell most in a given time."""
-
 
 def bounded_mean(request: Request, noise: float = 1.0) -> Game:
     """One of 50 users earns 1 or -1 where the log's propensity was least: w r is the bound, or minus it.
@@ -44,7 +41,7 @@ def selection(request: Request, naive: bool = False) -> Game:
     @cache  # asked for by every run
     def chances(world: int, epsilon: float) -> tuple[float, float]:
         better, less = 1 / (1 + math.exp(-epsilon)), math.exp(-epsilon)
-        return (better * less, RARE) if world == 0 else (better, RARE * less)
+        return (better * less, 0.06) if world == 0 else (better, 0.06 * less)
 
     def sample(world: int, runs: int, rng: Generator) -> Floats:
         def run(setting: int, epsilon: float, delta: float, rng: Generator) -> tuple[float, None]:
@@ -52,8 +49,9 @@ def selection(request: Request, naive: bool = False) -> Game:
             u = rng.random()
             return (2.0 if u < better else 1.0 if u < better + rare else 0.0), None
 
-        found = [private_selection([0], run, request.epsilon, runs=RUNS, rng=rng).score for _ in range(runs)]
+        # on average; with the rare result's .06 they tell most in a given time
+        found = [private_selection([0], run, request.epsilon, runs=10.0, rng=rng).score for _ in range(runs)]
         return np.array([[float(score == 1.0)] for score in found])
 
-    pair = f"runs with a result of chance {RARE:g} or e^(-epsilon / 3) times it, below better ones"
+    pair = "runs with a result of chance 0.06 or e^(-epsilon / 3) times it, below better ones"
     return MechanismGame(pair, Claim(request.epsilon), sample, ("the rare result is selected",))

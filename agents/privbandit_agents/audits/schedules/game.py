@@ -10,19 +10,13 @@ from numpy.random import Generator
 from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.readings import changes, numbers
-from privbandit_agents.audits.records import Records, drawn
+from privbandit_agents.audits.records import USERS_A_RUN, Records, drawn
 from privbandit_agents.audits.schedules.populations import opposites
 
-USERS = 256
-"""Users of a run, at most."""
-SEEDS, CHECKED = 2, 6
-"""Seeds of agents by whose runs boundaries are found, and further ones on which they are tried."""
+SEEDS = 2
+"""Seeds of agents whose runs find boundaries; six further ones try them."""
 KEPT = 4
 """Boundaries of which pilot runs are made; if so many are the same for all seeds, no further one is looked for."""
-CLEAR, MOST = 12, 2000
-"""Runs are at least so many times e^epsilon, up to the second number: what never happens in one world has a bound."""
-LATER = 4
-"""Changes after the target whose times are statistics."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +39,7 @@ class ScheduleGame(AnyAgentGame[Boundary]):
     """
 
     part = "schedule"
-    seen = f"after which of up to {USERS} users the release changes, and what frozen_rounds says after each"
+    seen = f"after which of up to {USERS_A_RUN} users the release changes, and what frozen_rounds says after each"
     unseen = "what is released, actions, and other populations"
     runs, budget = 400, 160_000
     pilots, fits = 30, 100
@@ -58,7 +52,8 @@ class ScheduleGame(AnyAgentGame[Boundary]):
             return
         super().prepare()
         self.pair = f"{self.scene.words} (the worst of {len(self.found)} boundaries)"
-        self.runs = max(self.runs, min(int(CLEAR * math.exp(min(self.claim.epsilon, 10.0))), MOST))
+        # an event that never happens in one world has a bound after 12 e^epsilon runs
+        self.runs = max(self.runs, min(int(12 * math.exp(min(self.claim.epsilon, 10.0))), 2000))
 
     def scenes(self) -> list[Boundary]:
         return self.found
@@ -102,14 +97,15 @@ class ScheduleGame(AnyAgentGame[Boundary]):
     def apart(self, boundary: Boundary) -> float:
         """Return for which share of further seeds the two worlds have different schedules soon after the target."""
         differ = 0
-        for seed in range(SEEDS, SEEDS + CHECKED):
+        checked = 6  # further seeds
+        for seed in range(SEEDS, SEEDS + checked):
             one, other = (self.schedule(seed, users, boundary.place) for users in boundary.worlds)
             differ += not np.array_equal(one, other)
-        return differ / CHECKED
+        return differ / checked
 
     def trial(self) -> tuple[int, list[int] | slice]:
         """Return how many users a run has, and which numbers of the release do not change after every single user."""
-        most = min(USERS, getattr(self.env.unwrapped, "horizon", USERS))
+        most = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
         agent = self.agent(0)
         told = list[Floats]()
 
@@ -126,14 +122,14 @@ class ScheduleGame(AnyAgentGame[Boundary]):
     def schedule(self, seed: int, users: Records, start: int | None = None) -> Floats:
         """Return whether the release changed after each user, and ``frozen_rounds`` then, shape (2, users).
 
-        With ``start`` only users from there on count, up to the last of ``LATER`` changes.
+        With ``start`` only users from there on count, up to the last of 4 changes.
         """
         agent = self.agent(seed)
-        seen, before, left = np.zeros((2, self.users)), self.looked_at(agent), LATER
+        seen, before, left = np.zeros((2, self.users)), self.looked_at(agent), 4
         for t in range(self.users):
             agent.update(users.contexts[t : t + 1], users.actions[t : t + 1], users.feedback[t : t + 1])
             now = self.looked_at(agent)
-            seen[:, t] = not np.array_equal(now, before), min(agent.frozen_rounds(), USERS)
+            seen[:, t] = not np.array_equal(now, before), min(agent.frozen_rounds(), USERS_A_RUN)
             before = now
             if start is not None and t >= start:
                 left -= int(seen[0, t])
@@ -149,6 +145,6 @@ class ScheduleGame(AnyAgentGame[Boundary]):
         rows = []
         for _ in range(runs):
             seen = self.schedule(int(rng.integers(2**31)), scene.worlds[world], scene.place)
-            times = np.append(np.flatnonzero(seen[0]), np.full(LATER, self.users))[:LATER]
+            times = np.append(np.flatnonzero(seen[0]), np.full(4, self.users))[:4]
             rows.append(np.concatenate([times, seen.ravel()]))
         return np.array(rows)

@@ -11,8 +11,6 @@ from privbandit_agents.audits.records import BEYOND, Records, actions, answers, 
 from privbandit_agents.base.agent import AnyAgent, Array
 from privbandit_envs.spaces import Assortments
 
-SELDOM = 8
-"""One user in this number answers, if hardly any do."""
 OPPOSITE = (
     ("the least answers", "the most answers"),
     ("answers far below any clip", "answers beyond any clip"),
@@ -55,7 +53,7 @@ def populations(env: gym.Env[Any, Any], users: int, agent: AnyAgent) -> dict[str
         "answers beyond any clip": answered(np.full(users, BEYOND)),
         "answers far below any clip": answered(np.full(users, -BEYOND)),
         "answers of NaN": answered(np.full(users, np.nan)),
-        "hardly any answers": answered(np.where(np.arange(users) % SELDOM == SELDOM - 1, most, np.nan)),
+        "hardly any answers": answered(np.where(np.arange(users) % 8 == 8 - 1, most, np.nan)),  # one user in eight
     }
     if agent.guarantee.notion == "reward":
         return found

@@ -17,8 +17,6 @@ from privbandit_envs.validate import count
 
 Array = NDArray[Any]
 DRAWS = 1000
-ENTRIES = 2**22
-"""So many numbers of contexts are looked at in one call."""
 
 
 class Probabilities(np.ndarray[Any, np.dtype[np.float64]]):
@@ -53,7 +51,7 @@ def sampled(agent: Any, contexts: Array, draws: int, rng: Generator) -> tuple[Ar
     first = np.asarray(twin.select_action(contexts))
     if not len(contexts) or before == [generator.bit_generator.state for generator in generators(twin)]:
         return first[None], False
-    at_once = max(1, ENTRIES // max(1, contexts.size))
+    at_once = max(1, 2**22 // max(1, contexts.size))  # numbers of contexts in a call
     parts = [first[None]]
     for start in range(1, draws, at_once):
         m = min(at_once, draws - start)

@@ -17,8 +17,6 @@ from privbandit_agents.base.settings import Count, NonNegative
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 from privbandit_envs.masks import uniform_over
 
-USERS = 10_000
-
 
 @dataclass(frozen=True)
 class Config(RidgeSettings):
@@ -43,7 +41,7 @@ class RegCB(RidgeAgent[Config]):
 
     def begin(self) -> None:
         super().begin()
-        self.width = math.sqrt(self.config.scale * math.log(1 + (self.config.horizon or USERS)))
+        self.width = math.sqrt(self.config.scale * math.log(1 + (self.config.horizon or 10_000)))
 
     def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
         lower, upper = self.bounds(features, directions, estimates)

@@ -15,8 +15,6 @@ from privbandit_agents.base.chances.laws import Probabilities
 from privbandit_agents.base.settings import Count, Positive
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
-USERS = 10_000
-
 
 @dataclass(frozen=True)
 class Config(RidgeSettings):
@@ -41,7 +39,7 @@ class SquareCB(RidgeAgent[Config]):
 
     def begin(self) -> None:
         super().begin()
-        users, parameters = self.config.horizon or USERS, self.regression.matrices[..., 0].size
+        users, parameters = self.config.horizon or 10_000, self.regression.matrices[..., 0].size
         rate = math.sqrt(self.n_arms * users / (parameters * math.log(1 + users)))
         self.gamma = self.config.gamma or self.config.scale * rate
 

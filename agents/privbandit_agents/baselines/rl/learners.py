@@ -37,8 +37,6 @@ PER_SLOT = {"n_steps", "train_freq"}
 """Hyperparameters that count steps, each of as many users as there are slots."""
 OURS = {"policy", "n_envs", "schedule", "net_arch", "moments", "critic", "reward_scale"}
 """Hyperparameters that the algorithms themselves do not know."""
-FARTHEST_SCORE = 1000.0
-"""Scores of items lie within this distance of 0: no bound in practice, and none by which two could tie."""
 
 
 class StableBaseline(LearningAgent[RLSettings]):
@@ -111,7 +109,8 @@ class StableBaseline(LearningAgent[RLSettings]):
 
     def adapted(self, env: Face, seed: int | None) -> Any:
         """Return a vector environment as the library plays it with this agent's policy."""
-        largest = FARTHEST_SCORE if self.hyperparameters["policy"] == "shared" else 1.0
+        # no bound in practice, and none at which two scores could tie
+        largest = 1000.0 if self.hyperparameters["policy"] == "shared" else 1.0
         scale = self.hyperparameters.get("reward_scale", 1.0)
         return to_sb3(env, seed, largest_score=largest, reward_scale=scale)
 

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-TINY = 1e-8
-"""A feature of less variance than this is not divided by it."""
-
 
 @cache
 def standardised() -> "type[BaseFeaturesExtractor]":
@@ -55,7 +52,7 @@ def standardised() -> "type[BaseFeaturesExtractor]":
                     self.running_sums += torch.stack([rows.sum(dim=0), (rows**2).sum(dim=0)])
             mean, square = self.running_sums / self.running_count.clamp(min=1)
             variance = square - mean**2
-            scale = torch.where(variance > TINY, variance, torch.ones_like(variance)).sqrt()
+            scale = torch.where(variance > 1e-8, variance, torch.ones_like(variance)).sqrt()
             shown: Tensor = (observations - mean.float()) / scale.float()
             return shown
 

@@ -9,9 +9,6 @@ from privbandit_agents.base.agent import Space, arms_with_features, assortments,
 from privbandit_agents.base.settings import Count, Positive, Range, Settings
 from privbandit_envs.validate import count
 
-DECAY = 50
-"""How much lower a falling learning rate is at the end of a run: 1/51, or the square root of that."""
-
 
 def check_widths(*, net_arch: Sequence[int]) -> None:
     """Raise ValueError unless the widths of layers are a list of integers >= 1."""
@@ -116,17 +113,13 @@ class DQNSettings(RLSettings):
     reward_scale: Positive | None = None
 
 
-WIDE = 100
-"""From so many features on arms count as wide, and have hyperparameters of their own."""
-
-
 def kind_of(observation_space: Space, action_space: Space) -> str:
     """Return the block of ``rl.yaml`` for the spaces: arms, wide, items, or mlp if one context is for all arms."""
     shape = observation_space.shape or ()
     if assortments(observation_space, action_space) == "":
         return "items"
     if arms_with_features(observation_space, action_space) == "" and shape[0] == n_arms(action_space):
-        return "wide" if shape[1] >= WIDE else "arms"
+        return "wide" if shape[1] >= 100 else "arms"  # wide arms have hyperparameters of their own
     return "mlp"
 
 
@@ -150,4 +143,5 @@ def hyperparameters(algorithm: str, kind: str, overrides: Mapping[str, Any]) -> 
 def rate(first: float, schedule: str) -> float | Callable[[float], float]:
     """Return a learning rate as stable-baselines3 takes it: a number, or a function of the share of users to come."""
     power = {"constant": 0.0, "sqrt": 0.5, "inverse": 1.0}[schedule]
-    return first if power == 0 else lambda left: first / float(1 + DECAY * (1 - left)) ** power
+    # at the end 1/51, or its square root
+    return first if power == 0 else lambda left: first / float(1 + 50 * (1 - left)) ** power

@@ -21,14 +21,13 @@ from privbandit_agents.experiments.spec.figures import TableSpec
 from privbandit_agents.experiments.spec.measures import Pick
 from privbandit_envs.validate import one_of
 
-LEVEL = 0.05
 BEST, CLOSE, NONE = "*", "'", "-"
 PICKS: dict[Pick, str] = {
     "best": CHOSEN["best"],
     "honest": "point of the grid chosen on one half of the replications, scored on the other, both ways",
 }
 MARKS = (
-    f"{BEST} best; {CLOSE} not significantly worse (one-sided Wilcoxon signed-rank test, level {LEVEL}); "
+    f"{BEST} best; {CLOSE} not significantly worse (one-sided Wilcoxon signed-rank test, level 0.05); "
     f"{NONE} could not run"
 )
 
@@ -102,7 +101,7 @@ def close_to(row: Sequence[Values], best: Bools) -> Bools:
         if not best[place] and len(values.replications):
             kept = common_seeds(leader.replications, values.replications)
             ahead = (leader.of(kept).above - values.of(kept).above)[:, 0]
-            close[place] = signed_rank_p(ahead, "greater") >= LEVEL
+            close[place] = signed_rank_p(ahead, "greater") >= 0.05
     return close
 
 

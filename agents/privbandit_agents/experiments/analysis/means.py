@@ -1,6 +1,6 @@
-"""TensorBoard of means: a run for each agent, a chart for each environment, with margins; regret comes first.
+"""TensorBoard of means: a run for each agent, a chart for each environment; regret comes first.
 
-TensorBoard shows nothing of more than 40 runs until some are chosen, so there are never more than ``MOST_RUNS``.
+TensorBoard shows nothing of more than 40 runs until some are chosen, so there are never more than ``MOST_AGENTS``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
 
 from privbandit_agents.experiments.analysis.frame import world_of
 from privbandit_agents.experiments.analysis.ranks import ranks
-from privbandit_agents.experiments.analysis.statistics import Floats, student_half_width
+from privbandit_agents.experiments.analysis.statistics import Floats
 from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS, folder_name
 from privbandit_agents.experiments.store.board import (
     EVENTS,
@@ -24,12 +23,9 @@ from privbandit_agents.experiments.store.board import (
     columns,
     hparams_summary,
     kind_of,
-    layout_of,
 )
 
-MOST_RUNS = 38
-MARGINS = "the margins"
-"""TensorBoard orders groups by the alphabet; regret and reward come before these."""
+MOST_AGENTS = 38
 PROMISES = ("notion", "epsilon", "delta", "rho")
 
 
@@ -65,7 +61,6 @@ def write_means(frame: pl.DataFrame, folder: Path, pictures: Sequence[Path] = ()
     hparams = {run: settings_of(curves[0].rows) for run, curves in runs.items()}
     charts = list(dict.fromkeys(chart for curves in runs.values() for curve in curves for chart in curve.charts))
     with closing(EventFile(board / "overview")) as file:
-        file.add(layout_of(margin_charts(charts), "mean and 95 % interval over seeds"))
         file.add(columns(list(hparams.values()), {f"regret/{chart}": f"regret, {chart}" for chart in charts}))
         add_pictures(file, pictures)
     for run, curves in runs.items():
@@ -89,11 +84,11 @@ def curves_of(frame: pl.DataFrame) -> list[Curve]:
     """
     several = frame.group_by("env").agg(pl.col("horizon").n_unique())["horizon"].max() != 1
     cells = [
-        (plain_name(env) + (f", {horizon} users" if several else ""), str(label), rows)
+        (world_of(env) + (f", {horizon} users" if several else ""), str(label), rows)
         for (env, horizon, label), rows in frame.group_by("env", "horizon", "label", maintain_order=True)
     ]
     labels = list(dict.fromkeys(label for _, label, _ in cells))
-    if len(labels) <= MOST_RUNS:
+    if len(labels) <= MOST_AGENTS:
         return [Curve(label, (world,), rows) for world, label, rows in cells]
     settings: dict[str, dict[str, None]] = {}
     for world, label, _ in cells:
@@ -108,11 +103,6 @@ def curves_of(frame: pl.DataFrame) -> list[Curve]:
     ]
 
 
-def plain_name(env: str) -> str:
-    """Return an environment's label without brackets, which charts with margins take for those around a run."""
-    return world_of(env).replace("(", "").replace(")", "")
-
-
 def charts_of(world: str, setting: str, settings: Sequence[str]) -> tuple[str, ...]:
     """Return the charts of a curve where settings are in their names."""
     if setting or not settings:
@@ -121,13 +111,13 @@ def charts_of(world: str, setting: str, settings: Sequence[str]) -> tuple[str, .
 
 
 def best_agents(frame: pl.DataFrame) -> list[str]:
-    """Return the agents of a table, at most ``MOST_RUNS``, by their best rank anywhere."""
+    """Return the agents of a table, at most ``MOST_AGENTS``, by their best rank anywhere."""
     placed = ranks(frame).with_columns(agent=pl.col("label").str.split(" ").list.first())
     return (
         placed.group_by("agent", maintain_order=True)
         .agg(pl.col("rank").min())
         .sort("rank")["agent"]
-        .to_list()[:MOST_RUNS]
+        .to_list()[:MOST_AGENTS]
     )
 
 
@@ -135,11 +125,8 @@ def points_of(curve: Curve) -> Iterator[tuple[int, dict[str, float]]]:
     """Yield the values at each checkpoint that all seeds have, by tag."""
     users, regret = wide(curve.rows, "regret")
     _, reward = wide(curve.rows, "reward")
-    mean, width = regret.mean(axis=0), student_half_width(regret)
     for i, n in enumerate(users):
-        values = {"regret": mean[i], "reward": reward[:, i].mean() / n}
-        if len(regret) > 1:
-            values |= {f"{MARGINS}/lower": max(mean[i] - width[i], 0.0), f"{MARGINS}/upper": mean[i] + width[i]}
+        values = {"regret": regret[:, i].mean(), "reward": reward[:, i].mean() / n}
         yield n, {f"{tag}/{chart}": float(value) for tag, value in values.items() for chart in curve.charts}
 
 
@@ -154,16 +141,6 @@ def settings_of(rows: pl.DataFrame) -> dict[str, Any]:
     row: Mapping[str, Any] = rows.row(0, named=True)
     keys = ["agent", *PROMISES, *(key for key in row if key.startswith("agent."))]
     return {key: row[key] for key in keys if row.get(key) is not None and row[key] == row[key]}
-
-
-def margin_charts(charts: Sequence[str]) -> list[layout_pb2.Chart]:
-    """Return a chart with margins for each environment."""
-    found = []
-    for chart in charts:
-        tags = {"value": f"regret/{chart}", "lower": f"{MARGINS}/lower/{chart}", "upper": f"{MARGINS}/upper/{chart}"}
-        series = layout_pb2.MarginChartContent.Series(**tags)
-        found.append(layout_pb2.Chart(title=f"regret, {chart}", margin=layout_pb2.MarginChartContent(series=[series])))
-    return found
 
 
 def move_trials(folder: Path) -> None:

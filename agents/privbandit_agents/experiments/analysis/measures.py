@@ -18,8 +18,6 @@ from privbandit_agents.experiments.names import bare
 from privbandit_agents.experiments.spec.measures import Average, Axes, Lead, Measure, Selection, Slope, Steps
 from privbandit_agents.experiments.usage import placed
 
-POINTS = 50
-"""Numbers of users that a slope is fitted to."""
 START = 0.1
 """A slope against users starts at this fraction of the horizon."""
 
@@ -107,7 +105,8 @@ def slope_along_users(slope: Slope, cells: Cells) -> tuple[list[Reading], Floats
     first = cell.job.spec["horizon"] / cell.job.spec["checkpoints"]
     if not first <= start < end:
         raise ValueError(f"from must be at least the first checkpoint, {first:g} users, and below to; got {start:g}.")
-    users = np.linspace(start, end, POINTS) if slope.axes == "linear" else np.geomspace(start, end, POINTS)
+    points = 50  # numbers of users that a slope is fitted to
+    users = np.linspace(start, end, points) if slope.axes == "linear" else np.geomspace(start, end, points)
     return [curve(found.cell, slope.of, cells, users)], users
 
 
@@ -180,7 +179,7 @@ def estimate(resolved: Resolved, results: Results, rng: Generator, confidence: f
     which a mean gets Student's interval (``statistics.expanded``). What the grid picked stays picked.
 
     Returns:
-        NaN where there is none: no ends below ``statistics.FEWEST`` replications, no value without replications.
+        NaN where there is none: no ends below ``statistics.FEW_SEEDS`` replications, no value without replications.
     """
     read = [reading.read(results) for reading in resolved.readings]
     kept = common_seeds(*(values.replications for values in read))
@@ -191,7 +190,7 @@ def estimate(resolved: Resolved, results: Results, rng: Generator, confidence: f
     averages = AVERAGES[resolved.average]
     with np.errstate(all="ignore"):
         value = float(resolved.combine(averages(np.full((1, len(kept)), 1 / len(kept)), above, below))[0])
-        if len(kept) < statistics.FEWEST:
+        if len(kept) < statistics.FEW_SEEDS:
             return Interval(value)
         drawn = resolved.combine(averages(statistics.seed_weights(len(kept), rng), above, below))
         return statistics.percentile_interval(value, drawn, statistics.expanded(confidence, len(kept)))

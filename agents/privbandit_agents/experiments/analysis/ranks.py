@@ -10,7 +10,6 @@ from numpy.random import Generator, default_rng
 
 from privbandit_agents.experiments.analysis.statistics import Floats, percentile_interval, seed_weights
 
-DRAWS = 2000
 PRIVATE, OPEN = "private", "not private"
 Scores = Mapping[int, float]
 """A number for each seed."""
@@ -46,7 +45,7 @@ def interquartile_mean(values: Floats) -> Floats:
     return np.asarray(np.sort(values, axis=-1)[..., cut : values.shape[-1] - cut].mean(axis=-1))
 
 
-def resampled(strata: Sequence[Floats], rng: Generator, draws: int = DRAWS) -> Floats:
+def resampled(strata: Sequence[Floats], rng: Generator, draws: int = 2000) -> Floats:
     """Return interquartile means of bootstrap samples, shape (draws,); every stratum is resampled by itself."""
     drawn = [values[rng.integers(len(values), size=(draws, len(values)))] for values in strata]
     return interquartile_mean(np.concatenate(drawn, axis=1))
@@ -98,7 +97,7 @@ def better_interval(shares: Sequence[Floats], rng: Generator) -> tuple[float, fl
     value = float(np.mean([one.mean() for one in shares]))
     if min(map(len, shares)) < 2:
         return value, np.nan, np.nan
-    draws = np.mean([seed_weights(len(one), rng, DRAWS) @ one for one in shares], axis=0)
+    draws = np.mean([seed_weights(len(one), rng, 2000) @ one for one in shares], axis=0)
     interval = percentile_interval(value, draws)
     return interval.value, interval.low, interval.high
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from privbandit_envs.validate import count
 
 Floats = NDArray[np.float64]
-FEWEST = 5
+FEW_SEEDS = 5
 """With fewer seeds no bootstrap interval means anything."""
 
 

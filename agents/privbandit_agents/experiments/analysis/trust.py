@@ -17,8 +17,6 @@ from privbandit_agents.experiments.usage import placed
 
 FAILED = 0.9
 """A seed with this share of uniform play's regret, or more, has learned nothing."""
-LATE = 0.75
-"""The last quarter of users shows what has been learned in the end."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,8 @@ def trust_maps(spec: MapSpec, found: Squares, cells: Cells, results: Results) ->
 def place_of(cell: Cell, uniform: Cell, results: Results) -> Place | None:
     """Return what was measured of a cell beside that of uniform play; None: nothing."""
     horizon = cell.settings["horizon"]
-    whole = TrialReading(cell, "ratio", np.array([LATE * horizon, horizon]), uniform).read(results)
+    # the last quarter of users
+    whole = TrialReading(cell, "ratio", np.array([0.75 * horizon, horizon]), uniform).read(results)
     if not len(whole.replications):
         return None
     own, beside = whole.above, whole.below.mean(axis=0)

@@ -18,11 +18,10 @@ from privbandit_agents.experiments.analysis.cells import Cells
 from privbandit_agents.experiments.analysis.frame import promise_of
 from privbandit_agents.experiments.analysis.measures import START, fitted_slope
 from privbandit_agents.experiments.analysis.readings import Results, Values, runs_of
-from privbandit_agents.experiments.analysis.statistics import Floats, common_seeds
+from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats, common_seeds
 from privbandit_agents.experiments.analysis.tables import CHOSEN, rounded, visits_of
 from privbandit_agents.experiments.drawing.layout import Panel, Series, completed, layout
 from privbandit_agents.experiments.drawing.style import (
-    FEW_SEEDS,
     STYLE,
     UNIFORM,
     Label,
@@ -55,12 +54,7 @@ Y_LABELS = {
     "seconds": "seconds of one fit",
 }
 REFERENCE: dict[str, Any] = {"color": "#222222", "linestyle": (0, (1, 1.6)), "linewidth": 1.2}
-FEW = 10
-"""So many values of x have a tick each."""
-MILLION = 1e6
 SCALES = ((1e6, "millions"), (1e9, "billions"), (1e12, "trillions"))
-PANEL_WIDTH = 2.6
-"""Inches, at least."""
 BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(
         ("regret", "ratio", "regret_per_round", "mad", "mse", "calls", "claimed", "excess", "seconds"), (0.0, math.inf)
@@ -290,7 +284,7 @@ def label_logarithms(axis: Axis, low: float, high: float) -> None:
     On an axis that reaches a million, all of them are powers.
     """
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 200 * low else (1.0,), numticks=12))
-    axis.set_major_formatter(lambda value, _: power_of_ten(value) if high >= MILLION else plain_number(value))
+    axis.set_major_formatter(lambda value, _: power_of_ten(value) if high >= 1e6 else plain_number(value))
     axis.set_minor_formatter(NullFormatter())
 
 
@@ -304,7 +298,7 @@ def label_numbers(axis: Axis, most: float) -> None:
 
 def plain_number(value: float) -> str:
     """Return a number for an axis; from a million on with a power of ten."""
-    return power_of_ten(value) if abs(value) >= MILLION else f"{value:,g}"
+    return power_of_ten(value) if abs(value) >= 1e6 else f"{value:,g}"
 
 
 def power_of_ten(value: float) -> str:
@@ -332,17 +326,18 @@ def log_limits(lines: Sequence[Line], whole: bool = False) -> tuple[float | None
 
 def scale_x(axis: Axes, spec: FigureSpec, x: Floats) -> None:
     """Set the horizontal axis: ticks at the points of a setting, or along the users."""
-    log, each = "x" in spec.log, spec.x != "users" and (len(x) <= FEW or spec.even)
+    few = 10
+    log, each = "x" in spec.log, spec.x != "users" and (len(x) <= few or spec.even)
     if log:
         axis.set_xscale("log")
     if spec.x == "users":
         axis.set_xlim(x[0] if log else 0, x[-1])
     if each:
-        places, write = places_of(x, x, spec), power_of_ten if log and x[-1] >= MILLION else plain_number
+        places, write = places_of(x, x, spec), power_of_ten if log and x[-1] >= 1e6 else plain_number
         texts = [write(float(value)) for value in x]
-        shown = apart(places, texts, log, tilted=len(x) > FEW)
+        shown = apart(places, texts, log, tilted=len(x) > few)
         axis.set_xticks([places[i] for i in shown], [texts[i] for i in shown])
-        axis.tick_params(axis="x", labelrotation=45 if len(x) > FEW else 0)
+        axis.tick_params(axis="x", labelrotation=45 if len(x) > few else 0)
         axis.xaxis.set_minor_locator(NullLocator())
     elif log:
         label_logarithms(axis.xaxis, x[0], x[-1])
@@ -358,6 +353,6 @@ def apart(places: Floats, texts: Sequence[str], log: bool, tilted: bool) -> list
     shown: list[int] = []
     for i in reversed(range(len(texts))):
         inches = 0.2 if tilted else 0.085 * len(re.sub(r"[${}^]|\\cdot", "", texts[i])) + 0.1
-        if not shown or (at[shown[-1]] - at[i]) / width * PANEL_WIDTH > inches:
+        if not shown or (at[shown[-1]] - at[i]) / width * 2.6 > inches:  # a panel has 2.6 inches at least
             shown.append(i)
     return shown[::-1]

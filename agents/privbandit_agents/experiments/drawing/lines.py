@@ -10,12 +10,9 @@ import polars as pl
 
 from privbandit_agents.experiments.analysis.frame import world_of
 from privbandit_agents.experiments.analysis.ranks import finals, interquartile_mean
-from privbandit_agents.experiments.analysis.statistics import Floats, student_half_width
-from privbandit_agents.experiments.drawing.style import BEST, FEW_SEEDS, Line
+from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats, student_half_width
+from privbandit_agents.experiments.drawing.style import BEST, Line
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
-
-DELTA = 1e-5
-"""At which a promise of zCDP is drawn by the epsilon that it implies."""
 
 
 def frontiers_of(frame: pl.DataFrame) -> dict[str, list[Line]]:
@@ -53,7 +50,7 @@ def line(rows: pl.DataFrame, label: str, x: Floats, values: Floats) -> Line:
 def with_budgets(rows: pl.DataFrame) -> pl.DataFrame:
     """Add ``budget``, the epsilon at which an agent is drawn, and ``line``, its label without epsilon and rho."""
     budgets = [
-        rho_to_epsilon(rho, DELTA) if epsilon is None and rho is not None and rho > 0 else epsilon
+        rho_to_epsilon(rho, 1e-5) if epsilon is None and rho is not None and rho > 0 else epsilon
         for epsilon, rho in rows.select("epsilon", "rho").iter_rows()
     ]
     names = [without_budget(label) for label in rows["label"]]

@@ -17,8 +17,6 @@ from privbandit_agents.experiments.drawing.style import STYLE, save, write_title
 COLOURS = "viridis"
 SCALE = LogNorm(0.003, 1.0, clip=True)
 """From a share of uniform play's regret that is next to nothing, to all of it."""
-TAIL = 0.7
-"""A median below this share of the mean is told: few bad seeds make the mean."""
 NOTE = "share of uniform play's regret; framed: the best of its notion of privacy; %: seeds that learned nothing"
 
 
@@ -61,5 +59,5 @@ def besides(place: Place | None) -> str:
     """Return what the mean does not tell: a median that is far below it, and how many seeds learned nothing."""
     if place is None or place.notion == "none":
         return ""
-    median = f"median {share(place.median)}" if place.median < TAIL * place.mean else ""
+    median = f"median {share(place.median)}" if place.median < 0.7 * place.mean else ""  # few bad seeds make the mean
     return ", ".join(part for part in (median, f"{place.failed:.0%}" if place.failed else "") if part)

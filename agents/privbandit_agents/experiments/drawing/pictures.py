@@ -20,7 +20,6 @@ from privbandit_agents.experiments.jobs.rows import Floats, Labels, World, draw
 from privbandit_agents.experiments.spec.figures import Picture
 from privbandit_envs.families.classification import eta
 
-POINTS = 300
 COLOURS = "RdBu_r"
 
 
@@ -35,11 +34,12 @@ def draw_picture(picture: Picture, path: Path, formats: Sequence[str] = ()) -> N
 
 def contours(figure: Figure, gammas: Sequence[float]) -> None:
     """Draw the probability of label 1 under P (gamma = 1) and under Q, a panel for each gamma (figure 3)."""
-    grid = (np.arange(POINTS) + 0.5) / POINTS
+    points = 300
+    grid = (np.arange(points) + 0.5) / points
     x = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     axes = figure.subplots(1, len(gammas), sharey=True, squeeze=False)[0]
     for axis, gamma in zip(axes, gammas, strict=True):
-        heights = eta(x, gamma).reshape(POINTS, POINTS)
+        heights = eta(x, gamma).reshape(points, points)
         drawn = axis.contourf(grid, grid, heights, levels=np.linspace(0, 1, 21), cmap=COLOURS)
         axis.set_title("P" if gamma == 1 else f"Q, gamma = {gamma:g}")
         squared(axis, 1.0)

@@ -16,7 +16,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from privbandit_agents.experiments.analysis.statistics import Floats
+from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats
 from privbandit_agents.zoo import AGENTS
 from privbandit_envs.files import atomic
 
@@ -39,12 +39,10 @@ NOTIONS = {
 }
 MARKERS = ("", "o", "s", "^", "D", "v", "P", "X")
 """Where there are more agents than colours, a marker tells those of one colour apart."""
-FEW_SEEDS = 5
-"""Of fewer seeds each is drawn as a thin line: an interval would say little."""
-LONGEST = 60
+LONGEST_LABEL = 60
 """Characters of a label."""
-HEIGHT, LABEL = 3.7, 0.19
-"""Inches of a panel, and of a label beside it."""
+LABEL_HEIGHT = 0.19
+"""Inches of a label beside a panel."""
 STAMP: dict[str, Any] = {"fontsize": 12, "color": "#B00020", "weight": "bold", "ha": "right", "va": "top"}
 """How a figure says in its corner that it decides nothing."""
 UNIFORM: dict[str, Any] = {"color": "#777777", "linestyle": "-"}
@@ -117,8 +115,8 @@ def empty_picture(panels: int, characters: int = 0, labels: int = 0) -> tuple[Fi
     columns = min(panels, 2)
     rows = math.ceil(panels / columns)
     with matplotlib.rc_context(STYLE):
-        width = 5.6 + 0.08 * max(0, min(characters, LONGEST) - 30)  # inches
-        height = max(HEIGHT, LABEL * labels + 0.9)
+        width = 5.6 + 0.08 * max(0, min(characters, LONGEST_LABEL) - 30)  # inches
+        height = max(3.7, LABEL_HEIGHT * labels + 0.9)  # inches of a panel
         figure = Figure(figsize=(width * columns, height * rows + 0.3), layout="constrained", dpi=160)
         axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for spare in axes[panels:]:
@@ -245,7 +243,7 @@ def label_points(axis: Axes, labels: Sequence[Label]) -> None:
     to_axes = axis.transData + axis.transAxes.inverted()
     points = to_axes.transform([(label.x, label.y) for label in labels])
     order = points[:, 1].argsort(kind="stable")
-    heights = spread([float(points[i, 1]) for i in order], gap=LABEL / inches)
+    heights = spread([float(points[i, 1]) for i in order], gap=LABEL_HEIGHT / inches)
     for i, height in zip(order, heights, strict=True):
         text, color = shortened(labels[i].text), labels[i].color
         tie = {"arrowstyle": "-", "color": color, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
@@ -270,7 +268,7 @@ def luminance(channels: Floats) -> float:
 
 def shortened(text: str) -> str:
     """Return a label without its middle if it is very long."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}...{text[3 - LONGEST // 2 :]}"
+    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL // 2]}...{text[3 - LONGEST_LABEL // 2 :]}"
 
 
 def spread(positions: Sequence[float], gap: float) -> list[float]:

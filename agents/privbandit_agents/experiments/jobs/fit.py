@@ -19,9 +19,6 @@ from privbandit_agents.experiments.jobs.rows import Sample, World, draw
 from privbandit_agents.experiments.names import as_text, described, name_of, plain
 from privbandit_agents.experiments.usage import sentence
 
-NOISE_STREAM = 68002
-"""Keeps the noise apart from the draws of the rows."""
-
 
 @dataclass(frozen=True)
 class Fit:
@@ -101,7 +98,8 @@ class Fit:
         accuracy, seconds = np.full(count, np.nan), np.full(count, np.nan)
         reasons: list[str | None] = [None] * count
         sample = draw(self.world, self.replication, self.shrink)
-        noise = default_rng(SeedSequence([NOISE_STREAM, int(self.name, 16)])).spawn(len(self.method.fits))
+        # apart from the draws of the rows
+        noise = default_rng(SeedSequence([68002, int(self.name, 16)])).spawn(len(self.method.fits))
         with one_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UnprovenCalibration)
             for places, rng in zip(self.method.fits, noise, strict=True):

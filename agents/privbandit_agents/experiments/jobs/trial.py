@@ -41,8 +41,6 @@ from privbandit_envs.wrappers import RegretCurve, even_checkpoints
 
 ERRORS = ("mad", "mse", "static")
 """Arrays that only some results have: errors of predictions, and static regret of worlds that change."""
-MODEST = 100
-"""No setting of a light trial is larger."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ class Trial:
         path = AGENTS[self.agent].agent if self.agent in AGENTS else ""
         ours = path.startswith("privbandit_agents.") and ".rl." not in path and self.env in FAMILIES.values()
         given = [*self.env_kwargs.values(), *self.config.values()]
-        modest = all(abs(value) <= MODEST if isinstance(value, int | float) else value is None for value in given)
+        modest = all(abs(value) <= 100 if isinstance(value, int | float) else value is None for value in given)
         return self.horizon if ours and modest else math.inf
 
     @property

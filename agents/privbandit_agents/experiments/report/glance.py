@@ -8,7 +8,6 @@ from typing import Any
 
 RIGHT = 2.1
 """Of the claim: as far as the picture goes."""
-WIDTH = 190
 CLAIM, FOUND, REFUTED = "#0072B2", "#7A6200", "#B00020"
 
 
@@ -66,9 +65,9 @@ class Glance:
             f'<line x1="{claim}" x2="{claim}" y1="4" y2="30" stroke="{CLAIM}" stroke-width="2.5"/>',
         )
         words = html.escape(self.words)
-        return f'<svg role="img" aria-label="{words}" width="{WIDTH}" height="34">{"".join(parts)}{dots}</svg>'
+        return f'<svg role="img" aria-label="{words}" width="190" height="34">{"".join(parts)}{dots}</svg>'
 
 
 def place(share: float) -> float:
     """Return where a share of the claim is drawn, in pixels."""
-    return round(6 + (WIDTH - 12) * min(share, RIGHT) / RIGHT, 1)
+    return round(6 + (190 - 12) * min(share, RIGHT) / RIGHT, 1)

@@ -22,9 +22,6 @@ from privbandit_agents.experiments.report.html_table import Column, table
 from privbandit_agents.experiments.usage import UsageError
 from privbandit_envs.files import atomic
 
-MOST_POINTS, MANY = 60, 300
-"""Of a curve; half as many where there are more than so many curves."""
-
 
 def write_report(frame: pl.DataFrame, path: Path, title: str, audits: Sequence[Path] = ()) -> None:
     """Write a page of results that needs nothing else: no network, no other file.
@@ -90,10 +87,11 @@ def curves(frame: pl.DataFrame, placed: pl.DataFrame) -> list[dict[str, Any]]:
     looks = styles_of([lines for _, lines in panels.values()])
     many = sum(len(lines) for _, lines in panels.values())
     found = []
+    most = 60  # points of a curve
     for env, (rows, lines) in enumerate(panels.values()):
         promised = {row["label"]: row["epsilon"] for row in rows.unique("label").to_dicts()}
         for line in sorted(lines, key=lambda line: float(line.mean[-1])):
-            few = thinned(line, MOST_POINTS if many <= MANY else MOST_POINTS // 2)
+            few = thinned(line, most if many <= 300 else most // 2)  # curves
             found.append({"env": env, **drawn(few, looks), "agent": line.agent, "epsilon": promised[line.label]})
     return found
 

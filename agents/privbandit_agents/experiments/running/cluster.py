@@ -14,10 +14,6 @@ KEEP_MEMORY = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": Non
 """Workers of Dask give freed memory back at once unless told otherwise; numpy is two to three times slower then."""
 NOISY = ("distributed.client", "distributed.core", "distributed.comm")
 """Loggers that print tracebacks when a scheduler is gone, of which the caller is told by an exception."""
-AHEAD = 500
-"""Tasks that a cluster elsewhere holds at a time."""
-WAIT = 60
-"""Seconds to wait for the first worker."""
 
 
 @contextmanager
@@ -58,7 +54,7 @@ def dask_cluster(address: str | None, jobs: int | None) -> Iterator[int]:
         with client:
             check_workers(client, address)
             with parallel_config(reporting(client)):
-                yield AHEAD
+                yield 500  # tasks that a cluster elsewhere holds at a time
 
 
 def reporting(client: Any) -> Any:
@@ -91,10 +87,11 @@ def check_workers(client: Any, address: str) -> None:
     Raises:
         UsageError: none comes, or there are workers that would run several jobs in one process.
     """
+    seconds = 60  # for the first worker
     try:
-        client.wait_for_workers(1, timeout=WAIT)
+        client.wait_for_workers(1, timeout=seconds)
     except TimeoutError:
-        why = f"the cluster at {address} has had no workers for {WAIT} seconds; start some: dask worker {address}."
+        why = f"the cluster at {address} has had no workers for {seconds} seconds; start some: dask worker {address}."
         raise UsageError(f"--address: {why}") from None
     workers = client.scheduler_info(n_workers=-1)["workers"]
     threads = max(worker["nthreads"] for worker in workers.values())

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from privbandit_agents.experiments.fields import MOST, Grid, Model, Points, combinations, distinct, given_once
+from privbandit_agents.experiments.fields import MOST_ASKED, Grid, Model, Points, combinations, distinct, given_once
 from privbandit_agents.experiments.jobs.fit import Fit
 from privbandit_agents.experiments.jobs.method import Method
 from privbandit_agents.experiments.jobs.rows import World, draw
@@ -106,8 +106,8 @@ class Comparison(Model):
                     worlds += [world for world in entry.worlds() if is_here(world, missing, entry.sources is None)]
             plans = [(method, e) for method in block.methods for e in (block.epsilons if method.private else [None])]
             many = len(fits) + (replications or block.replications) * len(worlds) * len(plans)
-            if many > MOST:
-                raise UsageError(f"{place}: these are {many:,} fits; {MOST:,} are the most.")
+            if many > MOST_ASKED:
+                raise UsageError(f"{place}: these are {many:,} fits; {MOST_ASKED:,} are the most.")
             for replication, world in product(range(replications or block.replications), worlds):
                 for method, epsilon in plans:
                     fit = Fit(world, method, epsilon, replication, shrink)

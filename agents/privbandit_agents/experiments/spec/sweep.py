@@ -14,7 +14,16 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from privbandit_agents import registry
 from privbandit_agents.base.learning import LearningAgent
-from privbandit_agents.experiments.fields import MOST, Grid, Model, Points, Positive, Seeds, combinations, given_once
+from privbandit_agents.experiments.fields import (
+    MOST_ASKED,
+    Grid,
+    Model,
+    Points,
+    Positive,
+    Seeds,
+    combinations,
+    given_once,
+)
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_arguments, env_defaults, env_settings
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import short
@@ -113,8 +122,8 @@ class Sweep(Model):
             UsageError: an unknown name, a value out of range, or an agent that cannot play an environment.
         """
         many = sum(block.size for block in self.parts)
-        if many > MOST:
-            raise UsageError(f"{source or 'run'}: these are {many:,} trials; {MOST:,} are the most.")
+        if many > MOST_ASKED:
+            raise UsageError(f"{source or 'run'}: these are {many:,} trials; {MOST_ASKED:,} are the most.")
         found: dict[str, Trial] = {}
         for i, block in enumerate(self.parts):
             part = f"parts[{i}]." if len(self.parts) > 1 else ""  # a single one need not be called so in the file
@@ -159,9 +168,9 @@ def included(path: Path, within: tuple[Path, ...] = ()) -> Any:
     blocks = content.get("parts", [content]) if isinstance(content, dict) else None
     if not isinstance(blocks, list) or not any(isinstance(block, dict) and "include" in block for block in blocks):
         return content
-    parts = list(islice(chain.from_iterable(resolved(block, path, within) for block in blocks), MOST + 1))
-    if len(parts) > MOST:
-        raise UsageError(f"{path.name} has more than {MOST:,} parts with what it includes.")
+    parts = list(islice(chain.from_iterable(resolved(block, path, within) for block in blocks), MOST_ASKED + 1))
+    if len(parts) > MOST_ASKED:
+        raise UsageError(f"{path.name} has more than {MOST_ASKED:,} parts with what it includes.")
     return {**content, "parts": parts}
 
 

@@ -13,9 +13,6 @@ from privbandit_agents.experiments.names import bare
 from privbandit_agents.experiments.usage import UsageError
 from privbandit_envs.validate import did_you_mean
 
-MOST_VALUES = 10**6
-"""A file stands for at most so many values: with aliases a few lines can stand for more than any memory holds."""
-
 
 class Constructor(SafeConstructor):
     """Leaves dates as they are written; names the line of a value that is not what its tag says."""
@@ -55,8 +52,8 @@ def from_yaml(text: str) -> Any:
     reader.Constructor = Constructor
     try:
         content = reader.load(text)
-        if size(content, {}) > MOST_VALUES:
-            raise ValueError(f"its aliases stand for more than {MOST_VALUES:,} values.")
+        if size(content, {}) > 10**6:  # with aliases a few lines can stand for more values than any memory holds
+            raise ValueError("its aliases stand for more than 1,000,000 values.")
         return content
     except MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""

@@ -13,9 +13,6 @@ from typing import Any, Self
 from crc32c import crc32c
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.compat.proto.tensor_pb2 import TensorProto
-from tensorboard.plugins.custom_scalar import layout_pb2
-from tensorboard.plugins.custom_scalar import metadata as custom_scalars
 from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 from tensorboard.plugins.hparams import metadata as hparams
 
@@ -25,13 +22,6 @@ from privbandit_envs.wrappers import RegretCurve
 
 REGRET = "regret/cumulative"
 EVENTS = "events.out.tfevents.*"
-CHARTS = {
-    "regret": REGRET,
-    "regret per round": "regret/per_round",
-    "mean reward": "reward/mean",
-    "epsilon spent": "spent/epsilon",
-    "rounds per second": "speed/rounds_per_s",
-}
 
 
 class EventFile:
@@ -194,24 +184,9 @@ def hparams_summary(tag: str, **content: Any) -> Summary:
     return Summary(value=[Summary.Value(tag=tag, metadata=metadata, tensor=hparams.NULL_TENSOR)])
 
 
-def trial_charts() -> list[layout_pb2.Chart]:
-    """Return a chart for each tag, with all trials in it."""
-    lines = {title: layout_pb2.MultilineChartContent(tag=[f"^{tag}$"]) for title, tag in CHARTS.items()}
-    return [layout_pb2.Chart(title=title, multiline=line) for title, line in lines.items()]
-
-
-def layout_of(charts: Sequence[layout_pb2.Chart], title: str) -> Summary:
-    """Return the layout of the custom scalars tab: charts in a category."""
-    content = layout_pb2.Layout(category=[layout_pb2.Category(title=title, chart=charts)]).SerializeToString()
-    tensor = TensorProto(dtype="DT_STRING", string_val=[content])
-    metadata = custom_scalars.create_summary_metadata()
-    return Summary(value=[Summary.Value(tag=custom_scalars.CONFIG_SUMMARY_TAG, metadata=metadata, tensor=tensor)])
-
-
 def write_overview(folder: Path, specs: Sequence[Mapping[str, Any]], pictures: Sequence[Path] = ()) -> None:
-    """Write the run ``overview`` of a board of trials: its charts, the columns of hparams, and PNG figures by name."""
+    """Write the run ``overview`` of a board of trials: the columns of hparams, and PNG figures by name."""
     with closing(EventFile(folder / "overview")) as file:
-        file.add(layout_of(trial_charts(), "trials"))
         file.add(columns([flat(spec) for spec in specs], {REGRET: "final regret"}))
         add_pictures(file, pictures)
 

@@ -19,8 +19,6 @@ from typing import Any
 PACKAGES = frozenset({"privbandit", "privbandit_envs", "privbandit_agents", "gymnasium", *sys.stdlib_module_names})
 """Whose versions are known, so that their source need not be."""
 LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-HEX = 16
-"""Digits of a hash."""
 
 
 def provenance() -> dict[str, str | None]:
@@ -120,7 +118,7 @@ def is_text(part: ast.stmt) -> bool:
 
 
 def hashed(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:HEX]
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]  # hexadecimal digits
 
 
 def git(folder: Path, *arguments: str) -> str | None:

@@ -31,9 +31,6 @@ from privbandit_agents.privacy.contributions.choices import sanitise
 from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES
 from privbandit_agents.privacy.mechanisms.objective import Method, ObjectivePerturbation, UserLoss
 
-PORTION = 2**24
-"""Bytes of the Gram matrices that are made at once."""
-
 
 @dataclass(frozen=True)
 class Config(DPMNLSettings):
@@ -165,7 +162,7 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         released, failure = None, None
         records = contexts, actions, feedback
-        most = max(1, min(256, PORTION // (8 * self.dim**2)))  # so many stay in cache, and few take much memory
+        most = max(1, min(256, 2**24 // (8 * self.dim**2)))  # so many stay in cache, and few take much memory
         for x, sets, bought in blocks(self.frozen_rounds, *records, most=most):
             # sanitise, then count and keep (lines 6 and 14)
             laid_out = lay_out(x, sets, bought, self.capacity)

@@ -21,7 +21,8 @@ from privbandit_agents.base.settings import Count, Growth, NonNegative, Open01, 
 from privbandit_agents.joint.assortments.quadratic import doubts, improved
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
-from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_sums, sensitivities
+from privbandit_agents.privacy.contributions.choices import clipped_sums, sensitivities
+from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_envs.validate import numbers
@@ -57,9 +58,7 @@ class Config(GaussianSettings):
         bonus_scale: multiplier of |x| in the norm of the inverse precision, added to utilities, >= 0.
         draw_scale: every user is served by a draw of theta from N(theta, (draw_scale^2) P^-1), >= 0.
         far_scale: the same, of directions that the precision P knows far less of than of others (``doubts``); no less
-            than ``draw_scale`` counts.
-        kinds_scale: in place of both for a user each of whose items has a single feature, its kind (``of_kinds``):
-            what one kind sells says nothing of another one, so that only offering it teaches.
+            than ``draw_scale`` counts. If both are 0, every user is served by theta itself.
         box: (low, high) between which all entries of theta are known to lie.
     """
 
@@ -76,7 +75,6 @@ class Config(GaussianSettings):
     bonus_scale: NonNegative = 0.0
     draw_scale: NonNegative = 0.1
     far_scale: NonNegative = 0.7
-    kinds_scale: NonNegative = 1.5
     box: Box | None = None
 
     def __post_init__(self) -> None:
@@ -163,13 +161,14 @@ class NewtonMNL(CentralAgent[Config, Array]):
 
     def _utilities(self, x: Array, theta: Array) -> Array:
         """Return x . t, shape (..., N), with a t for every user, which is the same however users are grouped."""
-        near, far, alone = self.config.draw_scale, self.config.far_scale, self.config.kinds_scale
-        if not (near or far or alone):
+        near, far = self.config.draw_scale, self.config.far_scale
+        if not (near or far):
             return np.asarray(x @ theta)
         normal, precision = self.rng.standard_normal((*x.shape[:-2], self.dim)), self.release[:, :-1]
         moves = normal @ doubts(precision, near, far)
         if (kinds := of_kinds(x)).any():
-            moves = np.where(kinds[..., None], normal @ doubts(precision, alone, alone), moves)
+            # the sales of one kind say nothing of another one: only offering it teaches
+            moves = np.where(kinds[..., None], normal @ doubts(precision, 1.5, 1.5), moves)
         return np.asarray(np.matmul(x, (theta + moves.astype(x.dtype))[..., None])[..., 0])
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:

@@ -6,10 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-ROUNDEST, LEAST = 0.1, 1e-12
-"""Least eigenvalue of a Hessian, relative to the mean of its eigenvalues, and least mean."""
-FAR = 10.0
-"""Directions of less than the largest precision over this number are known far less than others."""
 
 
 def improved(
@@ -47,16 +43,16 @@ def rounded(curvature: Floats, noise: float) -> tuple[Floats, Floats]:
     rest = curvature - mean * np.eye(dim)
     size, expected = float(np.linalg.norm(rest)), noise * math.sqrt(dim * (dim + 1) / 2 - 1)
     kept = 1 - (expected / size) ** 2 if size > expected else 0.0
-    level = max(mean, noise / math.sqrt(dim), LEAST)
+    level = max(mean, noise / math.sqrt(dim), 1e-12)
     values, vectors = np.linalg.eigh(level * np.eye(dim) + kept * rest)
-    return np.maximum(values, ROUNDEST * level), vectors
+    return np.maximum(values, 0.1 * level), vectors
 
 
 def doubts(precision: Floats, near: float, far: float) -> Floats:
     """Return a symmetric matrix R, shape (d, d): the rows of normal @ R are draws by what a precision leaves open.
 
     Their covariance has the eigenvectors of the precision P. An eigenvalue p of P, the largest being m, gives the
-    variance near^2 / p, and (far^2 - near^2) (1/p - FAR/m) more where that is positive.
+    variance near^2 / p, and (far^2 - near^2) (1/p - 10.0/m) more where that is positive.
 
     Args:
         precision: P, symmetric positive definite.
@@ -64,7 +60,7 @@ def doubts(precision: Floats, near: float, far: float) -> Floats:
         far: the same where P is small.
     """
     values, vectors = np.linalg.eigh(precision)
-    variances = 1 / np.maximum(values, LEAST)
-    rest = np.maximum(variances - FAR * variances.min(), 0.0)
+    variances = 1 / np.maximum(values, 1e-12)
+    rest = np.maximum(variances - 10.0 * variances.min(), 0.0)
     total = near * near * variances + max(far * far - near * near, 0.0) * rest
     return np.asarray((vectors * np.sqrt(total)) @ vectors.T)

@@ -28,9 +28,6 @@ from privbandit_agents.privacy.contributions.moments import (
 )
 from privbandit_agents.privacy.mechanisms.counters import Counter
 
-COUNTED = 10_000
-"""So many epochs are counted one by one; of more there is a bound."""
-
 
 @dataclass(frozen=True)
 class Config(GaussianSettings):
@@ -61,7 +58,7 @@ class Config(GaussianSettings):
     def epochs(self, users: int) -> int:
         """Return how many epochs end within so many users: the horizon of the counter, or a little more."""
         end, ended = 1, 0
-        while end <= users and ended < COUNTED:
+        while end <= users and ended < 10_000:  # of more epochs there is a bound
             end, ended = next_change(end, self.growth), ended + 1
         left = math.ceil(math.log(users / end) / math.log(self.growth)) if end < users else 0
         return ended + min(left + 1, users - end + 1) if end <= users else ended

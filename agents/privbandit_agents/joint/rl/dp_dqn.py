@@ -16,18 +16,11 @@ import numpy as np
 from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import Rows, blocks, uniforms_per_user
-from privbandit_agents.base.settings import Budget, Count, CountUpTo, Fraction, NonNegative, Open01, Positive
+from privbandit_agents.base.settings import Budget, Count, CountUpTo, Open01, Positive
 from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.gradients import clipped_gradients, sensitivity
 from privbandit_agents.privacy.contributions.moments import sanitise
-
-BATCHES, LARGEST_BATCH = 200, 200
-"""A run has about so many batches, of at most so many users."""
-CURVATURE, DAMPING = 0.2, 25.0
-"""Steps of a linear scorer: of the curvature of users so far, and of the scale of the noise, in its denominator."""
-FARTHEST = 1e6
-"""Parameters are clipped here, so that no step overflows whatever the noise."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +32,9 @@ class Config(GaussianSettings):
         scorer: ``"linear"`` in an arm's features, or ``"features"``: linear in fixed random features of them, for means
             that are not monotone in any direction.
         features: number of random features m.
-        bandwidth: over so many standard deviations of features, drawn from the unit sphere, values are alike, > 0.
         batch: users a step; default: T / 200, from 1 to 200.
         clip: largest norm C of one user's gradient; default: 1 for the linear scorer, 0.5 for random features.
         rate: multiplies every step, > 0.
-        momentum: of steps on random features, in [0, 1].
-        decay: how steps on random features fall while a share p of the users comes: by 1 / (1 + decay p), >= 0.
         counter: of the noise: ``"tree"``, ``"toeplitz"`` or ``"buffered"``.
     """
 
@@ -53,12 +43,9 @@ class Config(GaussianSettings):
     horizon: Count | None = None
     scorer: Literal["linear", "features"] = "linear"
     features: Annotated[int, CountUpTo(4096)] = 128
-    bandwidth: Positive = 1.0
     batch: Annotated[int, CountUpTo(10**6)] | None = None
     clip: Positive | None = None
     rate: Positive = 1.0
-    momentum: Fraction = 0.9
-    decay: NonNegative = 3.0
     counter: CounterName = "buffered"
 
 
@@ -95,14 +82,14 @@ class DPDQN(CentralAgent[Config, Array]):
         self.dim = self.context_shape[1]
         self.ledger = config.ledger()
         self.horizon = config.horizon or 100_000
-        self.batch = config.batch or min(max(self.horizon // BATCHES, 1), LARGEST_BATCH)
+        self.batch = config.batch or min(max(self.horizon // 200, 1), 200)  # about 200 batches
         self.clip = config.clip or (1.0 if linear else 0.5)
         rng_noise, rng_features, self.rng_choices = self.rng.spawn(3)
         size = self.dim if linear else config.features
         self.waves = np.zeros((self.dim, 0 if linear else size))
         self.phases = np.zeros(0 if linear else size)
         if not linear:
-            self.waves = rng_features.standard_normal((self.dim, size)) * (math.sqrt(self.dim) / config.bandwidth)
+            self.waves = rng_features.standard_normal((self.dim, size)) * math.sqrt(self.dim)
             self.phases = rng_features.uniform(0, 2 * math.pi, size)
         batches = -(-self.horizon // self.batch)
         moved = sensitivity(self.clip, self.batch, size)
@@ -158,7 +145,8 @@ class DPDQN(CentralAgent[Config, Array]):
         It has a share of the curvature of all users so far, if they are on the unit sphere, and enough besides for the
         first steps to be stable and for their noise to be small.
         """
-        return CURVATURE * users / self.dim + max(self.batch, DAMPING * self.counter.scale)
+        # curvature of the users so far, and scale of the noise
+        return 0.2 * users / self.dim + max(self.batch, 25.0 * self.counter.scale)
 
     def frozen_rounds(self) -> int:
         return self.batch - len(self.open)
@@ -170,9 +158,10 @@ class DPDQN(CentralAgent[Config, Array]):
         terms = gradients.sum(axis=0, keepdims=True)
         summed = self.publish(self.counter, terms, partial(self.counter.extend, terms))[-1]
         noisy, self.summed = summed - self.summed, summed
+        far = 1e6  # no step overflows, whatever the noise
         if config.scorer == "linear":
             step = config.rate * noisy / self.stiffness(self.users)
         else:
-            self.velocity = np.clip(config.momentum * self.velocity + noisy / self.batch, -FARTHEST, FARTHEST)
-            step = config.rate * self.velocity / (1 + config.decay * self.users / self.horizon)
-        return np.asarray(np.clip(self.release - step, -FARTHEST, FARTHEST))
+            self.velocity = np.clip(0.9 * self.velocity + noisy / self.batch, -far, far)  # momentum
+            step = config.rate * self.velocity / (1 + 3 * self.users / self.horizon)
+        return np.asarray(np.clip(self.release - step, -far, far))

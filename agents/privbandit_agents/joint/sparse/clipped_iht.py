@@ -28,8 +28,6 @@ from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 
 CAP = 3.0
 """Absolute residuals are averaged up to so many presumed scales."""
-BIAS = 0.09
-"""Share of the prior variance that a release leaves, since clipping and greedy play are accounted for roughly."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +184,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
         # the share of it to believe
         trust = variance[found] / (variance[found] + error)
         theta[found] += trust * noisy / per_coefficient
-        variance[found] *= 1 - trust + BIAS * trust
+        variance[found] *= 1 - trust + 0.09 * trust  # clipping and greedy play are accounted for roughly
         # the s largest stay
         smallest = np.argsort(-np.abs(theta[found]), kind="stable")[config.s :]
         theta[found[smallest]] = variance[found[smallest]] = 0.0

@@ -24,11 +24,6 @@ from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.mechanisms import selection as peeling
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
 
-GRAM_ITERATIONS, GRAM_DIM = 6, 1000
-"""With more iterations than this, and up to this dimension, the Gram matrix is kept unless rows are cheaper."""
-ROW_PASSES = 1 / 20
-"""Iterations over the rows that cost as much as the Gram matrix, for each dimension (measured, float64, one core)."""
-
 
 @dataclass(frozen=True)
 class Config(JointSettings):
@@ -166,8 +161,9 @@ class FLIPHAT(CentralAgent[Config, Array]):
 
     def _empty(self) -> SquaredLoss:
         n, config = 2**self.episode, self.config
-        sooner = config.iterations(n) > max(GRAM_ITERATIONS, ROW_PASSES * self.dim)
-        gram = self.dim <= GRAM_DIM and (sooner or n * self.dim > 2**23)  # rows of so many numbers take 96 MiB
+        # a Gram matrix costs d / 20 iterations over the rows (measured, float64, one core)
+        sooner = config.iterations(n) > max(6, self.dim / 20)
+        gram = self.dim <= 1000 and (sooner or n * self.dim > 2**23)  # rows of so many numbers take 96 MiB
         return SquaredLoss(self.dim, self.observation_space.dtype, *config.bounds(n), users=n, gram=gram)
 
 

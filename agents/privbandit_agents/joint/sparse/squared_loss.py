@@ -7,12 +7,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.base.rows import Rows, blocks
+from privbandit_agents.base.rows import ROWS_OF_GRAM, Rows, blocks
 from privbandit_agents.joint.sparse.estimate import clipped
 
 Floats = NDArray[np.float64]
-ROWS_A_BLOCK = 1024
-"""Rows kept before they are added to the Gram matrix."""
 
 
 class SquaredLoss:
@@ -32,7 +30,7 @@ class SquaredLoss:
 
     def __init__(self, dim: int, dtype: DTypeLike | None, x_max: float, R: float, *, users: int, gram: bool) -> None:
         self.x_max, self.R = x_max, R
-        room = min(users, ROWS_A_BLOCK) if gram else users
+        room = min(users, ROWS_OF_GRAM) if gram else users
         self.features, self.rewards = Rows((dim,), dtype, room), Rows((), np.float64, room)
         self.matrix = np.zeros((dim, dim) if gram else (0, 0))
         self.moment = np.zeros(dim)
@@ -58,7 +56,7 @@ class SquaredLoss:
 
     def _room(self) -> int:
         """Return how many rows there is room for before they are added to the Gram matrix."""
-        return ROWS_A_BLOCK - len(self.features) if self.matrix.size else sys.maxsize
+        return ROWS_OF_GRAM - len(self.features) if self.matrix.size else sys.maxsize
 
     def _rows(self) -> Floats:
         x = self.features.view().astype(np.float64)

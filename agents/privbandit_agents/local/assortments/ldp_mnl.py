@@ -16,16 +16,9 @@ from privbandit_agents.base.choices import best_sets, lay_out, sizes
 from privbandit_agents.base.reports import ENTRIES_AT_ONCE
 from privbandit_agents.base.settings import Growth, Within
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
-from privbandit_agents.privacy.contributions.choices import LIMIT, clipped_gradients
-from privbandit_agents.privacy.contributions.moments import Lifted
+from privbandit_agents.privacy.contributions.choices import clipped_gradients
+from privbandit_agents.privacy.contributions.moments import LIMIT, Lifted
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
-
-FARTHEST = 100.0
-"""Features are scaled into a ball of this radius before anything else."""
-RECENT = 3.0
-"""The t-th user's theta weighs t^RECENT in the average: what was learned first is soon forgotten."""
-LONGEST = 4.0
-"""A batch moves theta by at most so many lengths: many users at one theta are worth no longer step."""
 
 Bounded = Annotated[float, Within(1 / LIMIT, LIMIT)]
 
@@ -91,7 +84,7 @@ class LDPMNL(MomentAgent[Config]):
     def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return the clipped gradients at theta, shape (n, d)."""
         x, offered, bought = lay_out(context, np.asarray(action), np.asarray(feedback), self.capacity)
-        bounds = {"radius": FARTHEST, "gradient_norm": self.config.gradient_norm}
+        bounds = {"radius": 100.0, "gradient_norm": self.config.gradient_norm}
         gradients = clipped_gradients(x, bought, self.scorer[:, 0], offered, **bounds)
         return Lifted(gradients, np.zeros((len(gradients), 0)))
 
@@ -101,9 +94,11 @@ class LDPMNL(MomentAgent[Config]):
 
     def learn(self) -> None:
         batch = self.users - self.stepped
-        length = self.config.step * min(batch / self.users**0.5, LONGEST)
+        # many users at one theta are worth no longer step
+        length = self.config.step * min(batch / self.users**0.5, 4.0)
         theta = self.scorer[:, 0] - length * self.total / (batch * self.norm)
         theta /= max(1.0, float(np.linalg.norm(theta)) / self.config.radius)
-        kept = (self.stepped / self.users) ** (RECENT + 1)
+        # the t-th user's theta weighs t^3 in the average: early ones are soon forgotten
+        kept = (self.stepped / self.users) ** 4
         self.scorer = np.column_stack([theta, kept * self.scorer[:, -1] + (1 - kept) * theta])
         self.total, self.stepped = np.zeros_like(self.total), self.users

@@ -16,7 +16,7 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.reports import Inputs, inputs_of
 from privbandit_agents.base.rows import blocks
-from privbandit_agents.base.settings import NonNegative, Open01, Positive
+from privbandit_agents.base.settings import NonNegative, Open01
 from privbandit_agents.local.gradients.models import PublicFeatures
 from privbandit_agents.local.label_agent import LocalLabelAgent, Summing, SummingSettings
 from privbandit_agents.privacy.accounting.costs import Cost, approximate
@@ -25,7 +25,6 @@ from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
-ENTRIES_A_BLOCK = 2**21  # numbers that are randomized at once
 SCALES = np.geomspace(1e-3, 1e6, 400)
 
 
@@ -37,13 +36,11 @@ class Config(SummingSettings):
         delta: of the report, in (0, 1); None: 1/n^2 for the expected number n of users, as in Ma and Yang (2023).
         report: ``"gaussian"``, or ``"hemisphere"`` (delta is then 0).
         shift: ridge in units of the spectral norm of the noise, >= 0; 0 is the paper's plain inverse.
-        ridge: least eigenvalue, > 0.
     """
 
     delta: Open01 | None = None
     report: Literal["gaussian", "hemisphere"] = "gaussian"
     shift: NonNegative = 1.0
-    ridge: Positive = 1.0
 
 
 class NoisyMoments(Summing[Config]):
@@ -94,7 +91,7 @@ class NoisyMoments(Summing[Config]):
 
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
         self.users += len(labels)
-        users = max(ENTRIES_A_BLOCK // len(self.total), 1)
+        users = max(2**21 // len(self.total), 1)  # 16 MiB of reports
         for x, y in blocks(lambda: users, contexts, labels):
             if aggregate and isinstance(self.device, GaussianReport):
                 noise = self.device.mechanism
@@ -105,7 +102,7 @@ class NoisyMoments(Summing[Config]):
     def look(self) -> None:
         if self.users:
             noise = self.sigma * self.users**0.5
-            _, twice, _ = perturbed_ridge(self.total, self.dim, noise, self.config.ridge, self.config.shift)
+            _, twice, _ = perturbed_ridge(self.total, self.dim, noise, 1.0, self.config.shift)
             self.w = twice / 2 / self.bound
             self.scale = link_scale(self.known @ self.w)
 
@@ -128,7 +125,7 @@ class PGLM(LocalLabelAgent[Config, NoisyMoments]):
     Deviations:
         One joint report in place of two with half the budget each; standardised features with a constant 1 among them;
         labels are -1 and 1, whose regression is twice that of the centred ones; features are divided by the largest
-        norm of a public row; the noisy second moment is shifted, and eigenvalues below ``ridge`` are raised to it.
+        norm of a public row; the noisy second moment is shifted, and eigenvalues below 1 are raised to it.
         Where no c solves the equation, as after noise that makes w_ols long, the c with the largest right side is
         taken.
     """

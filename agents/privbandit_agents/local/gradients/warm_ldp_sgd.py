@@ -15,8 +15,6 @@ from privbandit_agents.local.gradients.descent import GradientLearner, Kind, Sch
 from privbandit_agents.local.gradients.models import Linear, PublicFeatures, logistic_fit
 from privbandit_agents.local.label_agent import LocalLabelAgent, LocalLabelSettings
 
-BATCH, STEP, LONGEST = 500, 0.8, 10.0
-
 
 @dataclass(frozen=True)
 class Config(LocalLabelSettings):
@@ -28,7 +26,6 @@ class Config(LocalLabelSettings):
             coordinate of a report.
         batch: users whose gradients are taken at the same theta; None: 500, or a 50th of the horizon if that is less.
         clip: largest norm of a gradient, in (0, 1]; longer ones are scaled down to it.
-        ridge: of the public start, on standardised features, > 0.
         power: the iterate after t users weighs t^power in predictions, >= 0.
         horizon: expected number of users, for the batches.
         noise: ``"numpy"``, or ``"secure"``: hemispheres by the operating system's random numbers; unseeded.
@@ -38,7 +35,6 @@ class Config(LocalLabelSettings):
     step: Positive | None = None
     batch: Count | None = None
     clip: HalfOpen01 = 1.0
-    ridge: Positive = 3.0
     power: NonNegative = 1.0
     horizon: Count | None = None
     noise: Literal["numpy", "secure"] = "numpy"
@@ -51,20 +47,21 @@ class WarmDescent(GradientLearner[Config]):
         x, y = self.public_data
         features = PublicFeatures.of(x, unit=False)
         self.kind, self.clip = self.config.report, self.config.clip
-        return Linear(features), logistic_fit(features(x), y, self.config.ridge)
+        return Linear(features), logistic_fit(features(x), y, ridge=3.0)
 
     def schedule(self) -> Schedule:
         noise = max(self.clip**2 * self.device.variance(own=False), 1e-9)
-        step = self.config.step or min(STEP / noise**0.75, LONGEST)
-        share = BATCH if self.config.horizon is None else max(self.config.horizon // 50, 1)
-        return Schedule(step / BATCH, self.config.batch or min(BATCH, share), decay=10_000, power=self.config.power)
+        step = self.config.step or min(0.8 / noise**0.75, 10.0)  # chosen on the envelope's label worlds
+        largest = 500
+        share = largest if self.config.horizon is None else max(self.config.horizon // 50, 1)
+        return Schedule(step / largest, self.config.batch or min(largest, share), decay=10_000, power=self.config.power)
 
 
 class WarmLDPSGD(LocalLabelAgent[Config, WarmDescent]):
     """Logistic regression on the public rows, then a step by the mean private gradient of every batch of users.
 
         u = (features standardised by the public rows and clipped to [-3, 3], 1)
-        theta = argmin over the public rows of the logistic loss + ridge/2 |theta|^2
+        theta = argmin over the public rows of the logistic loss + 3/2 |theta|^2
         average = theta; n = 0
         for every batch of users:
             each computes g = (p - y) u at theta on its device, clips it to norm ``clip``,

@@ -9,12 +9,6 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.local.kernels.public import PublicModel
 
-WEIGHTS = 900
-"""Most weights, over features and contrasts of labels, among whose directions the best are chosen."""
-SURE = 0.9
-"""Directions are chosen as if the public model were right so often, so that none is left out for its certainty."""
-LEAST = 1e-12
-
 
 @dataclass(frozen=True)
 class Deviations:
@@ -36,14 +30,16 @@ class Deviations:
     def of(cls, model: PublicModel, most: int) -> "Deviations":
         """Choose at most so many directions."""
         labels = model.theta.shape[1]
-        dim = max(min(model.features.dim, WEIGHTS // (labels - 1)), 1)
+        # 900 weights at most, over features and contrasts of labels
+        dim = max(min(model.features.dim, 900 // (labels - 1)), 1)
         contrasts = scipy.linalg.helmert(labels).T
         # what the public rows leave open
         precision = information(model.rows[:, :dim], chances(model.rows @ model.theta), contrasts)
         precision[np.diag_indices_from(precision)] += 1 / model.variance
         # what predictions depend on
         rows = model.features(model.places)
-        likely = SURE * chances(rows @ model.theta) + (1 - SURE) / labels
+        # no direction is left out because the public model is certain
+        likely = 0.9 * chances(rows @ model.theta) + (1 - 0.9) / labels
         fisher = information(rows[:, :dim], likely, contrasts) / len(rows)
         size = len(precision)
         _, vectors = scipy.linalg.eigh(fisher, precision, subset_by_index=(max(size - most, 0), size - 1))
@@ -106,4 +102,4 @@ def slopes_of(likely: Floats, moves: Floats, labels: Labels) -> Floats:
 def units(vectors: Floats) -> Floats:
     """Return vectors (n, m) of length 1; those that are shorter than 1e-12 become 0."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > LEAST))
+    return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 1e-12))

@@ -12,37 +12,31 @@ from privbandit_agents.base.rows import blocks
 from privbandit_agents.local.kernels.deviations import Deviations, slopes_of, units
 from privbandit_agents.local.label_agent import added
 
-TEMPERS = (1.0, 0.3, 0.1)
-"""Variances of eta before the first report in the filters that learn; public rows alone say 1."""
-ROWS = 512
-"""Contexts at once."""
-SPREADS, FLOOR = 3.0, 1e-6
-
 
 class Filters:
     """Estimates of eta from the mean report of every batch.
 
     Filter 0 stays at the public model. The others start there with different variances and learn. Before each of them
     learns from a batch, it says what the mean report should be; the scores are log likelihoods of what came, so far.
-    Users are served by the filter with the best score, but by filter 0 until one is ahead of it by ``proof``.
+    Users are served by the filter with the best score, but by filter 0 until one is ahead of it.
 
     Attributes:
         field: scores of the labels as functions of eta.
         noise: variance of a coordinate of an estimate.
         batch: users who report while nothing moves.
-        proof: by how much a filter that learns has to be ahead.
         means: of eta, shape (J, m).
         spreads: covariances of eta, shape (J, m, m).
         scores: shape (J,).
         lead: who serves.
     """
 
-    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "batch", "proof", "public", "moves"})
+    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "batch", "public", "moves"})
 
-    def __init__(self, field: Deviations, noise: float, batch: int, proof: float) -> None:
-        self.field, self.noise, self.batch, self.proof = field, noise, batch, proof
+    def __init__(self, field: Deviations, noise: float, batch: int) -> None:
+        self.field, self.noise, self.batch = field, noise, batch
         self.public, self.moves = field.moving(field.model.places)
-        variances = np.array((1.0, *TEMPERS))
+        # filter 0 stays; three learn, from three prior variances of eta
+        variances = np.array((1.0, 1.0, 0.3, 0.1))
         self.means, self.scores = np.zeros((len(variances), field.dim)), np.zeros(len(variances))
         self.spreads = np.multiply.outer(variances, np.eye(field.dim))
         self.total = np.zeros(field.dim)
@@ -69,14 +63,14 @@ class Filters:
         most = np.maximum(right, 1 - right)
         about = units(slopes_of(shown, self.moves, answers)) / most[:, None]
         noise = about.T @ (about * (right * (1 - right))[:, None]) / len(about)
-        noise[np.diag_indices_from(noise)] += self.noise + FLOOR
+        noise[np.diag_indices_from(noise)] += self.noise + 1e-6
         noise /= self.waiting
         # every filter by itself
         learned = [self.learned(j, mean, noise, about, answers, right) for j in range(len(self.scores))]
         means, spreads, gains = zip(*learned, strict=True)
         self.means, self.spreads, self.scores = np.stack(means), np.stack(spreads), self.scores + np.array(gains)
         best = 1 + int(self.scores[1:].argmax())
-        self.lead = best if self.scores[best] > self.scores[0] + self.proof else 0
+        self.lead = best if self.scores[best] > self.scores[0] else 0
         self.total, self.waiting = np.zeros_like(mean), 0
 
     def learned(
@@ -104,7 +98,7 @@ class Filters:
         shared = slope @ spread
         solved = np.linalg.solve(shared @ slope.T + noise, np.column_stack([off, shared]))
         surprise, m = float(off @ solved[:, 0]), len(off)
-        usual = m + SPREADS * math.sqrt(2 * m)  # no report moves the filter by more than chance would
+        usual = m + 3.0 * math.sqrt(2 * m)  # no report moves the filter by more than chance would
         step = math.sqrt(min(1.0, usual / max(surprise, usual)))
         after = spread - shared.T @ solved[:, 1:]
         return eta + step * (shared.T @ solved[:, 0]), (after + after.T) / 2, score
@@ -127,7 +121,7 @@ class Filters:
 
     def chances(self, contexts: Array) -> Floats:
         """Return the probabilities of the labels by the filter that serves, contexts (n, d) to (n, K)."""
-        parts = [self.likely(*self.field.moving(x), self.lead)[0] for (x,) in blocks(lambda: ROWS, contexts)]
+        parts = [self.likely(*self.field.moving(x), self.lead)[0] for (x,) in blocks(lambda: 512, contexts)]
         return np.concatenate([np.zeros((0, self.public.shape[1])), *parts])
 
     def answer(self, contexts: Array) -> Labels:
@@ -145,7 +139,7 @@ class Filters:
             labels: the label that was given and right, or -1 minus the one that was given and wrong, shape (n,).
         """
         parts = [np.zeros((0, self.field.dim))]
-        for x, told in blocks(lambda: ROWS, contexts, labels):
+        for x, told in blocks(lambda: 512, contexts, labels):
             public, moves = self.field.moving(x)
             likely, _ = self.likely(public, moves, self.lead)
             given = np.where(told >= 0, told, -1 - told)

@@ -17,17 +17,12 @@ Block = Callable[[Floats], Floats]
 Mixture = tuple[tuple[float, float], ...]
 """Kernels by their widths, and the weight of each."""
 
-WIDTHS = (0.0, 0.3, 1.0, 3.0, 8.0)
-"""Kernels that compete, by gamma in units of 1 / (d variance of the features); 0 is the linear one."""
 VARIANCES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 """Prior variances of a weight that compete; the least one wins that is within half a standard error of the best."""
-PLAIN: tuple[Mixture, float] = ((0.0, 0.5), (1.0, 0.5)), 10.0
-"""Weights of kernels and prior variance where public rows are too few to choose by."""
-FOLDS, FEWEST, TRIED, ROWS = 5, 10, 400, 2000
-"""Of cross-validation; the fewest rows for it, and the most; the most rows that are fitted."""
-PLACES, DIM, STAND_INS = 200, 200, (50, 500)
-"""Most public rows at which a kernel is taken; most features; fewest and most contexts that stand for users'."""
-INTERCEPT, NEGLIGIBLE, STEPS, FEW_STEPS = 0.3, 0.01, 200, 30
+FOLDS, FEWEST_ROWS, ROWS_TRIED = 5, 10, 400
+"""Parts of cross-validation, and the fewest and most rows that it takes."""
+PLACES = 200
+"""Public rows at which a kernel is taken, at most, and features of all kernels."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,7 @@ class Features:
         whole = cls(blocks, weights, np.zeros((0, 0)))
         rows = whole.raw(x)
         _, _, axes = scipy.linalg.svd(rows, full_matrices=False)
-        return cls(blocks, weights, axes[:DIM].T)
+        return cls(blocks, weights, axes[:PLACES].T)
 
     @property
     def dim(self) -> int:
@@ -60,7 +55,7 @@ class Features:
 
     def raw(self, x: Floats) -> Floats:
         parts = [weight**0.5 * features(x) for features, weight in zip(self.blocks, self.weights, strict=True)]
-        return np.concatenate([*parts, np.full((len(x), 1), INTERCEPT)], axis=1)
+        return np.concatenate([*parts, np.full((len(x), 1), 0.3)], axis=1)
 
     def __call__(self, x: Array) -> Floats:
         """Return the features of rows (n, d), shape (n, D)."""
@@ -100,7 +95,7 @@ class PublicModel:
         of all held-out labels together, which picks one where it is clear, and averages where it is not. Below ten
         rows a linear and a Gaussian kernel have the same weight.
         """
-        chosen = np.linspace(0, len(y) - 1, min(len(y), ROWS)).astype(int)
+        chosen = np.linspace(0, len(y) - 1, min(len(y), 2000)).astype(int)
         x, y = np.asarray(x, np.float64)[chosen], np.asarray(y, np.int64)[chosen]
         return fitted(x.tobytes(), y.tobytes(), x.shape, labels)
 
@@ -110,9 +105,10 @@ def fitted(features: bytes, known: bytes, shape: tuple[int, int], labels: int) -
     """Return the model of public rows; it is remembered, since agents of other seeds and budgets have the same."""
     x, y = np.frombuffer(features).reshape(shape), np.frombuffer(known, np.int64)
     seen = x if len(x) > 1 else default_rng(0).random((PLACES, x.shape[1]))
-    mixture, variance = PLAIN
-    if len(y) >= FEWEST and len(np.unique(y)) > 1:
-        few = np.linspace(0, len(y) - 1, min(len(y), TRIED)).astype(int)
+    mixture: Mixture = (0.0, 0.5), (1.0, 0.5)  # where rows are too few to choose by
+    variance = 10.0
+    if len(y) >= FEWEST_ROWS and len(np.unique(y)) > 1:
+        few = np.linspace(0, len(y) - 1, min(len(y), ROWS_TRIED)).astype(int)
         mixture, best = mixed(x[few], y[few], labels)
         variance = VARIANCES[best]
     found = Features.of(seen, mixture)
@@ -122,7 +118,7 @@ def fitted(features: bytes, known: bytes, shape: tuple[int, int], labels: int) -
 
 def stand_ins(x: Floats, labels: int) -> Floats:
     """Return public rows, and points between two of them, 500 with few labels and less with many."""
-    n = int(np.clip(2000 // labels, *STAND_INS))
+    n = int(np.clip(2000 // labels, 50, 500))
     rng = default_rng(0)
     own = x[np.linspace(0, len(x) - 1, min(len(x), n // 3)).astype(int)]
     return np.concatenate([own, between(x, n - len(own), rng)])
@@ -137,11 +133,12 @@ def between(x: Floats, n: int, rng: Generator) -> Floats:
 
 def mixed(x: Floats, y: Labels, labels: int) -> tuple[Mixture, int]:
     """Return kernels (width, weight), and which prior variance, by the likelihood of rows that were left out."""
-    found = [held_out(Features.of(x, ((width, 1.0),))(x), y, labels).sum(axis=1) for width in WIDTHS]
+    widths = (0.0, 0.3, 1.0, 3.0, 8.0)  # gamma in units of 1 / (d variance of the features); 0 is the linear kernel
+    found = [held_out(Features.of(x, ((width, 1.0),))(x), y, labels).sum(axis=1) for width in widths]
     best = np.array([likely.max() for likely in found])
     weights = np.exp(best - best.max())
-    weights = np.where(weights > NEGLIGIBLE * weights.sum(), weights, 0.0)
-    mixture = tuple((width, float(w)) for width, w in zip(WIDTHS, weights / weights.sum(), strict=True) if w)
+    weights = np.where(weights > 0.01 * weights.sum(), weights, 0.0)
+    mixture = tuple((width, float(w)) for width, w in zip(widths, weights / weights.sum(), strict=True) if w)
     likely = held_out(Features.of(x, mixture)(x), y, labels)
     total = likely.sum(axis=1)
     error = likely[total.argmax()].std() * len(y) ** 0.5
@@ -155,14 +152,14 @@ def held_out(rows: Floats, y: Labels, labels: int) -> Floats:
         own = fold == part
         theta = np.zeros((rows.shape[1], labels))
         for i, variance in enumerate(VARIANCES):
-            theta = softmax_fit(rows[~own], y[~own], labels, variance, theta, FEW_STEPS)
+            theta = softmax_fit(rows[~own], y[~own], labels, variance, theta, 30)
             scores = scipy.special.log_softmax(rows[own] @ theta, axis=1)
             likely[i, own] = np.take_along_axis(scores, y[own][:, None], axis=1)[:, 0]
     return likely
 
 
 def softmax_fit(
-    rows: Floats, y: Labels, labels: int, variance: float, start: Floats | None = None, steps: int = STEPS
+    rows: Floats, y: Labels, labels: int, variance: float, start: Floats | None = None, steps: int = 200
 ) -> Floats:
     """Return the weights (D, K) of the largest posterior density, given features (n, D) and labels (n,)."""
     shape, own = (rows.shape[1], labels), (np.arange(len(y)), y)

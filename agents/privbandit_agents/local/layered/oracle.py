@@ -65,7 +65,7 @@ class Oracle(ABC):
 
     def prepare(self) -> None:
         c = self.config
-        gram = c.weight if self.layer == 1 else c.deep_weight
+        gram = c.weight if self.layer == 1 else 0.4
         layout = Layout.of(self.dim, self.layer - 1, *self.relative(gram))
         self.report = Report.of(c.release, c.epsilon, self.cells, layout, c.calibration == "published")
         self.randomizer = self.report.randomizer

@@ -51,9 +51,7 @@ class Config(Settings):
         first: users of the first epoch, >= 1; the horizon makes it the whole run.
         growth: of the epochs, > 1.
         share: share of an epoch's users that report on layer 1, in (0, 1); the other layers share the rest evenly.
-        weight: of v v' beside y v in a report on layer 1, > 0.
-        deep_weight: the same on the deeper layers.
-        cross: of v q' beside y v in a report on the deeper layers, > 0.
+        weight: of v v' beside y v in a report on layer 1, > 0; on deeper layers .4.
         horizon: number of users T.
     """
 
@@ -74,8 +72,6 @@ class Config(Settings):
     growth: Growth = 2.0
     share: Open01 = 0.3
     weight: Positive = 0.6
-    deep_weight: Positive = 0.4
-    cross: Positive = 0.3
     horizon: Count = 10_000
 
     def __post_init__(self) -> None:

@@ -17,9 +17,6 @@ from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, 
 from privbandit_agents.privacy.contributions.moments import Lifted, sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
-CURVATURE = 4.0
-"""One over the largest curvature of the logistic loss: a longer step than plain gradient descent takes is none."""
-
 
 @dataclass(frozen=True)
 class Config(MomentSettings):
@@ -77,7 +74,8 @@ class LDPGLM(MomentAgent[Config]):
 
     def learn(self) -> None:
         batch = self.users - self.stepped
-        length = min(self.config.step * batch / self.users, CURVATURE)
+        # one over the largest curvature of the logistic loss
+        length = min(self.config.step * batch / self.users, 4.0)
         theta = self.scorer[:, -1] - length * self.total / batch
         self.scorer[:, -1] = theta / max(1.0, float(np.linalg.norm(theta)) / self.config.radius)
         self.total, self.stepped = np.zeros_like(self.total), self.users

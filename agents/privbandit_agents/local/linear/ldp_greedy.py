@@ -27,16 +27,14 @@ class Config(MomentSettings):
         release: what randomizes a record.
         noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded, and for hemispheres.
         statistics: ``"ridge"`` shifts the Gram matrix by a ridge; ``"threshold"`` leaves out its eigenvectors with an
-            eigenvalue below ``clear`` standard deviations of the noise.
+            eigenvalue below three standard deviations of the noise.
         shift: ridge in units of the noise's spectral norm, >= 0.
-        clear: >= 0.
         ridge: least ridge, > 0.
     """
 
     release: Literal["hemisphere", "laplace"] = "hemisphere"
     statistics: Literal["ridge", "threshold"] = "ridge"
     shift: NonNegative = 1.0
-    clear: NonNegative = 3.0
     ridge: Positive = 1.0
 
     def __post_init__(self) -> None:
@@ -67,7 +65,7 @@ class LDPGreedy(MomentAgent[Config]):
             theta = perturbed_ridge(self.total, self.dim, noise, config.ridge, config.shift)[1]
         else:
             gram, moment = unpack(self.total, self.dim)
-            clear = config.clear * (math.sqrt(2 * self.users) * noise_of_gram(self.sigma))
+            clear = 3 * (math.sqrt(2 * self.users) * noise_of_gram(self.sigma))
             theta = clear_solution(gram, moment, max(config.ridge, clear))
         self.scorer[:, -1] = theta
 

@@ -8,8 +8,6 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.privacy.contributions.moments import packed_size
 from privbandit_agents.privacy.mechanisms.symmetric import smat
 
-CLEAR = 0.3  # directions count whose eigenvalue exceeds this share of the noise's spectral norm
-
 
 class Pool:
     """Weighted sums of noisy reports (y X, w svec(X X')) of X = S x with a public stretch S of every feature.
@@ -52,7 +50,7 @@ class Pool:
         floor = 2 * math.sqrt(dim) * sigma / (self.gram_weight * math.sqrt(2))
         # directions that are not lost in it
         values, vectors = np.linalg.eigh(gram)
-        seen = values > CLEAR * floor
+        seen = values > 0.3 * floor  # of the noise's spectral norm
         values, back = values[seen], vectors[:, seen].T / self.stretch
         if not len(values):
             return np.zeros((dim, dim + 1))

@@ -14,7 +14,7 @@ from numpy.random import PCG64, Generator
 
 from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.arms import played
-from privbandit_agents.base.settings import Count, Growth, NonNegative
+from privbandit_agents.base.settings import Count, Growth
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.local.linear.pool import Pool
 from privbandit_agents.local.linear.spreads import OCTAVES, Spreads, octaves
@@ -24,10 +24,6 @@ from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 PLAIN, CENTRED, SPREAD = "plain", "centred", "spread"
 GRAM = 0.5  # weight of X X' in centred records, beside y X
 FILL = NORM / math.hypot(1.0, GRAM)  # centred records are multiplied by this, to fill the ball
-EVERY = 4  # a batch out of so many tells spreads, until they are known
-PATIENCE = 4  # batches that a feature's spread takes at least, while spreads are asked for
-USERS = 1_000_000  # expected if nobody says how many
-CLOSE = 0.2  # differences of arms count as small if their squared length is below this
 
 
 @dataclass(frozen=True)
@@ -37,18 +33,10 @@ class Config(MomentSettings):
     Attributes:
         horizon: number of users T; default: the environment's, else a million. It sets how boldly arms are drawn, and
             how many users are asked for spreads; more users may come.
-        width: where differences are small, the draws are width sqrt(log(1 + T/n)) posterior standard deviations from
-            the estimate after n users, >= 0.
-        narrow: the same elsewhere, where playing the best arm tells enough, >= 0.
-        apart: users report on the difference of the two arms if the draws are further apart than this share of a half
-            turn, > 0.
     """
 
     growth: Growth = 1.1
     horizon: Count | None = None
-    width: NonNegative = 0.4
-    narrow: NonNegative = 0.1
-    apart: NonNegative = 0.2
 
 
 class PRECTS(MomentAgent[Config]):
@@ -60,11 +48,12 @@ class PRECTS(MomentAgent[Config]):
 
         theta, cov = posterior N(0, I); S = I
         for every batch of users:
-            theta+, theta- = theta +- width sqrt(log(1 + T/n)) cov^(1/2) random signs
+            theta+, theta- = theta +- w sqrt(log(1 + T/n)) cov^(1/2) random signs, w = .4, or .1 if differences
+                are large
             each plays a or a', the best arms for theta+ and theta-, by a coin of its own, and reports one of three
                 spread, in a batch out of four until all are known:
                     the octave of a feature's range over the user's arms
-                centred, if differences are small and theta+ and theta- are far apart:
+                centred, if differences are small and theta+ and theta- are more than 36 degrees apart:
                     (y X, w svec(X X')) of X = S (x - the mean of both arms), zeros if the arms are the same
                 plain, else: the same of X = S x
             if all spreads are known for the first time: S stretches every feature by its spread
@@ -111,13 +100,15 @@ class PRECTS(MomentAgent[Config]):
 
     @property
     def expected(self) -> int:
-        return self.config.horizon or USERS
+        return self.config.horizon or 1_000_000
 
     @property
     def small(self) -> bool:
         """Whether centred reports pay: arms are known to differ, and by little."""
         varies, size = self.spreads.varies, self.spreads.size
-        return bool(self.spreads.known and varies.any() and size[varies] @ size[varies] < CLOSE)
+        return bool(
+            self.spreads.known and varies.any() and size[varies] @ size[varies] < 0.2
+        )  # small differences of arms
 
     # on the devices
 
@@ -202,7 +193,7 @@ class PRECTS(MomentAgent[Config]):
             theta = theta / max(1.0, float(np.linalg.norm(theta)))
         self.scorer[:, -1] = theta
         # two draws on opposite sides of the estimate
-        width = self.config.width if self.small else self.config.narrow
+        width = 0.4 if self.small else 0.1  # if differences are large, playing the best arm teaches enough
         bold = width * math.sqrt(math.log1p(self.expected / max(1, self.users)))
         signs = self.rng_posterior.choice([-1.0, 1.0], self.dim)
         step = bold * np.linalg.solve(np.linalg.cholesky(precision).T, signs)
@@ -211,12 +202,13 @@ class PRECTS(MomentAgent[Config]):
         self.batches += 1
         turn = self.spreads.angle(*self.draws) / math.pi
         self.weight, self.feature = min(1.0, 1.5 * turn), 0
-        self.kind = CENTRED if self.small and turn > self.config.apart else PLAIN
-        if not self.spreads.known and self.batches % EVERY == 0:
+        self.kind = CENTRED if self.small and turn > 0.2 else PLAIN
+        if not self.spreads.known and self.batches % 4 == 0:  # every fourth batch is about spreads
             self.kind, self.feature = SPREAD, self.spreads.next
 
     def next_refit(self) -> int:
         if self.spreads.known:
             return super().next_refit()
-        most = self.users + max(self.least_batch, math.ceil(self.spreads.most / PATIENCE))
+        # while spreads are asked for, a feature's takes four batches at least
+        most = self.users + max(self.least_batch, math.ceil(self.spreads.most / 4))
         return min(super().next_refit(), most)

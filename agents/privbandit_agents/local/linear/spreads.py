@@ -8,13 +8,7 @@ from privbandit_agents.base.agent import Array
 
 OCTAVES = 16
 """Half the range of a feature over a user's arms lies in (2^-(q+1), 2^-q], q = 0, 1, ...; the last is 2^-15 or less."""
-MIDDLE = 0.5  # an octave's middle in powers of two, below its upper end
-SURE = 4.5  # a feature is decided when an octave's share exceeds its noise by this factor
-AT_LAST = 3.5  # or by this one when no more users are asked
-AGREED = 0.5  # or when more users than this share have the same arms
-ENOUGH = 128  # so many users times the variance of a report's coordinate are asked about a feature at most
-LARGEST_SHARE = 0.04  # of all users are asked at most
-FEWEST = 30  # users a feature, else nobody is asked
+FEWEST_ASKED = 30  # users a feature, else nobody is asked
 
 
 def octaves(arms: Array, feature: int) -> Array:
@@ -43,8 +37,9 @@ class Spreads:
     def __init__(self, dim: int, noise: float, horizon: int) -> None:
         self.sums, self.asked = np.zeros((dim, OCTAVES)), np.zeros(dim)
         self.decided, self.varies, self.size = np.zeros(dim, bool), np.ones(dim, bool), np.ones(dim)
-        self.noise, self.most = noise, min(max(FEWEST, ENOUGH * noise**2), LARGEST_SHARE * horizon / dim)
-        if self.most < FEWEST:
+        # of users: 128 times the variance of a report's coordinate for a feature, and a 25th of all
+        self.noise, self.most = noise, min(max(FEWEST_ASKED, 128 * noise**2), 0.04 * horizon / dim)
+        if self.most < FEWEST_ASKED:
             self.most, self.decided[:] = 0, True
 
     @property
@@ -62,12 +57,15 @@ class Spreads:
         self.asked[feature] += users
         shares, error = self.sums[feature] / self.asked[feature], self.noise / math.sqrt(self.asked[feature])
         place, last = int(shares[:-1].argmax()), self.asked[feature] >= self.most
-        clear = shares[place] > (AT_LAST if last else SURE) * error
-        agreed = shares[-1] > (0.0 if last else AGREED) + AT_LAST * error
+        # an octave stands out of the noise, or half of the users have the same arms
+        at_last = 3.5
+        clear = shares[place] > (at_last if last else 4.5) * error
+        agreed = shares[-1] > (0.0 if last else 0.5) + at_last * error
         self.decided[feature] = clear or agreed or last
         if clear:
             above = shares[place - 1] if place else 0.0
-            self.size[feature] = 2.0 ** -(place + MIDDLE - (above > max(AT_LAST * error, shares[place] / 4)))
+            # the middle of the octave
+            self.size[feature] = 2.0 ** -(place + 0.5 - (above > max(at_last * error, shares[place] / 4)))
         elif agreed:
             self.varies[feature] = False
 

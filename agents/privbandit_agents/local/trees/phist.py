@@ -13,8 +13,6 @@ from privbandit_agents.local.trees.partition import Grid
 from privbandit_agents.local.trees.report import Kind, chosen_depth
 from privbandit_agents.local.trees.votes import LeafVotes, VoteSettings, WeightedTree
 
-MOST_CELLS = 2**22
-
 
 @dataclass(frozen=True)
 class Config(VoteSettings):
@@ -42,10 +40,9 @@ class GridVotes(LeafVotes[Config]):
         # by default, no more cells than the leaves that LPCT would choose
         depth = chosen_depth(config.report, config.epsilon, self.labels, config.expected_users, 1)
         splits = config.splits or min(max(int(2 ** (depth / dim) + 1e-9), 1), 6)
-        if dim * math.log2(splits) > math.log2(MOST_CELLS):
-            raise ValueError(
-                f"splits={splits} of {dim} features are {splits}^{dim} cells, above {MOST_CELLS}; take fewer."
-            )
+        most = 2**22
+        if dim * math.log2(splits) > math.log2(most):
+            raise ValueError(f"splits={splits} of {dim} features are {splits}^{dim} cells, above {most}; take fewer.")
         return Grid(splits, dim)
 
     def weighed(self) -> WeightedTree:

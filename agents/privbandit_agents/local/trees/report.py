@@ -22,7 +22,6 @@ from privbandit_envs.validate import one_of
 
 ENTRIES_A_BLOCK = 2**22  # entries of reports that are held at once
 DEEPEST = 8  # largest default depth
-FILLED = ((1.0, 0.6), (0.02, 1.3))
 Kind = Literal["laplace", "signed-subset", "ternary", "grr", "subset", "auto"]
 
 
@@ -142,8 +141,8 @@ class LeafReport:
 def chosen_depth(kind: str, epsilon: float, labels: int, users: int, least: int) -> int:
     """Return the depth that so many users can fill, in [least, 8].
 
-    The depth is the largest of floor(log2(users / (a + variance)) / 2 - b) over the pairs (a, b) in ``FILLED``, which
-    were measured on the paper's synthetic law. Leaves may have few users if there is hardly any noise.
+    The depth is the largest of floor(log2(users / (a + variance)) / 2 - b) over two pairs (a, b), which were
+    measured on the paper's synthetic law. Leaves may have few users if there is hardly any noise.
 
     Args:
         kind: of the report.
@@ -155,7 +154,7 @@ def chosen_depth(kind: str, epsilon: float, labels: int, users: int, least: int)
     depth = least
     while depth < DEEPEST:
         other, _ = LeafReport(kind, epsilon, 2 ** (depth + 1), labels).variance
-        if all(math.log2(users / (a + other)) / 2 - b < depth + 1 for a, b in FILLED):
+        if all(math.log2(users / (a + other)) / 2 - b < depth + 1 for a, b in ((1.0, 0.6), (0.02, 1.3))):
             break
         depth += 1
     return depth

@@ -19,8 +19,6 @@ from privbandit_agents.local.label_agent import Summing, SummingSettings
 from privbandit_agents.local.trees.partition import Cells, Rule
 from privbandit_agents.local.trees.report import ENTRIES_A_BLOCK, Kind, LeafReport
 
-PSEUDO = 1.0  # public rows added to every leaf, where masses are estimated (Laplace's rule)
-
 
 class WeightedTree:
     """The probabilities of the labels in every leaf, from sums of private estimates and from public counts.
@@ -63,7 +61,7 @@ class WeightedTree:
         self.public = partition.gather(self.counts[:, 1:] - self.counts[:, :1] if labels == 2 else self.counts)
         self.rows = partition.gather(self.counts.sum(axis=1, keepdims=True))
         self.width = partition.gather(np.ones((partition.leaves, 1)))
-        self.mass = (self.rows + PSEUDO * self.width) / (len(y) + PSEUDO * partition.leaves)
+        self.mass = (self.rows + self.width) / (len(y) + partition.leaves)  # one pseudo-row a leaf
 
     def predict(self, total: Floats, users: int, told: Floats | None = None) -> Floats:
         """Return the probabilities of the labels in every leaf, shape (m, K).

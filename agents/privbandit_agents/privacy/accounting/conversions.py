@@ -13,9 +13,6 @@ import scipy
 
 from privbandit_agents.privacy._validate import budget, failure, positive
 
-FAR_ORDER = 1e6
-"""Orders beyond this, which tiny budgets have, need logarithms that lose no digits."""
-
 
 def pure_to_rho(epsilon: float) -> float:
     """Return rho = eps^2 / 2: every eps-DP mechanism is rho-zCDP."""
@@ -49,7 +46,8 @@ def at_best_order(rho: float, delta: float) -> float:
     def bound(log_excess: float) -> float:
         excess = math.exp(log_excess)  # a - 1
         order = 1 + excess
-        log_ratio = math.log(excess / order) if excess < FAR_ORDER else math.log1p(-1 / order)
+        # tiny budgets have orders beyond, which need logarithms that lose no digits
+        log_ratio = math.log(excess / order) if excess < 1e6 else math.log1p(-1 / order)
         return rho * order + (-math.log(order * delta) + excess * log_ratio) / excess
 
     start = math.log(math.sqrt(math.log(1 / delta) / rho) + 1e-12)  # the minimum of the simple conversion

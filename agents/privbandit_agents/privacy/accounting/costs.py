@@ -110,6 +110,22 @@ def gaussian_dp(rho: float) -> Cost:
     return Cost(gaussian=budget(rho=rho))
 
 
+def in_units(distance: float, scale: float) -> float:
+    """Return distance / scale; 0 / 0 is 0: a value that does not move costs nothing."""
+    return distance / scale if scale else (math.inf if distance else 0.0)
+
+
+def gaussian_loss(distance: float, sigma: float) -> Cost:
+    """Return the cost of a move under Gaussian noise: distance^2 / (2 sigma^2)."""
+    return Cost(gaussian=in_units(distance, sigma) ** 2 / 2)
+
+
+def pure_loss(distance: float, scale: float) -> Cost:
+    """Return the cost of a move under noise with tails exp(-distance / scale)."""
+    epsilon = in_units(distance, scale)
+    return Cost(pure=epsilon, pure_rho=epsilon * epsilon / 2)
+
+
 def approximate(epsilon: float, delta: float) -> Cost:
     """Return the cost of an (epsilon, delta)-DP release.
 

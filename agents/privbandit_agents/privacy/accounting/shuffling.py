@@ -11,9 +11,6 @@ from functools import lru_cache
 from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 
-TAIL = 1e-3
-"""Share of delta that is left to coins which fall farther from their mean than anybody expects."""
-
 
 def coins_epsilon(coins: int, delta: float, dim: int, shift: float, reach: int) -> float:
     """Return an epsilon at which integers plus Binomial(coins, 1/2) in each coordinate are (epsilon, delta)-DP.
@@ -37,14 +34,15 @@ def coins_epsilon(coins: int, delta: float, dim: int, shift: float, reach: int) 
     failure(delta=delta), positive(shift=shift), count(dim=dim)
     if coins < 1:
         return math.inf
-    farthest = math.sqrt(coins * math.log(2 * dim / (TAIL * delta)) / 2)  # Hoeffding's bound, in all coordinates
+    tail = 1e-3  # share of delta for coins farther from their mean than anybody expects
+    farthest = math.sqrt(coins * math.log(2 * dim / (tail * delta)) / 2)  # Hoeffding's bound, in all coordinates
     ratio = (farthest + reach) / ((coins + 1) / 2)
     if ratio >= 1:
         return math.inf
     # log-ratio of neighbouring probabilities: 2 artanh(v) for |v| <= ratio, and artanh(v) - v <= v^3 / (3 (1 - v^2))
     remainder = math.sqrt(dim) * shift * (2 / 3) * ratio**3 / (1 - ratio**2)
     rho = 2 * shift**2 / (coins + 1)
-    return rho_to_epsilon(rho, delta * (1 - TAIL)) + remainder
+    return rho_to_epsilon(rho, delta * (1 - tail)) + remainder
 
 
 @lru_cache(maxsize=1024)

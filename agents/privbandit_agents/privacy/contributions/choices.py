@@ -10,15 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import positive
+from privbandit_agents.privacy.contributions.moments import LIMIT
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
-LIMIT = 1e6
-"""Entries of raw features and of theta are clipped here before any product, so that nothing can overflow."""
-LONGER = 1.25
-"""By so much the longest item of a user may exceed the clip before all items of the user are weighted down."""
-ROUNDING = 2.0**-53
-"""Largest relative error of one sum or product of floats."""
 USERS_A_BLOCK = 512
 """Users whose derivatives are formed at once, so that they stay in cache."""
 
@@ -113,7 +108,7 @@ def clipped_factors(
 
     The Hessian is the sum over k of p_k w_k (x_k - m)(x_k - m)', with the outside option x_0 = 0 among the k and m the
     mean: centred, so that it is positive semidefinite by construction. The weights are w_k = min(w, G / |x_k - m|) with
-    w = min(1, LONGER G / max |x_k - m|): the gradient w_b (m - x_b) is within G whatever was bought. They do not depend
+    w = min(1, 1.25 G / max |x_k - m|): the gradient w_b (m - x_b) is within G whatever was bought. They do not depend
     on that, but for the longest items, so that the gradient is near 0 in the mean at the true theta. The Hessian is the
     derivative of its mean: a Newton step has the right length.
     """
@@ -137,7 +132,8 @@ def clipped_factors(
     squared = (x * x).sum(axis=0)
     sizes = np.sqrt(squared) / gradient_norm
     longest = np.where(np.isneginf(utilities), 0.0, sizes).max(axis=1, keepdims=True)
-    kept = 1 / np.maximum(np.maximum(longest / LONGER, sizes), 1.0)
+    # the longest item may exceed the clip by a quarter before all items weigh less
+    kept = 1 / np.maximum(np.maximum(longest / 1.25, sizes), 1.0)
     # the gradient of the purchased one
     users = np.arange(n)
     gradient = -x[:, users, item + 1] * kept[users, item + 1]
@@ -173,5 +169,6 @@ def sensitivities(gradient_norm: float, trace: float, users: int = 1, terms: int
         users: n, how many are added up.
         terms: summands of a user's Hessian: items on offer, and one.
     """
-    off = 2 * users * ((users + 2) * ROUNDING), 2 * users * (users * (terms + 1) + 4) * ROUNDING
+    rounding = 2.0**-53  # largest relative error of one sum or product of floats
+    off = 2 * users * ((users + 2) * rounding), 2 * users * (users * (terms + 1) + 4) * rounding
     return 2 * gradient_norm * (1 + 1e-12 + off[0]), math.sqrt(2) * trace * (1 + 1e-12 + off[1])

@@ -18,8 +18,6 @@ LIMIT = 1e6
 """Entries of raw records are clipped here before any product, so that nothing can overflow."""
 WEIGHT = math.sqrt(0.5)
 """Weight of the second moment beside the first; the largest for which the sensitivity is that of the first alone."""
-FARTHEST = 1e100
-"""``Moments`` clips entries here, so that no norm overflows."""
 SENSITIVITY = 2.0 * (1 + 1e-12)
 """Of packed records: 2 in real numbers, and what rounding adds."""
 NORM = math.sqrt(1.5)
@@ -230,7 +228,7 @@ class Moments:
         if x.ndim != 2 or x.shape[1] != self.features or y.shape != x.shape[:1]:
             raise ValueError(f"x and y must have shapes (n, {self.features}) and (n,); got {x.shape}, {y.shape}.")
         whole = np.isfinite(x).all(axis=1) & np.isfinite(y)
-        x, y = np.clip(np.where(whole[:, None], x, 0.0), -FARTHEST, FARTHEST), np.where(whole, y, 0.0)
+        x, y = np.clip(np.where(whole[:, None], x, 0.0), -1e100, 1e100), np.where(whole, y, 0.0)  # no norm overflows
         x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
         y = np.clip(y, -self.bound, self.bound) / self.bound
         w0, w1, w2 = self.weights

@@ -5,7 +5,9 @@ docs/privacy/additive-noise.md.
 
 Every mechanism is a frozen value that knows its noise: ``release`` returns the value with noise from the generator
 passed in, ``cost`` is what one release costs, and ``log_density`` is the log density of outputs (..., d) given the
-exact value (d,). Sums and noise are in float64.
+exact value (d,). ``loss`` compares a pair of exact values with the worst pair, to which the noise is calibrated, and
+``standardised`` gives noise in units of its scale: tests hold both against what is declared. Sums and noise are in
+float64.
 
 | edge case | what happens |
 |---|---|
@@ -20,12 +22,13 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import budget, failure, positive, renamed
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, gaussian_mu
-from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp, pure
+from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp, gaussian_loss, pure, pure_loss
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.grid import held, rounded
 
@@ -99,6 +102,14 @@ class Laplace:
         distance: Floats = np.abs(outputs - finite(value)).sum(axis=-1)
         return np.asarray(-distance / self.scale - np.shape(value)[-1] * math.log(2 * self.scale))
 
+    def loss(self, exact: ArrayLike, other: ArrayLike, released: object) -> Cost:
+        """Return what it costs that ``other`` might have been in place of ``exact``, whatever is released."""
+        return pure_loss(float(np.abs(np.subtract(exact, other)).sum()), self.scale)
+
+    def standardised(self, exact: ArrayLike, released: ArrayLike) -> Floats:
+        """Return the noise of a release as independent standard normals, shape (k,)."""
+        return normal_of_laplace(np.ravel(np.subtract(released, exact) / self.scale))
+
 
 @dataclass(frozen=True)
 class Gaussian:
@@ -158,3 +169,16 @@ class Gaussian:
         squared: Floats = ((outputs - finite(value)) ** 2).sum(axis=-1)
         normaliser = np.shape(value)[-1] * math.log(self.sigma * math.sqrt(2 * math.pi))
         return np.asarray(-squared / (2 * self.sigma**2) - normaliser)
+
+    def loss(self, exact: ArrayLike, other: ArrayLike, released: object) -> Cost:
+        """Return what it costs that ``other`` might have been in place of ``exact``, whatever is released."""
+        return gaussian_loss(float(np.linalg.norm(np.subtract(exact, other))), self.sigma)
+
+    def standardised(self, exact: ArrayLike, released: ArrayLike) -> Floats:
+        """Return the noise of a release as independent standard normals, shape (k,)."""
+        return np.ravel(np.subtract(released, exact) / self.sigma)
+
+
+def normal_of_laplace(noise: Floats) -> Floats:
+    """Return Laplace variates of scale 1 as standard normals, by their distribution functions."""
+    return np.asarray(-np.sign(noise) * scipy.special.ndtri(np.exp(-np.abs(noise)) / 2))

@@ -16,7 +16,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from privbandit_agents.privacy._validate import budget, positive
-from privbandit_agents.privacy.accounting.costs import Cost, zcdp
+from privbandit_agents.privacy.accounting.costs import Cost, in_units, zcdp
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite
 from privbandit_agents.privacy.mechanisms.grid import covering, on_finer_grid
@@ -69,6 +69,14 @@ class ExponentialChoice:
             return int(exact.argmax())
         sums = list(accumulate(odds((exact - exact.max()) / self.beta)[0]))
         return bisect_right(sums, below(sums[-1], secure.branch(self.noise, rng)))
+
+    def loss(self, exact: ArrayLike, other: ArrayLike, released: object) -> Cost:
+        """Return (range of the scores' moves / beta)^2 / 8, whatever is chosen."""
+        return Cost(rho=in_units(float(np.ptp(np.subtract(other, exact))), self.beta) ** 2 / 8)
+
+    def standardised(self, exact: ArrayLike, released: object) -> Floats:
+        """Return no number: the noise of a choice is not released."""
+        return np.zeros(0)
 
 
 def rank_scores(values: ArrayLike, levels: ArrayLike, q: float) -> Floats:

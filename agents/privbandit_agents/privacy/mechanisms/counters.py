@@ -27,16 +27,16 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from privbandit_agents.privacy._validate import budget, count, positive
-from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp
+from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp, gaussian_loss
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite, scale_for
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian, integers
 from privbandit_agents.privacy.mechanisms.grid import FINER, step_of
 
-LONGEST = 10**8
+LONGEST_HORIZON = 10**8
 """Largest horizon of Toeplitz counters, whose calibration takes 8 to 16 bytes a term."""
-MOST_BYTES, BYTES_A_TERM = 200 * 2**20, 100
-"""Memory that a Toeplitz counter may take by default, and what each number of each term takes, transforms included."""
+MOST_BYTES = 200 * 2**20
+"""Memory that a Toeplitz counter may take by default."""
 STEPS_A_BLOCK = 256
 """Noise of at least this many steps is prepared at once."""
 NUMBERS_AHEAD = 2048
@@ -180,6 +180,23 @@ class Counter(ABC):
         """Forget the noise that is drawn for releases to come; it will be drawn anew."""
         self.ahead = self.ahead[:0]
 
+    def loss(self, exact: ArrayLike, other: ArrayLike, released: object) -> Cost:
+        """Return |R^-1 A Delta|^2 / (2 scale^2) for the differences Delta of all terms so far, few of them not 0."""
+        moved = self._bounded(exact) - self._bounded(other)
+        users = np.flatnonzero(moved.any(axis=1))
+        steps = np.arange(len(moved))[:, None] >= users  # the columns of A of these users
+        return gaussian_loss(float(np.linalg.norm(self.whiten(steps.astype(float)) @ moved[users])), self.scale)
+
+    def standardised(self, exact: ArrayLike, released: ArrayLike) -> Floats:
+        """Return the noise of all sums as independent standard normals, given all terms so far."""
+        noise = np.subtract(released, np.cumsum(self._bounded(exact), axis=0))
+        return np.ravel(self.whiten(noise) / self.scale)
+
+    def _bounded(self, terms: ArrayLike) -> Floats:
+        """Return terms, clipped as they are added."""
+        rows = np.asarray(terms, dtype=np.float64)
+        return rows if self.bound == math.inf else np.array([clip(row, self.bound) for row in rows])
+
     def standard_deviation(self, t: int) -> float:
         """Return the standard deviation of every coordinate's noise in the release after t terms."""
         if count(t=t) > self.horizon:
@@ -301,7 +318,7 @@ class SquareRootToeplitz(Counter):
     @staticmethod
     def bytes_of(horizon: int, dim: int) -> int:
         """Return how many bytes the noise of a whole stream takes without a bandwidth."""
-        return BYTES_A_TERM * horizon * dim
+        return 100 * horizon * dim  # bytes, transforms included
 
     def _set_up(self) -> None:
         self.drawn, self.prepared = np.zeros((0, self.dim)), np.zeros((0, self.dim))  # Z, and R Z ahead of its release
@@ -449,7 +466,7 @@ def rounding(horizon: int) -> float:
     """Return by how much a row of C x may be off, relative to the sum of the sizes of what is added up.
 
     Each of these is rounded at most 2 T + 64 times on its way, by 2^-53; of trees far less often, and others are not
-    longer than ``LONGEST``.
+    longer than ``LONGEST_HORIZON``.
     """
     return (horizon + 64) * 2.0**-52
 
@@ -460,8 +477,10 @@ def toeplitz_horizon(horizon: int) -> int:
     Raises:
         ValueError: it is no integer from 1 to 10^8.
     """
-    if count(horizon=horizon) > LONGEST:
-        raise ValueError(f"a Toeplitz counter takes horizons up to {LONGEST}, a tree longer ones; got {horizon}.")
+    if count(horizon=horizon) > LONGEST_HORIZON:
+        raise ValueError(
+            f"a Toeplitz counter takes horizons up to {LONGEST_HORIZON}, a tree longer ones; got {horizon}."
+        )
     return horizon
 
 

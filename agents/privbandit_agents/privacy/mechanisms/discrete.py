@@ -25,12 +25,9 @@ from privbandit_agents.privacy.mechanisms.grid import FINER, covering, on_finer_
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-SURE = 1e-12
-"""Relative error that floats are trusted not to have; theirs is below 5e-13 in the first 40 blocks."""
-BITS = 53
-MOST = 40
+BLOCKS = 40
 """Blocks that floats look at; further out rational arithmetic decides."""
-POWERS = 2.0 ** np.arange(MOST + 1)
+POWERS = 2.0 ** np.arange(BLOCKS + 1)
 
 
 def integers(deviation: float, n: int, rng: Generator) -> Ints:
@@ -72,8 +69,8 @@ def proposals(deviation: float, n: int, rng: Generator) -> Ints:
     first, second = np.frombuffer(rng.bytes(16 * n), "<u8").reshape(2, n)
     # the block: how many of a word's bits are 0 before the first 1; then the place within the block
     zeros = 64 - np.frexp(first.astype(np.float64))[1]  # rounding may pass a power of two: such words are not used
-    block = np.minimum(zeros, MOST)
-    unclear = (zeros >= MOST) | (first >> np.maximum(63 - zeros, 0).astype(np.uint64) != 1)
+    block = np.minimum(zeros, BLOCKS)
+    unclear = (zeros >= BLOCKS) | (first >> np.maximum(63 - zeros, 0).astype(np.uint64) != 1)
     place = (second >> np.uint64(1)) & np.uint64(2**width - 1)
     k = place.astype(np.int64) + (block.astype(np.int64) << width)
     # accept where the uniform is surely below the probability
@@ -84,8 +81,9 @@ def proposals(deviation: float, n: int, rng: Generator) -> Ints:
     chance *= POWERS.take(block)
     chance /= ceiling(deviation)
     uniform = rng.random(n)
-    accepted = uniform + 2.0**-BITS <= chance * (1 - SURE)
-    unclear |= ~accepted & (uniform < chance * (1 + SURE))
+    sure = 1e-12  # relative error of floats; it is below 5e-13 in the first 40 blocks
+    accepted = uniform + 2.0**-53 <= chance * (1 - sure)
+    unclear |= ~accepted & (uniform < chance * (1 + sure))
     for i in np.flatnonzero(unclear):
         k[i], accepted[i] = decided(int(first[i]), int(place[i]), float(uniform[i]), deviation, width, rng)
     # the sign, of which minus zero is none
@@ -109,7 +107,7 @@ def decided(word: int, place: int, uniform: float, deviation: float, width: int,
         block += 64 - word.bit_length()
     k = (block << width) + place
     exponent = Fraction(k) ** 2 / (2 * Fraction(deviation) ** 2)
-    low, bits = int(uniform * 2**BITS), BITS
+    low, bits = int(uniform * 2**53), 53
     while True:
         context = Context(prec=bits, Emin=-(10**15), Emax=10**15)
         digits = context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator))

@@ -11,13 +11,8 @@ import numpy as np
 
 from privbandit_agents.privacy.mechanisms.secure import Floats
 
-FINE = 20
-"""A step is 2^-20 of the noise's scale at most, and more than half of that."""
 FINER = 32
 """The same where exact noise is drawn on the grid, and the sensitivity grows by the rounding of values."""
-
-LARGEST = 900
-"""Scales of noise lie between 2^-900 and 2^900."""
 
 
 def held(scale: float) -> float:
@@ -26,13 +21,13 @@ def held(scale: float) -> float:
     Raises:
         ValueError: it is so small or so large that noise of it would be lost, or infinite.
     """
-    if scale and not 2.0**-LARGEST < scale < 2.0**LARGEST:
+    if scale and not 2.0**-900 < scale < 2.0**900:
         text = f"noise of scale {scale:.3g} is beyond what floats can add"
         raise ValueError(f"{text}; scale the values, or take another budget.")
     return scale
 
 
-def step_of(scale: float, fine: int = FINE) -> float:
+def step_of(scale: float, fine: int = 20) -> float:
     """Return the step for noise of this scale, a power of two; 0 if there is no noise.
 
     Raises:

@@ -27,6 +27,7 @@ from privbandit_agents.privacy.mechanisms.grid import rounded
 from privbandit_agents.privacy.mechanisms.minimum import stationary_point
 
 Loss = Callable[[Floats], tuple[float, Floats, Floats]]
+Derivatives = tuple[float, Floats, Floats]
 Method = Literal["dimension-free", "published"]
 
 
@@ -300,3 +301,37 @@ class ObjectivePerturbation:
 
         exact = stationary_point(derivatives, np.zeros(self.dim) if start is None else start, self.tau)
         return rounded(exact + self.output_sigma * rng.standard_normal(self.dim), self.output_sigma)
+
+    def loss(self, exact: Derivatives, other: Derivatives, released: object) -> Cost:
+        """Return the price of a call if two users are within the declared bounds at the released point, else infinity.
+
+        Args:
+            exact: value, gradient and Hessian of the users' loss at the released point.
+            other: the same with one user replaced.
+            released: the point.
+
+        Raises:
+            LookupError: the users' loss is not known.
+        """
+        if self.user is None:
+            raise LookupError("this ObjectivePerturbation does not know its UserLoss")
+        share = share_of_bounds(self.user, exact, other)
+        within = 0 < share <= 1 + 1e-6  # room for the rounding of sums over users
+        return self.cost if within else Cost(rho=math.inf if share else 0.0)
+
+    def standardised(self, exact: Derivatives, released: Floats) -> Floats:
+        """Return the linear term, which the gradient at the minimum undoes; other noise is far below it."""
+        return np.asarray(-(exact[1] + self.Delta * released) / self.sigma)
+
+
+def share_of_bounds(user: UserLoss, exact: Derivatives, other: Derivatives) -> float:
+    """Return the share of what ``user`` allows by which the derivatives move when one user is replaced.
+
+    A gradient moves by 2 L at most. The Hessian moves by H' - H for positive semidefinite H and H', so that its
+    positive eigenvalues are at most those of H', and its negative ones at most those of H.
+    """
+    values = np.linalg.eigvalsh(other[2] - exact[2])
+    trace = user.weight * user.curvature
+    by_trace = max(values[values > 0].sum(initial=0.0), -values[values < 0].sum(initial=0.0)) / trace
+    by_curvature = np.abs(values).max() / user.curvature
+    return float(max(np.linalg.norm(other[1] - exact[1]) / (2 * user.lipschitz), by_trace, by_curvature))

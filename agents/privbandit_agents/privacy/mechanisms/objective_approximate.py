@@ -14,9 +14,6 @@ from privbandit_agents.privacy.accounting.conversions import gaussian_mu
 from privbandit_agents.privacy.accounting.costs import approximate
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss, rounding, tolerance
 
-LEAST_SHARE = 1e-3
-"""Delta stays above this share of the curvature: it costs no privacy and keeps the minimum well-conditioned."""
-
 
 def calibrate(epsilon: float, delta: float, user: UserLoss, split: float = 0.5) -> tuple[float, float]:
     """Return (sigma, Delta) such that the exact minimiser is (epsilon, delta)-DP.
@@ -37,7 +34,8 @@ def calibrate(epsilon: float, delta: float, user: UserLoss, split: float = 0.5) 
     share, r = failure(split=split) * epsilon, user.directions
     reach = float(scipy.stats.chi.isf(delta, user.dim))
     u = share / (reach + math.sqrt(reach**2 + 2 * share))
-    room = r / user.weight * math.expm1(min((epsilon - share) / r, math.log1p(user.weight / r / LEAST_SHARE)))
+    # Delta stays above a thousandth of the curvature: the minimum is well-conditioned
+    room = r / user.weight * math.expm1(min((epsilon - share) / r, math.log1p(user.weight / r / 1e-3)))
     return user.lipschitz / u, user.curvature / room
 
 

@@ -19,14 +19,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive, renamed
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.accounting.costs import Cost, zcdp
+from privbandit_agents.privacy.accounting.costs import Cost, gaussian_loss, in_units, zcdp
 from privbandit_agents.privacy.mechanisms import secure
-from privbandit_agents.privacy.mechanisms.additive import Floats, finite
+from privbandit_agents.privacy.mechanisms.additive import Floats, finite, normal_of_laplace
 from privbandit_agents.privacy.mechanisms.discrete import noisy
 from privbandit_agents.privacy.mechanisms.grid import covering, on_finer_grid, rounded
 
-FAR = 200.0
-"""Scores further below the best one, in units of beta, count as this far: e^-200 is beyond every sample."""
+Chosen = tuple[NDArray[np.intp], Floats]
+"""A release: coordinates, and their noisy values."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,26 @@ class GumbelTopK:
         released = np.concatenate([known, chosen])
         return released, noisy(exact[released], self.sigma, telling)
 
+    def loss(self, exact: ArrayLike, other: ArrayLike, released: Chosen) -> Cost:
+        """Return (range of the moduli's moves / beta)^2 / 8 for each choice, plus the Gaussian loss of the values."""
+        rounds, spread = choices(self.k, exact, other, released)
+        values = gaussian_loss(float(np.linalg.norm(np.subtract(exact, other)[released[0]])), self.sigma)
+        return Cost(rho=rounds * in_units(spread, self.beta) ** 2 / 8) + values
+
+    def standardised(self, exact: ArrayLike, released: Chosen) -> Floats:
+        """Return the noise of the values as standard normals; that of the selection is no number that is released."""
+        return np.asarray((released[1] - np.asarray(exact)[released[0]]) / self.sigma)
+
+
+def choices(k: int, exact: ArrayLike, other: ArrayLike, released: Chosen) -> tuple[int, float]:
+    """Return how many of the released coordinates were chosen, and the range of the candidates' moves in modulus.
+
+    Public coordinates come first, and are no candidates.
+    """
+    rounds = min(k, len(released[0]))
+    moves = np.delete(np.abs(other) - np.abs(exact), released[0][: len(released[0]) - rounds])
+    return rounds, float(np.ptp(moves)) if rounds else 0.0
+
 
 def peeled(exact: Floats, beta: float, known: NDArray[np.intp], k: int, rng: Generator) -> NDArray[np.intp]:
     """Choose k coordinates outside the known ones, one after the other, each with odds exp(|value| / beta).
@@ -143,10 +163,11 @@ def peeled(exact: Floats, beta: float, known: NDArray[np.intp], k: int, rng: Gen
 
 def odds(scores: Floats) -> tuple[list[int], bool]:
     """Return integers in proportion to exp(max(score, -200)), 0 for -infinity, and whether a score is below -200."""
-    fractions, exponents = np.frexp(np.exp(np.maximum(scores, -FAR)))
+    far = 200.0  # e^-200 is beyond every sample
+    fractions, exponents = np.frexp(np.exp(np.maximum(scores, -far)))
     mantissas = np.where(np.isneginf(scores), 0, np.ldexp(fractions, 53)).astype(np.int64)
     weights = [m << (e + 300) for m, e in zip(mantissas.tolist(), exponents.tolist(), strict=True)]  # e^-200 > 2^-300
-    return weights, bool(((scores < -FAR) & np.isfinite(scores)).any())
+    return weights, bool(((scores < -far) & np.isfinite(scores)).any())
 
 
 def below(limit: int, rng: Generator) -> int:
@@ -194,6 +215,17 @@ class LaplacePeeling:
             chosen[position] = scores.argmax()
             modulus[chosen[position]] = -np.inf
         return chosen, rounded(exact[chosen] + self.scale * rng.laplace(size=len(chosen)), self.scale)
+
+    def loss(self, exact: ArrayLike, other: ArrayLike, released: Chosen) -> Cost:
+        """Return range of the moduli's moves / scale for each choice, plus |move| / scale for each value."""
+        rounds, spread = choices(self.k, exact, other, released)
+        values = np.abs(np.subtract(exact, other)[released[0]])
+        costs = [in_units(part, self.scale) for part in (*[spread] * rounds, *values)]
+        return Cost(pure=sum(costs), pure_rho=sum(cost * cost / 2 for cost in costs))
+
+    def standardised(self, exact: ArrayLike, released: Chosen) -> Floats:
+        """Return the noise of the values as standard normals."""
+        return normal_of_laplace((released[1] - np.asarray(exact)[released[0]]) / self.scale)
 
 
 def step_sensitivity(eta: float, x_max: float, R: float, C: float, n: int) -> float:

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from privbandit_agents.privacy._validate import budget, count, positive, renamed
-from privbandit_agents.privacy.accounting.costs import Cost, pure
+from privbandit_agents.privacy.accounting.costs import Cost, pure, pure_loss
 from privbandit_agents.privacy.mechanisms.additive import Floats, finite, scale_for
 from privbandit_agents.privacy.mechanisms.grid import rounded
 
@@ -58,6 +58,16 @@ class KNorm:
         log_sphere = math.log(2) + d / 2 * math.log(math.pi) - scipy.special.gammaln(d / 2)  # area of the unit sphere
         normaliser = float(log_sphere + scipy.special.gammaln(d)) + d * math.log(self.scale)
         return np.asarray(-np.linalg.norm(outputs - finite(value), axis=-1) / self.scale - normaliser)
+
+    def loss(self, exact: ArrayLike, other: ArrayLike, released: object) -> Cost:
+        """Return what it costs that ``other`` might have been in place of ``exact``, whatever is released."""
+        return pure_loss(float(np.linalg.norm(np.subtract(exact, other), axis=-1).sum()), self.scale)
+
+    def standardised(self, exact: ArrayLike, released: ArrayLike) -> Floats:
+        """Return a standard normal for each vector: its noise's length, which has a Gamma law."""
+        length = np.linalg.norm(np.subtract(released, exact), axis=-1) / self.scale
+        below = scipy.special.gammainc(np.shape(exact)[-1], length)
+        return np.ravel(scipy.special.ndtri(np.clip(below, 1e-16, 1 - 1e-16)))
 
 
 @dataclass(frozen=True)
@@ -105,6 +115,10 @@ class WishartDifference:
     def variance(self) -> tuple[float, float]:
         """Return the variances of a diagonal and of an off-diagonal entry: 4 (d + 1) v^2 and 2 (d + 1) v^2."""
         return 4 * (self.dim + 1) * self.v**2, 2 * (self.dim + 1) * self.v**2
+
+    def loss(self, exact: ArrayLike, other: ArrayLike, released: object) -> Cost:
+        """Return what it costs that ``other`` might have been in place of ``exact``, whatever is released."""
+        return pure_loss(float(np.abs(np.linalg.eigvalsh(np.subtract(exact, other))).sum()), 2 * self.v)
 
 
 def wishart(rng: Generator, dim: int, degrees: int, v: float, size: tuple[int, ...] = ()) -> Floats:

@@ -9,8 +9,6 @@ import scipy
 from privbandit_agents.privacy._validate import within
 from privbandit_agents.privacy.randomizers.randomizer import Array, Floats
 
-HIGHEST = 1 - 2e-8
-"""Largest threshold of a cap; nearer to the pole rounding errors matter."""
 LEAST = 1e-100
 """Smallest activity and smallest mass of a cap; it makes infinitely large epsilons harmless."""
 
@@ -66,9 +64,10 @@ def best_cap(
 
     A threshold in [0, 1) or an activity in (0, 1] that is given is taken; epsilon > 0 is finite.
     """
-    half, highest = (dim - 1) / 2, HIGHEST
+    pole = 1 - 2e-8  # nearer to the pole rounding errors matter
+    half, highest = (dim - 1) / 2, pole
     if dim > 1:
-        highest = min(HIGHEST, 1 - 2 * float(scipy.special.betaincinv(half, half, LEAST)))
+        highest = min(pole, 1 - 2 * float(scipy.special.betaincinv(half, half, LEAST)))
     if activity is not None:
         within(LEAST, 1.0, activity=activity)
     if threshold is not None or dim == 1:

@@ -19,12 +19,8 @@ from privbandit_agents.privacy.mechanisms import secure
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-FINENESS = 16
-"""Steps of the grid in one, over the root of the dimension: rounding adds 1/32 to the sensitivity."""
 MOST_BITS = 2**30
 """Coins of a batch in all coordinates that are tossed one by one; of more their number of heads is drawn at once."""
-MOST_MESSAGES = 2**62
-BYTES_AT_ONCE = 2**24
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class CoinSums:
         cls, epsilon: float, delta: float, dim: int, sensitivity: float, honest: float = 1.0, noise: str = "numpy"
     ) -> "CoinSums":
         """Return the protocol with the fewest coins for (epsilon, delta); none for epsilon = infinity."""
-        steps = math.ceil(FINENESS * math.sqrt(count(dim=dim)))
+        steps = math.ceil(16 * math.sqrt(count(dim=dim)))  # rounding adds 1/32 to the sensitivity
         shift = shift_of(dim, steps, positive(sensitivity=sensitivity))
         return cls(dim, steps, coins_for(epsilon, delta, dim, shift, 2 * steps), honest, noise)
 
@@ -88,7 +84,7 @@ class CoinSums:
             ValueError: those of the batch are more than 2^62, which integers of 64 bits cannot count.
         """
         each = 2 * self.steps + self.tosses(users)
-        if each * users > MOST_MESSAGES:
+        if each * users > 2**62:
             raise ValueError(f"a batch of {users} users would send {each * users} bits, above 2^62: raise honest.")
         return each
 
@@ -121,7 +117,7 @@ class CoinSums:
         row = self.dim * (8 + wide)
         row += -row % 8  # so that rows are whole words, and calls may be cut anywhere
         dither, heads = np.empty((users, self.dim)), np.empty((users, self.dim), np.int64)
-        for start in range(0, users, most := max(1, BYTES_AT_ONCE // row)):
+        for start in range(0, users, most := max(1, 2**24 // row)):  # bytes
             part = slice(start, min(start + most, users))
             drawn = np.frombuffer(rng.bytes(row * (part.stop - start)), np.uint8).reshape(-1, row)
             words = np.ascontiguousarray(drawn[:, : 8 * self.dim]).view("<u8")

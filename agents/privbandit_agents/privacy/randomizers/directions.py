@@ -13,13 +13,6 @@ from numpy.random import Generator
 
 from privbandit_agents.privacy.randomizers.randomizer import Floats, Ints
 
-AT_ONCE = 256
-"""So many users share one Gaussian draw; the cost of a user grows with their number."""
-ROOM = 1e-9
-"""Added to a covariance, relative to its size: it is singular where all directions agree."""
-DIGITS = 13
-"""Decimal digits to which a matrix root is computed."""
-
 
 class Vectors(Protocol):
     """Vectors of n users, dense or by factors: shape (n, D) in all."""
@@ -62,8 +55,9 @@ def sum_of_directions(vectors: Vectors, own: Ints, cells: int, radius: float, ri
         The sum, shape (m, D).
     """
     total = np.zeros((cells, vectors.size))
-    for start in range(0, len(vectors), AT_ONCE):
-        part = slice(start, start + AT_ONCE)
+    most = 256  # users who share a Gaussian draw; the cost of a user grows with their number
+    for start in range(0, len(vectors), most):
+        part = slice(start, start + most)
         _add(total, vectors[part], own[part], radius, right, rng)
     return total
 
@@ -82,7 +76,8 @@ def _add(total: Floats, z: Vectors, own: Ints, radius: float, right: float, rng:
     spread = (1 - squares) / np.where(norms > 0, dim - 1, dim)
     rows, whole = np.sqrt(spread) * inverse, float(spread.sum())
     noise = rng.standard_normal(total.shape)
-    root = np.linalg.cholesky((1 + ROOM) * np.eye(n) - rows[:, None] * gram * rows / whole)
+    # a covariance is singular if all directions agree
+    root = np.linalg.cholesky((1 + 1e-9) * np.eye(n) - rows[:, None] * gram * rows / whole)
     w, size = root @ rng.standard_normal(n), np.sqrt(whole)
     for cell in np.unique(own[own >= 0]):
         here = np.flatnonzero(own == cell)
@@ -123,7 +118,7 @@ def gaussian_sum(
 
 def _root_times(z: Vectors, weights: Floats, bound: float, vector: Floats) -> Floats:
     """Return (I - sum of w z z')^(1/2) times a vector, by the Chebyshev series of sqrt(1 - t) on [0, bound]."""
-    points = chebyshev.chebpts1(math.ceil(DIGITS * math.log(10) / math.acosh(2 / bound - 1)) + 1)
+    points = chebyshev.chebpts1(math.ceil(13 * math.log(10) / math.acosh(2 / bound - 1)) + 1)  # decimal digits
     values = np.sqrt(1 - bound / 2 * (points + 1))
     series = np.asarray(2 / len(points) * chebyshev.chebvander(points, len(points) - 1).T @ values)
     series[0] /= 2

@@ -29,9 +29,6 @@ from privbandit_agents.privacy.randomizers.thresholds import (
     staying,
 )
 
-WORD = 32
-"""Signs that one uniform number gives."""
-
 
 class LaplaceOneHot(LocalRandomizer):
     """Add Laplace noise to every coordinate of the one-hot block; a report is the noisy block, shape (m, D).
@@ -178,7 +175,7 @@ class SignedSubset(LocalRandomizer):
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         n, m = len(own), self.cells
-        words = -(-m // WORD)
+        words = -(-m // 32)
         uniforms = rng.random((n, 3 + words + min(self.size, m - self.size)))
         # every cell gets a fair sign, the own one that of the rounded value if the report agrees
         agree = uniforms[:, 1] < self.agreed
@@ -223,7 +220,7 @@ def signs(z: Floats, uniforms: Floats) -> Floats:
 
 def fair_signs(uniforms: Floats, m: int) -> Array:
     """Return m fair signs a row, int8 (n, m): the first bits of uniforms in [0, 1) of shape (n, ceil(m / 32))."""
-    words = (uniforms * 2.0**WORD).astype("<u4")
+    words = (uniforms * 2.0**32).astype("<u4")
     return np.unpackbits(words.view(np.uint8), axis=1, count=m).view(np.int8) * np.int8(2) - np.int8(1)
 
 

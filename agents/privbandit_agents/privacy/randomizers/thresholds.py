@@ -10,14 +10,13 @@ from decimal import Context, Decimal
 from fractions import Fraction
 
 STEPS = 2**53
-ENOUGH = 200.0
-"""Odds of e^200 are beyond every threshold of 53 bits."""
 DIGITS = Context(prec=50)
 
 
 def exponential(epsilon: float) -> Fraction:
     """Return a rational number just below e^epsilon, or below e^200 if that is less; epsilon >= 0."""
-    return Fraction(Decimal(min(epsilon, ENOUGH)).exp(DIGITS)) * (1 - Fraction(1, 10**48))
+    # odds of e^200 are beyond every threshold of 53 bits
+    return Fraction(Decimal(min(epsilon, 200.0)).exp(DIGITS)) * (1 - Fraction(1, 10**48))
 
 
 def at_most(odds: Fraction) -> float:

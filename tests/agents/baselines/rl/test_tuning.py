@@ -50,11 +50,3 @@ def test_trials_are_written_best_first(tuning: Any, tmp_path: Path) -> None:
     written = yaml.safe_load(path.read_text())
     shares = [trial["share"] for trial in written["trials"]]
     assert len(shares) == 3 and shares == sorted(shares) and written["first_seed"] == 980_000
-
-
-def test_the_trials_in_the_repository_are_of_tuning_seeds() -> None:
-    files = list((BENCHMARKS / "tuned").glob("*.yaml"))
-    assert files
-    for file in files:
-        written = yaml.safe_load(file.read_text())
-        assert 980_000 <= written["first_seed"] < written["first_seed"] + written["worlds"] <= 990_000

@@ -44,18 +44,6 @@ def test_a_small_sweep_has_a_run_for_each_agent_with_its_settings(tmp_path: Path
     mean = own.group_by("checkpoint").agg(pl.col("regret").mean()).sort("checkpoint")
     told = [(event.step, event.value) for event in found.Scalars("regret/Linear-v0")]
     np.testing.assert_allclose(told, mean.rows(), rtol=1e-6)
-    low, high = (found.Scalars(f"the margins/{end}/Linear-v0")[-1].value for end in ("lower", "upper"))
-    values = own.filter(checkpoint=2000)["regret"].to_numpy()
-    half = 4.302653 * values.std(ddof=1) / 3**0.5
-    assert high == pytest.approx(values.mean() + half, rel=1e-5) and low == pytest.approx(
-        max(values.mean() - half, 0), rel=1e-5
-    )
-
-
-def test_no_name_has_brackets() -> None:
-    """Charts with margins find the run of a curve by the brackets around it."""
-    frame = as_frame(list(sweep(1))).filter(agent="uniform").with_columns(env=pl.lit("a/World-v0(dim=5, design=ill)"))
-    assert {chart for curve in curves_of(frame) for chart in curve.charts} == {"World-v0 dim=5, design=ill"}
 
 
 def test_what_is_no_more_is_forgotten_and_runs_of_trials_move(tmp_path: Path) -> None:

@@ -311,7 +311,7 @@ def test_draws_find_the_best_of_a_few_kinds_of_items() -> None:
         agents = [make("newton-mnl", env, seed=s, **settings) for s in range(6)]
         return [float(play(env, agent, seed=s).regret[-1]) for s, agent in enumerate(agents)]
 
-    assert max(lost()) < 200 < 500 < max(lost(kinds_scale=0, draw_scale=0, far_scale=0))
+    assert max(lost()) < 200 < 500 < max(lost(draw_scale=0, far_scale=0))
 
 
 def test_groups_of_any_size_leave_the_same_agent() -> None:

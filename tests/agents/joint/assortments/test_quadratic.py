@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from privbandit_agents.joint.assortments.quadratic import LEAST, ROUNDEST, doubts, improved, rounded
+from privbandit_agents.joint.assortments.quadratic import doubts, improved, rounded
 
 HESSIAN = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 0.5], [0.0, 0.5, 2.0]])
 
@@ -44,9 +44,9 @@ def test_eigenvalues_are_positive_whatever_was_released(noise: float) -> None:
     for scale in (0.0, 1.0, 1e3):
         noisy = scale * rng.standard_normal((4, 4))
         values = rounded(noisy + noisy.T, noise)[0]
-        level = max(np.trace(noisy + noisy.T) / 4, noise / 2, LEAST)
-        assert values.min() >= ROUNDEST * level * (1 - 1e-12) > 0
-    assert rounded(np.zeros((1, 1)), noise)[0] == pytest.approx(max(noise, LEAST))
+        level = max(np.trace(noisy + noisy.T) / 4, noise / 2, 1e-12)
+        assert values.min() >= 0.1 * level * (1 - 1e-12) > 0
+    assert rounded(np.zeros((1, 1)), noise)[0] == pytest.approx(max(noise, 1e-12))
 
 
 def test_doubts_are_wider_where_the_precision_is_far_less_than_elsewhere() -> None:

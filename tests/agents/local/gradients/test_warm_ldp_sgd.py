@@ -36,7 +36,7 @@ def gained(users: int, rows: int = 40, seeds: int = 6, **settings: Any) -> tuple
         model = AgentClassifier("warm-ldp-sgd", settings, scale_by="range", random_state=seed).fit(*people, *known)
         end += model.score(*test) / seeds
         u = model.agent_.learner.model.features(known[0])
-        theta = logistic_fit(u, known[1], model.agent_.config.ridge)
+        theta = logistic_fit(u, known[1], ridge=3.0)
         start += ((model.agent_.learner.model.features(test[0]) @ theta > 0) == test[1]).mean() / seeds
     return start, end
 

@@ -10,9 +10,7 @@ from gymnasium.spaces import Box, Discrete
 from privbandit_agents import load, make, play, save
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
-from privbandit_agents.local.kernels.filters import Filters
 from privbandit_agents.local.kernels.kernel_ldp import KernelLDP
-from privbandit_agents.testing import check_agent
 
 USERS = 2000
 
@@ -103,102 +101,6 @@ def test_one_public_label_and_rows_that_are_all_alike() -> None:
         agent = built(public, epsilon=2.0, horizon=200)
         agent.learn_labels(*crossed(200, 1))
         assert np.isfinite(agent.chances(crossed(50, 2)[0])).all()
-
-
-def returning(rows: int, seed: int) -> tuple[Any, Any]:
-    """Forty people in a corner where labels are of no shape, and many elsewhere; everybody comes again and again."""
-    rng = np.random.default_rng(1)
-    few, many = 0.4 + 0.2 * rng.random((40, 2)), crossed(200, 2)
-    x, y = np.concatenate([few, many[0]]), np.concatenate([rng.integers(2, size=40), many[1]])
-    who = np.random.default_rng(seed).integers(len(y), size=rows)
-    return x[who], y[who]
-
-
-def taught(users: int, **config: Any) -> Any:
-    """Return an agent that knows the labels of so many of them."""
-    agent = built(crossed(60, 10), horizon=users, directions=20, **config)
-    agent.learn_labels(*returning(users, 3))
-    agent.conclude()
-    return agent
-
-
-@pytest.mark.wide
-def test_people_who_come_again_are_remembered() -> None:
-    test = returning(2000, 5)
-    with_cells, without = (score(taught(12_000, epsilon=8.0, memory=told), test) for told in (True, False))
-    assert with_cells > without + 0.02
-
-
-def test_noise_alone_holds_no_label_for_wrong() -> None:
-    """At epsilon = .5 balances are noise, of the variance that is declared: few are two deviations below 0."""
-    agent = taught(8000, epsilon=0.5, memory=True)
-    server = agent.learner.server
-    spread = server.asked * server.cells.device.variance(own=False)
-    assert server.asked == 4000 and 0.8 < np.mean(server.balance**2) / spread < 1.3
-    assert 0.4 < np.mean(server.against() > 0) < 0.6 and 0.01 < np.mean(server.against() > 2) < 0.04
-    test = returning(2000, 5)[0]
-    assert np.mean(agent.learner.answer(test) == Filters.answer(server, test)) > 0.9
-
-
-@pytest.mark.parametrize(("epsilon", "settings"), [(1.0, {}), (4.0, {}), (8.0, {}), (8.0, {"horizon": 500})])
-def test_cells_are_told_where_they_pay(epsilon: float, settings: dict[str, int]) -> None:
-    """Few contexts of breast_cancer are in doubt, all of the synthetic law."""
-    env = classification(20_000, source="breast_cancer", n_public=100)
-    agent: Any = make("kernel-ldp", env, epsilon=epsilon, **settings)
-    assert (agent.learner.cells is not None) == (epsilon == 8 and not settings)
-    without: Any = make("kernel-ldp", classification(20_000), epsilon=epsilon, **settings)
-    refused: Any = make("kernel-ldp", env, epsilon=epsilon, memory=False)
-    assert without.learner.cells is refused.learner.cells is None
-
-
-@pytest.mark.parametrize("labels", [2, 3])
-@pytest.mark.parametrize("epsilon", [0.5, 4.0])
-def test_the_worst_pair_of_cells_has_a_ratio_of_epsilon(labels: int, epsilon: float) -> None:
-    rng = np.random.default_rng(0)
-    public = rng.random((30, 2)), rng.integers(labels, size=30)
-    agent = built(public, labels, epsilon=epsilon, memory=True, places=4)
-    for lowered in (0.0, 1e9, math.nan):
-        agent.learner.server.balance = agent.learner.server.balance - lowered
-        inputs = agent.inputs(*wild(agent))
-        reports = inputs.randomize(agent.rng)
-        told = [inputs.log_likelihood(reports, user) for user in range(len(inputs.cells))]
-        worst = (np.max(told, axis=0) - np.min(told, axis=0)).max()
-        assert worst <= epsilon * (1 + 1e-9)
-    assert worst > 0.8 * epsilon
-
-
-@pytest.mark.parametrize("source", ["lpct-synthetic", "wine"])
-def test_a_large_group_takes_turns_as_one_by_one(source: str) -> None:
-    env = classification(USERS, source=source)
-    settings: Any = {"seed": 0, "batch": 7, "directions": 10, "memory": True, "places": 5}
-    together: Any = make("kernel-ldp", env, **settings)
-    alone: Any = make("kernel-ldp", env, **settings)
-    rng = np.random.default_rng(0)
-    x = rng.random((40, *env.observation_space.shape)).astype(np.float32)
-    actions, answers = np.zeros(40, int), rng.integers(2, size=40).astype(float)
-    together.update(x, actions, answers)
-    for record in zip(x, actions, answers, strict=True):
-        alone.update(*record)
-    first, second = (agent.learner.server for agent in (together, alone))
-    assert first.means[1:] == pytest.approx(second.means[1:]) and first.means[1:].any()
-    assert first.balance == pytest.approx(second.balance) and first.asked == second.asked == 21
-    assert first.waiting == second.waiting == 5 and not first.turn
-
-
-@pytest.mark.wide
-def test_an_agent_that_asks_for_cells_keeps_every_promise() -> None:
-    """Batches are shorter than the groups that the checks serve: both kinds of reports are made in one call."""
-    check_agent("kernel-ldp", "privbandit/Classification-v0", epsilon=8.0, memory=True, places=8, batch=16)
-
-
-def test_a_balance_that_waits_for_its_batch_changes_no_answer() -> None:
-    agent = built(crossed(60, 10), epsilon=8.0, memory=True, batch=500)
-    x, y = returning(499, 3)
-    before = agent.chances(x)
-    agent.update(x, y, np.zeros(499))
-    np.testing.assert_array_equal(agent.chances(x), before)
-    agent.update(x[:1], y[:1], np.zeros(1))
-    assert (agent.chances(x) != before).any()
 
 
 def wild(agent: Any) -> Any:
@@ -299,14 +201,11 @@ def test_hemispheres_are_sent_where_they_cost_little(epsilon: float, kind: str) 
     agent = make("kernel-ldp", classification(USERS), seed=0, epsilon=epsilon)
     assert agent.guarantee.arithmetic == kind and agent.guarantee.epsilon == epsilon
     assert make("kernel-ldp", classification(USERS), epsilon=4.0, report="hemisphere").guarantee.arithmetic == "exact"
-    told = make("kernel-ldp", classification(USERS), epsilon=epsilon, memory=True)
-    assert told.guarantee.arithmetic == kind and told.guarantee.epsilon == epsilon
 
 
-@pytest.mark.parametrize("memory", [None, True])
-def test_a_saved_agent_goes_on(tmp_path: Any, memory: bool | None) -> None:
+def test_a_saved_agent_goes_on(tmp_path: Any) -> None:
     env = classification(USERS)
-    agent: Any = make("kernel-ldp", env, seed=0, epsilon=8.0, memory=memory)
+    agent: Any = make("kernel-ldp", env, seed=0, epsilon=8.0)
     play(env, agent, 300, seed=0)
     save(agent, tmp_path / "agent.npz")
     again: Any = load(tmp_path / "agent.npz", env)
@@ -327,10 +226,8 @@ def test_it_keeps_its_claim_and_half_the_noise_is_caught() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"proof": -1.0}, "proof must be >= 0; got -1.0"),
         ({"batch": 0}, "batch must be"),
         ({"directions": 0}, "directions must be"),
-        ({"places": 0}, "places must be"),
         ({"report": "laplace"}, "report must be one of auto, bin-cap, hemisphere"),
     ],
 )

@@ -4,7 +4,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice, rank_scores
-from privbandit_agents.privacy.mechanisms.pairs import loss, standardised
+from privbandit_agents.testing.watchers import loss, standardised
 from scipy import stats
 
 SCORES = np.array([3.0, 0.0, 1.5, -2.0])

@@ -42,7 +42,7 @@ def test_fine_grids_look_continuous(deviation: float) -> None:
 
 
 def test_rational_arithmetic_decides_by_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discrete, "MOST", 0)
+    monkeypatch.setattr(discrete, "BLOCKS", 0)
     assert p_value(integers(1.7, 3000, rng()), 1.7) > 1e-4
 
 

@@ -9,9 +9,9 @@ from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
 from privbandit_agents.privacy.mechanisms.objective_approximate import perturbation
-from privbandit_agents.privacy.mechanisms.pairs import loss, standardised
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
 from privbandit_agents.privacy.mechanisms.spherical import KNorm, WishartDifference
+from privbandit_agents.testing.watchers import loss, standardised
 from scipy import stats
 
 HORIZONS = [1, 2, 7, 64]

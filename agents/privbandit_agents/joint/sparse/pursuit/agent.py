@@ -25,9 +25,6 @@ from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES
 
-SMALLEST = 1e-6
-"""No release has a smaller share of the budget, though some have a thousand coordinates."""
-
 
 @dataclass(frozen=True)
 class Config(JointSettings):
@@ -98,7 +95,7 @@ class PrivatePursuit(CentralAgent[Config, Array]):
         self.rho = config.concentrated()
         self.ledger = config.ledger()
         self.guarantee = config.guarantee("docs/privacy/private-pursuit.md", arithmetic="exact")
-        ExponentialChoice.from_rho(self.rho * SMALLEST, 1.0)  # refuses a budget that no grid is fine enough for
+        ExponentialChoice.from_rho(self.rho * 1e-6, 1.0)  # refuses a budget that no grid is fine enough for
         self.rng_noise = self.rng.spawn(1)[0]
         self.release = np.zeros(self.dim)
         self.pursuit = Pursuit(MEDIAN * config.reward_scale)

@@ -9,13 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-CLEAR = 3.5
-"""A second moment counts if it is so many standard deviations from 0."""
-FLATTEST = 0.05
-"""Least eigenvalue of the second moments, relative to their mean."""
-TINY = 1e-300
-UNSURE = 0.3
-"""Standard deviation of the second moment of a feature, or of two, of which nothing is known."""
 
 
 class Belief:
@@ -46,7 +39,7 @@ class Belief:
 
     def clearness(self) -> Floats:
         """Return how many standard deviations the coefficients are from 0, shape (m,)."""
-        return np.asarray(np.abs(self.theta) / np.sqrt(np.maximum(np.diagonal(self.covariance), TINY)))
+        return np.asarray(np.abs(self.theta) / np.sqrt(np.maximum(np.diagonal(self.covariance), 1e-300)))
 
     def widen(self, variance: float) -> None:
         """Admit that x . theta is off by this variance more than was believed."""
@@ -67,7 +60,7 @@ class Belief:
         """
         m = len(self)
         self.moments = bordered(self.moments, with_others, 1.0)
-        self.weights = bordered(self.weights, np.full(m, 1 / blur), UNSURE**-2)
+        self.weights = bordered(self.weights, np.full(m, 1 / blur), 0.3**-2)
         trusted = self.gram()
         c = np.append(-np.linalg.solve(trusted[:m, :m], trusted[:m, m]), 1.0)
         self.covariance = bordered(self.covariance, np.zeros(m), 0.0) + variance * np.outer(c, c)
@@ -89,7 +82,7 @@ class Belief:
 
     def drop(self, position: int) -> None:
         """Learn that a coefficient is 0, and forget its feature."""
-        column = self.covariance[:, position] / max(self.covariance[position, position], TINY)
+        column = self.covariance[:, position] / max(self.covariance[position, position], 1e-300)
         theta = self.theta - column * self.theta[position]
         covariance = self.covariance - np.outer(column, self.covariance[position])
         rest = np.delete(np.arange(len(self)), position)
@@ -104,7 +97,7 @@ class Belief:
 
     def uncertain(self) -> Floats:
         """Return variances of the entries of ``gram``, shape (m, m)."""
-        return 1 / (self.weights + UNSURE**-2)
+        return 1 / (self.weights + 0.3**-2)
 
     def gram(self) -> Floats:
         """Return the second moments that can be told from noise, shape (m, m), positive definite.
@@ -112,7 +105,7 @@ class Belief:
         Products of two features that are not clear count as 0; squares are drawn together as far as noise explains
         their differences.
         """
-        clear = np.abs(self.moments) * np.sqrt(self.weights) > CLEAR
+        clear = np.abs(self.moments) * np.sqrt(self.weights) > 3.5  # standard deviations
         gram: Floats = np.where(clear, self.moments, 0.0)
         squares = np.diagonal(self.moments)
         mean, spread = max(float(squares.mean()), 1e-3), float(squares.var())
@@ -120,7 +113,7 @@ class Belief:
         kept = max(0.0, 1 - noise / spread) if spread > 0 else 0.0
         np.fill_diagonal(gram, mean + kept * (squares - mean))
         values, vectors = np.linalg.eigh(gram)
-        return np.asarray((vectors * np.maximum(values, FLATTEST * mean)) @ vectors.T)
+        return np.asarray((vectors * np.maximum(values, 0.05 * mean)) @ vectors.T)
 
 
 def bordered(matrix: Floats, column: Any, corner: float) -> Floats:

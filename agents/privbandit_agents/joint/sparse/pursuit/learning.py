@@ -16,16 +16,8 @@ from privbandit_agents.joint.sparse.pursuit.releases import LEVELS, Batch
 Floats = NDArray[np.float64]
 MEDIAN = 0.6745
 """Median of |Z| of a standard Gaussian; scales are medians."""
-WIDE, NARROW = 0.35, 1.5
-"""By how much the logarithm of a scale's weight falls from one octave to the next: without an earlier one, and with."""
-FORGET = 1.1
-"""Growth of all variances from batch to batch."""
-WORSE, MUCH_WORSE = 1.3, 1.5
-"""Residuals that have grown by so much from batch to batch, or within one, mean that something went wrong."""
-FAILED, GONE, KEPT = 1.5, 1.0, 1.5
-"""A new feature fails below so many deviations, and goes; others stay with so many after the refinement."""
-FAILURES, PART = 3, 0.5
-"""So many failures end the search, and no fewer than this part of all tries."""
+NARROW = 1.5
+"""The log weight of a scale falls by this from octave to octave, away from an earlier scale."""
 REFINED = 0.75
 """Where residuals are clipped in the refinement, in standard deviations."""
 BONUS = np.array([4.0, 2.0, 0.0])
@@ -50,13 +42,13 @@ class Pursuit:
     def learn(self, batch: Batch, plan: Plan) -> None:
         """Learn from a batch."""
         known = len(self.belief)
-        self.belief.covariance = self.belief.covariance * FORGET
+        self.belief.covariance = self.belief.covariance * 1.1  # variances grow from batch to batch
         start = self.belief.copy()
-        self._search(batch, plan, NARROW if known else WIDE)
+        self._search(batch, plan, NARROW if known else 0.35)  # flat at first
         if not known:
             return
         self._measure_scale(batch, plan.last, NARROW)
-        if self.scale > WORSE * self.least:
+        if self.scale > 1.3 * self.least:  # residuals have grown: something went wrong
             self.belief.widen((self.scale**2 - self.least**2) / MEDIAN**2)
         self.least = min(self.least, self.scale)
         middle = self.belief.copy()
@@ -77,13 +69,13 @@ class Pursuit:
         for turn in range(plan.tries):
             if turn and plan.again:
                 self._measure_scale(batch, plan.again, NARROW)
-                if self.scale > MUCH_WORSE * least:
+                if self.scale > 1.5 * least:
                     self.belief = best
                     return
                 if self.scale < least:
                     least, best = self.scale, self.belief.copy()
             self._try(batch, plan)
-            if self.failed >= max(FAILURES, PART * plan.tries):
+            if self.failed >= max(3, 0.5 * plan.tries):  # three failures, and half of all tries, end the search
                 return
 
     def _measure_scale(self, batch: Batch, share: float, decay: float) -> None:
@@ -108,8 +100,8 @@ class Pursuit:
         noise_of = np.array([[sigma**2 + sampling + error]])
         belief.measure(unit * gram[-1:] / gram[-1, -1], np.array([found]), noise_of)
         clear = belief.clearness()[-1]
-        self.found, self.failed = self.found + (clear >= FAILED), self.failed + (clear < FAILED)
-        if clear < GONE:
+        self.found, self.failed = self.found + (clear >= 1.5), self.failed + (clear < 1.5)  # standard deviations
+        if clear < 1.0:
             belief.drop(len(belief) - 1)
 
     def _refine(self, batch: Batch, share: float) -> None:
@@ -125,5 +117,5 @@ class Pursuit:
         error = unit**2 * (belief.uncertain() @ np.diagonal(belief.covariance))
         sampling = n * power(REFINED) * scale**2
         belief.measure(unit * gram, found, sampling * gram + np.diag(sigma**2 + error))
-        while len(belief) and belief.clearness().min() < KEPT:
+        while len(belief) and belief.clearness().min() < 1.5:  # standard deviations
             belief.drop(int(belief.clearness().argmin()))

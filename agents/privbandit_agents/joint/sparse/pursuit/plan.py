@@ -9,23 +9,6 @@ from dataclasses import dataclass
 
 from privbandit_agents.joint.sparse.clipping import passed, power
 
-LEVELS = (0.25, 0.35, 0.5, 0.75)
-"""Levels at which features and residuals may be clipped, in standard deviations."""
-POWER = 13.4
-"""Users of the first batch, times sqrt(2 rho) and over log d: so many show two features of five."""
-FEWEST = 20
-"""Users of the first batch at least, over log d: below them sampling hides features."""
-AT_FIRST, AT_LEAST, RATIO = 2, 3, 2.0
-"""Features tried in the first batch; later as many times those found in the batch before, and at least so many."""
-START, SCALE, INNER, LAST, CHOICE = 0.06, 0.04, 0.05, 0.03, 0.03
-"""Shares: the scale while no feature is known; later the first, all inner and the last scale; the choice of theta."""
-REFINE = 0.4
-"""Share that refines known features, if as many as there are known were tried: none at first, more later."""
-FOUND_FIRST, FOUND_LATER = 0.8, 0.7
-"""Of a new feature's share: what goes into selecting it, in the first batch and later."""
-PRODUCTS, HESSIAN, BLURRED = 0.05, 0.25, 0.25
-"""Of a new feature's share its products, of the refinement the Hessian: if their deviations are below the last."""
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -55,13 +38,14 @@ class Plan:
 def planned(users: int, dim: int, known: int, tries: int, rho: float) -> Plan:
     """Return the plan of a batch, given how many features are known and how many are to be tried."""
     if known:
-        shares = SCALE, INNER / max(tries, 1), LAST, CHOICE
+        # the first scale, all inner ones, the last one, and the choice of theta
+        shares = 0.04, 0.05 / max(tries, 1), 0.03, 0.03
     else:
-        shares = START, 0.0, 0.0, 0.0
+        shares = 0.06, 0.0, 0.0, 0.0  # the scale, if no feature is known
     scale, again, last, choice = shares
-    refine = REFINE * known / (known + tries)
+    refine = 0.4 * known / (known + tries)  # none of the budget at first, more as features are known
     feature = (1 - scale - again * (tries - 1) - last - choice - refine) / max(tries, 1)
-    selection = FOUND_LATER if known else FOUND_FIRST
+    selection = 0.7 if known else 0.8  # of a new feature's share
     at = level(users, dim, rho * feature * selection)
     return Plan(tries, scale, again, feature, last, choice, selection, at)
 
@@ -69,12 +53,13 @@ def planned(users: int, dim: int, known: int, tries: int, rho: float) -> Plan:
 def users_at_first(dim: int, rho: float, latest: int) -> int:
     """Return the length of the first batch."""
     logarithm = math.log(max(dim, 2))
-    return min(latest, math.ceil(min(max(FEWEST, POWER / math.sqrt(2 * rho)) * logarithm, 1e9)))
+    # enough users to show two features of five; fewer than 20 log d hide features in sampling noise
+    return min(latest, math.ceil(min(max(20, 13.4 / math.sqrt(2 * rho)) * logarithm, 1e9)))
 
 
 def to_try(found: int, batch: int, most: int) -> int:
     """Return how many features to try, given how many were found in the batch before."""
-    return min(most, max(AT_LEAST, math.ceil(RATIO * found)) if batch else AT_FIRST)
+    return min(most, max(3, math.ceil(2.0 * found)) if batch else 2)  # twice the features found in the batch before
 
 
 def level(users: int, dim: int, rho: float) -> float:
@@ -82,18 +67,20 @@ def level(users: int, dim: int, rho: float) -> float:
     logarithm = math.log(max(dim, 2))
     privacy = 2 * logarithm / math.sqrt(2 * rho)
     sampling = math.sqrt(2 * users * logarithm)
-    return min(LEVELS, key=lambda at: (privacy * at**2 + sampling * power(at)) / passed(at) ** 2)
+    return min((0.25, 0.35, 0.5, 0.75), key=lambda at: (privacy * at**2 + sampling * power(at)) / passed(at) ** 2)
 
 
 def share_of_products(users: int, known: int, at: float, rho: float) -> float:
     """Return the share of a new feature's budget rho for its products with the known ones; 0: they would be noise."""
     if not known:
         return 0.0
-    noise = 2 * at * math.sqrt(known) / math.sqrt(2 * rho * PRODUCTS) / (users * passed(at))
-    return PRODUCTS if noise < BLURRED else 0.0
+    share = 0.05  # of a new feature's budget
+    noise = 2 * at * math.sqrt(known) / math.sqrt(2 * rho * share) / (users * passed(at))
+    return share if noise < 0.25 else 0.0
 
 
 def share_of_hessian(users: int, known: int, rho: float) -> float:
     """Return the share of the budget rho of a refinement for its Hessian; 0: it would be noise."""
-    noise = known / math.sqrt(2 * rho * HESSIAN) / users
-    return HESSIAN if noise < BLURRED else 0.0
+    share = 0.25  # of the refinement's budget
+    noise = known / math.sqrt(2 * rho * share) / users
+    return share if noise < 0.25 else 0.0

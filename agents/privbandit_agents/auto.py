@@ -111,9 +111,9 @@ class JointBudget(Settings):
 class AutoJoint(Auto):
     """The default agent with joint privacy: for arms, whether few or many features count, and for assortments.
 
-    ``jdp-linucb`` if all arms share one context, or if features are few and a part of [-1, 1]; ``private-pursuit`` where they are many, or have no
-    bound or another one; ``newton-mnl`` for assortments. All are exact by default, and with secure noise cost nothing
-    but time.
+    ``jdp-linucb`` if all arms share one context, or if features are few and a part of [-1, 1]; ``private-pursuit`` if
+    they are many, or have no bound or another one; ``newton-mnl`` for assortments. All are exact by default, and with
+    secure noise cost nothing but time.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-joint", env).guarantee``. The choice reads
     the spaces alone.

@@ -105,7 +105,6 @@ def test_who_has_no_secure_noise_is_refused_in_one_sentence_that_names_another()
             "^noise='secure' is for guarantees .*; take a larger budget.$",
         ),
         ("kernel-ldp", labels, {"report": "bin-cap"}, "^noise='secure' is for report='hemisphere'"),
-        ("auto-joint", labels, {}, "^auto-joint plays arms .*; auto-local plays labels; "),
     ]
     for name, env, config, words in cases:
         with pytest.raises(ValueError, match=words):
@@ -119,10 +118,10 @@ def test_a_budget_in_rho_is_handed_on() -> None:
 
 
 def test_a_family_without_an_agent_of_the_notion_is_refused_in_one_sentence() -> None:
-    env = gym.make(LABELS)
-    assert not can_play("auto-joint", env)
-    with pytest.raises(ValueError, match=r"^auto-joint plays arms .*; auto-local plays labels; got[^\n]*$"):
-        make("auto-joint", env)
+    env = gym.make("privbandit/Clicks-v0")
+    assert can_play("auto-joint", env) and not can_play("auto-local", env)
+    with pytest.raises(ValueError, match=r"^auto-local plays [^\n]*\[0, 1\][^\n]*$"):
+        make("auto-local", env)
 
 
 def test_labels_outside_the_unit_cube_and_without_public_rows_are_not_played() -> None:

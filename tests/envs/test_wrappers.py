@@ -109,7 +109,7 @@ def test_features_per_arm_are_the_shared_context_in_a_block() -> None:
     shown, _ = PerArm(env, radius=2.0).reset(seed=1)
     context, _ = env.reset(seed=1)
     block = np.append(context / 2, 1) / 2**0.5
-    block /= max(1.0, np.linalg.norm(block))
+    block /= max(1.0, float(np.linalg.norm(block)))
     assert np.allclose(shown, np.kron(np.eye(3), block[None]), atol=1e-6)
     assert PerArm(env).observation_space.contains(PerArm(env).reset(seed=1)[0])
 

@@ -200,17 +200,20 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         scorer = None
         for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=Products.AT_ONCE):
-            if self.shared_context:
-                exists = (arms >= 0) & (arms < self.models)
-                features, models = np.where(exists[:, None], with_intercept(x), 0.0), np.where(exists, arms, 0)
-                rewards = 2 * np.clip(rewards, 0, 1) - 1
-            else:
-                features, models = played(x, arms), 0
-            self.epoch.add(np.column_stack(self.clipped(features, rewards)), models)
+            features, learned, models = self.regressed(x, arms, rewards)
+            self.epoch.add(np.column_stack(self.clipped(features, learned)), models)
             self.users += len(rewards)
             if self.users == self.refit_at:
                 scorer = self._scorer(self._noisy(self.term(self.epoch.take())[None]))
         return scorer
+
+    def regressed(self, contexts: Array, arms: Array, rewards: Array) -> tuple[Array, Array, Array | int]:
+        """Return features (n, d) and rewards (n,) of n records for the regressions, and the model of each."""
+        if not self.shared_context:
+            return played(contexts, arms), rewards, 0
+        exists = (arms >= 0) & (arms < self.models)
+        features = np.where(exists[:, None], with_intercept(contexts), 0.0)
+        return features, 2 * np.clip(rewards, 0, 1) - 1, np.where(exists, arms, 0)
 
     def _noisy(self, terms: Array) -> Array:
         """Publish the counter's noisy sum with new terms, of shape (1, size)."""

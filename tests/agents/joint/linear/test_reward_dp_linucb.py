@@ -67,7 +67,7 @@ def test_no_reward_changes_what_is_kept_of_the_features(wild: Any) -> None:
         agent: Any = make(NAME, world(), seed=0)
         agent.update([[[0.6, 0.0, 0.8]] * 3], [1], [reward])
         grams.append(agent.gram)
-    assert np.array_equal(*grams) and grams[0].trace() == pytest.approx(1)
+    assert np.array_equal(*grams) and grams[0][0].trace() == pytest.approx(1)
 
 
 def test_features_and_rewards_are_clipped_each_by_itself() -> None:

@@ -15,6 +15,10 @@ T, K, D = 120, 3, 2
 NAMES = ("jdp-linucb", "reward-dp-linucb")
 
 
+def agent_of(name: str = "jdp-linucb", horizon: int = T, **config: Any) -> Any:
+    return make(name, world(horizon=horizon), seed=0, **config)
+
+
 def world(**kwargs: Any) -> Any:
     return gym.make("privbandit/Clicks-v0", **{"n_arms": K, "dim": D, "horizon": T, **kwargs}).unwrapped
 
@@ -26,7 +30,7 @@ def records(n: int, seed: int = 0) -> tuple[Any, Any, Any]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_arm_has_a_ridge_regression_of_its_own_users(name: str) -> None:
-    agent = make(name, world(), seed=0, epsilon=np.inf, bonus_scale=0.0, growth=1.01)
+    agent = agent_of(name, epsilon=np.inf, bonus_scale=0.0, growth=1.01)
     contexts, actions, clicks = records(50)
     agent.update(contexts, actions, clicks)
     probe = with_intercept(rng(1).standard_normal((400, D)))
@@ -42,7 +46,7 @@ def test_each_arm_has_a_ridge_regression_of_its_own_users(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_users_may_be_grouped_at_will(name: str) -> None:
     T = 700
-    whole, parts = (make(name, world(horizon=T), seed=0) for _ in range(2))
+    whole, parts = (agent_of(name, T) for _ in range(2))
     sent = records(T)
     whole.update(*sent)
     for part in np.split(np.arange(T), [1, 2, 255, 256, 257, 611]):
@@ -53,7 +57,7 @@ def test_users_may_be_grouped_at_will(name: str) -> None:
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -1e300, 1e300])
 def test_replacing_any_record_moves_a_term_by_at_most_two(odd: float) -> None:
     """A user's term is the block of the arm; records on two arms are sqrt(3) apart, on one arm at most 2."""
-    agent = make("jdp-linucb", world(), seed=0)
+    agent = agent_of()
     contexts, actions, clicks = records(60, 4)
     contexts = contexts.astype(np.float64)
     contexts[0], clicks[1], actions[2] = odd, odd, -1
@@ -72,7 +76,7 @@ def test_replacing_any_record_moves_a_term_by_at_most_two(odd: float) -> None:
 
 
 def test_rewards_beyond_clicks_are_clipped_to_zero_and_one() -> None:
-    agents = [make("jdp-linucb", world(), seed=0) for _ in range(2)]
+    agents = [agent_of() for _ in range(2)]
     contexts, actions, clicks = records(T)
     agents[0].update(contexts, actions, clicks)
     agents[1].update(contexts, actions, np.where(clicks > 0, 7.0, -3.0))

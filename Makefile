@@ -89,10 +89,9 @@ format: $(VENV)/.dev  ## format the code
 docs: $(VENV)/.docs  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
-bench: $(VENV)/.run  ## measure speed, memory and noise; tables of regret: privbandit reproduce targets-sparse, ...
+bench: $(VENV)/.run  ## measure speed, memory and noise; tables of regret: privbandit reproduce baselines-sparse, ...
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/cost.py
-	$(BIN)/python benchmarks/many.py
 	$(BIN)/python benchmarks/trees.py
 	$(BIN)/python benchmarks/privacy.py
 

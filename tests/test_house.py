@@ -1,4 +1,4 @@
-"""How the rooms hang together: import circles, depth of chains and of inheritance, what a stranger reads."""
+"""How the rooms hang together: import circles, depth of chains and of inheritance."""
 
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -6,11 +6,8 @@ from pathlib import Path
 import pytest
 from import_graph import MODULES, imports, ours
 from privbandit_agents.zoo import AGENTS
-from reading import examples, files_behind
 
 SOURCES = {name: path.read_text() for name, path in MODULES.items()}
-EXAMPLES = examples()
-assert len(EXAMPLES) >= 2, "docs/extending.md has a local and a joint agent"
 WIDE = Path(__file__).with_name("wide.txt")
 
 
@@ -36,13 +33,6 @@ def test_no_agent_inherits_from_more_than_three_classes_in_a_row(agent: str) -> 
 def generations(cls: type) -> int:
     ours = [base for base in cls.__bases__ if base.__module__.startswith("privbandit_")]
     return 1 + max(map(generations, ours), default=0)
-
-
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_a_stranger_reads_five_files_to_add_a_private_agent(example: str) -> None:
-    """The files behind the names that an agent of docs/extending.md uses, as ``benchmarks/reading.py`` prints them."""
-    behind = files_behind(EXAMPLES[example])
-    assert 2 < len(behind) <= 5, behind
 
 
 def test_what_is_left_to_further_cases_exists() -> None:

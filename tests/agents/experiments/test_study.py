@@ -28,7 +28,7 @@ from privbandit_agents.experiments.spec.measures import Measure, Selection
 from privbandit_agents.experiments.spec.statements import Statement
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.study import Study, carry_out, prepared, verdicts_of
-from privbandit_agents.experiments.usage import AGAINST, UNFINISHED
+from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError
 from rich.console import Console
 
 from privbandit_envs.wrappers import even_checkpoints
@@ -37,7 +37,7 @@ Regret = Callable[[Trial, NDArray[np.float64]], NDArray[np.float64]]
 SEMILOG = 0.5 * (8 - 2**1.5) * math.sqrt(1000) / math.log(2)
 LINUCB = {"agent": "linucb", "env.dim": 4}
 UNIFORM = {"agent": "uniform", "env.dim": 4}
-COUNTED = {"lplr-theorem1", "lplr-theorem2", "lplr-theorem4", "targets-linear", "targets-linear-regression"}
+COUNTED = {"lplr-theorem1", "lplr-theorem2", "lplr-theorem4"}
 """Shipped experiments whose statements tell horizons apart; users by counts, so that long horizons cost nothing."""
 
 
@@ -97,6 +97,11 @@ def measured_value(measure: dict[str, Any], regret: Regret = law) -> Interval:
         ({"mean": {**LINUCB, "y": "regret_per_round", "at": 400}}, 4 / 20),
         ({"mean": {**LINUCB, "y": "reward"}}, 0.25),
         ({"ratio": [LINUCB, {**LINUCB, "agent": "ldp-linucb"}]}, 0.5),
+        ({"share": LINUCB}, 4 / math.sqrt(1000)),
+        ({"worst": {"of": {"agent": "linucb"}, "along": "env.dim"}}, 0.5 * 8**1.5 * math.sqrt(1000)),
+        ({"worst": {"of": LINUCB, "along": "seeds"}}, 1),
+        ({"over_best": {"of": LINUCB, "over": [UNIFORM, {**LINUCB, "agent": "ldp-linucb"}]}}, 0.5),
+        ({"over_best": {"of": LINUCB, "over": [UNIFORM, 10.0, 20]}}, 0.4 * math.sqrt(1000)),
         ({"ratio": [{**LINUCB, "at": 100}, LINUCB]}, math.sqrt(0.1)),
         ({"difference": [UNIFORM, {**LINUCB, "at": 100}]}, 1000 - 40),
         ({"slope": {"of": LINUCB}}, 0.5),
@@ -413,7 +418,7 @@ def test_a_reference_curve_ends_where_its_line_ends(monkeypatch: pytest.MonkeyPa
 OFFLINE = [name for name, path in library().items() if "\noffline:" in path.read_text()]
 
 
-QUICK = ["dpmnl-fig7", "fliphat-margin", "lpct-bandit", "targets-sparse", "lpct-fig9"]
+QUICK = ["dpmnl-fig7", "fliphat-margin", "lpct-bandit", "lpct-fig9"]
 """Among them are figures, tables and statements of every kind; the others are slow tests."""
 
 
@@ -438,3 +443,22 @@ def test_a_shipped_experiment_runs(name: str, tmp_path: Path, monkeypatch: pytes
     assert pl.read_csv(tmp_path / "verdicts.csv").height == len(experiment.statements)
     assert pl.read_csv(tmp_path / "table.csv").height == len(made.cells)
     assert "decide nothing" in (tmp_path / "verdicts.md").read_text()
+
+
+def test_the_worst_seed_is_over_the_mean_of_all_and_its_interval_ends_there() -> None:
+    """Luck of seed k is 1 + k: of twelve seeds the worst has 12, the mean is 6.5."""
+    found = measured_value({"worst": {"of": LINUCB, "along": "seeds"}}, common_luck)
+    assert found.value == pytest.approx(12 / 6.5) and 1 < found.low < found.value
+
+
+@pytest.mark.parametrize(
+    ("measure", "why"),
+    [
+        ({"share": {**LINUCB, "y": "reward"}}, "y: reward"),
+        ({"worst": {"of": LINUCB, "along": "seeds"}, "average": "median"}, "average"),
+        ({"over_best": {"of": LINUCB, "over": [1.0]}}, "selection"),
+    ],
+)
+def test_wrong_shares_and_comparisons_are_refused(measure: dict[str, Any], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        study([{"measure": measure, "at_least": 0}])

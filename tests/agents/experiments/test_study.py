@@ -17,7 +17,8 @@ from privbandit_agents.experiments import Trial
 from privbandit_agents.experiments import study as studies
 from privbandit_agents.experiments.analysis.readings import Results
 from privbandit_agents.experiments.analysis.statistics import Interval
-from privbandit_agents.experiments.analysis.verdicts import Verdict, verdict_table, write_verdicts
+from privbandit_agents.experiments.analysis.tables import write_tables
+from privbandit_agents.experiments.analysis.verdicts import Verdict, rich_verdicts, verdict_table
 from privbandit_agents.experiments.drawing.curves import power
 from privbandit_agents.experiments.drawing.figures import draw_figure, label_logarithms, lines_of, named
 from privbandit_agents.experiments.running.attempt import Failure
@@ -222,7 +223,7 @@ def test_verdicts_without_a_sweep_make_the_same_tables(tmp_path: Path) -> None:
         Verdict(said("D.", "Figure 3", at_least=1), Interval(2500.4)),
         Verdict(said("E.", "Figure 4", at_most=0.5), Interval(1, 0.9, 1.1)),
     ]
-    write_verdicts(verdicts, tmp_path, "an audit")
+    write_tables([verdict_table(verdicts, "an audit")], tmp_path, "verdicts")
     lines = (tmp_path / "verdicts.md").read_text().splitlines()
     assert lines[0] == "an audit" and lines[2] == "| statement | where | measured (95 % interval) | bound | verdict |"
     assert lines[4:] == [
@@ -233,7 +234,7 @@ def test_verdicts_without_a_sweep_make_the_same_tables(tmp_path: Path) -> None:
     ]
     frame = pl.read_csv(tmp_path / "verdicts.csv")
     assert frame["low"].to_list()[:2] == [0.4, 2.5] and frame["verdict"][1] == "does not hold"
-    assert verdict_table(verdicts, "an audit").row_count == 4
+    assert rich_verdicts(verdict_table(verdicts, "an audit")).row_count == 4
 
 
 def sketched(figure: Figure, file: BinaryIO, format: str) -> None:

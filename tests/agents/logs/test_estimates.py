@@ -220,6 +220,6 @@ def intervals_that_cover(seed: int) -> list[bool]:
     truth = float(env.support.probabilities @ (law * env.problem.means(contexts)).sum(axis=1))
     logged = log(env, Explore(make("jdp-linucb", env, seed=seed + 1, epsilon=1.0), 0.1, seed), 2000)
     chances = np.asarray(judged.probabilities(logged.contexts))
-    found = [estimator(logged, chances) for estimator in (ips, snips, dr)]
+    found: list[Any] = [estimator(logged, chances) for estimator in (ips, snips, dr)]
     found.append(private_value(logged, chances, 1.0, rng=np.random.default_rng(seed)))
     return [bool(one.low <= truth <= one.high) for one in found]

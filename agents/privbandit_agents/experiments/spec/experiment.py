@@ -134,7 +134,7 @@ class Experiment(Model):
         chosen = self.scaled(scale)
         sweep = parse_sweep(self.sweep, f"{source}: sweep" if source else "sweep")
         with usage_errors(source or "the experiment"), placed(f"scales.{scale}"):
-            given = {"horizon": chosen.horizon, "checkpoints": chosen.checkpoints}
+            given: dict[str, Any] = {"horizon": chosen.horizon, "checkpoints": chosen.checkpoints}
             if isinstance(chosen.seeds, list):
                 given["seeds"] = chosen.seeds
             changed = override(thinned(shrunk(sweep, chosen.shrink), chosen.only), chosen.set, **given)

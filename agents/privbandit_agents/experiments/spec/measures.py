@@ -94,7 +94,7 @@ class Lead(Model):
 
 
 class OverBest(Model):
-    """One cell over the best of others, each a cell or a number that was measured once, as of an agent that is no more."""
+    """One cell over the best of others, each a cell or a number that was measured once."""
 
     of: Selection
     over: Annotated[list[Selection | Real], Field(min_length=1)]

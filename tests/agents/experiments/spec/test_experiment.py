@@ -407,7 +407,7 @@ def test_a_scale_keeps_the_first_seed_of_each_part() -> None:
         "statements": [],
     }
     experiment = parse_experiment(content, "own.yaml")
-    smoke, paper = ([trial.seed for trial in experiment.jobs(scale)[0]] for scale in ("smoke", "paper"))
+    smoke, paper = ([trial.replication for trial in experiment.jobs(scale)[0]] for scale in ("smoke", "paper"))
     assert smoke == [0, 1, 990_000, 990_001]
     assert paper == [0, 1, 2, 990_000, 990_001, 990_002, 990_003]
 

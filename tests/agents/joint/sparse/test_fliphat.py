@@ -19,6 +19,7 @@ from privbandit_agents.testing.runs import same_state
 from scipy.signal import lfilter
 
 SPARSE = "privbandit/SparseLinear-v0"
+PUBLISHED: dict[str, Any] = {"epsilon": 1.0, "calibration": "published"}
 KINDS: tuple[Any, Any] = ("mean", "sum")
 
 
@@ -287,7 +288,7 @@ def squared_errors(rows: int, seed: int) -> list[float]:
     kinds: list[dict[str, Any]] = [
         {"epsilon": math.inf},
         {"epsilon": 1.0},
-        {"epsilon": 1.0, "calibration": "published"},
+        PUBLISHED,
     ]
     loss = SquaredLoss(400, np.dtype(np.float64), *Config().bounds(rows), users=rows, gram=True)
     for start in range(0, rows, 4096):

@@ -119,6 +119,7 @@ def command(
 ) -> None:
     """Benchmark contextual bandits, private and not."""
     warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # loky renews a worker that has grown
+    warnings.filterwarnings("default", category=DeprecationWarning, module="privbandit")  # names that go soon
     warnings.showwarning = warned
 
 

@@ -1,7 +1,7 @@
 """Tuning settings of an agent by Optuna, on seeds that the final table does not use; it needs the extra ``tune``.
 
-Every run of an agent is a trial of the engine, stored by its content. A search that was killed goes on where it stopped:
-the same seed asks for the same runs.
+Every run of an agent is a trial of the engine, stored by its content. A search that was killed goes on where it
+stopped: the same seed asks for the same runs.
 """
 
 import json

@@ -89,7 +89,7 @@ format: $(VENV)/.dev  ## format the code
 docs: $(VENV)/.docs  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
-bench: $(VENV)/.run  ## measure speed, memory and noise; tables of regret: privbandit reproduce targets-sparse, ...
+bench: $(VENV)/.run  ## measure speed, memory and noise; tables of regret: privbandit reproduce baselines-sparse, ...
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/cost.py
 	$(BIN)/python benchmarks/trees.py

@@ -118,6 +118,7 @@ def command(
 ) -> None:
     """Benchmark contextual bandits, private and not."""
     warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # loky renews a worker that has grown
+    warnings.filterwarnings("default", category=DeprecationWarning, module="privbandit")  # names that go soon
     warnings.showwarning = warned
     warnings.filterwarnings("once", ".* is retired", DeprecationWarning)
 
@@ -253,6 +254,9 @@ def log_users(
 def tune(
     file: Annotated[Path, typer.Argument(help="YAML: env, agent, search; see docs/howto/tuning.md.")],
     folder: Annotated[Path | None, typer.Option("--out", help="Folder of tuned.json.  [default: runs/...]")] = None,
+    jobs: Annotated[int | None, whole_option(help="Processes, for the seeds of a trial at once.  [default: 1]")] = None,
+    kind: Kind = "loky",
+    address: Address = None,
 ) -> None:
     """Search settings with Optuna, give up runs that lag behind, and judge the best on seeds that tuned nothing."""
     from privbandit_agents.experiments.jobs.job import one_thread
@@ -263,7 +267,8 @@ def tune(
     with usage_errors("--out"):
         folder.mkdir(parents=True, exist_ok=True)
     with one_thread():
-        told = tuned(plan, folder)
+        engine = None if kind == "loky" and jobs is None else engine_of(kind, jobs, address, 60.0, False)
+        told = tuned(plan, folder, engine=engine)
     for name, found in (told["final"] or {}).items():
         gave = f"failed: {found['error']}" if "regret" not in found else f"regret {found['regret']:.6g}"
         print(

@@ -27,7 +27,14 @@ def as_list(value: object) -> Any:
 
 
 def seed_list(value: object) -> Any:
-    """Return 0, ..., N - 1 for a number N."""
+    """Return 0, ..., N - 1 for a number N, and N seeds from F on for ``{first: F, number: N}``."""
+    if isinstance(value, dict):
+        if value.keys() != {"first", "number"}:
+            raise ValueError(f"must have first and number; got {shown(value)}")
+        first, number = value["first"], seed_list(value["number"])
+        if isinstance(first, bool) or not isinstance(first, int) or not isinstance(number, list):
+            raise ValueError(f"first and number must be integers; got {shown(value)}")
+        return [first + seed for seed in number]
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     if value < 1:

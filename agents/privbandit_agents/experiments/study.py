@@ -16,8 +16,8 @@ from privbandit_agents.experiments.analysis.cells import Cells
 from privbandit_agents.experiments.analysis.contests import (
     Contest,
     check_columns,
-    contest_table,
     contests,
+    rich_contest,
     write_contests,
 )
 from privbandit_agents.experiments.analysis.data import write_data, write_fits, write_trials
@@ -26,9 +26,15 @@ from privbandit_agents.experiments.analysis.load import with_those_there
 from privbandit_agents.experiments.analysis.means import write_means
 from privbandit_agents.experiments.analysis.measures import Resolved, estimate, resolve
 from privbandit_agents.experiments.analysis.readings import Results
-from privbandit_agents.experiments.analysis.tables import rich_tables, summarise, summarise_trials, write_table
-from privbandit_agents.experiments.analysis.trust import Squares, squares, trust_maps, write_trust
-from privbandit_agents.experiments.analysis.verdicts import Verdict, verdict_table, write_verdicts
+from privbandit_agents.experiments.analysis.tables import (
+    rich_tables,
+    summarise,
+    summarise_trials,
+    summary_table,
+    write_tables,
+)
+from privbandit_agents.experiments.analysis.trust import Squares, squares, trust_maps, trust_table
+from privbandit_agents.experiments.analysis.verdicts import Verdict, rich_verdicts, verdict_table
 from privbandit_agents.experiments.drawing import figures
 from privbandit_agents.experiments.drawing.layout import Panel, completed, layout
 from privbandit_agents.experiments.drawing.maps import draw_maps
@@ -159,10 +165,10 @@ def carry_out(
     results, failures = run_jobs(study.jobs, folder, engine, err)
     contested = {spec.name: contests(spec, study.cells, results) for spec in study.experiment.tables if results}
     for table in chain.from_iterable(contested.values()):
-        out.print(contest_table(table))
+        out.print(rich_contest(table))
     verdicts = verdicts_of(study, results)
     if verdicts:
-        out.print(verdict_table(verdicts, study.heading, study.decides))
+        out.print(rich_verdicts(verdict_table(verdicts, study.heading, study.decides)))
     pictures: list[Path] = []
     remove_leftovers(folder / "*")
     lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures, formats))
@@ -212,7 +218,7 @@ def writers(
     def chart(spec: MapSpec, places: Squares) -> None:
         path = folder / f"{spec.name}.png"
         if maps := trust_maps(spec, places, study.cells, results):
-            write_trust(maps, folder, spec.name)
+            write_tables([trust_table(each) for each in maps], folder, spec.name)
             draw_maps(maps, spec.title, path, formats, stamp)
             pictures.append(path)
 
@@ -225,7 +231,7 @@ def writers(
     if results:
         trials = study.jobs[0].kind == "trial"
         tasks["the results"] = partial(write_results, study.jobs, results, folder)
-        tasks["the table"] = lambda: write_table(summarise(study.cells, results), folder)
+        tasks["the table"] = lambda: write_tables([summary_table(summarise(study.cells, results))], folder, "table")
         if trials and "regret" not in {spec.name for spec, _ in study.figures}:
             tasks["the figure regret"] = lambda: figures.draw_regret(
                 list(results.values()), folder / "regret.png", formats
@@ -234,7 +240,7 @@ def writers(
         tasks[f"the table {name}"] = partial(write_contests, tables, folder, name, study.missing)
     if verdicts:
         note = study.heading if study.decides else f"{study.heading}. {UNDECIDING}"
-        tasks["the verdicts"] = partial(write_verdicts, verdicts, folder, note, study.decides)
+        tasks["the verdicts"] = lambda: write_tables([verdict_table(verdicts, note, study.decides)], folder, "verdicts")
     for spec, panels in study.figures:
         tasks[f"the figure {spec.name}"] = partial(draw, spec, panels)
     for picture in study.experiment.pictures:
@@ -282,7 +288,7 @@ def show(trials: Sequence[Finished], folder: Path, out: Console, err: Console, f
     frame, specs = as_frame(trials), [finished.job for finished in trials]
     tasks: dict[str, Callable[[], object]] = {
         "the results": lambda: write_data(frame, folder),
-        "the table": lambda: write_table(summarise_trials(trials), folder),
+        "the table": lambda: write_tables([summary_table(summarise_trials(trials))], folder, "table"),
         "the figure": lambda: figures.draw_regret(trials, figure, formats),
         "the board": lambda: write_means(frame, folder, [figure] if figure.is_file() else []),
         "the board of trials": lambda: write_overview(folder / TRIAL_EVENTS, specs),

@@ -1,9 +1,13 @@
-"""Tuning settings of an agent by Optuna, on seeds that the final table does not use; it needs the extra ``tune``."""
+"""Tuning settings of an agent by Optuna, on seeds that the final table does not use; it needs the extra ``tune``.
+
+Every run of an agent is a trial of the engine, stored by its content. A search that was killed goes on where it
+stopped: the same seed asks for the same runs.
+"""
 
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from privbandit_agents.experiments.fields import MOST_ASKED, at_most
+from privbandit_agents.experiments.jobs.job import Desk
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import plain, unfinished
+from privbandit_agents.experiments.running.attempt import run_job
+from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.store.locks import BusyError, lock
 from privbandit_agents.experiments.usage import UsageError, contained, on_one_line, sentence, unwritten, usage_errors
-from privbandit_agents.play import play
 from privbandit_envs.files import atomic
 from privbandit_envs.validate import count, did_you_mean, shown
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints
@@ -130,15 +136,18 @@ def first_of(space: Any) -> Any:
     return space[0] if isinstance(space, list) else space["low"]
 
 
-def tune(plan: Plan, folder: Path, say: Say = print) -> dict[str, Any]:
+def tune(plan: Plan, folder: Path, say: Say = print, engine: Engine | None = None) -> dict[str, Any]:
     """Search, then play the best settings and the defaults on seeds that tuned nothing; return what was written.
 
-    A trial that raises has its ``error`` and counts as failed. What an earlier tuning found is set aside.
+    A trial that raises has its ``error`` and counts as failed. What an earlier tuning found is set aside; runs that the
+    folder has are not run again.
 
     Args:
         plan: what to do.
-        folder: where ``tuned.json`` goes, with all trials, best first, after each of them.
+        folder: where ``tuned.json`` goes, with all trials, best first, after each of them; and the results of runs.
         say: is told a line for every trial, and one for each reason why nothing could be written.
+        engine: where the seeds of a trial run, at once and to their end; default: this process, one after the other,
+            and no further than a trial is given up.
 
     Raises:
         UsageError: Optuna is not installed, or another process is tuning in the folder.
@@ -165,7 +174,7 @@ def tune(plan: Plan, folder: Path, say: Say = print) -> dict[str, Any]:
         how = "given up"
         try:
             with contained():
-                row["regret"] = regret(plan, found, trial)
+                row["regret"] = regret(plan, found, trial, folder, engine)
             how = f"{row['regret']:.6g}"
         except optuna.TrialPruned:
             row["pruned"] = True
@@ -190,7 +199,10 @@ def tune(plan: Plan, folder: Path, say: Say = print) -> dict[str, Any]:
         best = min(whole, key=lambda row: row["regret"])
         return keep(
             best["settings"],
-            {name: judged(plan, kept) for name, kept in (("defaults", {}), ("tuned", best["settings"]))},
+            {
+                name: judged(plan, kept, folder, engine)
+                for name, kept in (("defaults", {}), ("tuned", best["settings"]))
+            },
         )
 
 
@@ -229,42 +241,70 @@ def suggested(trial: Any, name: str, space: Any) -> Any:
     return draw(name, space["low"], space["high"], log=bool(space.get("log")))
 
 
-def regret(plan: Plan, found: Mapping[str, Any], trial: Any) -> float:
+def regret(plan: Plan, found: Mapping[str, Any], trial: Any, folder: Path, engine: Engine | None) -> float:
     """Return the mean regret over the seeds of tuning, unless the trial is given up at a checkpoint."""
     import optuna
 
-    done = 0.0
-    at = even_checkpoints(plan.horizon, plan.checkpoints)
-    for place, seed in enumerate(plan.seeds("tuning")):
+    runs = [plan.trial(seed, found) for seed in plan.seeds("tuning")]
+    if engine is not None:
+        finished(runs, folder, engine)
+    done, reported = 0.0, 0
 
-        def watch(curve: RegretCurve, before: float = done, first: int = place * len(at)) -> None:
-            trial.report(before + float(curve.regret[curve.passed - 1]), first + curve.passed)
+    def report(regrets: Any, first: int) -> None:
+        """Hold all checkpoints so far that were not held yet against the other trials."""
+        nonlocal reported
+        for step in range(reported + 1, first + len(regrets) + 1):
+            reported = step
+            trial.report(done + float(regrets[step - first - 1]), step)
             if trial.should_prune():
                 raise optuna.TrialPruned
 
-        run = plan.trial(seed, found)
-        env = run.make_env()
-        result = play(env, run.make_agent(env), plan.horizon, seed, checkpoints=at, on_checkpoint=watch)
-        done += float(result.regret[-1])
+    for place, run in enumerate(runs):
+        first = place * len(even_checkpoints(plan.horizon, plan.checkpoints))
+
+        def watch(curve: RegretCurve, first: int = first) -> None:
+            report(curve.regret[: curve.passed], first)
+
+        try:
+            curve = run_job(run, Desk(folder, on_checkpoint=watch)).arrays["regret"]
+        except Exception:  # given up, or failed; what was interrupted goes on later
+            forget(run, folder)
+            raise
+        report(curve, first)
+        done += float(curve[-1])
     return done / plan.tuning
 
 
-def judged(plan: Plan, found: Mapping[str, Any]) -> dict[str, Any]:
+def forget(run: Trial, folder: Path) -> None:
+    """Delete what a run leaves that was given up or failed."""
+    for suffix in ("lock", "npz"):
+        with suppress(OSError):
+            unfinished(folder, run.name, suffix).unlink()
+
+
+def finished(runs: Sequence[Trial], folder: Path, engine: Engine) -> list[float]:
+    """Return the final regret of runs; those that the folder has are not run again.
+
+    Raises:
+        ValueError: one of them failed.
+    """
+    results, failures = run_jobs(runs, folder, engine)
+    for failure in failures:
+        forget(failure.job, folder)  # type: ignore[arg-type]
+    if failures:
+        raise ValueError(failures[0].error)
+    return [float(results[run.name].arrays["regret"][-1]) for run in runs]
+
+
+def judged(plan: Plan, found: Mapping[str, Any], folder: Path, engine: Engine | None) -> dict[str, Any]:
     """Return mean regret and its standard error over the seeds of the table, or the ``error`` that a run raised."""
     try:
         with contained():
-            return scored(plan, found)
-    except Exception as error:
-        return {"error": on_one_line(sentence(error))}
-
-
-def scored(plan: Plan, found: Mapping[str, Any]) -> dict[str, float]:
-    """Return mean regret and its standard error over the seeds of the table."""
-    values = []
-    for seed in plan.seeds("final"):
-        run = plan.trial(seed, found)
-        env = run.make_env()
-        values.append(float(play(env, run.make_agent(env), plan.horizon, seed, checkpoints=[plan.horizon]).regret[-1]))
+            values = finished(
+                [plan.trial(seed, found) for seed in plan.seeds("final")], folder, engine or Engine(alone=True)
+            )
+    except Exception as problem:
+        return {"error": on_one_line(sentence(problem))}
     n = len(values)
     mean = sum(values) / n
     error = math.sqrt(sum((value - mean) ** 2 for value in values) / (n - 1) / n) if n > 1 else 0.0

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
-from privbandit_agents.experiments.analysis.contests import Contest, as_markdown, as_words, contest, contest_table
+from privbandit_agents.experiments.analysis.contests import Contest, contest, contest_table, rich_contest, starred
 from privbandit_agents.experiments.analysis.readings import FitReading, Results, Values, picks
 from privbandit_agents.experiments.analysis.tables import summarise
 from privbandit_agents.experiments.jobs.fit import Fit
@@ -279,7 +279,7 @@ def test_marks_are_those_of_a_one_sided_wilcoxon_test() -> None:
     assert_array_equal(found.close, [[False, False, True], [False, False, True]])
     four = table([columns(leader[:4], behind[:4])])
     assert_array_equal(four.close, [[False, True]])
-    words = as_words(found)
+    words = contest_table(found).words
     assert words["m0"][0] == "0.7000*" and words["m1"][0] == "0.5800" and words["m2"][0] == "0.6940'"
 
 
@@ -289,14 +289,14 @@ def test_ranks_and_wins_by_hand() -> None:
     found = table(rows)
     assert_array_equal(found.rank_sums, [1 + 3 + 2, 2 + 1.5 + 1, 3 + 1.5 + 3])
     assert_array_equal(found.wins, [1, 2, 1])
-    assert found.reasons == ["m2 on w2: too large."] and as_words(found)["m2"][2] == "-"
+    assert found.reasons == ["m2 on w2: too large."] and contest_table(found).words["m2"][2] == "-"
     reference = table(rows, [False, True, True])
     assert_array_equal(reference.rank_sums[1:], [1 + 1.5 + 1, 2 + 1.5 + 2])
     assert np.isnan(reference.rank_sums[0]) and reference.wins[0] == 0 and not reference.best[:, 0].any()
-    assert as_words(reference)["m0"].to_list() == ["0.9000", "0.5000", "0.7000", "", ""]
-    text = as_markdown([found])
+    assert contest_table(reference).words["m0"].to_list() == ["0.9000", "0.5000", "0.7000", "", ""]
+    text = starred(found).markdown
     assert (
-        r"| w0 | 0.9000\* | 0.8000" in text and "- m2 on w2: too large." in text and contest_table(found).row_count == 5
+        r"| w0 | 0.9000\* | 0.8000" in text and "- m2 on w2: too large." in text and rich_contest(found).row_count == 5
     )
 
 

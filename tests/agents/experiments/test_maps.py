@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 from privbandit_agents.experiments import Trial
-from privbandit_agents.experiments.analysis.trust import TrustMap, share, trust_maps, write_trust
+from privbandit_agents.experiments.analysis.tables import write_tables
+from privbandit_agents.experiments.analysis.trust import TrustMap, share, trust_maps, trust_table
 from privbandit_agents.experiments.drawing.maps import draw_maps
 from privbandit_agents.experiments.spec.experiment import parse_experiment
 from privbandit_agents.experiments.store.results import Finished
@@ -83,7 +84,7 @@ def test_a_map_says_what_was_measured() -> None:
 
 def test_picture_and_tables_are_written(tmp_path: Path) -> None:
     maps = maps_of(study())
-    write_trust(maps, tmp_path, "map")
+    write_tables(list(map(trust_table, maps)), tmp_path, "map")
     draw_maps(maps, "Made up", tmp_path / "map.png")
     assert matplotlib.image.imread(tmp_path / "map.png").shape[0] > 300
     table = pl.read_csv(tmp_path / "map.csv")

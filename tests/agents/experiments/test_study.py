@@ -17,7 +17,8 @@ from privbandit_agents.experiments import Trial
 from privbandit_agents.experiments import study as studies
 from privbandit_agents.experiments.analysis.readings import Results
 from privbandit_agents.experiments.analysis.statistics import Interval
-from privbandit_agents.experiments.analysis.verdicts import Verdict, verdict_table, write_verdicts
+from privbandit_agents.experiments.analysis.tables import write_tables
+from privbandit_agents.experiments.analysis.verdicts import Verdict, rich_verdicts, verdict_table
 from privbandit_agents.experiments.drawing.curves import power
 from privbandit_agents.experiments.drawing.figures import draw_figure, label_logarithms, lines_of, named
 from privbandit_agents.experiments.running.attempt import Failure
@@ -28,7 +29,7 @@ from privbandit_agents.experiments.spec.measures import Measure, Selection
 from privbandit_agents.experiments.spec.statements import Statement
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.study import Study, carry_out, prepared, verdicts_of
-from privbandit_agents.experiments.usage import AGAINST, UNFINISHED
+from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError
 from rich.console import Console
 
 from privbandit_envs.wrappers import even_checkpoints
@@ -37,7 +38,7 @@ Regret = Callable[[Trial, NDArray[np.float64]], NDArray[np.float64]]
 SEMILOG = 0.5 * (8 - 2**1.5) * math.sqrt(1000) / math.log(2)
 LINUCB = {"agent": "linucb", "env.dim": 4}
 UNIFORM = {"agent": "uniform", "env.dim": 4}
-COUNTED = {"lplr-theorem1", "lplr-theorem2", "lplr-theorem4", "targets-linear", "targets-linear-regression"}
+COUNTED = {"lplr-theorem1", "lplr-theorem2", "lplr-theorem4"}
 """Shipped experiments whose statements tell horizons apart; users by counts, so that long horizons cost nothing."""
 
 
@@ -97,6 +98,11 @@ def measured_value(measure: dict[str, Any], regret: Regret = law) -> Interval:
         ({"mean": {**LINUCB, "y": "regret_per_round", "at": 400}}, 4 / 20),
         ({"mean": {**LINUCB, "y": "reward"}}, 0.25),
         ({"ratio": [LINUCB, {**LINUCB, "agent": "ldp-linucb"}]}, 0.5),
+        ({"share": LINUCB}, 4 / math.sqrt(1000)),
+        ({"worst": {"of": {"agent": "linucb"}, "along": "env.dim"}}, 0.5 * 8**1.5 * math.sqrt(1000)),
+        ({"worst": {"of": LINUCB, "along": "seeds"}}, 1),
+        ({"over_best": {"of": LINUCB, "over": [UNIFORM, {**LINUCB, "agent": "ldp-linucb"}]}}, 0.5),
+        ({"over_best": {"of": LINUCB, "over": [UNIFORM, 10.0, 20]}}, 0.4 * math.sqrt(1000)),
         ({"ratio": [{**LINUCB, "at": 100}, LINUCB]}, math.sqrt(0.1)),
         ({"difference": [UNIFORM, {**LINUCB, "at": 100}]}, 1000 - 40),
         ({"slope": {"of": LINUCB}}, 0.5),
@@ -217,7 +223,7 @@ def test_verdicts_without_a_sweep_make_the_same_tables(tmp_path: Path) -> None:
         Verdict(said("D.", "Figure 3", at_least=1), Interval(2500.4)),
         Verdict(said("E.", "Figure 4", at_most=0.5), Interval(1, 0.9, 1.1)),
     ]
-    write_verdicts(verdicts, tmp_path, "an audit")
+    write_tables([verdict_table(verdicts, "an audit")], tmp_path, "verdicts")
     lines = (tmp_path / "verdicts.md").read_text().splitlines()
     assert lines[0] == "an audit" and lines[2] == "| statement | where | measured (95 % interval) | bound | verdict |"
     assert lines[4:] == [
@@ -228,7 +234,7 @@ def test_verdicts_without_a_sweep_make_the_same_tables(tmp_path: Path) -> None:
     ]
     frame = pl.read_csv(tmp_path / "verdicts.csv")
     assert frame["low"].to_list()[:2] == [0.4, 2.5] and frame["verdict"][1] == "does not hold"
-    assert verdict_table(verdicts, "an audit").row_count == 4
+    assert rich_verdicts(verdict_table(verdicts, "an audit")).row_count == 4
 
 
 def sketched(figure: Figure, file: BinaryIO, format: str) -> None:
@@ -413,7 +419,7 @@ def test_a_reference_curve_ends_where_its_line_ends(monkeypatch: pytest.MonkeyPa
 OFFLINE = [name for name, path in library().items() if "\noffline:" in path.read_text()]
 
 
-QUICK = ["dpmnl-fig7", "fliphat-margin", "lpct-bandit", "targets-sparse", "lpct-fig9"]
+QUICK = ["dpmnl-fig7", "fliphat-margin", "lpct-bandit", "lpct-fig9"]
 """Among them are figures, tables and statements of every kind; the others are slow tests."""
 
 
@@ -438,3 +444,22 @@ def test_a_shipped_experiment_runs(name: str, tmp_path: Path, monkeypatch: pytes
     assert pl.read_csv(tmp_path / "verdicts.csv").height == len(experiment.statements)
     assert pl.read_csv(tmp_path / "table.csv").height == len(made.cells)
     assert "decide nothing" in (tmp_path / "verdicts.md").read_text()
+
+
+def test_the_worst_seed_is_over_the_mean_of_all_and_its_interval_ends_there() -> None:
+    """Luck of seed k is 1 + k: of twelve seeds the worst has 12, the mean is 6.5."""
+    found = measured_value({"worst": {"of": LINUCB, "along": "seeds"}}, common_luck)
+    assert found.value == pytest.approx(12 / 6.5) and 1 < found.low < found.value
+
+
+@pytest.mark.parametrize(
+    ("measure", "why"),
+    [
+        ({"share": {**LINUCB, "y": "reward"}}, "y: reward"),
+        ({"worst": {"of": LINUCB, "along": "seeds"}, "average": "median"}, "average"),
+        ({"over_best": {"of": LINUCB, "over": [1.0]}}, "selection"),
+    ],
+)
+def test_wrong_shares_and_comparisons_are_refused(measure: dict[str, Any], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        study([{"measure": measure, "at_least": 0}])

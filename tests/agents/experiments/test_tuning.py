@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 from privbandit_agents.cli.main import ended
+from privbandit_agents.experiments.jobs.job import Desk, Ran
+from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.running.engine import Engine
 from privbandit_agents.experiments.tuning import Plan, only_one, read_plan, tune
 from privbandit_agents.experiments.usage import UNFINISHED, UsageError
 
@@ -95,6 +98,61 @@ def test_a_tuning_that_cannot_write_says_so_and_goes_on(
     out, err = capfd.readouterr()
     assert "tuned: regret" in out and (out + err).count("could not be written") == 1 and "Traceback" not in err
     assert "tuned.json has all trials" not in out
+
+
+@pytest.mark.parametrize("engine", [None, Engine(alone=True)])
+def test_a_killed_tuning_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine | None
+) -> None:
+    """The trial that is given up before the kill is played again, as far as it was; whole runs are not."""
+    pytest.importorskip("optuna")
+    played: list[str] = []
+
+    def run(trial: Trial, desk: Desk) -> Ran:
+        played.append(trial.name)
+        return run_it(trial, desk)
+
+    run_it = Trial.run
+    monkeypatch.setattr(Trial, "run", run)
+    plan = Plan(**SMALL)
+    whole = tune(plan, tmp_path / "whole", list[str]().append, engine)
+    runs, trials = list(played), list[str]()
+    played.clear()
+
+    def killed(line: str) -> None:
+        trials.append(line)
+        if len(trials) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tune(plan, tmp_path / "killed", killed, engine)
+    before = set(played)
+    played.clear()
+    assert tune(plan, tmp_path / "killed", list[str]().append, engine) == whole
+    stored = {path.stem for path in (tmp_path / "killed" / "trials").glob("*.json")}
+    assert before and played and not set(played) & before & stored, "no run that was stored is played again"
+    assert before | set(played) == set(runs)
+    played.clear()
+    assert tune(plan, tmp_path / "whole", list[str]().append, engine) == whole
+    assert engine is None or not played
+
+
+def test_an_engine_finds_what_one_process_finds(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    alone, together = (
+        tune(Plan(**SMALL), tmp_path / name, list[str]().append, engine)
+        for name, engine in (("alone", None), ("together", Engine(alone=True)))
+    )
+    assert alone == together
+
+
+def test_a_job_that_fails_in_an_engine_is_a_failed_trial(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    plan = Plan(**{**SMALL, "search": {"alpha": [1.0, -1.0]}})
+    told = tune(plan, tmp_path, list[str]().append, Engine(alone=True))
+    failed = [row for row in told["trials"] if "error" in row]
+    assert failed and all("alpha must be" in row["error"] for row in failed)
+    assert told["best"] is not None and not (tmp_path / "unfinished").exists()
 
 
 def test_two_cannot_tune_in_one_folder(tmp_path: Path) -> None:

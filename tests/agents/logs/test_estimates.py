@@ -3,7 +3,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import Ledger, Log, dr, ips, log, make, private_value, snips
+from privbandit_agents import Explore, Ledger, Log, dr, ips, log, make, play, private_value, snips
 from privbandit_agents.audits.games.values import bounded_mean
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.mechanisms import Request
@@ -201,3 +201,25 @@ def test_two_users_have_an_interval_and_one_has_none() -> None:
     assert found.users == 2 and found.low <= found.value <= found.high
     with pytest.raises(ValueError, match="at least 2 users; got 1"):
         ips(drawn(1, np.random.default_rng(0)), np.full((1, 2), 0.5))
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_value_of_linucb_in_worlds_that_a_private_agent_logged() -> None:
+    """500 worlds of 2000 users, of 256 contexts each, so that the value of a policy is a finite sum."""
+    covered = np.array([intervals_that_cover(990_000 + k) for k in range(500)]).mean(axis=0)
+    assert np.all((covered > 0.9) & (covered < 0.98)), "three standard deviations around 93 to 95 %"
+
+
+def intervals_that_cover(seed: int) -> list[bool]:
+    """Whether the interval of each estimate has the value of ``linucb`` as it stands after 300 users."""
+    env: Any = gym.make("privbandit/Linear-v0", n_arms=3, dim=3, support=256, horizon=2000).unwrapped
+    judged = make("linucb", env, seed=seed)
+    play(env, judged, 300, seed=seed)
+    contexts = env.support.contexts
+    law = np.asarray(judged.probabilities(contexts))
+    truth = float(env.support.probabilities @ (law * env.problem.means(contexts)).sum(axis=1))
+    logged = log(env, Explore(make("jdp-linucb", env, seed=seed + 1, epsilon=1.0), 0.1, seed), 2000)
+    chances = np.asarray(judged.probabilities(logged.contexts))
+    found: list[Any] = [estimator(logged, chances) for estimator in (ips, snips, dr)]
+    found.append(private_value(logged, chances, 1.0, rng=np.random.default_rng(seed)))
+    return [bool(one.low <= truth <= one.high) for one in found]

@@ -1,21 +1,20 @@
 """Tables of data sets x methods: means over replications, what is best or not significantly worse, ranks and wins."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import scipy
 from numpy.typing import NDArray
-from rich.table import Table
+from rich import table as rich_table
 from rich.text import Text
 
 from privbandit_agents.experiments.analysis.cells import Cell, Cells
 from privbandit_agents.experiments.analysis.readings import FitReading, Results, Values
 from privbandit_agents.experiments.analysis.statistics import Floats, common_seeds, signed_rank_p
-from privbandit_agents.experiments.analysis.tables import CHOSEN, markdown_table, rich_table, write_both
+from privbandit_agents.experiments.analysis.tables import CHOSEN, Table, write_tables
 from privbandit_agents.experiments.names import as_text
 from privbandit_agents.experiments.spec.figures import TableSpec
 from privbandit_agents.experiments.spec.measures import Pick
@@ -147,18 +146,25 @@ def world_labels(cells: Sequence[Cell]) -> dict[str, str]:
     return {name: as_text({key: world[key] for key in differing if key in world}) for name, world in worlds.items()}
 
 
-def as_words(table: Contest) -> pl.DataFrame:
-    means, best, close = table.means, table.best, table.close
-    rows = [
-        {"data": world}
-        | {method: word(means[i, j], table.marked, best[i, j], close[i, j]) for j, method in enumerate(table.methods)}
-        for i, world in enumerate(table.worlds)
-    ]
-    if table.marked:
-        ends = list(zip(table.methods, table.competes, table.rank_sums, table.wins, strict=True))
-        rows.append({"data": "rank sum"} | {method: f"{ranks:g}" if in_it else "" for method, in_it, ranks, _ in ends})
-        rows.append({"data": "number of No. 1"} | {method: str(n) if in_it else "" for method, in_it, _, n in ends})
-    return pl.DataFrame(rows)
+def contest_table(contest: Contest) -> Table:
+    """Return a contest as a table; below it are the reasons for what is missing."""
+    means, best, close = contest.means, contest.best, contest.close
+    words: list[dict[str, str]] = []
+    numbers = []
+    for i, world in enumerate(contest.worlds):
+        words.append({"data": world})
+        for j, method in enumerate(contest.methods):
+            words[-1][method] = word(means[i, j], contest.marked, best[i, j], close[i, j])
+            read = contest.values[i][j]
+            place = {"table": contest.title, "data": world, "method": method, "mean": float(means[i, j])}
+            marks = {"best": bool(best[i, j]), "close": bool(close[i, j])}
+            numbers.append({**place, "replications": len(read.replications), **marks, "why": read.why})
+    if contest.marked:
+        ends = list(zip(contest.methods, contest.competes, contest.rank_sums, contest.wins, strict=True))
+        words.append({"data": "rank sum"} | {method: f"{ranks:g}" if in_it else "" for method, in_it, ranks, _ in ends})
+        words.append({"data": "number of No. 1"} | {method: str(n) if in_it else "" for method, in_it, _, n in ends})
+    reasons = "".join(f"- {why}\n" for why in contest.reasons)
+    return Table(pl.DataFrame(words), pl.DataFrame(numbers), contest.title, f"\n{reasons}", left=["data"])
 
 
 def word(mean: float, marked: bool, best: bool, close: bool) -> str:
@@ -169,46 +175,26 @@ def word(mean: float, marked: bool, best: bool, close: bool) -> str:
     return f"{mean:.4f}{BEST if best else CLOSE if close else ''}"
 
 
-def as_numbers(tables: Sequence[Contest]) -> pl.DataFrame:
-    """Return tables with all digits, one row for each number."""
-    rows = [
-        {
-            "table": table.title,
-            "data": world,
-            "method": method,
-            "mean": float(table.means[i, j]),
-            "replications": len(table.values[i][j].replications),
-            "best": bool(table.best[i, j]),
-            "close": bool(table.close[i, j]),
-            "why": table.values[i][j].why,
-        }
-        for table in tables
-        for i, world in enumerate(table.worlds)
-        for j, method in enumerate(table.methods)
-    ]
-    return pl.DataFrame(rows)
+def starred(contest: Contest) -> Table:
+    """Return a contest as Markdown has it: stars are escaped, and below it is what marks mean."""
+    table = contest_table(contest)
+    words = table.words.with_columns(pl.all().str.replace("*", r"\*", literal=True))
+    marks = f"\n{MARKS.replace('*', chr(92) + '*', 1)}.\n" if contest.marked else ""
+    return replace(table, words=words, note=marks + table.note)
 
 
-def as_markdown(tables: Sequence[Contest]) -> str:
-    """Return tables as Markdown, each with its title and the reasons for what is missing."""
-    parts = []
-    for table in tables:
-        words = as_words(table).with_columns(pl.all().str.replace("*", r"\*", literal=True))
-        reasons = "".join(f"- {why}\n" for why in table.reasons)
-        marks = f"\n{MARKS.replace('*', chr(92) + '*', 1)}.\n" if table.marked else ""
-        parts.append(f"{table.title}\n\n{markdown_table(words, left=['data'])}{marks}\n{reasons}")
-    return "\n".join(parts)
+def write_contests(contests: Sequence[Contest], folder: Path, name: str, missing: Sequence[str]) -> None:
+    """Write contests as CSV and Markdown, with a line for every data set that is not here."""
+    *tables, last = map(starred, contests)
+    notes = last.note + "".join(f"\n{line}\n" for line in missing)
+    write_tables([*tables, replace(last, note=notes)], folder, name)
 
 
-def write_contests(tables: Sequence[Contest], folder: Path, name: str, missing: Sequence[str]) -> None:
-    """Write tables as CSV and Markdown, with a line for every data set that is not here."""
-    notes = "".join(f"\n{line}\n" for line in missing)
-    write_both(folder, name, as_numbers(tables), as_markdown(tables) + notes)
-
-
-def contest_table(table: Contest) -> Table:
-    def column(name: str) -> dict[str, Any]:
-        return {"justify": "left" if name == "data" else "right", "overflow": "fold"}
-
-    caption = Text(MARKS) if table.marked else None
-    return rich_table(table.title, as_words(table), column, caption=caption, caption_justify="left")
+def rich_contest(contest: Contest) -> rich_table.Table:
+    """Return a contest for the terminal."""
+    caption = Text(MARKS) if contest.marked else None
+    return contest_table(contest).rich(
+        lambda name: {"justify": "left" if name == "data" else "right", "overflow": "fold"},
+        caption=caption,
+        caption_justify="left",
+    )

@@ -15,11 +15,8 @@ from privbandit_agents.experiments.analysis.readings import Reading, Results, cu
 from privbandit_agents.experiments.analysis.statistics import Floats, Interval, common_seeds
 from privbandit_agents.experiments.fields import as_list, real
 from privbandit_agents.experiments.names import bare
-from privbandit_agents.experiments.spec.measures import Average, Axes, Lead, Measure, Selection, Slope, Steps
+from privbandit_agents.experiments.spec.measures import Axes, Lead, Measure, OverBest, Selection, Slope, Steps
 from privbandit_agents.experiments.usage import placed
-
-START = 0.1
-"""A slope against users starts at this fraction of the horizon."""
 
 Combine = Callable[[Floats], Floats]
 """From the means at all places of all readings, shape (draws, places), to the measure, shape (draws,)."""
@@ -31,7 +28,7 @@ class Resolved:
 
     readings: Sequence[Reading]
     combine: Combine
-    average: Average = "mean"
+    average: str = "mean"
 
 
 def resolve(measure: Measure, cells: Cells) -> Resolved:
@@ -41,7 +38,11 @@ def resolve(measure: Measure, cells: Cells) -> Resolved:
         ValueError: a selection matches none or several, they share no seed, or a line has one point.
     """
     (kind,) = measure.given
-    resolved = replace(RESOLVERS[kind](getattr(measure, kind), cells), average=measure.average)
+    resolved = RESOLVERS[kind](getattr(measure, kind), cells)
+    if resolved.average != WORST_SEED:
+        resolved = replace(resolved, average=measure.average)
+    elif measure.average != "mean":
+        raise ValueError("the worst seed is taken over the mean of all; leave average out.")
     if not len(common_seeds(*(reading.replications for reading in resolved.readings))):
         raise ValueError("the trials compared must have a seed in common; give their parts the same seeds.")
     return resolved
@@ -49,6 +50,31 @@ def resolve(measure: Measure, cells: Cells) -> Resolved:
 
 def resolve_cells(selections: Selection | list[Selection], cells: Cells, combine: Combine) -> Resolved:
     return Resolved([reading(cells.one(each.settings), each, cells) for each in as_list(selections)], combine)
+
+
+def resolve_share(selection: Selection, cells: Cells) -> Resolved:
+    """Find a cell, and the cell of ``uniform`` beside it."""
+    if selection.y not in (None, "ratio"):
+        raise ValueError(f"a share is of regret; got y: {selection.y}.")
+    return resolve_cells(selection.model_copy(update={"y": "ratio"}), cells, lambda means: means[:, 0])
+
+
+def resolve_worst(steps: Steps, cells: Cells) -> Resolved:
+    if steps.along == "seeds":
+        return replace(resolve_cells(steps.of, cells, lambda means: means[:, 0]), average=WORST_SEED)
+    line = line_along(steps.of, steps.along, cells)
+    return Resolved(list(line.values()), lambda means: means.max(axis=1))
+
+
+def resolve_over_best(asked: OverBest, cells: Cells) -> Resolved:
+    """Find a cell and those beside it; the known numbers among the others stay as they are in every draw."""
+    beside = [other for other in asked.over if isinstance(other, Selection)]
+    known = min((other for other in asked.over if not isinstance(other, Selection)), default=math.inf)
+
+    def over_least(means: Floats) -> Floats:
+        return np.asarray(means[:, 0] / np.minimum(means[:, 1:].min(axis=1), known))
+
+    return resolve_cells([asked.of, *beside], cells, over_least)
 
 
 def resolve_slope(slope: Slope, cells: Cells) -> Resolved:
@@ -100,13 +126,13 @@ def slope_along_users(slope: Slope, cells: Cells) -> tuple[list[Reading], Floats
     """Return one cell, read at evenly spaced users of the axis."""
     cell = cells.one(slope.of.settings)
     found = curve(cell, slope.of, cells)
-    start = users_of(START if slope.start is None else slope.start, cell)
+    start = users_of(0.1 if slope.start is None else slope.start, cell)
     end = users_of(1.0 if slope.end is None else slope.end, cell)
     first = cell.job.spec["horizon"] / cell.job.spec["checkpoints"]
     if not first <= start < end:
         raise ValueError(f"from must be at least the first checkpoint, {first:g} users, and below to; got {start:g}.")
-    points = 50  # numbers of users that a slope is fitted to
-    users = np.linspace(start, end, points) if slope.axes == "linear" else np.geomspace(start, end, points)
+    spaced = np.linspace if slope.axes == "linear" else np.geomspace
+    users = spaced(start, end, 50)  # points that the slope is fitted to
     return [curve(found.cell, slope.of, cells, users)], users
 
 
@@ -154,6 +180,9 @@ def resolve_line(steps: Steps, cells: Cells, combine: Callable[[Floats, Floats],
 
 RESOLVERS: Mapping[str, Callable[[Any, Cells], Resolved]] = {
     "mean": partial(resolve_cells, combine=lambda means: means[:, 0]),
+    "share": resolve_share,
+    "worst": resolve_worst,
+    "over_best": resolve_over_best,
     "ratio": partial(resolve_cells, combine=lambda means: means[:, 0] / means[:, 1]),
     "difference": partial(resolve_cells, combine=lambda means: means[:, 0] - means[:, 1]),
     "slope": resolve_slope,
@@ -165,9 +194,11 @@ RESOLVERS: Mapping[str, Callable[[Any, Cells], Resolved]] = {
 """How each kind of measure finds its cells."""
 
 
-AVERAGES: Mapping[Average, Callable[[Floats, Floats, Floats], Floats]] = {
+WORST_SEED = "worst seed"
+AVERAGES: Mapping[str, Callable[[Floats, Floats, Floats], Floats]] = {
     "mean": lambda weights, above, below: (weights @ above) / (weights @ below),
     "median": lambda weights, above, below: statistics.weighted_medians(weights, above / below),
+    WORST_SEED: lambda weights, above, below: statistics.weighted_maxima(weights, above / below),
 }
 """From weights of replications (draws, n), numerators and denominators (n, places) to averages (draws, places)."""
 

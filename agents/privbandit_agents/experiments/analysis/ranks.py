@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.random import Generator, default_rng
 
-from privbandit_agents.experiments.analysis.statistics import Floats, percentile_interval, seed_weights
+from privbandit_agents.experiments.analysis.statistics import Floats, Interval, percentile_interval, seed_weights
 
 PRIVATE, OPEN = "private", "not private"
 Scores = Mapping[int, float]
@@ -23,20 +23,19 @@ class Ranked:
     """An agent's place.
 
     Attributes:
-        iqm: interquartile mean: the mean of the middle half of the numbers.
-        low: lower end of its 95 % interval, by a bootstrap over seeds within each environment; NaN for one seed.
-        high: upper end.
+        iqm: interquartile mean: the mean of the middle half of the numbers; its 95 % interval is by a bootstrap over
+            seeds within each environment.
         better: probability that it is better than another agent of its group, on a common seed; NaN without another.
-        better_low: lower end of its 95 % interval.
-        better_high: upper end.
     """
 
-    iqm: float
-    low: float
-    high: float
-    better: float
-    better_low: float
-    better_high: float
+    iqm: Interval
+    better: Interval
+
+    @property
+    def row(self) -> dict[str, float]:
+        iqm, better = self.iqm, self.better
+        row = {"iqm": iqm.value, "low": iqm.low, "high": iqm.high}
+        return row | {"better": better.value, "better_low": better.low, "better_high": better.high}
 
 
 def interquartile_mean(values: Floats) -> Floats:
@@ -81,25 +80,22 @@ def ranked(group: Mapping[str, Sequence[Scores]], rng: Generator) -> dict[str, R
         strata = [np.array(list(one.values())) for one in group[label]]
         value = float(interquartile_mean(np.concatenate(strata)))
         enough = min(map(len, strata)) > 1
-        interval = (
-            percentile_interval(value, resampled(strata, rng)) if enough else percentile_interval(value, [np.nan])
-        )
+        iqm = percentile_interval(value, resampled(strata, rng)) if enough else Interval(value)
         own = [share[i][~np.isnan(share[i])] for share in shares]
         better = better_interval([one for one in own if len(one)], rng)
-        found[label] = Ranked(interval.value, interval.low, interval.high, *better)
-    return dict(sorted(found.items(), key=lambda pair: pair[1].iqm))
+        found[label] = Ranked(iqm, better)
+    return dict(sorted(found.items(), key=lambda pair: pair[1].iqm.value))
 
 
-def better_interval(shares: Sequence[Floats], rng: Generator) -> tuple[float, float, float]:
+def better_interval(shares: Sequence[Floats], rng: Generator) -> Interval:
     """Return the mean over environments of the mean share of wins, and its 95 % bootstrap interval over seeds."""
     if not shares:
-        return np.nan, np.nan, np.nan
+        return Interval(np.nan)
     value = float(np.mean([one.mean() for one in shares]))
     if min(map(len, shares)) < 2:
-        return value, np.nan, np.nan
+        return Interval(value)
     draws = np.mean([seed_weights(len(one), rng, 2000) @ one for one in shares], axis=0)
-    interval = percentile_interval(value, draws)
-    return interval.value, interval.low, interval.high
+    return percentile_interval(value, draws)
 
 
 def ranks(frame: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
@@ -166,6 +162,6 @@ def rows_of(
     promises = {row["label"]: row for row in rows.unique("label").select("label", "notion", "epsilon").to_dicts()}
     return [
         {"env": env, "horizon": horizon, "group": group, "rank": place, **promises[label]}
-        | {"seeds": min(map(len, scores[label])), **vars(found)}
+        | {"seeds": min(map(len, scores[label])), **found.row}
         for place, (label, found) in enumerate(ranked(scores, rng).items(), 1)
     ]

@@ -61,6 +61,21 @@ def weighted_medians(weights: Floats, values: Floats) -> Floats:
     return medians
 
 
+def weighted_maxima(weights: Floats, values: Floats) -> Floats:
+    """Return the largest value of every column that has a weight, over the weighted mean, shape (draws, places).
+
+    A bootstrap sample has no value beyond the largest one, so that the interval of a maximum never reaches above it.
+
+    Args:
+        weights: rows sum to 1, shape (draws, n).
+        values: shape (n, places).
+    """
+    largest = np.empty((len(weights), values.shape[1]))
+    for place, column in enumerate(values.T):
+        largest[:, place] = np.where(weights > 0, column, -np.inf).max(axis=1)
+    return np.asarray(largest / (weights @ values))
+
+
 def expanded(confidence: float, n: int) -> float:
     """Return the level of percentiles at which the bootstrap of a mean over n values is as wide as Student's interval.
 

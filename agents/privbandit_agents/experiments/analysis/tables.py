@@ -1,13 +1,14 @@
-"""Summaries of results, one row per cell: on the screen, as CSV and as Markdown."""
+"""Tables for the screen, as CSV and as Markdown; and the summary of results, one row per cell."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from rich import table as rich_table
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from privbandit_agents.experiments.analysis.cells import Cells, world
@@ -21,13 +22,54 @@ from privbandit_envs.files import atomic
 
 CHOSEN = {"best": "best over the grid, chosen on the test sets", "honest": "chosen on other replications"}
 """How the point of the grid is picked, in words."""
-LEFT = ("environment", "agent", "privacy", "world", "method", "best point", "note")
-"""Columns of text, which are aligned to the left."""
 AGAIN = (
     "Users are drawn from people: who comes k times is promised k times the epsilon of one user, and k^2 times the rho."
 )
-WIDTHS = {"final regret": 14, "rounds/s": 8}
-"""Smallest widths of columns, so that columns line up across tables."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows and columns, as text and with all digits.
+
+    Attributes:
+        words: what is printed; a mean, its half-width and its marks are one cell.
+        numbers: what is written as CSV; it may have a row for each printed cell.
+        title: above it.
+        note: below it: what marks mean, and what is missing.
+        left: columns of text, which are aligned to the left.
+    """
+
+    words: pl.DataFrame
+    numbers: pl.DataFrame
+    title: str = ""
+    note: str = ""
+    left: Sequence[str] = ("environment", "agent", "privacy", "world", "method", "best point", "note")
+
+    @property
+    def markdown(self) -> str:
+        rule = ["---" if column in self.left else "---:" for column in self.words.columns]
+        lines = [self.words.columns, rule, *self.words.iter_rows()]
+        rows = "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
+        return (f"{self.title}\n\n" if self.title else "") + rows + self.note
+
+    def rich(self, column: Callable[[str], Mapping[str, Any]], **options: Any) -> rich_table.Table:
+        """Return the rows for the terminal; ``column`` has the options of each column."""
+        title = Text(self.title)
+        shown = rich_table.Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, **options)
+        for name in self.words.columns:
+            shown.add_column(name, **column(name))
+        for row in self.words.iter_rows():
+            shown.add_row(*map(Text, row))
+        return shown
+
+
+def write_tables(tables: Sequence[Table], folder: Path, name: str) -> None:
+    """Write ``name.csv``, with all digits, and ``name.md``, one table below the other."""
+    texts = {"csv": pl.concat([table.numbers for table in tables]).write_csv()}
+    texts["md"] = "\n".join(table.markdown for table in tables)
+    for suffix, text in texts.items():
+        with atomic(folder / f"{name}.{suffix}") as file:
+            file.write(text)
 
 
 def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
@@ -183,30 +225,28 @@ def rounded(value: float) -> str:
     return f"{value:,.0f}" if 100 <= abs(value) < 1e15 else f"{value:.3g}"
 
 
-def rich_table(title: str, words: pl.DataFrame, column: Callable[[str], Mapping[str, Any]], **options: Any) -> Table:
-    """Return a table of text for the terminal; ``column`` has the options of each column."""
-    table = Table(box=SIMPLE_HEAD, title=Text(title), title_justify="left", pad_edge=False, **options)
-    for name in words.columns:
-        table.add_column(name, **column(name))
-    for row in words.iter_rows():
-        table.add_row(*map(Text, row))
-    return table
+def summary_table(summary: pl.DataFrame) -> Table:
+    """Return a summary as a table."""
+    again = "visits" in summary.columns and (summary["visits"] > 1).any()
+    return Table(as_words(summary), summary, note=f"\n{AGAIN}\n" if again else "")
 
 
-def rich_tables(summary: pl.DataFrame) -> list[Table]:
+def rich_tables(summary: pl.DataFrame) -> list[rich_table.Table]:
     """Return a summary of trials as tables for the terminal, one for each environment; promises are below each."""
     words = as_words(summary)
     width = max(len(agent) for agent in words["agent"])
+    widths = {"final regret": 14, "rounds/s": 8}  # so that columns line up across tables
 
     def column(name: str) -> dict[str, Any]:
         if name == "agent":
             return {"min_width": min(width, 17), "overflow": "fold"}
-        return {"justify": "right", "no_wrap": True, "min_width": WIDTHS.get(name)}
+        return {"justify": "right", "no_wrap": True, "min_width": widths.get(name)}
 
     shown = []
     for (env, rounds), rows in words.group_by("environment", "rounds", maintain_order=True):
         text = promises(rows["agent"], rows["privacy"])
-        table = rich_table(f"{env}, {rounds} users", rows.drop("environment", "rounds", "median", "privacy"), column)
+        kept = rows.drop("environment", "rounds", "median", "privacy")
+        table = Table(kept, summary, f"{env}, {rounds} users").rich(column)
         table.collapse_padding, table.caption, table.caption_justify = True, Text(text) if text else None, "left"
         shown.append(table)
     return shown
@@ -218,24 +258,3 @@ def promises(agents: Iterable[str], privacy: Iterable[str]) -> str:
     for agent, words in zip(agents, privacy, strict=True):
         by_words.setdefault(words, []).append(agent)
     return "\n".join(f"{words}: {', '.join(names)}" for words, names in by_words.items() if words != "none")
-
-
-def markdown_table(words: pl.DataFrame, left: Sequence[str] = LEFT) -> str:
-    """Return a table of text as Markdown; columns named in ``left`` are aligned to the left."""
-    rule = ["---" if column in left else "---:" for column in words.columns]
-    lines = [words.columns, rule, *(row for row in words.iter_rows())]
-    return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
-
-
-def write_table(summary: pl.DataFrame, folder: Path) -> None:
-    text = markdown_table(as_words(summary))
-    if "visits" in summary.columns and (summary["visits"] > 1).any():
-        text += f"\n{AGAIN}\n"
-    write_both(folder, "table", summary, text)
-
-
-def write_both(folder: Path, name: str, numbers: pl.DataFrame, markdown: str) -> None:
-    """Write ``name.csv``, with all digits, and ``name.md``."""
-    for suffix, text in (("csv", numbers.write_csv()), ("md", markdown)):
-        with atomic(folder / f"{name}.{suffix}") as file:
-            file.write(text)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import polars as pl
 
 from privbandit_agents.experiments.analysis.cells import VARIANT, Cell, Cells
 from privbandit_agents.experiments.analysis.readings import Results, TrialReading, runs_of
-from privbandit_agents.experiments.analysis.tables import markdown_table, write_both
+from privbandit_agents.experiments.analysis.tables import Table
 from privbandit_agents.experiments.names import bare
 from privbandit_agents.experiments.spec.figures import MapSpec
 from privbandit_agents.experiments.usage import placed
@@ -130,26 +129,19 @@ def place_of(cell: Cell, uniform: Cell, results: Results) -> Place | None:
     )
 
 
-def write_trust(maps: Sequence[TrustMap], folder: Path, name: str) -> None:
-    """Write ``name.csv``, one row a place with all digits, and ``name.md``, a table a budget."""
-    rows = [
-        {"budget": each.panel, "world": world, "agent": agent, **vars(place), "over_best": each.over_best(i, j)}
-        for each in maps
-        for i, world in enumerate(each.worlds)
-        for j, agent in enumerate(each.agents)
-        if (place := each.places[i][j]) is not None
-    ]
-    write_both(folder, name, pl.DataFrame(rows), "\n".join(map(as_markdown, maps)))
-
-
-def as_markdown(each: TrustMap) -> str:
+def trust_table(each: TrustMap) -> Table:
     """Return a map as a table; in brackets how many seeds of a hundred have learned nothing."""
-    rows = [
-        {"world": world} | dict(zip(each.agents, map(words, row), strict=True))
-        for world, row in zip(each.worlds, each.places, strict=True)
-    ]
+    rows: list[dict[str, str]] = []
+    numbers = []
+    for i, world in enumerate(each.worlds):
+        rows.append({"world": world})
+        for j, (agent, place) in enumerate(zip(each.agents, each.places[i], strict=True)):
+            rows[-1][agent] = words(place)
+            if place is not None:
+                name = {"budget": each.panel, "world": world, "agent": agent}
+                numbers.append({**name, **vars(place), "over_best": each.over_best(i, j)})
     note = f"Share of uniform play's regret; in brackets, seeds of a hundred with {FAILED:g} of it or more"
-    return f"{note}; {each.panel}.\n\n{markdown_table(pl.DataFrame(rows), left=['world'])}"
+    return Table(pl.DataFrame(rows), pl.DataFrame(numbers), f"{note}; {each.panel}.", left=["world"])
 
 
 def words(place: Place | None) -> str:

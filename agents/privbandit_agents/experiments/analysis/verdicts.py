@@ -3,14 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import polars as pl
-from rich.table import Table
+from rich import table as rich_table
 
 from privbandit_agents.experiments.analysis.statistics import Interval
-from privbandit_agents.experiments.analysis.tables import markdown_table, rich_table, rounded, write_both
+from privbandit_agents.experiments.analysis.tables import Table, rounded
 from privbandit_agents.experiments.spec.statements import Statement
 
 HOLDS, FAILS = "holds", "does not hold"
@@ -63,55 +61,29 @@ def bound_words(statement: Statement) -> str:
     return f"{statement.at_least:g} to {statement.at_most:g}"
 
 
-def as_words(verdicts: Sequence[Verdict], decides: bool) -> pl.DataFrame:
-    """Return verdicts as text, one column per column of the printed table."""
-    return pl.DataFrame(
-        {
-            "statement": verdict.statement.says,
-            "where": verdict.statement.where,
-            "measured (95 % interval)": measured_words(verdict.measured),
-            "bound": bound_words(verdict.statement),
-            "verdict": verdict.words if decides else NOT_DECIDED,
-        }
-        for verdict in verdicts
-    )
-
-
-def as_numbers(verdicts: Sequence[Verdict], decides: bool) -> pl.DataFrame:
-    real = {name: pl.Float64 for name in ("measured", "low", "high", "at_least", "at_most")}
-    rows = [
-        {
-            "statement": verdict.statement.says,
-            "where": verdict.statement.where,
-            "measured": verdict.measured.value,
-            "low": verdict.measured.low,
-            "high": verdict.measured.high,
-            "at_least": verdict.statement.at_least,
-            "at_most": verdict.statement.at_most,
-            "expected": verdict.statement.expected,
-            "verdict": verdict.decision if decides else NOT_DECIDED,
-        }
-        for verdict in verdicts
-    ]
-    return pl.DataFrame(rows, schema_overrides=real)
-
-
 def verdict_table(verdicts: Sequence[Verdict], title: str, decides: bool = True) -> Table:
-    """Return verdicts as a table for the terminal.
+    """Return verdicts as a table.
 
     Args:
         verdicts: its rows.
         title: above it.
         decides: False if nothing is to be decided by so few users and seeds.
     """
+    words, numbers = [], []
+    for verdict in verdicts:
+        statement, measured = verdict.statement, verdict.measured
+        said = {"statement": statement.says, "where": statement.where}
+        shown = {"measured (95 % interval)": measured_words(measured), "bound": bound_words(statement)}
+        ends = {"measured": measured.value, "low": measured.low, "high": measured.high}
+        bounds = {"at_least": statement.at_least, "at_most": statement.at_most}
+        words.append({**said, **shown, "verdict": verdict.words if decides else NOT_DECIDED})
+        decision = verdict.decision if decides else NOT_DECIDED
+        numbers.append({**said, **ends, **bounds, "expected": statement.expected, "verdict": decision})
+    real = dict.fromkeys(("measured", "low", "high", "at_least", "at_most"), pl.Float64)
+    left = pl.DataFrame(words)
+    return Table(left, pl.DataFrame(numbers, schema_overrides=real), title, left=left.columns)
 
-    def column(name: str) -> dict[str, Any]:
-        return {"overflow": "fold", "ratio": 3 if name == "statement" else None}
 
-    return rich_table(title, as_words(verdicts, decides), column, leading=1)
-
-
-def write_verdicts(verdicts: Sequence[Verdict], folder: Path, title: str, decides: bool = True) -> None:
-    words = as_words(verdicts, decides)
-    table = markdown_table(words, left=words.columns)
-    write_both(folder, "verdicts", as_numbers(verdicts, decides), f"{title}\n\n{table}")
+def rich_verdicts(verdicts: Table) -> rich_table.Table:
+    """Return the table of verdicts for the terminal."""
+    return verdicts.rich(lambda name: {"overflow": "fold", "ratio": 3 if name == "statement" else None}, leading=1)

@@ -16,7 +16,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocato
 
 from privbandit_agents.experiments.analysis.cells import Cells
 from privbandit_agents.experiments.analysis.frame import promise_of
-from privbandit_agents.experiments.analysis.measures import START, fitted_slope
+from privbandit_agents.experiments.analysis.measures import fitted_slope
 from privbandit_agents.experiments.analysis.readings import Results, Values, runs_of
 from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats, common_seeds
 from privbandit_agents.experiments.analysis.tables import CHOSEN, rounded, visits_of
@@ -205,7 +205,7 @@ def notion_of(series: Series, results: Results) -> str:
 
 def named(spec: FigureSpec, line: Line) -> str:
     """Return a line's label, with its slope if that is asked for."""
-    start = START * line.x[-1] if spec.x == "users" else -np.inf
+    start = 0.1 * line.x[-1] if spec.x == "users" else -np.inf
     late = line.x >= (start if spec.fit_from is None else spec.fit_from)
     if not spec.fit or line.level or late.sum() < 2:
         return line.label

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from privbandit_agents.experiments.fields import AS_IT_IS, Grid, Model, Points, Positive, distinct
 from privbandit_agents.experiments.jobs.job import Job
-from privbandit_agents.experiments.shelf import library
+from privbandit_agents.experiments.shelf import shipped
 from privbandit_agents.experiments.spec.comparison import Comparison
 from privbandit_agents.experiments.spec.figures import FigureSpec, MapSpec, Picture, TableSpec
 from privbandit_agents.experiments.spec.statements import Statement, spelled_out
@@ -27,7 +27,7 @@ class Scale(Model):
     """What a scale changes in every part of a sweep or a comparison.
 
     Attributes:
-        seeds: of a sweep: how many, or a list.
+        seeds: of a sweep: how many, from the first seed of each part on; or a list.
         horizon: of a sweep: users of every trial.
         checkpoints: of a sweep: points of a regret curve.
         set: of a sweep: assignments as of ``--set``.
@@ -134,8 +134,19 @@ class Experiment(Model):
         chosen = self.scaled(scale)
         sweep = parse_sweep(self.sweep, f"{source}: sweep" if source else "sweep")
         with usage_errors(source or "the experiment"), placed(f"scales.{scale}"):
-            given = {"horizon": chosen.horizon, "seeds": chosen.seeds, "checkpoints": chosen.checkpoints}
-            return override(thinned(shrunk(sweep, chosen.shrink), chosen.only), chosen.set, **given)
+            given: dict[str, Any] = {"horizon": chosen.horizon, "checkpoints": chosen.checkpoints}
+            if isinstance(chosen.seeds, list):
+                given["seeds"] = chosen.seeds
+            changed = override(thinned(shrunk(sweep, chosen.shrink), chosen.only), chosen.set, **given)
+            return changed if isinstance(chosen.seeds, list | None) else reseeded(changed, chosen.seeds)
+
+
+def reseeded(sweep: Sweep, number: int) -> Sweep:
+    """Return a sweep with this many seeds, from the first one of each part on."""
+    content = sweep.model_dump()
+    for block in content["parts"]:
+        block["seeds"] = {"first": block["seeds"][0], "number": number}
+    return parse_sweep(content)
 
 
 def find_experiment(name: str) -> Path:
@@ -143,7 +154,7 @@ def find_experiment(name: str) -> Path:
     if name.endswith((".yaml", ".yml")):
         return Path(name)
     with usage_errors("reproduce"):
-        return library()[one_of(library(), experiment=name)]
+        return shipped(name)
 
 
 def read_experiment(path: str | Path) -> Experiment:

@@ -93,6 +93,19 @@ class Lead(Model):
     along: str
 
 
+class OverBest(Model):
+    """One cell over the best of others, each a cell or a number that was measured once."""
+
+    of: Selection
+    over: Annotated[list[Selection | Real], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _a_cell_beside(self) -> Self:
+        if not any(isinstance(other, Selection) for other in self.over):
+            raise ValueError("over must have a selection; numbers alone are a bound of a mean")
+        return self
+
+
 class Steps(Model):
     """A line: the cells of a selection along a key, which is a setting of cells or one of a fit's grid."""
 
@@ -109,6 +122,9 @@ class Measure(Model):
     Attributes:
         average: of every cell, over replications; the median is not moved by a few wild seeds.
         mean: of a cell, over replications.
+        share: of uniform play's regret: the mean regret of a cell over that of ``uniform`` on the same seeds.
+        worst: the largest mean along a line; along ``seeds`` the largest seed of one cell over the mean of its seeds.
+        over_best: the average of a cell over the least average of others.
         ratio: of two means.
         difference: of two means.
         slope: of a line.
@@ -120,6 +136,9 @@ class Measure(Model):
 
     average: Average = "mean"
     mean: Selection | None = None
+    share: Selection | None = None
+    worst: Steps | None = None
+    over_best: OverBest | None = None
     ratio: Pair | None = None
     difference: Pair | None = None
     slope: Slope | None = None

@@ -16,6 +16,7 @@ from privbandit_agents import compare, load_results, make, play, ranks
 from privbandit_agents.experiments.analysis.data import write_data
 from privbandit_agents.experiments.analysis.frame import COLUMNS, as_frame, promise_of, settings_columns
 from privbandit_agents.experiments.analysis.ranks import interquartile_mean, ranked, wins
+from privbandit_agents.experiments.analysis.statistics import Interval
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, at_home
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
@@ -190,8 +191,8 @@ def test_the_probability_of_being_better_is_over_common_seeds() -> None:
     assert share[0].tolist()[:2] == [1.0, 0.0] and math.isnan(share[0][2])  # nobody else has seed 2
     assert share[1][0] == 0.25 and share[1][1] == 1.0  # a tie counts half
     found = ranked({"a": [{0: 1.0, 1: 1.0}], "b": [{0: 2.0, 1: 2.0}]}, np.random.default_rng(0))
-    assert list(found) == ["a", "b"] and (found["a"].better, found["b"].better) == (1, 0)
-    assert (found["a"].low, found["a"].iqm, found["a"].high) == (1, 1, 1)
+    assert list(found) == ["a", "b"] and (found["a"].better.value, found["b"].better.value) == (1, 0)
+    assert found["a"].iqm == Interval(1, 1, 1)
 
 
 def test_the_bootstrap_interval_holds_the_true_mean_about_as_often_as_it_says() -> None:
@@ -200,7 +201,7 @@ def test_the_bootstrap_interval_holds_the_true_mean_about_as_often_as_it_says() 
     held = 0
     for _ in range(200):
         (one,) = ranked({"a": [dict(enumerate(rng.standard_normal(30)))]}, rng).values()
-        held += one.low <= 0 <= one.high
+        held += one.iqm.low <= 0 <= one.iqm.high
     assert 172 <= held <= 199
 
 

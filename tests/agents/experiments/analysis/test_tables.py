@@ -10,12 +10,11 @@ import polars as pl
 import pytest
 from privbandit_agents.experiments import Trial
 from privbandit_agents.experiments.analysis.tables import (
-    as_words,
-    markdown_table,
     promise,
     promises,
     rich_tables,
-    write_table,
+    summary_table,
+    write_tables,
 )
 from privbandit_agents.experiments.analysis.tables import summarise_trials as summarise
 from privbandit_agents.experiments.store.results import Finished
@@ -53,7 +52,7 @@ def test_the_table_against_a_case_by_hand() -> None:
 def test_one_seed_has_no_interval_and_no_uniform_no_ratio() -> None:
     (row,) = summarise([outcome("linucb", 0, [4, 4])]).iter_rows(named=True)
     assert row["half_width"] is None and row["ratio_to_uniform"] is None
-    assert "±" not in markdown_table(as_words(summarise([outcome("linucb", 0, [4, 4])])))
+    assert "±" not in summary_table(summarise([outcome("linucb", 0, [4, 4])])).markdown
 
 
 def test_horizons_and_settings_are_not_mixed() -> None:
@@ -63,7 +62,7 @@ def test_horizons_and_settings_are_not_mixed() -> None:
 
 def test_the_files_hold_the_table(tmp_path: Path) -> None:
     summary = summarise(HAND)
-    write_table(summary, tmp_path)
+    write_tables([summary_table(summary)], tmp_path, "table")
     assert pl.read_csv(tmp_path / "table.csv", schema_overrides=summary.schema).equals(summary)
     heading, rule, *rows = (tmp_path / "table.md").read_text().splitlines()
     assert heading.startswith("| environment | rounds | agent | rank | seeds | final regret |")
@@ -87,6 +86,6 @@ def test_people_who_come_again_are_told_of() -> None:
 @pytest.mark.parametrize("visits", [1, 5])
 def test_the_written_table_says_what_coming_again_costs(tmp_path: Path, visits: int) -> None:
     runs = [replace(run, notes={**run.notes, "privacy": "local 1, exact", "visits": visits}) for run in HAND]
-    write_table(summarise(runs), tmp_path)
+    write_tables([summary_table(summarise(runs))], tmp_path, "table")
     text = (tmp_path / "table.md").read_text()
     assert ("k times the epsilon of one user" in text) == ("5 visits a person" in text) == (visits == 5)

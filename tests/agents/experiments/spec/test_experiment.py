@@ -9,6 +9,7 @@ from privbandit_agents.experiments.analysis.readings import TrialReading
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.shelf import library
 from privbandit_agents.experiments.spec.experiment import Experiment, find_experiment, parse_experiment, read_experiment
+from privbandit_agents.experiments.spec.sweep import parse_sweep
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.study import prepare, prepared
 from privbandit_agents.experiments.usage import UsageError
@@ -393,3 +394,32 @@ def test_a_shipped_experiment_is_listed_and_has_statements(name: str, shelf: str
 def shelf() -> str:
     """What the list of experiments shows, on one line: name, title, name, title, ..."""
     return " ".join(" ".join(experiment_lines()).split())
+
+
+def test_a_scale_keeps_the_first_seed_of_each_part() -> None:
+    agents = {"envs": ["Linear-v0"], "agents": ["uniform"], "horizon": 5}
+    parts = [{**agents, "seeds": 3}, {**agents, "horizon": 6, "seeds": {"first": 990_000, "number": 4}}]
+    content = {
+        **from_yaml(GOOD),
+        "sweep": {"parts": parts},
+        "scales": {"smoke": {"seeds": 2}},
+        "figures": [],
+        "statements": [],
+    }
+    experiment = parse_experiment(content, "own.yaml")
+    smoke, paper = ([trial.replication for trial in experiment.jobs(scale)[0]] for scale in ("smoke", "paper"))
+    assert smoke == [0, 1, 990_000, 990_001]
+    assert paper == [0, 1, 2, 990_000, 990_001, 990_002, 990_003]
+
+
+@pytest.mark.parametrize(
+    "seeds", [{"first": 3}, {"first": 1.5, "number": 2}, {"first": 3, "number": 0}, {"first": -1, "number": 2}]
+)
+def test_wrong_first_seeds_are_refused(seeds: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match="seeds"):
+        parse_sweep({"envs": ["Linear-v0"], "agents": ["uniform"], "horizon": 5, "seeds": seeds})
+
+
+def test_a_former_name_runs_what_has_its_statements_and_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="envelope-assortment"):
+        assert find_experiment("targets-assortment") == library()["envelope-assortment"]

@@ -1,4 +1,5 @@
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -6,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
-from privbandit_agents.joint.sparse.fliphat import Config, calibrate
+from privbandit_agents.joint.sparse.fliphat import Config, calibrate, n_iht
 from privbandit_agents.joint.sparse.squared_loss import SquaredLoss
 from privbandit_agents.privacy.mechanisms.selection import (
     GumbelTopK,
@@ -15,8 +16,10 @@ from privbandit_agents.privacy.mechanisms.selection import (
     step_sensitivity,
 )
 from privbandit_agents.testing.runs import same_state
+from scipy.signal import lfilter
 
 SPARSE = "privbandit/SparseLinear-v0"
+PUBLISHED: dict[str, Any] = {"epsilon": 1.0, "calibration": "published"}
 KINDS: tuple[Any, Any] = ("mean", "sum")
 
 
@@ -261,3 +264,42 @@ def test_bad_settings_get_one_sentence(config: dict[str, Any], message: str) -> 
     with pytest.raises(ValueError) as error:
         make("fliphat", sparse(), **config)
     assert message in str(error.value)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:fliphat")
+def test_squared_errors_fall_with_the_rows_as_theorem_4_1_says() -> None:
+    """The statistical term is of order 1/N, what correct and published noise adds of order 1/N^2, up to logarithms."""
+    rows, seeds = 2 ** np.arange(13, 18), range(990_000, 990_010)
+    errors = np.array([[squared_errors(int(n), seed) for n in rows] for seed in seeds]).mean(axis=0)
+    without, *added = np.polyfit(np.log(rows), np.log(np.stack([errors[:, 0], *(errors.T[1:] - errors[:, 0])]).T), 1)[0]
+    assert -1.2 < without < -0.8
+    assert added[1] < -1.5, "published noise is too small for a guarantee; what it adds falls by the square"
+
+
+def squared_errors(rows: int, seed: int) -> list[float]:
+    """Return |estimate - truth|^2 without noise, with the noise of a proof and with the published one, on equal rows.
+
+    Features are autoregressive and Gaussian; 5 of 400 entries of the parameter are +-1/sqrt(5).
+    """
+    data, *noises = np.random.default_rng([seed, rows]).spawn(4)
+    theta = np.zeros(400)
+    theta[data.choice(400, 5, replace=False)] = data.choice([-1, 1], 5) / math.sqrt(5)
+    kinds: list[dict[str, Any]] = [
+        {"epsilon": math.inf},
+        {"epsilon": 1.0},
+        PUBLISHED,
+    ]
+    loss = SquaredLoss(400, np.dtype(np.float64), *Config().bounds(rows), users=rows, gram=True)
+    for start in range(0, rows, 4096):
+        drawn = data.standard_normal((min(4096, rows - start), 400))
+        drawn[:, 1:] *= math.sqrt(1 - 0.1**2)
+        x = lfilter([1.0], [1.0, -0.1], drawn, axis=1)
+        loss.add(x, x @ theta + 0.1 * data.standard_normal(len(x)))
+    found = []
+    for kind, noise in zip(kinds, noises, strict=True):
+        config = Config(**kind)
+        peel, _ = calibrate(config, rows, min(config.s, 400), config.concentrated())
+        estimate = n_iht(loss, partial(peel.release, rng=noise), config.iterations(rows), config.step, config.C)
+        found.append(float(((estimate - theta) ** 2).sum()))
+    return found

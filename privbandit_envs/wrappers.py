@@ -217,8 +217,8 @@ class PerArm(gym.ObservationWrapper[Array, Any, Array], RecordConstructorArgs):
 
     Args:
         env: contexts of shape (d,), and arms.
-        radius: length of the contexts that are not cut, > 0; default: 1.25 sqrt(d), which most contexts of standardized
-            features do not reach. It is public: choose it without a look at private contexts.
+        radius: length of contexts whose features weigh as much as the intercept, > 0; longer ones are cut. Default:
+            0.7 sqrt(d), for standardized features. It is public: choose it without a look at private contexts.
 
     Raises:
         TypeError: other spaces.
@@ -237,7 +237,7 @@ class PerArm(gym.ObservationWrapper[Array, Any, Array], RecordConstructorArgs):
         shared, arms = env.observation_space, env.action_space
         if not (isinstance(shared, Box) and len(shared.shape) == 1 and isinstance(arms, Discrete)):
             raise TypeError(f"one context for all arms is needed; got {shared} and {arms}.")
-        self.radius = 1.25 * math.sqrt(shared.shape[0]) if radius is None else positive(radius=radius)
+        self.radius = 0.7 * math.sqrt(shared.shape[0]) if radius is None else positive(radius=radius)
         self.n_arms, width = int(arms.n), shared.shape[0] + 1
         dtype = shared.dtype if shared.dtype == np.float32 else np.dtype(np.float64)
         self.observation_space = Box(-1, 1, (self.n_arms, self.n_arms * width), dtype.type)

@@ -44,12 +44,13 @@ def best_arm(contexts: Array, scorer: Floats) -> Any:
 
 
 def with_intercept(contexts: ArrayLike) -> Floats:
-    """Return (x / (1.25 sqrt(d)), 1) / sqrt(2), cut to the unit ball, of contexts (..., d): shape (..., d + 1).
+    """Return (x / (0.7 sqrt(d)), 1) / sqrt(2), cut to the unit ball, of contexts (..., d): shape (..., d + 1).
 
-    Most contexts of standardized features are not cut, and none of [0, 1]^d. Entries that are not finite stay.
+    Most contexts of standardized features are cut; the direction of (x, 0.7 sqrt(d)) still shows their length. Entries
+    that are not finite stay.
     """
     x = np.asarray(contexts, dtype=np.float64)
-    scaled = np.concatenate([x / (1.25 * np.sqrt(x.shape[-1])), np.ones((*x.shape[:-1], 1))], axis=-1) / np.sqrt(2)
+    scaled = np.concatenate([x / (0.7 * np.sqrt(x.shape[-1])), np.ones((*x.shape[:-1], 1))], axis=-1) / np.sqrt(2)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(scaled / np.maximum(np.sqrt((scaled**2).sum(axis=-1, keepdims=True)), 1.0))
 

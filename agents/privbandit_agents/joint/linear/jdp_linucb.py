@@ -80,7 +80,7 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         With a ``window`` each window of users has a counter of its own, and epochs grow within it. To every noisy sum
         add the last one of the window before; a window that ends forgets the sum before its own.
 
-        If the arms share a context x, each has a regression of its own, on z = (x / (1.25 sqrt(d)), 1) / sqrt(2),
+        If the arms share a context x, each has a regression of its own, on z = (x / (0.7 sqrt(d)), 1) / sqrt(2),
         cut to the unit ball: the counter adds up one block of z's moments for each arm. Rewards are then clipped to
         [0, 1], and 2 y - 1 is learned.
 

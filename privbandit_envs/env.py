@@ -17,7 +17,7 @@ from privbandit_envs.validate import seed as checked_seed
 
 
 class Place:
-    """A place in a stream of users: what the single and the vector environment share."""
+    """A place in a stream of users: the base of the single and the vector environment."""
 
     _slots = 1
     _stream: UserStream | None = None
@@ -48,10 +48,10 @@ class Place:
         return self._opened().problem
 
     def visits(self, users: int | None = None) -> int:
-        """Return how often one person comes at most among so many users, but for a probability of 1 %.
+        """Return how often one person comes at most among this number of users, but for a probability of 1 %.
 
         It is 1 where every user is somebody new. Where people are drawn again, a person who comes k times is k users:
-        docs/privacy/definitions.md says what is promised then. The default is an episode's users.
+        docs/privacy/definitions.md states the promise then. The default is an episode's users.
         """
         return self._world.visits(self.horizon if users is None else count(users=users))
 
@@ -70,7 +70,7 @@ class Place:
         return {"seed": self._seed, "left": self._left, "begun": self._first, "stream": self._opened().bookmark()}
 
     def go_to(self, bookmark: Bookmark) -> Array:
-        """Go to the place that an environment with the same arguments returned; return what it shows next.
+        """Go to the place that an environment with the same arguments returned; return the next context and ``info``.
 
         The following rounds are those that followed there, bit for bit; the users before them are not drawn again.
         """
@@ -80,7 +80,7 @@ class Place:
         return self._shown(self._stream)
 
     def static_gaps(self, users: int) -> Floats | None:
-        """Return what the best fixed policy loses to the best of the moment, with each of an episode's first users.
+        """Return the loss of the best fixed policy to the best of the moment, with each of an episode's first users.
 
         ``info["regret"]`` is against the best policy of the moment: dynamic regret. Less the sum of these gaps, which
         no agent changes, it is regret against the best fixed policy: static regret. None where the two are the same,
@@ -101,7 +101,7 @@ class Place:
         return masks[0] if n is None else masks
 
     def _told(self) -> dict[str, Any]:
-        """Return what ``info`` says of the next user: the mask, where arms come and go."""
+        """Return the ``info`` of the next user: the mask, where arms come and go."""
         return {"action_mask": self.action_masks().astype(np.int8)} if self.masked else {}
 
     def _shown(self, stream: UserStream) -> Array:
@@ -119,7 +119,7 @@ class BanditEnv(Place, gym.Env[Array, Any]):
     ``reset(seed=s)`` draws a new world and new users from s; ``reset()`` keeps the world and goes on to new users.
     An episode is one horizon: ``terminated`` is always False, ``truncated`` is True in the last round.
 
-    ``info`` of a step has ``feedback`` (what an agent may learn from: the reward, or the purchased item) and the
+    ``info`` of a step has ``feedback`` (for an agent to learn from: the reward, or the purchased item) and the
     oracle's ``regret`` (best mean minus the mean of the chosen action), ``expected_reward`` and ``optimal_action``.
 
     While a policy does not change, many users can be served at once: ``upcoming(n)`` shows the next n contexts and
@@ -130,7 +130,7 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         horizon: rounds an episode; default: the family's.
         instance_seed: pins the world, so that seeds change only the users.
         available: share of arms that are present: each one is for a user with this probability, independently, and one
-            at random in any case. ``info["action_mask"]`` (0 or 1 for each arm) says which the next user may get,
+            at random in any case. ``info["action_mask"]`` (0 or 1 for each arm) marks the next user's arms,
             regret is relative to the best of them, and an arm that is absent is refused. None: all are, without masks.
         render_mode: ``"ansi"`` lets ``render`` return the current round as text.
         **config: keyword arguments of the problem class, and those that make its world change: ``jumps``, numbers of
@@ -198,7 +198,7 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         return self._shown(self._opened()), self._told()
 
     def step(self, action: object) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        """Serve the user whose context was returned last; return the next user's context."""
+        """Serve the user of the context returned last; return the next user's context."""
         stream = self._stream
         if stream is None or not self._left:
             raise self._over()
@@ -219,7 +219,7 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         return self._fits(count(n=n)).upcoming(n)
 
     def drawn(self) -> tuple[Array, Array | None]:
-        """Return what is drawn of the next users, a block of them at most, without serving them.
+        """Return the draws of the next users, a block of them at most, without serving them.
 
         Returns:
             Contexts of shape (n, ...), and the reward that every arm would give, shape (n, K), where rewards are drawn
@@ -232,7 +232,7 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         return contexts[: self._left], None if rewards is None else rewards[: self._left]
 
     def serve(self, actions: Array) -> Served:
-        """Serve the next ``len(actions)`` users; the result is that of as many steps.
+        """Serve the next ``len(actions)`` users; the result is that of ``len(actions)`` steps.
 
         Raises:
             ResetNeeded: the episode has fewer users left.

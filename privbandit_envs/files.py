@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 DESCRIPTORS = "/proc/*/fd"
-"""Where the links lie that stand for what a process has open."""
+"""The folders of links to a process's open files."""
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def atomic(path: Path, mode: str = "w", permissions: int = 0o666, sync: bool = T
         mode: ``"w"`` for text in UTF-8, ``"wb"`` for bytes.
         permissions: of the new file; the process's umask takes its part away, as for any new file.
         sync: wait until the content is on the disk. Without it a power failure may leave a damaged file, so leave it
-            out only for files whose damage is noticed when they are read.
+            out only for files that show damage when they are read.
 
     Raises:
         OSError: the file cannot be written, or it is a pipe that nobody reads, a socket or a folder.
@@ -76,7 +76,7 @@ def replaced(path: Path, mode: str, permissions: int, sync: bool) -> Iterator[IO
 
 @contextmanager
 def streamed(path: Path, mode: str) -> Iterator[IO[Any]]:
-    """Keep what the block writes, and hand all of it to a device, a pipe or an open file if the block succeeds."""
+    """Buffer the block's output, and hand all of it to a device, a pipe or an open file if the block succeeds."""
     with open_stream(path) as stream:
         content = io.BytesIO()
         file: IO[Any] = content if "b" in mode else io.TextIOWrapper(content, "utf-8", write_through=True)

@@ -1,9 +1,9 @@
 """Which wrappers around an environment carry something from one user to another, and which nobody sees.
 
-A private agent accounts for what it learns itself. What a wrapper carries from one user to another, a running mean or
+A private agent accounts for its own learning. What a wrapper carries from one user to another, a running mean or
 an earlier context, is outside of every guarantee. Nothing is known of a wrapper but its class, so the rule is: a
 wrapper is harmless if it leaves contexts and actions alone, if it is a known one that looks at one user at a time, or
-if its author says so by ``per_user = True`` in the body of the class, or on the object.
+if its author declares it by ``per_user = True`` in the body of the class, or on the object.
 """
 
 from collections.abc import Iterator
@@ -68,7 +68,7 @@ def wrappers(env: AnyEnv) -> Iterator[AnyEnv]:
 
 
 def is_per_user(wrapper: AnyEnv) -> bool:
-    """Return whether what a wrapper shows of a user, and does for one, depends on that user alone."""
+    """Return whether a wrapper's output and action for a user depend on that user alone."""
     kind = type(wrapper)
     declared = {**vars(kind), **vars(wrapper)}.get("per_user")  # a subclass may do more, so nothing is inherited
     if isinstance(declared, bool):

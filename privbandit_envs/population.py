@@ -1,4 +1,4 @@
-"""Users by counts: in a world with m contexts, any number of users costs as much time as m of them."""
+"""Users by counts: in a world with m contexts, any number of users costs the time of m of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -100,18 +100,18 @@ class Problem(ABC):
 
     @abstractmethod
     def outcome(self, contexts: Array, actions: Array, rng: Generator) -> tuple[Array, Floats]:
-        """Draw what the actions lead to: (feedback, reward), each with n rows."""
+        """Draw the results of the actions: (feedback, reward), each with n rows."""
 
     def users(self, start: int, n: int, rng: Generator) -> Array:
         """Return the records of users ``start``, ..., ``start + n - 1`` of a stream.
 
-        A record is the context and, in some families, what the agent must not see (a label). Families that walk
+        A record is the context and, in some families, a part hidden from the agent (a label). Families that walk
         through finite data override this; for all others a record is a context.
         """
         return self.contexts(n, rng)
 
     def visits(self, users: int) -> int:
-        """Return how often one person comes at most among so many users, but for a probability of 1 %.
+        """Return how often one person comes at most among this number of users, but for a probability of 1 %.
 
         A promise to every user is a promise to every person if this is 1; else docs/privacy/definitions.md has it.
         """
@@ -126,7 +126,7 @@ class Problem(ABC):
         return NEVER
 
     def observe(self, users: Array) -> Array:
-        """Return what the agent may see of the records: the contexts."""
+        """Return the part of the records that the agent may see: the contexts."""
         return users
 
     def rounds(self, users: Array, rng: Generator) -> "Rounds":

@@ -68,9 +68,9 @@ def from_table(
     Args:
         table: the path of a CSV or parquet file, a data frame of pandas or polars, or arrays by name.
         label: the column to predict.
-        user: the column that says whose arm a row is.
+        user: the column of the user that a row's arm belongs to.
         reward: the column of the rewards.
-        public: a column of 0 and 1 that says which rows are public; a person is if all rows are.
+        public: a column of 0 and 1, 1 for public rows; a person is if all rows are.
         n_public: how many public rows, or people, are drawn; default: 50, or all that ``public`` names.
         **kwargs: of the environment, such as ``horizon``, ``population``, ``available``.
 

@@ -215,7 +215,7 @@ class UserStream:
         return self._drawn - len(self._blocks) * self.block + self._row
 
     def gaps(self, users: int) -> Floats | None:
-        """Return what the best fixed policy loses to the best of the moment, with each of the next users.
+        """Return the loss of the best fixed policy to the best of the moment, with each of the next users.
 
         They are passed over. None in worlds that do not change, or whose arms have no means or come and go.
         """

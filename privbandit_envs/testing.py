@@ -36,7 +36,7 @@ def check_bandit_env(env_id: str, **kwargs: object) -> None:
         **kwargs: arguments of the environment.
 
     Raises:
-        AssertionError: a check failed; the message says what was expected.
+        AssertionError: a check failed; the message gives the expectation.
     """
     for check in CHECKS:
         check(env_id, **kwargs)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LONGEST = 60
-"""An error shows so many characters of a value."""
+"""Most characters of a value that an error shows."""
 
 
 def number(**named: float) -> float:
@@ -181,12 +181,12 @@ def _in_common(one: str, other: str) -> int:
 
 
 def reported(info: Mapping[str, object], env: object, *keys: str) -> None:
-    """Raise unless the ``info`` of a step has what a bandit reports.
+    """Raise unless the ``info`` of a step has the keys of a bandit.
 
     Args:
         info: of a step.
         env: names the environment in the error.
-        keys: what is needed: ``"feedback"`` to learn from, ``"regret"`` to measure.
+        keys: the needed ones: ``"feedback"`` to learn from, ``"regret"`` to measure.
 
     Raises:
         ValueError: a key is missing: the environment is no bandit.

@@ -111,7 +111,7 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         return contexts, served.reward, np.zeros(self.num_envs, dtype=bool), truncated, info
 
     def _after_the_end(self) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """Start the next episode and serve nobody, or say that ``reset`` must be called."""
+        """Start the next episode and serve nobody, or raise an error that asks for ``reset``."""
         if self.autoreset_mode is AutoresetMode.DISABLED:
             raise ResetNeeded("The episode is over; call reset() to go on with new users.")
         contexts, info = self.reset()

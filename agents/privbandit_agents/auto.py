@@ -22,7 +22,7 @@ from privbandit_agents.base.settings import Budget, Count, Open01, Settings
 
 
 class Auto(Agent[Any]):
-    """A name for other agents: it says by public constants which one ``make`` builds in its place."""
+    """A name for other agents: public constants decide which one ``make`` builds."""
 
     @classmethod
     @abstractmethod
@@ -58,7 +58,7 @@ class AutoLocal(Auto):
     the price at larger ones, for labels alone, is in docs/which-agent.md.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-local", env).guarantee``. The choice reads
-    what is public: the spaces, and public rows.
+    public data alone: the spaces, and public rows.
     """
 
     Config = LocalBudget

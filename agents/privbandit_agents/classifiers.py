@@ -37,9 +37,9 @@ ROWS_A_BLOCK = 2**15
 
 
 class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What the estimators share: ``fit(X, y, X_public, y_public)`` lets an agent learn from the rows of X.
+    """The base of the estimators: ``fit(X, y, X_public, y_public)`` lets an agent learn from the rows of X.
 
-    *Formal guarantees.* Those of the agent, for every private row, features and label together; ``guarantee_`` says
+    *Formal guarantees.* Those of the agent, for every private row, features and label together; ``guarantee_`` states
     which. Whatever is read beside the reports (the features' scale, the classes, the agent's public data) depends on
     the public rows, the settings and the number of private rows alone. No row stops the others: private features that
     are not finite, or no numbers, count as the middle of their scale, private labels that are no class as the first
@@ -56,8 +56,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes_: the labels, shape (K,).
         scale_: lower and upper ends of the features, shape (2, d).
         agent_: that has learned.
-        guarantee_: what a private row is promised.
-        ledger_: what it has paid; None for an agent without privacy.
+        guarantee_: its promise to a private row.
+        ledger_: the budget spent; None for an agent without privacy.
     """
 
     classes: ArrayLike | None
@@ -69,7 +69,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ledger_: Any
 
     def __sklearn_tags__(self) -> Any:
-        """Say whether more than two classes can be told apart."""
+        """Return whether more than two classes are supported."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = not is_binary(self.chosen()[0])
         tags.input_tags.string = True  # a cell of text counts as the middle of the scale
@@ -119,7 +119,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def parts(self, n: int) -> Iterator[slice]:
-        """Yield rows in blocks, so that what is computed from them stays small."""
+        """Yield rows in blocks, so that results computed from them stay small."""
         size = max(min(ROWS_A_BLOCK, 2**22 // self.n_features_in_), 1)  # no more than 2^22 features either
         return (slice(start, start + size) for start in range(0, n, size))
 
@@ -146,7 +146,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def readable(self, X: Any, X_public: Any) -> Any:
         """Return X if it holds numbers alone, else its cells as numbers, NaN for a cell that is none.
 
-        Rows have as many features as public rows, or as ends of the range; if neither tells, as most rows have.
+        Rows have as many features as public rows, or as ends of the range; without either, as most rows have.
         """
         typed, frame = isinstance(X, np.ndarray) and X.dtype != object, hasattr(X, "iloc")
         if typed or real_array(X) is not None:
@@ -163,7 +163,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the agent before it has learned.
 
         Raises:
-            ValueError: it cannot play so many labels or features, or does not learn from labels.
+            ValueError: it cannot play this number of labels or features, or does not learn from labels.
         """
         name, settings = self.chosen()
         agent_class = find(name).load()
@@ -218,7 +218,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return min_max(np.where(np.isfinite(x), x, self.scale_.mean(axis=0)), self.scale_)
 
     def reprocessed(self, **settings: object) -> Self:
-        """Return a fitted copy with other settings of what is made of the reports; no privacy is spent.
+        """Return a fitted copy with other settings for use after the reports; no privacy is spent.
 
         Raises:
             ValueError: a setting on which the reports depend.
@@ -335,7 +335,7 @@ class LPCTClassifier(LabelClassifier):
 
 
 def in_objects(labels: object) -> Any:
-    """Return a list of labels as an array in which each is what it is alone; an array stays as it is."""
+    """Return a list of labels as an array that keeps the type of each; an array stays unchanged."""
     if not isinstance(labels, list | tuple):
         return labels
     array = np.empty(len(labels), object)

@@ -24,12 +24,12 @@ PREFIX = "explore-"
 
 
 class Exploring(Agent[Any]):
-    """What is put in front of an agent's class: with probability ``share`` a user gets a uniformly random action.
+    """A mixin in front of an agent's class: with probability ``share`` a user gets a uniformly random action.
 
     *Formal guarantees.* Those of the agent. Whether a user gets a random action, and which, is drawn from a generator
     that no record enters. So a joint agent's action is a function of releases, of the user's own context and of
     independent random numbers, and the billboard lemma holds as before. A local agent's report is randomized by the
-    same device, and the bound on it holds for every record, whatever action is in it. What is learned, released and
+    same device, and the bound on it holds for every record, whatever action is in it. All that is learned, released and
     entered in the ledger is the agent's own. Proof: docs/privacy/off-policy-values.md.
     """
 

@@ -12,12 +12,12 @@ from privbandit_agents.registry import spaces_of
 
 
 class ForeignAgent(Agent[Settings]):
-    """An agent of another library: it promises no privacy, and only that library can save what it has learned.
+    """An agent of another library: it promises no privacy, and only that library can save its state.
 
     Args:
-        env: whose spaces it plays.
+        env: gives the spaces that it plays.
         choose: returns the action of one user, given the context: (K, d), or (d,) where arms share it.
-        learn: is told one user's context, action and feedback.
+        learn: receives one user's context, action and feedback.
         name: of the agent in errors.
 
     Raises:

@@ -67,7 +67,7 @@ def play_many(
 
 
 def checked(seeds: int | Sequence[int] | NDArray[np.integer[Any]]) -> list[int]:
-    """Return the seeds: so many from 0 on, or those that are listed."""
+    """Return the seeds: this number of them from 0 on, or those that are listed."""
     if isinstance(seeds, int | np.integer):
         return list(range(count(seeds=int(seeds))))
     if isinstance(seeds, str) or not hasattr(seeds, "__iter__") or any(one is None for one in seeds):

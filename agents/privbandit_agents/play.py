@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 BLOCK_BYTES = 2**22
-"""Contexts of a block take about so much memory."""
+"""Memory of a block's contexts, in bytes, roughly."""
 
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a run gave.
+    """The result of a run.
 
     Attributes:
         checkpoints: numbers of users served, shape (c,).
@@ -45,7 +45,7 @@ class Result:
             laws, where the policy stood still for 500 users or more; ``"counts, normal"``: the sums of their reports
             were drawn from their normal limit. ``"sums"``: in a world without a finite support, the sum of a block's
             reports was drawn at once, by its exact law; ``"sums, normal"``: by a law with the exact mean and
-            covariance, where ``LocalAgent.fewest_summed`` says that it is close.
+            covariance, where ``LocalAgent.fewest_summed`` allows it as close.
         mad: mean absolute error of the agent's predictions of mean rewards at the checkpoints, over all contexts and
             arms of a world that has finitely many, shape (c,); None where there are no predictions, or ``by_counts``
             was False.
@@ -64,7 +64,7 @@ class Result:
     static: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
-        """Return what the run came to, in a line."""
+        """Return a summary of the run, in a line."""
         users, regret, reward = (float(array[-1]) for array in (self.checkpoints, self.regret, self.reward))
         sums = f"regret={regret:.6g}, reward={reward:.6g}"
         return f"Result(users={users:.0f}, {sums}, seconds={self.seconds:.3g}, simulation={self.simulation!r})"
@@ -145,7 +145,7 @@ def curve_of(
 
 
 def result_of(env: AnyEnv, agent: AnyAgent, horizon: int, curve: RegretCurve, seconds: float) -> Result:
-    """Return what a run gave that is over."""
+    """Return the result of a finished run."""
     errors = curve.notes.get("mad"), curve.notes.get("mse")
     simulation = "users"
     if curve.counted:
@@ -327,7 +327,7 @@ def serve_in_turn(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, most: int
 
 
 class Waiting:
-    """Users by counts who were served and have yet to report, to a local agent whose ``reports_late`` says so.
+    """Users by counts who were served and have yet to report, to a local agent with ``reports_late``.
 
     Attributes:
         users: how many.

@@ -37,7 +37,7 @@ def register_agent(
         agent: ``"module:Class"`` of an Agent.
         summary: one line for ``privbandit list``.
         audit: ``"module:Game"``, the game that ``privbandit audit`` plays; "": the one for agents of this shape.
-        runs: how often an audit plays each world; None: as often as the game says.
+        runs: how often an audit plays each world; None: the game's own number.
         **defaults: settings that differ from the class's Config; none may be called ``audit`` or ``runs``.
     """
     AGENTS[name] = Entry(agent, summary, defaults=defaults, audit=audit, runs=runs)
@@ -63,7 +63,7 @@ def load_plugins(*groups: str) -> None:
 
 
 def wrong_with(entry: "EntryPoint") -> str:
-    """Import what an entry point names, and its agents; return what is wrong, and undo all of it then."""
+    """Import what an entry point names, and its agents; undo all of it and return the error if it fails."""
     before = dict(AGENTS)
     worlds = {id: spec for id, spec in gym.registry.items() if id.startswith("privbandit/")}
     try:
@@ -92,7 +92,7 @@ def said_by(entry: "EntryPoint") -> str:
 
 
 def wake() -> None:
-    """Give the package its names if the command has left them out since it only tells something."""
+    """Give the package its names if the command has left them out since it only shows text."""
     command = sys.modules.get("privbandit")
     if getattr(command, "only_tells", False):
         command.only_tells = False  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Modules that somebody names: whoever runs a command names what is run, a file of data names what must be here."""
+"""Modules that somebody names: a command names modules to run, a file of data names modules that must be here."""
 
 import importlib
 import os

@@ -12,7 +12,7 @@ from privbandit_agents.registry import make, spaces_of
 
 
 def plays(agent: AnyAgent) -> str:
-    """Return what an agent was built for, in words."""
+    """Return the spaces that an agent was built for, in words."""
     contexts = agent.observation_space
     return f"{contexts.dtype} contexts of shape {contexts.shape} and actions in {agent.action_space}"
 
@@ -22,7 +22,7 @@ def save(agent: AnyAgent, path: str | Path) -> None:
 
     The file of a private agent is made readable by its owner alone. That of a jointly private agent is as secret as its
     users' records: it holds the curator's exact sums and the state of its noise generators. That of a locally private
-    agent holds what the server knows; the devices' generator is not in it.
+    agent holds the server's knowledge; the devices' generator is not in it.
     """
     arrays, values = agent.state()
     header = {"agent": agent.name, "config": dataclasses.asdict(agent.config), "plays": plays(agent)}
@@ -48,7 +48,7 @@ def parts_of(path: str | Path) -> tuple[state.Arrays, dict[str, Any]]:
 
 
 def header_of(header: object, path: str | Path) -> dict[str, Any]:
-    """Return what a file says of its agent, or raise ValueError."""
+    """Return a file's description of its agent, or raise ValueError."""
     kinds = {"agent": str, "config": dict, "plays": str}
     if not isinstance(header, dict) or not all(isinstance(header.get(key), kind) for key, kind in kinds.items()):
         raise ValueError(f"{path} is no saved agent: it does not say which agent it has, and for what.")
@@ -64,7 +64,7 @@ def sentence(error: Exception) -> str:
 def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
     """Return the agent that ``save`` wrote; a private one draws all noise to come from fresh keys.
 
-    So two continuations of one file share no noise. What was released before stays as it is. Each continuation costs
+    So two continuations of one file share no noise. Earlier releases stay as they are. Each continuation costs
     its own budget: a user of both pays twice.
 
     Args:

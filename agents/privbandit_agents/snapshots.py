@@ -15,7 +15,7 @@ SNAPSHOTS_SHARE = 20
 
 
 class Kept(Protocol):
-    """Something beside the run whose state, JSON values, is kept with it."""
+    """Something beside the run; its state, JSON values, is kept with it."""
 
     def state(self) -> Any: ...
     def restore(self, values: Any) -> None: ...
@@ -24,13 +24,13 @@ class Kept(Protocol):
 class Snapshots:
     """Keeps the agent, the place in the stream of users and the regret so far in one ``.npz`` file, without pickle.
 
-    A run that goes on from a snapshot gives what it would have given, bit for bit. So the file holds the whole
+    A run that goes on from a snapshot gives the results of an unbroken one, bit for bit. So the file holds the whole
     simulation: beside the agent, as ``privbandit_agents.save`` writes it, the users to come and the generator of the
     simulated devices. It is as secret as the users' records, and readable by its owner alone.
 
     Args:
         path: of the file.
-        label: says which run it is, by which code; the snapshot of another one is not used.
+        label: identifies the run and its code; the snapshot of another one is not used.
         every: seconds between two snapshots, at least; longer if writing is slow.
         beside: kept with the run.
     """

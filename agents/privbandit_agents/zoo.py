@@ -28,11 +28,11 @@ class Entry:
         agent: ``"module:Class"``, imported when first built.
         summary: one line for ``privbandit list``.
         families: of worlds that it plays; none: a list makes the agent to know.
-        notion: what it promises, as in a ``Guarantee``; "": whoever asks has to import the agent.
+        notion: its promise, as in a ``Guarantee``; "": whoever asks has to import the agent.
         arithmetic: ``"exact"`` or ``"real"``, as in a ``Guarantee``; "" where nothing is promised.
         defaults: settings that differ from the class's Config.
         audit: ``"module:Game"``, the game that ``privbandit audit`` plays; "": the one for agents of this shape.
-        runs: how often an audit plays each world; None: as often as the game says.
+        runs: how often an audit plays each world; None: the game's own number.
         secure: whether it takes ``noise="secure"``, with which it may be deployed.
         successor: the agent to take in its place; "": it is not retired.
     """
@@ -64,7 +64,7 @@ def ours(
 ) -> Entry:
     """Return the entry of an agent of this package, within which its class and its game are named.
 
-    ``kind`` is what it plays and promises: ``"linear sparse: local, exact, secure"``.
+    ``kind`` lists the families and the promise: ``"linear sparse: local, exact, secure"``.
     """
     game = audit and f"privbandit_agents.audits.{audit}"
     families, _, promise = kind.partition(": ")
@@ -75,7 +75,7 @@ def ours(
 
 
 GAUSSIAN = 300_000
-"""Audits of reports with Gaussian noise: enough runs to tell epsilon = 0.5 from 0.625."""
+"""Audits of reports with Gaussian noise: enough runs to separate epsilon = 0.5 from 0.625."""
 
 AGENTS: dict[str, Entry] = {
     "auto-local": ours(
@@ -385,7 +385,7 @@ def shelves() -> dict[str, list[str]]:
 
 
 def preset_of(name: str) -> str:
-    """Return the agent of which a name is a preset, an agent of the same class without defaults; "" if of none."""
+    """Return the agent that a name is a preset of, an agent of the same class without defaults; "" if none."""
     entry = AGENTS[name]
     alike = (key for key, other in AGENTS.items() if other.agent == entry.agent and not other.defaults)
     return next(alike, "") if entry.defaults else ""

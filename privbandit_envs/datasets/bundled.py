@@ -23,7 +23,7 @@ def read(name: str) -> Dataset:
 
 
 def sklearn_datasets(source: str) -> Any:
-    """Import scikit-learn's data sets, or raise an ImportError that says how to get them."""
+    """Import scikit-learn's data sets, or raise an ImportError with the way to get them."""
     try:
         from sklearn import datasets
     except ImportError as error:

@@ -33,7 +33,7 @@ class ArmTable:
     Attributes:
         features: finite, shape (n, K, d).
         rewards: in [-1, 1], shape (n, K).
-        public: people whose rows everybody may know, shape (n,); None: there is no such rule.
+        public: people with public rows, shape (n,); None: there is no such rule.
     """
 
     features: NDArray[np.float64]

@@ -40,7 +40,7 @@ def text_lines(file: IO[bytes], where: str, advice: str = "save the file as CSV 
 
 
 def flaw(line: str) -> str:
-    """Return what is wrong with a line whose bytes were read as UTF-8, or ``""``."""
+    """Return the error of a line that was read as UTF-8, or ``""``."""
     if "\0" in line:
         return "not text in UTF-8 (a zero byte, as in UTF-16)"
     if len(line) >= LONGEST_LINE:
@@ -80,7 +80,7 @@ def csv_rows(lines: Iterable[str], where: str, start: int = 1, spaces: bool = Fa
 
 
 def problem(error: csv.Error) -> str:
-    """Return what the csv module found, in words that say what to look for."""
+    """Return the csv module's error, in words that help to find the mistake."""
     known = {
         "unexpected end of data": "a quote is not closed",
         "field larger": f"a cell of more than {csv.field_size_limit():,} characters, or a quote that is not closed",

@@ -32,7 +32,7 @@ class AssortmentProblem(Problem):
     5.2.
 
     Hotels: the items are the hotels of the top destination in Kaggle's Expedia file, prepared once by ``privbandit data
-    expedia`` (``datasets.hotels.prepare`` says how). ``"expedia-sample"`` is a small generated sample with the same
+    expedia`` (see ``datasets.hotels.prepare``). ``"expedia-sample"`` is a small generated sample with the same
     columns, no real data. A user is one of the searches, drawn with replacement; with
     ``population="without-replacement"`` they come in a random order, and an episode has everyone at most once. Hotel i
     has p = 10 features h_i, user t has q = 18 features u_t (fewer where a column is mostly missing), each of mean 0 and
@@ -42,13 +42,13 @@ class AssortmentProblem(Problem):
     ``theta``. ``join`` makes the features x_ti: ``"outer"``, all products of an entry of h_i and one of u_t, d = 180;
     ``"concatenated"``, (u_t, h_i), d = 28; ``"full"``, the products of (1, h_i) and (1, u_t), d = 209.
 
-    One-hot features make a world that rewards exploration: every user sees the same items, of d kinds, and what is
-    bought of one kind tells nothing of another. One kind sells best (theta 2), a quarter of the others sells well
-    (theta 1), the rest badly (theta 0). So an agent that only ever offers what has sold best so far is likely to stay
+    One-hot features make a world that rewards exploration: every user sees the same items, of d kinds, and sales of
+    one kind show nothing of another. One kind sells best (theta 2), a quarter of the others sells well
+    (theta 1), the rest badly (theta 0). So an agent that only ever offers the best sellers so far is likely to stay
     with the second best.
 
     Deviations:
-        Hotels: the paper does not say how x_ti joins hotel and user features, nor what the revenues are. The default
+        Hotels: the paper leaves open how x_ti joins hotel and user features, and the revenues. The default
         is the bilinear utility of Lee, Sun and Liu (2024), whose preprocessing the paper takes over. With
         ``"concatenated"`` users differ only in how likely they buy anything, so with equal revenues one assortment is
         best for all. The features' norms exceed 1, as those of the paper's standardised features do.
@@ -67,7 +67,7 @@ class AssortmentProblem(Problem):
         join: of hotel and user features: ``"outer"``, ``"concatenated"`` or ``"full"``.
         population: of hotels' users: ``"with-replacement"``, or ``"without-replacement"``, so that nobody comes twice
             in an episode.
-        oversized: what a set of more than K items is: ``"refuse"``: an error; ``"cut"``: its first K items, in the
+        oversized: how to take sets of more than K items: ``"refuse"``: an error; ``"cut"``: its first K items, in the
             order of their numbers. For clients that sample any 0/1 vector of a ``MultiBinary`` space.
         horizon: rounds an episode; at most the number of searches without replacement.
         dtype: of the contexts.
@@ -254,7 +254,7 @@ class AssortmentRounds(Rounds):
 
 
 def too_large(capacity: int, items: int) -> str:
-    """Return what is said of a set that is refused."""
+    """Return the error for a set that is refused."""
     return f"an assortment has at most {capacity} items; got {items}. With oversized='cut' its first {capacity} count."
 
 

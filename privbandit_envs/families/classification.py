@@ -53,7 +53,7 @@ class ClassificationProblem(ArmProblem):
         source: ``"lpct-synthetic"``; or a data set: ``"breast_cancer"``, ``"digits"`` (10 labels),
             ``"digits-binary"`` (is the digit >= 5?), ``"wine"``; the paper's ``"anonymity"``, ``"diabetes"``,
             ``"email"``, ``"employ"``, ``"rice"``, ``"census"``, ``"election"``, ``"employee"``, ``"jobs"``,
-            ``"landcover"``, ``"taxi"`` (``privbandit data`` tells how to get them); ``"openml:<id or name>"``; the path
+            ``"landcover"``, ``"taxi"`` (``privbandit data`` shows how to get them); ``"openml:<id or name>"``; the path
             of a CSV file; or a ``Dataset``, as ``from_table`` makes it.
         gamma: relative signal of the synthetic public data, > 0; below 1 their labels are less noisy than the users'.
         n_public: number of public rows; None: all that the data set's own rule makes public.

@@ -110,7 +110,7 @@ class ClicksProblem(ArmProblem):
         return np.tile([1.0, 0.0], (len(chance), 1)), np.stack([chance, 1 - chance], axis=1)
 
     def _lead(self, theta: Floats, imbalance: float, rng: Generator) -> float:
-        """Return what the other arms' intercepts gain, so that arm 0 is best for a share of users."""
+        """Return the gain of the other arms' intercepts, so that arm 0 is best for a share of users."""
         if not 0 < at_least(0, imbalance=imbalance) < 1:
             raise ValueError(f"imbalance must lie in (0, 1); got {imbalance}.")
         if len(theta) < 2:

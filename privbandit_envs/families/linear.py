@@ -39,10 +39,10 @@ class LinearProblem(ArmProblem):
             directions decide which arm is best.
             ``"mixed"``: ``"ill"``, but an arm has features uniform on the sphere with probability 5 delta (at most 1).
             ``"heavy"``: uniform directions with lengths of a heavy tail, P(length > r) = (0.05 / r)^1.2 from 0.05 on,
-            cut at 1: most users' features say little, a few percent of them are as long as they can be.
+            cut at 1: most users' features are short, a few percent of them are as long as they can be.
             ``"adversarial"``: an adversary who knows no theta and no agent, but the horizon, shows the d directions one
             after the other, for horizon / d users each: arms differ in the direction of the hour alone, and the rest
-            of their length is in the one before (in the first hour, nowhere). What was learned says nothing of what
+            of their length is in the one before (in the first hour, nowhere). What was learned does not help with what
             decides next; users are not alike, and have no finite support.
         delta: in (0, 1]; default horizon^-delta_power.
         delta_power: of the horizon in the default of delta, >= 0.
@@ -57,11 +57,11 @@ class LinearProblem(ArmProblem):
             seconds.
         theta: the parameter itself, shape (d,), of a norm as ``theta_norm`` may be; by default drawn: uniform on the
             sphere for ``"sphere"``, random signs (of the directions in use) for the other designs.
-        link: what the features say of the mean reward. ``"identity"``: phi . theta. ``"logistic"``: the sigmoid
+        link: from features to the mean reward. ``"identity"``: phi . theta. ``"logistic"``: the sigmoid
             1 / (1 + exp(-phi . theta)), the chance of a reward of 1. ``"band"``: 0.9 tanh(1.5 - 1.5
             (|z_1| + |z_2|)), where z_i is sqrt(d) times phi along two hidden orthogonal directions, the first of them
             theta's, so that it has variance 1 on the sphere. Best arms are near two hyperplanes through 0, and no
-            linear function of the features tells them.
+            linear function of the features shows them.
         horizon: rounds an episode; sets the default of delta, and the small feature of ``"theorem2"``.
         dtype: of the contexts.
 

@@ -1,4 +1,4 @@
-"""The multinomial-logit (MNL) choice model: what is bought, what it earns, and the best assortment."""
+"""The multinomial-logit (MNL) choice model: purchases, their revenues, and the best assortment."""
 
 from typing import NamedTuple
 

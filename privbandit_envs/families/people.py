@@ -1,4 +1,4 @@
-"""Worlds whose users are drawn from finitely many people: in which order they come, and how often one comes again."""
+"""Worlds with users drawn from finitely many people: in which order they come, and how often one comes again."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -54,7 +54,7 @@ def check_everyone_once(horizon: int, people: int, population: str) -> None:
 
 
 def most_visits(draws: int, people: int) -> int:
-    """Return how often one of so many people is drawn at most, but for a probability of 1 %.
+    """Return how often one person of this number is drawn at most, but for a probability of 1 %.
 
     Draws are independent, with replacement. The union bound over people is used: k with people P(Bin(draws, 1/people)
     > k) <= 0.01.

@@ -29,7 +29,7 @@ class SparseLinearProblem(ArmProblem):
         coefficients: nonzero entries of beta: ``"equal"`` +-1/sqrt(s*), ``"small"`` +-1/s*, ``"uniform"`` U(-1, 1).
         correlation: of neighbouring features, in (-1, 1).
         margin: least gap between the mean reward of the best arm and the others', >= 0: the best arm's features move
-            along beta by so much. Without it the gap is below h with a probability in proportion to h (the paper's
+            along beta by this margin. Without it the gap is below h with a probability in proportion to h (the paper's
             alpha = 1); with it, its alpha is infinite.
         noise: ``"gaussian"``: N(0, noise_scale^2); ``"uniform"``: U(-noise_scale, noise_scale).
         noise_scale: scale of the noise, >= 0.

@@ -15,7 +15,7 @@ from privbandit_envs.validate import seed as checked_seed
 class TableProblem(ArmProblem):
     """People from a table, each with K arms of d features and the reward of every arm.
 
-    The context has shape (K, d), each row in the unit ball. Public people, of whom everybody may know the rows, are
+    The context has shape (K, d), each row in the unit ball. Public people, with rows that everybody may know, are
     drawn first, or are those that the table's own column makes public; they are no users. Features are scaled by the
     minimum and maximum of the public rows to [-1, 1], clipped, and divided by sqrt(d): the range of private rows would
     leak. The users are the other people, first each once in a random order, then independent draws. The oracle knows

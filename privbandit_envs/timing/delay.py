@@ -45,7 +45,7 @@ class Delay:
 
     @classmethod
     def of(cls, given: object) -> "Delay":
-        """Return what a number says, by which every report is late, or a table such as {mean: 20, missing: 0.1}.
+        """Return the ``Delay`` of a number, the lag of every report, or of a table such as {mean: 20, missing: 0.1}.
 
         Examples:
             >>> Delay.of({"mean": 20, "mising": 0.1})
@@ -88,11 +88,11 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
     episode too, unless it begins with a seed.
 
     Delays are drawn from a generator of their own, without a look at the record. So nobody learns from the time of a
-    report; docs/privacy/late-reports.md says what each guarantee is then, and what goes wrong otherwise.
+    report; docs/privacy/late-reports.md states each guarantee then, and the failures otherwise.
 
     Args:
         env: an environment whose ``info`` has ``feedback``.
-        law: a ``Delay``; a number, by which every report is late; a table of what a ``Delay`` is made of; or a function
+        law: a ``Delay``; a number, by which every report is late; a table of a ``Delay``'s arguments; or a function
             of a generator and the number of the user, which returns how many users later the report comes.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Worlds that change: parameters that jump and drift, users whose law shifts."""
+"""Worlds that change: parameters that jump and drift, laws of users that shift."""
 
 import copy
 import math
@@ -16,7 +16,7 @@ from privbandit_envs.validate import count, number, shown
 TIME = ("jumps", "drift", "shifts")
 """Arguments of every environment that make its world change."""
 EVERY = 50
-"""A parameter that drifts is turned anew for so many users at a time."""
+"""Number of users between two turns of a drifting parameter."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Changes:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Changes":
-        """Return what an environment's arguments say of time."""
+        """Return the changes over time in an environment's arguments."""
         jumps, drift, shifts = (config.get(name) for name in TIME)
         jumps, drift, shifts = () if jumps is None else jumps, 0.0 if drift is None else drift, shifts or {}
         if isinstance(jumps, str) or not isinstance(jumps, Sequence | np.ndarray):
@@ -58,7 +58,7 @@ class Changes:
 class Timeline(Problem):
     """A world that is another one from some users on; ``at(user)`` is the world that a user meets.
 
-    What is asked without a time is answered for the first user. Nobody is served by counts.
+    Questions without a time are answered for the first user. Nobody is served by counts.
 
     Args:
         made: builds a world of the family from a generator and arguments.
@@ -175,7 +175,7 @@ def plane(theta: Floats, rng: Generator) -> tuple[Floats, Floats]:
 
 
 def turned(world: Problem, of: tuple[Floats, Floats], angle: float) -> Problem:
-    """Return a world whose hidden vectors are turned in a plane."""
+    """Return a world with its hidden vectors turned in a plane."""
     along, across = of
     moved = copy.copy(world)
     for name in world.hidden:

@@ -1,4 +1,4 @@
-"""``privbandit audit``: what was claimed, what was found, and a picture of the two."""
+"""``privbandit audit``: the claim, the finding, and a picture of the two."""
 
 import functools
 import json
@@ -31,9 +31,9 @@ from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.files import atomic
 
 STRONGER = 1.25
-"""An audit says what it would have found if the true epsilon were so many times the claim."""
+"""Factor on the claim for the true epsilon at which an audit reports its power."""
 FACTORS = (STRONGER, 1.5, 2.0)
-"""The same, where the audit's own runs tell it."""
+"""The same, if the audit's own runs show it."""
 
 
 def config_of(assignments: Sequence[str]) -> dict[str, Any]:
@@ -49,13 +49,13 @@ def config_of(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 class Found(NamedTuple):
-    """What an audit by one game found, and would have found.
+    """The finding of an audit by one game, and its power.
 
     Attributes:
         game: that was played.
-        result: what it found.
+        result: its finding.
         power: share of such audits that refute the claim, by how many times the claim the true epsilon is; empty where
-            nothing says how to make it larger, or where nothing that the game looks at moved; None if it was not asked
+            no way to make it larger is known, or where nothing that the game looks at moved; None if it was not asked
             for or if the claim is refuted anyway.
     """
 
@@ -75,7 +75,7 @@ def audited(
 ) -> list[Found]:
     """Play all games of a target; return what each found, and its power.
 
-    With several games each bound holds with so much more confidence that all of them hold together (Bonferroni).
+    With several games each bound holds with enough confidence that all of them hold together (Bonferroni).
 
     Args:
         games: of the target.
@@ -87,7 +87,7 @@ def audited(
         console: where progress is shown.
 
     Returns:
-        What was found; of fewer games if Ctrl-C was pressed.
+        The findings; of fewer games if Ctrl-C was pressed.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie in (0, 1); got {confidence:g}.")
@@ -107,7 +107,7 @@ def audited(
 
 
 def verdict(found: Sequence[Found], confidence: float) -> str:
-    """Return in a line what all games of a target say together, and in a second one what is presumed, if it is."""
+    """Return a line on the joint finding of a target's games, and a second one on presumptions, if any."""
     told, presumed = [one.result for one in found], [one.result.presumed for one in found if one.result.presumed]
     lines = [said(told, confidence, len(found) > 1)]
     if STRONGER in (known := best_power(found)) and not any(result.refuted for result in told):
@@ -156,7 +156,7 @@ def run_audit(game: Game, runs: int | None, seed: int, confidence: float, consol
 
 
 def powers_of(result: AuditResult, seed: int) -> dict[float, float]:
-    """Return the power that the audit's own runs tell, for all ``FACTORS``; empty if they do not."""
+    """Return the power that the audit's own runs show, for all ``FACTORS``; empty if they do not."""
     found = {factor: power_of_less_noise(result, factor, default_rng([seed, 1])) for factor in FACTORS}
     return {factor: share for factor, share in found.items() if share is not None}
 
@@ -177,7 +177,7 @@ def played_power(
 
 @contextmanager
 def progress_of(what: str, total: int, console: Console) -> Iterator[Callable[[int], None]]:
-    """Show a bar; yield what is to be called with the number of runs done."""
+    """Show a bar; yield the function to call with the number of runs done."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(what, total=total)
@@ -185,7 +185,7 @@ def progress_of(what: str, total: int, console: Console) -> Iterator[Callable[[i
 
 
 def power_text(claim: Claim, power: dict[float, float]) -> str:
-    """Return in words which share of such audits refute a claim, if the true epsilon is so much larger."""
+    """Return in words which share of such audits refute a claim, if the true epsilon is larger by a factor."""
     if not power:
         return "unknown: nothing says how to make the target's epsilon larger"
     name = "epsilon" if np.isfinite(claim.epsilon) else "rho"
@@ -194,7 +194,7 @@ def power_text(claim: Claim, power: dict[float, float]) -> str:
 
 
 def result_table(found: Found, calibration: str) -> Table:
-    """Return what an audit found, where it looked and where it did not, and its power in words."""
+    """Return an audit's finding, where it looked and where it did not, and its power in words."""
     game, result, power = found
     table = Table(title=f"{result.name}, {calibration} calibration", show_header=False, title_justify="left")
     table.add_row("worlds", game.pair)
@@ -243,7 +243,7 @@ def claimed_power(claim: Claim, false: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def numbers_of(found: Found) -> dict[str, Any]:
-    """Return what an audit found, and its power, as JSON has it."""
+    """Return an audit's finding and its power as JSON values."""
     game, result, power = found
     claim = {
         key: value if np.isfinite(value) else None for key, value in vars(result.claim).items() if value is not None
@@ -258,7 +258,7 @@ def numbers_of(found: Found) -> dict[str, Any]:
 
 
 def write_numbers(found: Found, path: Path) -> None:
-    """Write what an audit found, and its power, as JSON."""
+    """Write an audit's finding and its power as JSON."""
     with atomic(path, "wb") as file:
         file.write((json.dumps(numbers_of(found), indent=2) + "\n").encode())
 
@@ -284,7 +284,7 @@ def picture(found: Found) -> Figure:
 
 
 def draw_scale(axes: Axes, glance: Glance, result: AuditResult) -> None:
-    """Draw what was found as a bar, the claim as an upright line, and the power at some multiples of the claim."""
+    """Draw the finding as a bar, the claim as an upright line, and the power at some multiples of the claim."""
     right = max(RIGHT, 1.05 * min(glance.found, 50.0))  # pictures end at 50 times the claim
     axes.barh(0, min(glance.found, right), height=0.5, color=REFUTED if glance.refuted else FOUND)
     axes.axvline(1, color=CLAIM, linewidth=2.5)

@@ -78,7 +78,7 @@ class OneSentence(TyperGroup):
 
 
 def message_of(error: Exception) -> str:
-    """Return what was wrong; where the command itself was not understood, with what says how it goes."""
+    """Return the error; if the command itself was not understood, with a hint at its usage."""
     if not isinstance(error, typer.TyperException):
         return str(error)
     path = getattr(getattr(error, "ctx", None), "command_path", "")
@@ -476,7 +476,7 @@ def execute(
     whole: Sequence["Trial"] | None = None,
     formats: list[str] | None = None,
 ) -> int:
-    """Run trials, show what they gave, and return the exit code.
+    """Run trials, show their results, and return the exit code.
 
     Args:
         trials: what to run.

@@ -1,4 +1,4 @@
-"""The command without the extra ``bench``: it lists, shows and begins, and says what the rest of it needs."""
+"""The command without the extra ``bench``: it lists, shows and begins, and names the extra that the rest needs."""
 
 import argparse
 import sys
@@ -43,7 +43,7 @@ def app(arguments: Sequence[str] | None = None) -> None:
 
 
 class Sentences(argparse.ArgumentParser):
-    """A parser whose errors are one sentence."""
+    """A parser with errors of one sentence."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
         raise UsageError(f"{message.rstrip('.')}; {self.prog} --help shows what there is.")

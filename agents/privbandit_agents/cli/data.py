@@ -130,7 +130,7 @@ def write_rows_sample(
 
 
 def rows_summary(found: "PreparedTable", target: Path, name: str) -> Iterator[str]:
-    """Yield what was found, where it went, and how to use it."""
+    """Yield sentences on the result, its file, and its use."""
     rows, facts, source = found.data, found.facts, lpct.SOURCES[found.facts.name]
     n, d = rows.X.shape
     yield f"{facts.origin}: {n:,} rows, {d:,} features, {rows.label_names[1]}: {rows.y.mean():.1%}"
@@ -180,7 +180,7 @@ def bar() -> Iterator[Progress]:
 
 
 def summary(searches: "Searches", found: "HotelData", out: Path) -> Iterator[str]:
-    """Yield what was found, where it went, and how to use it."""
+    """Yield sentences on the result, its file, and its use."""
     facts = found.facts
     yield f"{facts.origin}: {searches.n_searches:,} searches of {searches.n_destinations:,} destinations"
     users = f"{len(found.users):,} searches ({facts.bookings:,} end in a booking)"

@@ -1,6 +1,6 @@
 """What ``privbandit list`` prints: tables of environments, agents, experiments and data sets.
 
-Nothing is imported for it but the names: a list is there at once. ``privbandit show NAME`` says more.
+Nothing is imported for it but the names: a list is there at once. ``privbandit show NAME`` gives details.
 """
 
 import re
@@ -132,7 +132,7 @@ def dataset_lines() -> Lines:
 
 
 def dataset_facts(name: str) -> dict[str, str]:
-    """Return what a data set is about, its sizes, and where it is or how to get it."""
+    """Return a data set's subject, its sizes, and where it is or how to get it."""
     from privbandit_envs.datasets import tables
 
     source = tables.SOURCES[name]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def written(trial: "Trial", share: float | None, draws: int, path: Path) -> int:
-    """Play a trial's users, write their log, say what is in it, and return the exit code."""
+    """Play a trial's users, write their log, summarize it, and return the exit code."""
     with usage_errors("log"), contained():
         one_of(SUFFIXES, ending=path.suffix)
         env = trial.make_env()

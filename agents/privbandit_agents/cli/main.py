@@ -58,7 +58,7 @@ def ended() -> int:
 
 
 def command() -> Callable[[], None]:
-    """Return what runs the command: all of it, or what the core of the package can do alone.
+    """Return the function of the command: all of it, or the part that the core of the package can run.
 
     A list without options is the core's, too: the parser of the whole command takes longer to load than the list.
     """
@@ -78,7 +78,7 @@ def command() -> Callable[[], None]:
 
 
 def missing(error: BaseException) -> str:
-    """Return the package of others that an error says is not installed, or ""."""
+    """Return the foreign package that an error reports as not installed, or ""."""
     package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     return "" if package.startswith("privbandit") else package
 

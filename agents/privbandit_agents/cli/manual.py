@@ -64,7 +64,7 @@ def page(name: str) -> Page:
 
 
 def agent_page(name: str) -> Page:
-    """Yield what an agent is, what it promises, its settings, and its documentation."""
+    """Yield an agent's description, its promise, its settings, and its documentation."""
     entry = find(name)
     agent_class, short_name = entry.load(), name.rpartition(":")[2]
     yield from head(short_name, entry.summary)
@@ -83,7 +83,7 @@ def agent_page(name: str) -> Page:
 
 
 def agent_facts(name: str) -> dict[str, str]:
-    """Return what an agent plays and promises, by default, in its first environment."""
+    """Return an agent's families and its promise, by default, in its first environment."""
     played = [env for env in map(gym.make, ENV_IDS) if can_play(name, env)]
     found = {"plays": ", ".join(short(env.spec.id) for env in played if env.spec) or "environments of others"}
     if issubclass(find(name).load(), Auto):
@@ -119,7 +119,7 @@ COMMON: dict[str, tuple[Any, str]] = {
 
 
 def env_page(name: str) -> Page:
-    """Yield what an environment is, its arguments, its spaces, and its documentation."""
+    """Yield an environment's description, its arguments, its spaces, and its documentation."""
     id = next((id for id in ENV_IDS if short(id) == name), name)
     yield from head(env_spec(id).id, env_summary(id))
     env, problem = gym.make(id), env_class(id)
@@ -137,7 +137,7 @@ def env_page(name: str) -> Page:
 
 
 def experiment_page(name: str) -> Page:
-    """Yield what an experiment shows: its figures and its statements."""
+    """Yield an experiment's figures and its statements."""
     from privbandit_agents.experiments.spec.experiment import read_experiment
 
     experiment = read_experiment(library()[name])
@@ -153,7 +153,7 @@ def experiment_page(name: str) -> Page:
 
 
 def target_page(name: str) -> Page:
-    """Yield what the audit of a mechanism looks at."""
+    """Yield the subject of a mechanism's audit."""
     target = TARGETS[name]
     (game,) = games(name, 1.0)
     yield from head(name, f"an audit: {game.pair}")
@@ -200,7 +200,7 @@ def prose(documented: Any, summary: bool = True) -> Page:
 
 
 def meanings(documented: Any) -> dict[str, str]:
-    """Return what a class's docstring says of its settings, and those of its bases."""
+    """Return the settings in a class's docstring and in those of its bases."""
     found: dict[str, str] = {}
     for base in reversed(inspect.getmro(documented) if inspect.isclass(documented) else (documented,)):
         for _, section in SECTION.findall(inspect.cleandoc(base.__doc__ or "") + "\n"):

@@ -38,11 +38,11 @@ NEXT = {
 
 
 def begin(kind: str, name: str, folder: Path) -> Iterator[str]:
-    """Write a skeleton and its test into a folder; yield what is said about it.
+    """Write a skeleton and its test into a folder; yield sentences about it.
 
     Args:
         kind: one of ``KINDS``.
-        name: of what is new, such as ``mine`` or ``my-agent``; the module is called likewise, with ``_`` for ``-``.
+        name: of the new object, such as ``mine`` or ``my-agent``; the module is called likewise, with ``_`` for ``-``.
         folder: of the files, which must not be there yet.
 
     Raises:

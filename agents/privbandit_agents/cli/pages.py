@@ -1,4 +1,4 @@
-"""``privbandit report -o`` and ``privbandit frontier``: what is written where, and what is said of it."""
+"""``privbandit report -o`` and ``privbandit frontier``: their files and their messages."""
 
 import sys
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def write_page(trials: Sequence[Finished], folder: Path, page: Path, audits: Seq
     """Write the page of trials; return the exit code.
 
     Args:
-        trials: what the folder has.
+        trials: those of the folder.
         folder: of the results; its name is the title.
         page: to be written.
         audits: folders of audits; None: those that are likely.

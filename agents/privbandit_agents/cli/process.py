@@ -1,4 +1,4 @@
-"""What the command has of the system: standard streams whose loss stops nothing, and Ctrl-C."""
+"""The command's ties to the system: Ctrl-C, and standard streams that it can lose without stopping."""
 
 import _thread
 import io
@@ -15,7 +15,7 @@ SECONDS_TO_END = 30
 
 
 class Lasting(io.FileIO):
-    """A stream whose reader may leave, or whose disk may be full: what cannot be written is left out.
+    """A stream whose reader may leave, or whose disk may be full: text that cannot be written is left out.
 
     ``lost`` is why.
     """

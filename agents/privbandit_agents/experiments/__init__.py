@@ -1,4 +1,4 @@
-"""Experiments: jobs, their results, and what the results show; a module is loaded when a name of it is asked for."""
+"""Experiments: jobs, results and their analysis; a module is loaded when a name of it is asked for."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Agents compared in a line of Python: what a sweep does, without a file."""
+"""Agents compared in a line of Python: a sweep without a file."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -39,13 +39,13 @@ def compare(
         seeds: how many, or which ones.
         horizon: users of each trial; default: the environment's.
         checkpoints: points of a regret curve.
-        folder: keeps the results, and what it has is not run again; default: none.
+        folder: keeps the results; runs that it has are not run again; default: none.
         jobs: processes; 1: this very one; default: one per core, or this one if it alone knows what plays, such as a
             notebook with a class of its own.
 
     Returns:
         The table of ``load_results``, with ``rank`` in front: an agent's place by the interquartile mean of its final
-        regret, private agents and the others apart. ``ranks`` tells more of it.
+        regret, private agents and the others apart. ``ranks`` gives more detail.
 
     Raises:
         ValueError: an unknown name, a bad setting, a label for several agents, or a trial that failed.
@@ -73,7 +73,7 @@ def compare(
 
 
 def entries(given: Named | Sequence[Named], key: str) -> list[dict[str, Any]]:
-    """Return what a sweep says of environments or agents: a list of mappings."""
+    """Return a sweep's environments or agents: a list of mappings."""
     listed = [given] if isinstance(given, str | Mapping) else list(given)
     return [{key: one} if isinstance(one, str) else dict(one) for one in listed]
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from privbandit_envs.validate import count, number, shown
 
 MOST_ASKED = 10**6
-"""Of anything that a file or an option can ask for so many of: seeds, replications, combinations, jobs to run."""
+"""Most seeds, replications, combinations or jobs that a file or an option can ask for."""
 
 
 def at_most(most: int, **named: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 TALLIES = ("calls", "claimed")
-"""Numbers at the end of a trial that only some agents tell, in ``tally``."""
+"""Numbers at the end of a trial that only some agents give, in ``tally``."""
 MEAN_EVENTS, TRIAL_EVENTS = "tensorboard", "tensorboard-trials"
 """Folders of events: of means over seeds, and of single trials."""
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -70,7 +70,7 @@ def as_text(settings: Mapping[str, Any]) -> str:
 
 
 def swept(given: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, list[str]]:
-    """Return the settings that are given anywhere for each name: labels tell them, also where they are defaults."""
+    """Return the settings that are given anywhere for each name: labels show them, defaults too."""
     found: dict[str, dict[str, None]] = {}
     for name, settings in given:
         found.setdefault(name, {}).update(dict.fromkeys(settings))

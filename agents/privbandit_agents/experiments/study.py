@@ -142,7 +142,7 @@ def carry_out(
 ) -> int:
     """Run a study, print tables and verdicts, then write them and draw figures; finished jobs are not run again.
 
-    At a scale that decides nothing one line says that all of it ran; what is written is the same.
+    At a scale that decides nothing one line reports that all of it ran; the files are the same.
 
     Args:
         study: from ``prepare``.
@@ -153,7 +153,7 @@ def carry_out(
         formats: of figures, beside PNG.
 
     Returns:
-        The exit code: ``AGAINST`` if a statement came out against what is expected, at a scale that decides; else
+        The exit code: ``AGAINST`` if a statement came out against its expectation, at a scale that decides; else
         ``UNFINISHED`` if a job failed, no method could run, or something could not be written; else 0.
     """
     folder, told_to = folder or study.folder, out or Console()
@@ -187,7 +187,7 @@ def carry_out(
 
 
 def in_one_line(study: Study, folder: Path, ran: int, drawn: int) -> str:
-    """Return what a scale that decides nothing has to say."""
+    """Return the report of a scale that decides nothing."""
     counts = ((len(study.measures), "statement"), (drawn, "figure"))
     rest = ", ".join(f"{n} {what}" if n == 1 else f"{n} {what}s" for n, what in counts)
     parts = f"{ran} of {len(study.jobs)} {study.jobs[0].kind}s, {rest}"
@@ -204,7 +204,7 @@ def writers(
     pictures: list[Path],
     formats: Sequence[str],
 ) -> dict[str, Callable[[], object]]:
-    """Return what writes the tables, the verdicts, the figures and the board, by what it writes.
+    """Return the functions that write the tables, the verdicts, the figures and the board, by name.
 
     ``pictures`` gets the figures that could be drawn.
     """

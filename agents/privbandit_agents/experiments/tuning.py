@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is tuned.
+    """The plan of a tuning.
 
     Attributes:
         env: id of the environment.
@@ -114,7 +114,7 @@ def read_plan(path: Path) -> Plan:
     """Read a YAML file; its keys are the attributes of a Plan.
 
     Raises:
-        UsageError: it is none; the message says where.
+        UsageError: it is none; the message gives the place.
     """
     with usage_errors(str(path)):
         given = from_yaml(path.read_text(encoding="utf-8"))
@@ -137,15 +137,15 @@ def first_of(space: Any) -> Any:
 
 
 def tune(plan: Plan, folder: Path, say: Say = print, engine: Engine | None = None) -> dict[str, Any]:
-    """Search, then play the best settings and the defaults on seeds that tuned nothing; return what was written.
+    """Search, then play the best settings and the defaults on seeds that tuned nothing; return the written content.
 
-    A trial that raises has its ``error`` and counts as failed. What an earlier tuning found is set aside; runs that the
+    A trial that raises has its ``error`` and counts as failed. An earlier tuning's result is set aside; runs that the
     folder has are not run again.
 
     Args:
         plan: what to do.
         folder: where ``tuned.json`` goes, with all trials, best first, after each of them; and the results of runs.
-        say: is told a line for every trial, and one for each reason why nothing could be written.
+        say: gets a line for every trial, and one for each reason why nothing could be written.
         engine: where the seeds of a trial run, at once and to their end; default: this process, one after the other,
             and no further than a trial is given up.
 
@@ -222,7 +222,7 @@ def only_one(folder: Path) -> Iterator[None]:
 
 
 def set_aside(path: Path, say: Say) -> None:
-    """Rename what an earlier tuning found, so that it is not lost."""
+    """Rename the result of an earlier tuning, so that it is not lost."""
     number, aside = 1, path.with_name(f"{path.name}.stale")
     while os.path.lexists(aside):
         number += 1
@@ -276,7 +276,7 @@ def regret(plan: Plan, found: Mapping[str, Any], trial: Any, folder: Path, engin
 
 
 def forget(run: Trial, folder: Path) -> None:
-    """Delete what a run leaves that was given up or failed."""
+    """Delete the leftovers of a run that was given up or failed."""
     for suffix in ("lock", "npz"):
         with suppress(OSError):
             unfinished(folder, run.name, suffix).unlink()
@@ -312,7 +312,7 @@ def judged(plan: Plan, found: Mapping[str, Any], folder: Path, engine: Engine | 
 
 
 def told_of(plan: Plan, rows: list[dict[str, Any]], best: object, final: object) -> dict[str, Any]:
-    """Return what is known so far, the best trial first."""
+    """Return the trials so far, the best first."""
     order = sorted(rows, key=lambda row: math.inf if row["regret"] is None else row["regret"])
     seeds = {kind: [plan.seeds(kind)[0], plan.seeds(kind)[-1]] for kind in ("tuning", "final")}
     told = {"env": plan.env, "agent": plan.agent, "horizon": plan.horizon, "seeds": seeds}

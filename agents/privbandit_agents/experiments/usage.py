@@ -46,7 +46,7 @@ def usage_errors(place: str) -> Iterator[None]:
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Turn what is no Exception, such as a SystemExit of an agent of others, into a RuntimeError that names it."""
+    """Turn a BaseException, such as a SystemExit of a foreign agent, into a RuntimeError that names it."""
     try:
         yield
     except (Exception, KeyboardInterrupt):
@@ -75,7 +75,7 @@ def unwritten(folder: object, tasks: Mapping[str, Callable[[], object]]) -> list
 
     Args:
         folder: named in the sentences.
-        tasks: what they write, in words, to what does it.
+        tasks: functions that write, by their output in words.
     """
     lost: dict[str, list[str]] = {}
     for what, write in tasks.items():

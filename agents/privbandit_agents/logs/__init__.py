@@ -1,3 +1,3 @@
-"""Logged data: what was shown, chosen and answered, how likely the choice was, and what it says of other policies."""
+"""Logged data: contexts, choices and answers, the choices' probabilities, and estimates of other policies' values."""
 
 __all__: list[str] = []

@@ -8,7 +8,7 @@ Samples", Survey Methodology 2002 (the interval of ``snips``).
 
 A policy is an agent, as it stands; a function from contexts (n, ...) to probabilities (n, K); or these probabilities.
 Where arms come and go an agent chooses by the log's masks, and probabilities are those given that an arm is present.
-It must not depend on the users in the log, or an estimate praises it for what it learned by heart. The logging policy
+It must not depend on the users in the log, or an estimate praises it for overfitting. The logging policy
 may have learned from user to user: given the past, each term is unbiased, so that errors are a martingale.
 """
 
@@ -42,7 +42,7 @@ class Estimate:
         low, high: the interval.
         confidence: of the interval, by the normal law; that of ``snips`` by Student's.
         users: in the log.
-        effective: how many users of the policy itself would tell as much, by the weights: (sum w)^2 / sum w^2.
+        effective: number of users of the policy itself with the same information, by the weights: (sum w)^2 / sum w^2.
     """
 
     value: float
@@ -57,13 +57,13 @@ class Estimate:
 def ips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | None = None) -> Estimate:
     """Return the mean of w r, where w is the policy's probability of the logged action over the logged one.
 
-    It is unbiased whenever the log could take what the policy takes.
+    It is unbiased if the log could take every action that the policy takes.
 
     Args:
         log: from ``log``, or made of arrays.
         policy: which is to be judged.
         confidence: of the interval, in (0, 1).
-        rng: for policies whose probabilities are drawn.
+        rng: for policies that draw their probabilities.
 
     Raises:
         ValueError: probabilities of another shape, or that are none; fewer than two users.
@@ -76,7 +76,7 @@ def snips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | N
     """Return sum w r / sum w: with a small bias it is never beyond the rewards, and hardly feels a shift of them.
 
     Arguments and errors are those of ``ips``. A few users may have most of the weight: ``ratio_error`` corrects the
-    error for that, and says how many degrees of freedom Student's law has in the interval.
+    error for that, and gives the degrees of freedom of Student's law in the interval.
 
     Raises:
         ValueError: as for ``ips``, or fewer than two logged actions are the policy's.
@@ -126,7 +126,7 @@ def dr(
 ) -> Estimate:
     """Return the mean of sum_a pi(a) q(a) + w (r - q(chosen)), for predictions q of a model of rewards.
 
-    It is unbiased whatever the model says, as long as the model does not know the user's own reward or later ones; a
+    It is unbiased for every model, as long as the model does not know the user's own reward or later ones; a
     good one makes the interval short. By default it is a ridge regression on the users before, fitted anew whenever
     they have doubled: one for all arms where they have features of their own, one for each arm where they share them.
 
@@ -165,7 +165,7 @@ def estimate(terms: Floats, weights: Floats, confidence: float) -> Estimate:
 
 
 def effective(weights: Floats) -> float:
-    """Return how many users of the policy itself would tell as much."""
+    """Return the number of users of the policy itself with the same information."""
     square = float(weights @ weights)
     return float(weights.sum() ** 2 / square) if square else 0.0
 

@@ -20,11 +20,11 @@ class PrivateEstimate:
 
     Attributes:
         value: the estimate.
-        error: standard error, of the users and of the noise together, as far as the noisy square tells.
+        error: standard error, of the users and of the noise together, as far as the noisy square shows.
         low, high: the interval, which has the noise's width in it.
         confidence: of the interval.
         users: in the log.
-        epsilon, delta: what the release costs each of them, besides what the log's agent cost.
+        epsilon, delta: the release's cost to each of them, besides the cost of the log's agent.
         noise: standard deviation of the noise in the value.
         bound: to which w r was clipped.
     """
@@ -58,7 +58,7 @@ def private_value(
     *Formal guarantees.* (epsilon, delta)-DP, by Gaussian DP, under replacement of one row of the log: context, action,
     reward and propensity. Where the log's agent is jointly private, or learned from nobody, the release together with
     all that the agent let be seen is private for every user, at the composition of both costs; where it learned from
-    raw records, later rows tell of earlier users, and one row is all that is protected. The policy must not come from
+    raw records, later rows reveal earlier users, and one row is all that is protected. The policy must not come from
     the log by other ways than private releases. Proof: docs/privacy/off-policy-values.md.
 
     Args:
@@ -75,7 +75,7 @@ def private_value(
 
     Raises:
         ValueError: a parameter out of range, or no bound is known.
-        PrivacyBudgetExceeded: the ledger has not so much left; nothing is drawn.
+        PrivacyBudgetExceeded: the ledger has less left; nothing is drawn.
     """
     if bound is None:
         least = log.about.get("least_propensity")

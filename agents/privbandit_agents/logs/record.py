@@ -45,7 +45,7 @@ class Log:
         actions: shape (n,), or sets of shape (n, N).
         rewards: shape (n,).
         propensities: the probability with which each user's action was taken, given all that came before, shape (n,).
-        feedback: what the agent was told, shape (n,): the reward, or the purchased item.
+        feedback: to the agent, shape (n,): the reward, or the purchased item.
         errors: standard errors of the propensities, shape (n,); 0 where they are exact.
         about: JSON values: the agent's name and guarantee, ``uniform``, the probability of an action in uniform play,
             and ``least_propensity``, a public number below which no propensity is, or None.
@@ -115,7 +115,7 @@ class Log:
         return int(self.contexts.shape[1]) if np.ndim(self.contexts) == 3 else math.inf
 
     def _checked(self, masks: Array) -> Masks:
-        """Return the masks as booleans, or raise: they allow nothing, or not what was done."""
+        """Return the masks as booleans, or raise: they allow nothing, or not the action taken."""
         if self.actions.ndim > 1:
             raise ValueError("masks say which arms were present; this log has sets.")
         arms = np.shape(masks)[1] if np.ndim(masks) == 2 else int(self.actions.max(initial=0)) + 1
@@ -206,7 +206,7 @@ def columns_of(frame: "pl.DataFrame") -> dict[str, Array]:
 
 
 def checksum(columns: Mapping[str, Array], kept: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of columns, with their names, types and shapes, and of what is kept of them as JSON."""
+    """Return the SHA-256 of columns, with their names, types and shapes, and of the notes kept as JSON."""
     digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode())
     for name, array in sorted(columns.items()):
         digest.update(f"{name} {array.dtype.newbyteorder('<').str} {array.shape}".encode())
@@ -230,7 +230,7 @@ def log(
         agent: as for ``play``; none that owns its loop.
         n: number of users.
         seed: of the environment's ``reset``, and of the draws; None: fresh ones.
-        draws: how many, for an agent whose propensities have no closed form.
+        draws: how many, for an agent with propensities without a closed form.
         on_users: called with the number of users so far, now and then.
 
     Raises:
@@ -294,7 +294,7 @@ def logged_block(env: BanditEnv, agent: AnyAgent, m: int, draws: int, rng: Gener
 def logged_step(
     env: gym.Env[Any, Any], agent: AnyAgent, context: Array, mask: Array | None, draws: int, rng: Generator
 ) -> tuple[list[Array], Array, dict[str, Any]]:
-    """Serve one user through any wrappers; return the row, the next context, and what is told of it."""
+    """Serve one user through any wrappers; return the row, the next context, and its ``info``."""
     seen, action = choose(agent, context, mask)
     masks = None if mask is None else np.asarray(mask)[None]
     law = agent.propensities(context[None], np.asarray(action)[None], draws, rng, masks)
@@ -319,7 +319,7 @@ def errors_of(law: Any) -> Floats:
 
 
 def about_of(agent: AnyAgent) -> dict[str, Any]:
-    """Return what a log says of the agent that made it."""
+    """Return a log's description of the agent that made it."""
     promise = agent.guarantee
     return {
         "agent": agent.name,

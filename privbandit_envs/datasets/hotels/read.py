@@ -26,7 +26,7 @@ LINES_A_TICK = 2**14
 
 
 class Cell(NamedTuple):
-    """What a cell of a column must be."""
+    """The rule for cells of a column."""
 
     expected: str
     parse: Callable[[str], float]
@@ -132,7 +132,7 @@ def opened(path: Path, tick: Callable[[int], None]) -> tuple[Iterator[Row], dict
 
 
 def lines_of(path: Path, tick: Callable[[int], None]) -> Iterator[Row]:
-    """Yield number and cells of every line that is not empty, all as wide as the first; at times tell bytes read."""
+    """Yield number and cells of every line that is not empty, all as wide as the first; at times report bytes read."""
     width = 0
     with path.open("rb") as file:
         rows = csv_rows(text_lines(file, str(path), "give Kaggle's train.csv, unpacked"), str(path))

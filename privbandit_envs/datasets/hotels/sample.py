@@ -1,6 +1,6 @@
 """A generated sample with the columns of Kaggle's Expedia file, for tests and examples: it is not real data.
 
-Hotels, searches and prices are drawn from simple laws, and bookings from an MNL model whose parameters are known.
+Hotels, searches and prices are drawn from simple laws, and bookings from an MNL model with known parameters.
 Shares of missing values are those of the real file, except for users' histories: 60 % instead of 95 % are missing, so
 that all columns of Table 1 stay. ``prop_country_id`` is 999 in every row and in no real row, so a file with the sample
 is known as generated.
@@ -56,7 +56,7 @@ def write(path: Path, n_searches: int = 1000, seed: int = 0) -> int:
 
     Args:
         path: the file.
-        n_searches: searches for the top destination; every other destination has a tenth as many.
+        n_searches: searches for the top destination; every other destination has a tenth of them.
         seed: seed of the sample.
 
     Raises:
@@ -111,7 +111,7 @@ def destination(number: int, n_searches: int, rng: Generator) -> Columns:
 
 
 def draw_hotels(number: int, rng: Generator) -> Columns:
-    """Return what the hotels of a destination are like, one entry a hotel."""
+    """Return the features of a destination's hotels, one entry a hotel."""
     stars = rng.choice([2.0, 3, 4, 5], N_HOTELS, p=[0.2, 0.4, 0.3, 0.1])
     usual = np.exp(3.6 + 0.35 * stars + rng.normal(0, 0.25, N_HOTELS))
     history = np.round(np.log(usual) + rng.normal(0, 0.1, N_HOTELS), 2)
@@ -131,7 +131,7 @@ def draw_hotels(number: int, rng: Generator) -> Columns:
 
 
 def draw_users(n: int, rng: Generator) -> Columns:
-    """Return what is known of the searches, one entry a search, nothing missing."""
+    """Return the features of the searches, one entry a search, nothing missing."""
     return {
         "date_time": START + rng.integers(0, 240 * 86400, n),
         "site_id": rng.choice([5.0, 12, 14, 24, 32], n, p=[0.6, 0.15, 0.12, 0.08, 0.05]),
@@ -173,7 +173,7 @@ def draw_choices(columns: Columns, hotel: Integers, search: Integers, rng: Gener
 
 
 def hide(columns: Columns, name: str, hotel: Integers, search: Integers, rng: Generator) -> Floats:
-    """Return a column with as many values missing as in the real file, in the same pattern."""
+    """Return a column with the real file's share of missing values, in the same pattern."""
     if name.startswith("comp"):
         return competitor(name, len(hotel), rng)
     share = {"prop_review_score": 0.02, "prop_location_score2": 0.22}.get(name)

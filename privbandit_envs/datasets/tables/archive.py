@@ -1,4 +1,4 @@
-"""Archives of files from strangers: they are read, never unpacked onto the disk, and what is odd is refused."""
+"""Archives of files from strangers: they are read, never unpacked onto the disk, and odd ones are refused."""
 
 import struct
 import zlib
@@ -13,9 +13,9 @@ from privbandit_envs.validate import cut, listed
 MAGIC = (b"PK\3\4", b"PK\5\6")
 """How a .zip file begins, with files and without."""
 AT_ONCE = 2**22
-"""So many bytes of an archive are read at once at most; its list of files, which is read in one go, is no longer."""
+"""Most bytes of an archive read at once; its list of files, which is read in one go, is no longer."""
 DAMAGED = (BadZipFile, EOFError, zlib.error, struct.error, RuntimeError, OverflowError, UnicodeError)
-"""What the zipfile module raises for damaged and for encrypted archives, and for those of unknown kinds."""
+"""Errors of the zipfile module for damaged and for encrypted archives, and for those of unknown kinds."""
 
 
 class Wary(FileIO):
@@ -36,7 +36,7 @@ def is_archive(path: Path) -> bool:
 
 @contextmanager
 def archive_of(path: Path, called: str) -> Iterator[ZipFile]:
-    """Open a .zip file; what is wrong with it, here or while the block reads from it, is one sentence.
+    """Open a .zip file; an error, here or while the block reads from it, is one sentence.
 
     Args:
         path: the file.

@@ -1,6 +1,6 @@
 """Archives of the UCI repository, downloaded once and checked.
 
-A file whose checksum is known beforehand must have it. Of the others the checksum found at the first download is
+A file with a checksum known beforehand must have it. Of the others the checksum found at the first download is
 written beside the archive, once the files have been read to their end, and every later download must have the same one:
 trust on first use. Only whoever deletes the record makes it forget.
 """

@@ -1,9 +1,9 @@
 """The eleven data sets of Ma and Yang, "Optimal Locally Private Nonparametric Classification with Public Data".
 
-The paper (Table 1, section 7.1, appendix C.1) says which data sets, what is predicted, which rows are public, and the
+The paper (Table 1, section 7.1, appendix C.1) gives the data sets, labels, public rows, and the
 sizes n_P, n_Q and d. It names neither the columns that are used nor their coding. We choose them so that d and, where a
-file's size is known, n_P and n_Q are those of Table 1; ``Source.ours`` says what remains open. The sizes show what the
-paper's text does not say: n_P is 80 % of the private rows, and the other 20 % are the test set; Census takes both files
+file's size is known, n_P and n_Q are those of Table 1; ``Source.ours`` lists the rest. The sizes show facts that the
+paper's text leaves out: n_P is 80 % of the private rows, and the other 20 % are the test set; Census takes both files
 of Adult without the rows with missing values; Jobs takes men and women only; Employee's public rows are those of 2012,
 its first year. For Rice and Census, Table 1 and the text exchange n_P and n_Q.
 
@@ -50,7 +50,7 @@ class Rule(NamedTuple):
     of_size: int | None = None
 
     def values(self, counts: Mapping[str, int]) -> set[str]:
-        """Return the values whose rows are public, given how often each occurs."""
+        """Return the values that make rows public, given how often each occurs."""
         if self.equal is not None:
             return {found for found in counts if found.casefold() == self.equal.casefold()}
         if self.at_most is not None:
@@ -69,10 +69,10 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: where it is, and what is done with it.
+    """A data set: its source, and its preparation.
 
     Attributes:
-        title: what the data set is about.
+        title: the data set's subject.
         page: describes the data set and offers it for download by hand.
         files: names of the files to read.
         label: the column to predict.
@@ -82,12 +82,12 @@ class Source:
         features: the columns used; None: all columns that no other attribute names, as numbers.
         dropped: columns left out if ``features`` is None.
         rule: which rows are public; None: drawn at random.
-        keep: for some columns, the values whose rows are kept.
+        keep: for some columns, the values that rows are kept for.
         url: the archive to download; None: a page such as Kaggle that wants a login.
         sha256: checksums of files, where they are known beforehand.
         header: names of the columns, for files that do not name them.
         megabytes: how large the files may be together, unpacked; larger ones are not read.
-        ours: what the paper leaves open and we chose.
+        ours: our choices that the paper leaves open.
     """
 
     title: str

@@ -100,7 +100,7 @@ class Reading:
             self.tick(self.rows)
 
     def table(self) -> Table:
-        """Return what was read; blocks of numbers are freed once they are joined."""
+        """Return the table; blocks of numbers are freed once they are joined."""
         finished = {column: found.finish() for column, found in self.categories.items()}
         return Table(
             {column: np.concatenate(self.numbers.pop(column)) for column in list(self.numbers)},

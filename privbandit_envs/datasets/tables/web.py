@@ -59,7 +59,7 @@ def urlopen(url: str, timeout: float) -> Any:
 
 
 def download(url: str, by_hand: str) -> bytes:
-    """Return what an address has.
+    """Return the content of an address.
 
     Args:
         url: the address.
@@ -95,7 +95,7 @@ def content(url: str, stop: threading.Event) -> bytes:
 
 
 def within(seconds: float, job: Callable[[], T]) -> T:
-    """Return what a job returns, or raise TimeoutError after so many seconds; the job may then go on unheard."""
+    """Return what a job returns, or raise TimeoutError after some seconds; the job may then go on unheard."""
     outcome: Future[T] = Future()
 
     def run() -> None:

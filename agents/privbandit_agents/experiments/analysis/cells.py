@@ -16,9 +16,9 @@ VARIANT = "variant"
 
 @dataclass(frozen=True)
 class Cell:
-    """Jobs that differ in their replication alone, in its order; ``name`` is the hash of what they share.
+    """Jobs that differ in their replication alone, in its order; ``name`` is the hash of their common settings.
 
-    ``swept`` are the settings of its agent that any cell was given: labels tell them, also where they are defaults.
+    ``swept`` are the settings of its agent that any cell was given: labels show them, defaults too.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Cells(tuple[Cell, ...]):
         """Return the one cell with given settings.
 
         Raises:
-            ValueError: there is none, or there are several; the message says in what they differ.
+            ValueError: there is none, or there are several; the message lists their differences.
         """
         found = self.select(wanted)
         if len(found) > 1:

@@ -1,4 +1,4 @@
-"""Tables of data sets x methods: means over replications, what is best or not significantly worse, ranks and wins."""
+"""Tables of data sets x methods: means over replications, the best and those like it, ranks and wins."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ class Contest:
     """A table at one budget, of worlds x methods.
 
     Attributes:
-        values: what was read, a list of columns for each row.
+        values: the readings, a list of columns for each row.
         competes: which methods do, shape (methods,).
         marked: whether best ones are marked and ranks given, which is for accuracy.
     """
@@ -147,7 +147,7 @@ def world_labels(cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def contest_table(contest: Contest) -> Table:
-    """Return a contest as a table; below it are the reasons for what is missing."""
+    """Return a contest as a table; below it are the reasons for missing cells."""
     means, best, close = contest.means, contest.best, contest.close
     words: list[dict[str, str]] = []
     numbers = []

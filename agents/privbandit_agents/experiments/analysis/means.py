@@ -137,7 +137,7 @@ def wide(rows: pl.DataFrame, value: str) -> tuple[list[int], Floats]:
 
 
 def settings_of(rows: pl.DataFrame) -> dict[str, Any]:
-    """Return what the columns of hparams say of an agent: its name, its promise and its settings."""
+    """Return an agent's columns of hparams: its name, its promise and its settings."""
     row: Mapping[str, Any] = rows.row(0, named=True)
     keys = ["agent", *PROMISES, *(key for key in row if key.startswith("agent."))]
     return {key: row[key] for key in keys if row.get(key) is not None and row[key] == row[key]}

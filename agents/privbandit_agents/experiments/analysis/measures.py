@@ -24,7 +24,7 @@ Combine = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Resolved:
-    """A measure whose cells are found: what is read, its average, and the way from there to the measure."""
+    """A measure whose cells are found: the reading, its average, and the function from the average to the measure."""
 
     readings: Sequence[Reading]
     combine: Combine
@@ -95,7 +95,7 @@ def resolve_slope(slope: Slope, cells: Cells) -> Resolved:
 
 
 def worlds_along(slope: Slope, cells: Cells) -> Mapping[float, list[Reading]]:
-    """Return the readings at each place of a slope's line: one, or those of which the largest counts.
+    """Return the readings at each place of a slope's line: one, or several, the largest of them counting.
 
     Raises:
         ValueError: a place lacks a world that another one has.
@@ -137,7 +137,7 @@ def slope_along_users(slope: Slope, cells: Cells) -> tuple[list[Reading], Floats
 
 
 def numbered(of: Selection, key: str, cells: Cells, every: Cells | None = None) -> Mapping[float, Reading]:
-    """Return the readings of a line, whose values must be numbers; see ``line_along``."""
+    """Return the readings of a line along numbers; see ``line_along``."""
     line = line_along(of, key, cells, every)
     with placed(key):
         return {real(value): found for value, found in line.items()}
@@ -207,7 +207,7 @@ def estimate(resolved: Resolved, results: Results, rng: Generator, confidence: f
     """Return a measure and its bootstrap interval over the replications that all its cells have.
 
     One bootstrap of the replications goes through all cells, so comparisons are paired; its percentiles are those at
-    which a mean gets Student's interval (``statistics.expanded``). What the grid picked stays picked.
+    which a mean gets Student's interval (``statistics.expanded``). The grid's pick stays the same.
 
     Returns:
         NaN where there is none: no ends below ``statistics.FEW_SEEDS`` replications, no value without replications.

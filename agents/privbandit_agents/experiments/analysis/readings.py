@@ -27,7 +27,7 @@ Results = Mapping[str, Finished]
 
 @dataclass(frozen=True)
 class Values:
-    """What was read of a cell; its mean over replications is a ratio of two means.
+    """The readings of a cell; their mean over replications is a ratio of two means.
 
     Attributes:
         replications: that have numbers, increasing, shape (n,).
@@ -64,7 +64,7 @@ class Values:
             return student_half_width((self.above - self.mean * self.below) / self.below.mean(axis=0))
 
     def of(self, replications: Int64s) -> "Values":
-        """Return what was read in some of the replications."""
+        """Return the readings of some of the replications."""
         kept = np.searchsorted(self.replications, replications)
         return replace(self, replications=replications, above=self.above[kept], below=self.below[kept])
 
@@ -202,10 +202,10 @@ def picks(accuracy: Floats, pick: Pick) -> Int64s:
 
 
 def reading(cell: Cell, selection: Selection, cells: Cells) -> Reading:
-    """Return the reading of a cell as a selection says, which may be of several cells.
+    """Return the reading that a selection defines; it may combine several cells.
 
     Raises:
-        ValueError: it asks for what the cell has not.
+        ValueError: it asks for a reading that the cell lacks.
     """
     y = one_of(cell.job.quantities, y=selection.y or cell.job.quantities[0])
     foreign = ("at",) if cell.job.kind == "fit" else ("pick", "fixed")
@@ -234,7 +234,7 @@ def line_along(selection: Selection, key: str, cells: Cells, every: Cells | None
     It is empty if the selected cells have no such setting, as those of methods without epsilon.
 
     Args:
-        selection: the cells of the line, and what is read.
+        selection: the cells of the line, and the reading.
         key: the setting.
         cells: among which the line's are.
         every: among which ``uniform`` is; default: ``cells``.

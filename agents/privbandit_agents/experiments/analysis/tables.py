@@ -32,10 +32,10 @@ class Table:
     """Rows and columns, as text and with all digits.
 
     Attributes:
-        words: what is printed; a mean, its half-width and its marks are one cell.
-        numbers: what is written as CSV; it may have a row for each printed cell.
+        words: the printed cells; a mean, its half-width and its marks are one cell.
+        numbers: the content of the CSV file; it may have a row for each printed cell.
         title: above it.
-        note: below it: what marks mean, and what is missing.
+        note: below it: the meaning of marks, and missing cells.
         left: columns of text, which are aligned to the left.
     """
 
@@ -79,7 +79,7 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
         ``env``, ``horizon``, ``agent``, ``config`` (canonical JSON), ``seeds`` (how many), ``regret`` (mean of the
         final regret), ``median`` (of it), ``half_width`` (of the mean's 95 % interval; null for one seed),
         ``ratio_to_uniform`` (of the mean regrets; null without uniform), ``reward`` (mean per round),
-        ``rounds_per_s``, ``privacy`` (what an agent promises to a user, in words), ``visits`` (how often one person
+        ``rounds_per_s``, ``privacy`` (the agent's promise to a user, in words), ``visits`` (how often one person
         comes at most), and from ``ranks`` ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (private
         agents and the others apart) and ``better``.
     """
@@ -129,7 +129,7 @@ def trial_row(env: str, horizon: int, agent: str, config: str, runs: Sequence[Fi
 
 
 def told(notes: Mapping[str, Any], agent: str) -> str:
-    """Return what was promised, and by which agent if the name stands for another one."""
+    """Return the promise, and its agent if the name stands for another one."""
     played = notes.get("played", agent)
     by = "" if played.rpartition(":")[2] == agent.rpartition(":")[2] else f"; {played} played"
     return f"{notes.get('privacy', 'not recorded')}{by}"
@@ -141,7 +141,7 @@ def visits_of(runs: Iterable[Finished]) -> int:
 
 
 def promise(privacy: str, visits: int) -> str:
-    """Return what an agent promises in words, and what it is worth to people who come again."""
+    """Return an agent's promise in words, and its worth to people who come again."""
     return privacy if visits == 1 or privacy == "none" else f"{privacy}; up to {visits:,} visits a person"
 
 
@@ -221,7 +221,7 @@ def fit_words(row: dict[str, Any]) -> dict[str, str]:
 
 
 def rounded(value: float) -> str:
-    """Return a number to three digits or to an integer, whichever says more."""
+    """Return a number to three digits or to an integer, whichever has more digits."""
     return f"{value:,.0f}" if 100 <= abs(value) < 1e15 else f"{value:.3g}"
 
 

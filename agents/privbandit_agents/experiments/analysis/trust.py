@@ -46,7 +46,7 @@ class TrustMap:
     """A map at one budget; None where an agent does not play, or was not run.
 
     Attributes:
-        panel: what the budget is called.
+        panel: the name of the budget.
         worlds: names of its rows.
         agents: names of its columns.
         places: rows of columns.
@@ -95,7 +95,7 @@ def squares(spec: MapSpec, cells: Cells) -> Squares:
 
 
 def trust_maps(spec: MapSpec, found: Squares, cells: Cells, results: Results) -> list[TrustMap]:
-    """Return the maps of what was run, one for each budget."""
+    """Return the maps of the runs, one for each budget."""
 
     def read(cell: Cell | None) -> Place | None:
         return None if cell is None else place_of(cell, cells.beside(cell), results)
@@ -109,7 +109,7 @@ def trust_maps(spec: MapSpec, found: Squares, cells: Cells, results: Results) ->
 
 
 def place_of(cell: Cell, uniform: Cell, results: Results) -> Place | None:
-    """Return what was measured of a cell beside that of uniform play; None: nothing."""
+    """Return a cell's measurement beside that of uniform play; None: there is none."""
     horizon = cell.settings["horizon"]
     # the last quarter of users
     whole = TrialReading(cell, "ratio", np.array([0.75 * horizon, horizon]), uniform).read(results)

@@ -1,4 +1,4 @@
-"""Statements against what was measured."""
+"""Statements against measurements."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ NOT_DECIDED = "not decided"
 
 @dataclass(frozen=True)
 class Verdict:
-    """A statement, and what was measured about it, with its 95 % interval."""
+    """A statement, and its measure with a 95 % interval."""
 
     statement: Statement
     measured: Interval
@@ -37,12 +37,12 @@ class Verdict:
 
     @property
     def surprising(self) -> bool:
-        """Whether the decision is against what is expected."""
+        """Whether the decision contradicts the expectation."""
         return self.decision == (FAILS if self.statement.expected == "holds" else HOLDS)
 
     @property
     def words(self) -> str:
-        """The decision, and whether it was expected where that says more."""
+        """The decision, and whether it was expected if that adds something."""
         if self.surprising:
             return f"{self.decision.upper()}, against expectation"
         return f"{self.decision}, as expected" if self.decision == FAILS else self.decision

@@ -82,7 +82,7 @@ def draw_figure(
     formats: Sequence[str] = (),
     stamp: str = "",
 ) -> bool:
-    """Draw a completed figure and write a PNG; lines of which nothing was measured are left out.
+    """Draw a completed figure and write a PNG; lines without measurements are left out.
 
     Args:
         spec: the figure.
@@ -90,7 +90,7 @@ def draw_figure(
         results: of the jobs.
         path: of the PNG.
         formats: others that are written beside it.
-        stamp: what is written across the figure, such as that it decides nothing.
+        stamp: text across the figure, such as that it decides nothing.
 
     Returns:
         Whether there was anything to draw.
@@ -115,7 +115,7 @@ def composed(
     told: Sequence[str] = (),
     stamp: str = "",
 ) -> Figure:
-    """Return a figure of panels with their lines; ``told`` is what the caption says besides."""
+    """Return a figure of panels with their lines; ``told`` is the rest of the caption."""
     every = [lines for _, lines in kept]
     styles = styles_of(every)
     longest = max(len(named(spec, line)) for lines in every for line in lines)
@@ -154,7 +154,7 @@ def draw_panel(
 
 
 def places_of(x: Floats, ticks: Floats, spec: FigureSpec) -> Floats:
-    """Return where values of x are drawn: one step apart if the figure says so."""
+    """Return where values of x are drawn: one step apart if the figure asks for it."""
     return np.searchsorted(ticks, x).astype(np.float64) if spec.even else x
 
 

@@ -1,4 +1,4 @@
-"""What is drawn where: the panels of a figure and the lines in them, found before anything runs."""
+"""The layout of drawings: the panels of a figure and the lines in them, found before anything runs."""
 
 import inspect
 from collections.abc import Iterable, Sequence
@@ -49,7 +49,7 @@ class Panel:
 
 
 def completed(spec: FigureSpec, cells: Cells) -> FigureSpec:
-    """Return a figure with the defaults of what it draws: trials or fits."""
+    """Return a figure with the defaults for trials or for fits."""
     fits = cells[0].job.kind == "fit"
     defaults = {
         "x": spec.x or ("epsilon" if fits else "users"),
@@ -120,7 +120,7 @@ def grouped(
 
 
 def key_text(cell: Cell, key: str, told: Sequence[str]) -> str:
-    """Return what a cell has under a key, without the settings that are told elsewhere in the figure."""
+    """Return a cell's value under a key, without the settings that the figure shows elsewhere."""
     called = cell.job.called(key, told, cell.swept)
     if called is not None or key not in cell.settings:
         return called or ""

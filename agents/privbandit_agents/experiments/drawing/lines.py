@@ -69,7 +69,7 @@ def published(rows: pl.DataFrame) -> list[bool]:
 
 
 def without_budget(label: str) -> str:
-    """Return a label without its epsilon and rho, and without its calibration, which a frontier says in words."""
+    """Return a label without its epsilon and rho, and without its calibration, which a frontier states in words."""
     name, _, settings = label.partition(" ")
     kept = [one for one in settings.split(", ") if one.partition("=")[0] not in ("epsilon", "rho", "calibration")]
     return f"{name} {', '.join(kept)}".strip()
@@ -120,7 +120,7 @@ def along(rows: pl.DataFrame, name: str, x: str = "budget") -> Line:
 
 
 def levels_of(rows: pl.DataFrame) -> Mapping[str, pl.DataFrame | None]:
-    """Return the rows of the best agent without privacy and those of uniform, by what a frontier calls them."""
+    """Return the rows of the best agent without privacy and those of uniform, by their names in a frontier."""
     plain = rows.filter((pl.col("notion") == "none") & (pl.col("agent") != "uniform"))
     best: tuple[float, str] = (math.inf, "")
     for (label,), own in plain.group_by("label", maintain_order=True):

@@ -1,4 +1,4 @@
-"""Pictures of worlds: the laws of LPCT's paper, what public rows say of a range, and partitions.
+"""Pictures of worlds: the laws of LPCT's paper, ranges estimated from public rows, and partitions.
 
 Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classification with Public Data", 2023, figures 3,
 8(a) and 9(a).
@@ -47,13 +47,13 @@ def contours(figure: Figure, gammas: Sequence[float]) -> None:
 
 
 def ranges(figure: Figure, n_public: int, side: float, replication: int = 0) -> None:
-    """Draw what public rows say of an unknown range [0, a]^2, and the ranges that one could try instead (figure 8a).
+    """Draw the estimate of an unknown range [0, a]^2 from public rows, and ranges to try instead (figure 8a).
 
     Args:
         figure: to draw on.
         n_public: number of public rows.
         side: a.
-        replication: of which the rows are.
+        replication: the one that drew the rows.
     """
     sample = draw(World(n_public=n_public, stretch=(side, side)), replication)
     x, y = sample.public

@@ -60,7 +60,7 @@ def plot_frontier(frame: pl.DataFrame, log: Log = "xy", title: str = "") -> Figu
 
     Every private agent is a line along its epsilons, or a point; a promise of zCDP alone is drawn at the epsilon that
     it implies at delta = 1e-5. The best agent without privacy and ``uniform`` are levels. Agents whose calibration is a
-    published one without a valid proof are lines of their own, and say so.
+    published one without a valid proof are lines of their own, marked so.
 
     Args:
         frame: from ``load_results`` or ``compare``.

@@ -21,7 +21,7 @@ from privbandit_agents.zoo import AGENTS
 from privbandit_envs.files import atomic
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B07D00", "#56B4E9", "#882255", "#332288")
-"""Okabe and Ito's colours, one of them darker, and two of Tol's: told apart with any kind of colour vision."""
+"""Okabe and Ito's colors, one of them darker, and two of Tol's: distinct with any kind of color vision."""
 DASHES: dict[str, Any] = {
     "none": "-",
     "joint": (0, (6, 1.8)),
@@ -38,13 +38,13 @@ NOTIONS = {
     "local": "local privacy",
 }
 MARKERS = ("", "o", "s", "^", "D", "v", "P", "X")
-"""Where there are more agents than colours, a marker tells those of one colour apart."""
+"""If there are more agents than colors, a marker separates those of one color."""
 LONGEST_LABEL = 60
 """Characters of a label."""
 LABEL_HEIGHT = 0.19
 """Inches of a label beside a panel."""
 STAMP: dict[str, Any] = {"fontsize": 12, "color": "#B00020", "weight": "bold", "ha": "right", "va": "top"}
-"""How a figure says in its corner that it decides nothing."""
+"""Style of the note in a figure's corner that it decides nothing."""
 UNIFORM: dict[str, Any] = {"color": "#777777", "linestyle": "-"}
 BEST = "best without privacy"
 FIXED = {"uniform": UNIFORM, BEST: {"color": "#111111", "linestyle": "-"}}
@@ -92,7 +92,7 @@ class Line:
     notion: str = "none"
 
     def interval(self, log: bool, least: float = -math.inf, most: float = math.inf) -> tuple[Floats, Floats]:
-        """Return the ends of the interval within what is possible; on logarithmic axes that of the logarithm.
+        """Return the ends of the interval within the possible range; on logarithmic axes that of the logarithm.
 
         There the half-width of the logarithm is that of the mean over the mean, so no end reaches 0.
         """
@@ -135,7 +135,7 @@ def styles_of(panels: Sequence[Sequence[Line]]) -> dict[str, dict[str, Any]]:
     """Return the line style of every label: the same in all panels, and no colour twice in one if it can be helped.
 
     Lines of one agent that differ in a number are shades of one colour, in its order. The labels with the most
-    neighbours choose first; the zoo's order breaks ties. Dashes tell the notion of privacy.
+    neighbours choose first; the zoo's order breaks ties. Dashes show the notion of privacy.
     """
     agents = {line.label: line.agent for lines in panels for line in lines}
     notions = {line.label: line.notion for lines in panels for line in lines}
@@ -212,7 +212,7 @@ def write_caption(figure: Figure, text: str, panels: Iterable[Sequence[Line]]) -
 
 
 def caption(panels: Iterable[Sequence[Line]], shown: str, unit: str) -> str:
-    """Return what the lines of panels are, and what is ``shown`` around them; a replication is a ``unit``."""
+    """Return a sentence on the lines of panels and on the intervals ``shown``; a replication is a ``unit``."""
     counts = sorted({line.replications for lines in panels for line in lines})
     if counts == [1]:
         return f"one {unit}"

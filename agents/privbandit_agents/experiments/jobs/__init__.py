@@ -1,3 +1,3 @@
-"""What is run: trials that play and fits that are scored."""
+"""Jobs: trials that play and fits that are scored."""
 
 __all__: list[str] = []

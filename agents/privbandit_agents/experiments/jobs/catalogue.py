@@ -83,7 +83,7 @@ def keywords(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def env_class(id: str) -> Any:
-    """Return the class whose docstring says what an environment is: its problem, or itself."""
+    """Return the class that documents an environment: its problem, or itself."""
     spec = env_spec(id)
     return named_problem(spec) if "problem" in spec.kwargs else spec.entry_point
 

@@ -1,4 +1,4 @@
-"""What a job is: one unit of work, everything that its result depends on but the code."""
+"""A job: one unit of work, everything but the code that its result depends on."""
 
 import sys
 from collections.abc import Callable, Collection, Mapping
@@ -24,7 +24,7 @@ class Desk:
     """Where a job works.
 
     Attributes:
-        folder: gets what the job writes beside its result.
+        folder: gets the files that the job writes beside its result.
         save_every: seconds between two snapshots.
         on_checkpoint: called with the curve so far at every checkpoint.
     """
@@ -36,7 +36,7 @@ class Desk:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a job found: arrays by name, and notes; see ``Finished``."""
+    """The result of a job: arrays by name, and notes; see ``Finished``."""
 
     arrays: Arrays
     notes: JSON = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Job(Protocol):
 
     Attributes:
         kind: ``"trial"`` or ``"fit"``.
-        unit: what a replication is called.
+        unit: the name of a replication.
         quantities: what can be read of the result; the first one is read by default.
     """
 
@@ -69,7 +69,7 @@ class Job(Protocol):
 
     @property
     def settings(self) -> JSON:
-        """All settings with today's defaults, by ``env`` and ``agent``: they tell stale results."""
+        """All settings with today's defaults, by ``env`` and ``agent``: they reveal stale results."""
 
     @property
     def sources(self) -> dict[str, str | None]:
@@ -77,7 +77,7 @@ class Job(Protocol):
 
     @property
     def cell(self) -> str:
-        """The hash of what the job shares with its other replications."""
+        """The hash of the settings that the job shares with its other replications."""
 
     @property
     def traits(self) -> Mapping[str, Any]:
@@ -93,10 +93,10 @@ class Job(Protocol):
 
     @property
     def label(self) -> str:
-        """What the job runs, without its replication."""
+        """The job in words, without its replication."""
 
     def called(self, key: str, told: Collection[str], swept: Collection[str] = ()) -> str | None:
-        """Return what a figure calls the job by a key; None: by its traits alone.
+        """Return a figure's label of the job by a key; None: by its traits alone.
 
         Settings of an agent that are ``swept`` are in it also where they are defaults, those ``told`` elsewhere never.
         """

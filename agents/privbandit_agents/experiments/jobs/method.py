@@ -24,7 +24,7 @@ class Method(Model):
         name: in tables and figures.
         agent: in the zoo; it must learn from labels.
         settings: of the agent and of the estimator (``ESTIMATOR``).
-        grid: lists of values of such settings, of which all combinations are tried.
+        grid: lists of values of such settings; all combinations are tried.
         estimator: ``"module:Class"`` with the arguments and methods of ``AgentClassifier``.
     """
 
@@ -49,7 +49,7 @@ class Method(Model):
 
     @property
     def fits(self) -> list[list[int]]:
-        """The places of the points that share a fit: only what is done after the reports tells them apart."""
+        """The places of the points that share a fit: they differ only in steps after the reports."""
         after: frozenset[str] = getattr(find(self.agent).load(), "postprocessing", frozenset())
         groups: dict[str, list[int]] = {}
         for place, point in enumerate(self.points):

@@ -25,14 +25,14 @@ class World(Model):
 
     ``lpct-synthetic``: the pair of laws of ``ClassificationProblem``; private and test rows are drawn from P, public
     rows from Q. A data set: 20 % of its private rows are the test set, the others report; public rows are drawn at
-    random, or among those that the data set says are public.
+    random, or among those that the data set makes public.
 
     In a replication all worlds of a source share their draws: more rows are the same rows and some more, and another
     gamma changes the public labels alone. So comparisons of worlds are paired.
 
     Attributes:
         source: ``lpct-synthetic``, or a data set that ``privbandit_envs.datasets.load`` knows.
-        n_public: number of public rows; default: all that the data set says are public.
+        n_public: number of public rows; default: all that the data set makes public.
         n_private: number of private rows without the test set; default: 10 000 synthetic ones, all of a data set.
         n_test: number of synthetic test rows.
         gamma: relative signal of the synthetic public rows, > 0.
@@ -65,7 +65,7 @@ class World(Model):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was given or filled in, as JSON values."""
+        """The settings given or filled in, as JSON values."""
         return self.model_dump(mode="json", exclude_none=True)
 
 

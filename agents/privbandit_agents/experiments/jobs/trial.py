@@ -148,11 +148,11 @@ class Trial:
 
     @property
     def snapshot_label(self) -> str:
-        """What a snapshot must have been written by: the same trial, settings and code."""
+        """The required origin of a snapshot: the same trial, settings and code."""
         return canonical({"trial": self.name, "settings": self.settings, "code": {**code(), **self.sources}})
 
     def called(self, key: str, told: Collection[str], swept: Collection[str] = ()) -> str | None:
-        """Return the environment or the agent, with the given or swept settings that are not told elsewhere."""
+        """Return the environment or the agent, with the given or swept settings that are not shown elsewhere."""
         if key == "env":
             kept = {name: value for name, value in self.env_kwargs.items() if f"env.{name}" not in told}
             return short(with_settings(self.env, kept)).replace("(", " (", 1)
@@ -164,7 +164,7 @@ class Trial:
         return None
 
     def make_env(self) -> gym.Env[Any, Any]:
-        """Build the environment; its horizon is the trial's unless ``env_kwargs`` says otherwise.
+        """Build the environment; its horizon is the trial's unless ``env_kwargs`` sets another.
 
         A ``delay``, unless it is an argument of the environment's own, makes feedback late.
 
@@ -180,7 +180,7 @@ class Trial:
         return DelayFeedback(env, *laws) if laws else env
 
     def make_agent(self, env: gym.Env[Any, Any]) -> AnyAgent:
-        """Build the agent for its environment; the result's settings say if its calibration is a published one."""
+        """Build the agent for its environment; the result's settings show if its calibration is a published one."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnprovenCalibration)
             return registry.make(self.agent, env, seed=self.seed, **self.config)
@@ -226,7 +226,7 @@ def known_defaults(agent: str) -> dict[str, Any]:
 
 
 def visits_of(env: gym.Env[Any, Any], users: int) -> int:
-    """Return how often one person comes at most; 1 in worlds that do not say."""
+    """Return how often one person comes at most; 1 in worlds without such a number."""
     counted = getattr(env.unwrapped, "visits", None)
     return 1 if counted is None else int(counted(users))
 

@@ -34,7 +34,7 @@ def audit_rows(paths: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def told(path: Path) -> dict[str, Any] | None:
-    """Return what an audit wrote; None if the file is no audit's."""
+    """Return the content of an audit's file; None if the file is no audit's."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -85,7 +85,7 @@ def claim_text(claim: Mapping[str, Any]) -> str:
 
 
 def power_text(power: Mapping[str, float] | None) -> str:
-    """Return which share of such audits refute the claim if the true epsilon is so many times as large."""
+    """Return which share of such audits refute the claim if the true epsilon is larger by a factor."""
     if power is None:
         return "-"
     return ", ".join(f"{100 * share:.0f} % at {float(factor):g} times" for factor, share in power.items()) or "unknown"

@@ -1,4 +1,4 @@
-"""An audit at a glance: what was found and what would have been found, in shares of the claim."""
+"""An audit at a glance: its finding and its power, in shares of the claim."""
 
 import html
 import math
@@ -13,7 +13,7 @@ CLAIM, FOUND, REFUTED = "#0072B2", "#7A6200", "#B00020"
 
 @dataclass(frozen=True)
 class Glance:
-    """What an audit found on one scale, on which 1 is the claim.
+    """An audit's finding on a scale with the claim at 1.
 
     Attributes:
         found: lower bound of epsilon over the claim, or the square root of that of rho.
@@ -51,7 +51,7 @@ class Glance:
         return ", ".join([*told, "refuted" if self.refuted else "not refuted"])
 
     def svg(self) -> str:
-        """Return the picture for a page: a bar up to what was found, the claim, and a dot for each power."""
+        """Return the picture for a page: a bar up to the finding, the claim, and a dot for each power."""
         left, claim, right, end = (place(share) for share in (0, 1, RIGHT, self.found))
         color = REFUTED if self.refuted else FOUND
         dots = "".join(

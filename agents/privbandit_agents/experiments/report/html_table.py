@@ -27,7 +27,7 @@ def table(
 
     Args:
         name: of the region that scrolls.
-        caption: what the table shows.
+        caption: the table's content.
         columns: from left to right.
         rows: values by the keys of the columns; None is left empty.
         data: ``data-`` attributes of each row; default: none.

@@ -114,7 +114,7 @@ def thinned(line: Line, most: int) -> Line:
 
 
 def drawn(line: Line, looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the page knows of a line."""
+    """Return the page's data of a line."""
     few = len(line.each) > 0
     return {
         "name": line.label,
@@ -129,7 +129,7 @@ def drawn(line: Line, looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def numbers(values: Iterable[float]) -> list[float | None]:
-    """Return numbers with five digits; None for what is none."""
+    """Return numbers with five digits; None for values that are no numbers."""
     return [float(f"{value:.5g}") if math.isfinite(value) else None for value in values]
 
 

@@ -115,6 +115,6 @@ def attempt(job: Job, folder: Path, parent: int | None, save_every: float, wait:
 
 
 def leave_if_orphaned(parent: int | None) -> None:
-    """End this process at once if it is a worker whose parent was killed: nobody waits for what it computes."""
+    """End this process at once if it is a worker whose parent was killed: nobody waits for its result."""
     if parent is not None and parent not in (os.getpid(), os.getppid()):
         os._exit(1)

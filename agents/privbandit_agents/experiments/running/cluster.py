@@ -11,9 +11,9 @@ from joblib import cpu_count, parallel_config
 from privbandit_agents.experiments.usage import UsageError, missing_module
 
 KEEP_MEMORY = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
-"""Workers of Dask give freed memory back at once unless told otherwise; numpy is two to three times slower then."""
+"""Workers of Dask give freed memory back at once unless this is set; numpy is two to three times slower then."""
 NOISY = ("distributed.client", "distributed.core", "distributed.comm")
-"""Loggers that print tracebacks when a scheduler is gone, of which the caller is told by an exception."""
+"""Loggers that print tracebacks when a scheduler is gone; the caller gets an exception."""
 
 
 @contextmanager

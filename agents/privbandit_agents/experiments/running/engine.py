@@ -105,7 +105,7 @@ def run_jobs(
         The results and the failures, both in the order of ``jobs``.
 
     Raises:
-        KeyboardInterrupt: it was stopped; the message says how far it came.
+        KeyboardInterrupt: it was stopped; the message gives the progress.
     """
     folder, engine = Path(folder).absolute(), engine or Engine()
     wanted = {job.name: job for job in jobs}

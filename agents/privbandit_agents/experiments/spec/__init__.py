@@ -1,3 +1,3 @@
-"""What an experiment file says."""
+"""The content of an experiment file."""
 
 __all__: list[str] = []

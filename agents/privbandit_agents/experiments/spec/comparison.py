@@ -43,7 +43,7 @@ class Worlds(BaseModel):
 
 
 def world_of(settings: Mapping[str, Any]) -> World:
-    """Return a world, or say in a sentence which setting is wrong."""
+    """Return a world, or raise an error that names the wrong setting."""
     try:
         return World.model_validate(settings)
     except ValidationError as error:

@@ -24,7 +24,7 @@ SHOWING = "smoke"
 
 
 class Scale(Model):
-    """What a scale changes in every part of a sweep or a comparison.
+    """The changes of a scale in every part of a sweep or a comparison.
 
     Attributes:
         seeds: of a sweep: how many, from the first seed of each part on; or a list.
@@ -58,16 +58,16 @@ class Experiment(Model):
 
     Attributes:
         title: one line.
-        about: citation, and what it shows.
+        about: citation, and the result shown.
         sweep: trials: one block, or ``parts``.
         offline: fits, in place of trials: one block, or ``parts``.
         variants: names for selections of cells, which have them as the setting ``variant`` then.
-        scales: what they change in the jobs.
-        figures: what is drawn.
-        pictures: what is drawn of the worlds themselves.
+        scales: their changes to the jobs.
+        figures: drawn from the results.
+        pictures: drawn of the worlds themselves.
         maps: where agents may be trusted, of trials.
-        tables: what is tabulated; of fits.
-        statements: what is checked.
+        tables: of fits.
+        statements: checked against the results.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Figures and tables as a file says them."""
+"""Figures and tables as a file defines them."""
 
 from collections.abc import Callable
 from pkgutil import resolve_name
@@ -83,10 +83,10 @@ class FigureSpec(Model):
         even: whether the values of x stand one step apart.
         select: settings of the cells that are drawn, where a list stands for any of its values; or a list of such
             selections, which are all drawn.
-        panels: what a panel has in common: ``env`` (name and settings), ``agent``, ``variant``, a setting, or a list
+        panels: the common part of a panel: ``env`` (name and settings), ``agent``, ``variant``, a setting, or a list
             of these. Agents without this setting (no epsilon, say) appear in every panel. Default: ``env`` for trials.
-        lines: what a line has in common, likewise; default: ``agent`` for trials, ``method`` for fits.
-        fit: whether the labels tell the slope of each line along the figure's axes.
+        lines: the common part of a line, likewise; default: ``agent`` for trials, ``method`` for fits.
+        fit: whether the labels give the slope of each line along the figure's axes.
         fit_from: the least x of the slope; default: a tenth of the users, or all values of a setting.
         curves: drawn over the panels.
     """
@@ -120,7 +120,7 @@ class TableSpec(Model):
 
     Attributes:
         name: of the files.
-        y: accuracy, with the best and what is not significantly worse marked, ranks and wins; or seconds.
+        y: accuracy, with the best and those not significantly worse marked, ranks and wins; or seconds.
         methods: its columns; default: all.
         reference: methods that are shown, but do not compete, such as those that see private rows in the clear.
     """

@@ -1,4 +1,4 @@
-"""Measures as a file says them: numbers that a statement bounds, each a function of means over replications."""
+"""Measures as a file defines them: numbers that a statement bounds, each a function of means over replications."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -35,7 +35,7 @@ Axes = Literal["log", "semilog", "linear"]
 
 
 class Selection(BaseModel):
-    """A cell by its settings, and what is read of it.
+    """A cell by its settings, and its reading.
 
     Trials have ``agent``, ``env``, ``horizon``, ``agent.KEY`` and ``env.KEY``; fits ``method``, ``agent``, ``epsilon``
     and the settings of the world.

@@ -1,4 +1,4 @@
-"""Statements as a file says them: a sentence, the number that it is about, and the bounds of the number."""
+"""Statements as a file defines them: a sentence, the number that it is about, and the bounds of the number."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
@@ -15,7 +15,7 @@ Expected = Literal["holds", "fails"]
 
 
 class Statement(Model):
-    """A sentence of a paper or of ours, and what a number must be for it to hold.
+    """A sentence of a paper or of ours, and the bounds of a number under which it holds.
 
     Attributes:
         says: the sentence.
@@ -24,7 +24,7 @@ class Statement(Model):
         at_least: lower bound of the number.
         at_most: upper bound.
         expected: whether we know it to hold or to fail.
-        at_first: what was expected before the first run, where that is known and another thing.
+        at_first: the expectation before the first run, if it is known and different.
         because: why it fails, if that is expected; or how it is to be read.
         place: in the file; not written there.
     """

@@ -160,7 +160,7 @@ def read_sweep(path: str | Path) -> Sweep:
 
 
 def included(path: Path, within: tuple[Path, ...] = ()) -> Any:
-    """Return what a YAML file says, its includes in place; ``within`` are the files that include it."""
+    """Return the content of a YAML file, its includes in place; ``within`` are the files that include it."""
     path = path.resolve()
     if path in within:
         raise UsageError(f"{path.name} includes itself: {' -> '.join(file.name for file in (*within, path))}.")
@@ -275,7 +275,7 @@ def check_bandit(env: gym.Env[Any, Any]) -> None:
 
 
 def horizon_of(id: str, kwargs: dict[str, Any], asked: int | None) -> int:
-    """Return the number of users: what was asked for, or the environment's own horizon."""
+    """Return the number of users: the one asked for, or the environment's own horizon."""
     horizon = asked or kwargs.get("horizon", env_defaults(id).get("horizon"))
     if horizon is None:
         raise ValueError("the environment has no horizon of its own; give one.")

@@ -1,4 +1,4 @@
-"""What is wrong with a file, in one sentence with the place where it stands."""
+"""An error in a file, in one sentence with its place."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -20,11 +20,11 @@ def place_of(location: Place) -> str:
 
 
 def validated(model: type[M], content: object, source: str = "", named: Callable[[Place], str] = place_of) -> M:
-    """Return the model of what a file says.
+    """Return the model of a file's content.
 
     Args:
         model: of the whole file.
-        content: what was read.
+        content: as read.
         source: the file, for error messages.
         named: turns a path of keys and positions into text.
 
@@ -42,7 +42,7 @@ def validated(model: type[M], content: object, source: str = "", named: Callable
 
 
 def explained(error: ValidationError, model: type[BaseModel], named: Callable[[Place], str] = place_of) -> str:
-    """Return the first mistake that a model found, in words: the place, what is wrong, the nearest key."""
+    """Return the first mistake that a model found, in words: the place, the mistake, the nearest key."""
     first = error.errors(include_url=False)[0]
     place, last = named(first["loc"]), str(first["loc"][-1]) if first["loc"] else ""
     if first["type"] == "extra_forbidden":

@@ -15,7 +15,7 @@ from privbandit_envs.validate import did_you_mean
 
 
 class Constructor(SafeConstructor):
-    """Leaves dates as they are written; names the line of a value that is not what its tag says."""
+    """Leaves dates as they are written; names the line of a value that does not fit its tag."""
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         try:
@@ -86,7 +86,7 @@ def size(content: object, known: dict[int, int]) -> int:
 
 
 def content_of(path: Path) -> Any:
-    """Return what a YAML file says.
+    """Return the content of a YAML file.
 
     Raises:
         UsageError: it cannot be read.

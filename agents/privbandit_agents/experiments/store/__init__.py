@@ -1,3 +1,3 @@
-"""What is kept of a job: its result, its events, its lock, and where it comes from."""
+"""Files of a job: its result, its events, its lock, and its provenance."""
 
 __all__: list[str] = []

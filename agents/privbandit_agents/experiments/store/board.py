@@ -76,8 +76,8 @@ class Board:
         ``rollout/ep_rew_mean``, ``time/fps``: of agents that own their loop, as stable-baselines3 names them: reward
             per user since the last checkpoint (a user is an episode of one step), and users per second so far.
 
-    The last ``regret/cumulative`` is the metric of the hparams tab. If the folder may not be written to, a warning says
-    so, and nothing is written.
+    The last ``regret/cumulative`` is the metric of the hparams tab. If the folder may not be written to, a warning
+    reports it, and nothing is written.
     """
 
     def __init__(self, folder: Path, agent: AnyAgent) -> None:
@@ -101,7 +101,7 @@ class Board:
                 self.flush()
 
     def write(self, curve: RegretCurve) -> None:
-        """Note the checkpoint that the curve has just passed; what was noted is written out now and then."""
+        """Note the checkpoint that the curve has just passed; notes are written out now and then."""
         now, clock = curve.passed - 1, time.perf_counter()
         users, regret, reward = int(curve.checkpoints[now]), float(curve.regret[now]), float(curve.reward[now])
         spent = 0.0 if self._ledger is None else self._ledger.spent_epsilon()

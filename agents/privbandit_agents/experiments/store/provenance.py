@@ -36,7 +36,7 @@ def code() -> dict[str, str | None]:
 def commit() -> str | None:
     """Return the commit of this source tree; None if git does not track it.
 
-    A tree that was edited has ``-dirty``, and a hash of what was changed in its Python files.
+    A tree that was edited has ``-dirty``, and a hash of the changes in its Python files.
     """
     here = Path(__file__)
     if git(here.parent, "ls-files", "--error-unmatch", here.name) is None:
@@ -50,11 +50,11 @@ def commit() -> str | None:
 
 @cache
 def source_of(played: Any) -> str | None:
-    """Return a hash of the source of a class or function, and of what it is made of; None if it is all ours.
+    """Return a hash of the source of a class or function, and of its parts; None if it is all ours.
 
     It is that of all modules with a class which it inherits from, and of those of its author's that they use, without
     comments, docstrings and layout. Of a class of the program itself, such as a notebook's, it is that of the class.
-    What was read first counts as long as the process lives, as does the code that it imported.
+    The first reading counts as long as the process lives, as does the code that it imported.
     """
     texts: dict[str, str] = {}
     for part in inspect.getmro(played) if inspect.isclass(played) else (played,):
@@ -122,7 +122,7 @@ def hashed(text: str) -> str:
 
 
 def git(folder: Path, *arguments: str) -> str | None:
-    """Return what a git command prints, or None if it fails; nothing is locked or changed."""
+    """Return the output of a git command, or None if it fails; nothing is locked or changed."""
     command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()

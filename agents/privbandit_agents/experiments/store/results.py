@@ -30,13 +30,13 @@ SPECS: dict[str, dict[str, tuple[type, ...]]] = {
     },
     "fit": {"world": (dict,), "method": (dict,), "epsilon": (int, float, type(None)), "replication": (int,)},
 }
-"""What the spec of each kind of job has, and of which types."""
+"""The keys and types of the spec of each kind of job."""
 PASSING = ("a worker process died", "MemoryError:")
 """How reasons begin that earlier versions stored, though another day they may not be true."""
 
 
 class CorruptResultError(ValueError):
-    """A result file is not what was written."""
+    """A result file differs from the written one."""
 
     suffix = "corrupt"
 
@@ -53,7 +53,7 @@ class ChangedCodeError(StaleResultError):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Finished:
-    """What a job gave.
+    """The result of a job.
 
     Attributes:
         kind: ``"trial"`` or ``"fit"``.
@@ -62,7 +62,7 @@ class Finished:
         arrays: of a trial ``checkpoints, regret, reward``, maybe ``mad, mse, static``, shape (c,), and ``seconds``,
             shape (1,); of a fit ``accuracy, seconds``, one for each point of the grid, NaN where it could not run.
         notes: of a trial ``simulation``, ``played`` (the agent, which for a name that chooses is another one),
-            ``privacy`` (what it promises, in words), ``guarantee`` (its notion, epsilon, delta and rho) and ``visits``
+            ``privacy`` (its promise, in words), ``guarantee`` (its notion, epsilon, delta and rho) and ``visits``
             (how often one person comes at most); of a fit ``reasons``, a sentence for each point that could not run, or
             None.
         provenance: versions, commit, host and date; ``agent_source`` and ``env_source``, hashes of code that is not
@@ -77,7 +77,7 @@ class Finished:
     provenance: Mapping[str, str | None] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Return the job and the sizes of what it gave."""
+        """Return the job and the sizes of its result."""
         sizes = ", ".join(f"{name}[{len(array)}]" for name, array in self.arrays.items())
         return f"Finished({self.kind} {self.name}: {sizes})"
 
@@ -161,7 +161,7 @@ def write_result(folder: str | Path, finished: Finished) -> Path:
 
 
 def read_result(path: str | Path) -> Finished:
-    """Read a result file, which must be, byte for byte, what was written under the name of its job.
+    """Read a result file, which must be, byte for byte, the one written under the name of its job.
 
     Raises:
         CorruptResultError: it is not.

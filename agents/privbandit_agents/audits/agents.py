@@ -55,7 +55,7 @@ class AgentGame(Game):
     besides: ClassVar[tuple[type["AgentGame"], ...]] = ()
     """Games that are played too, and look elsewhere; a target is refuted if one of them refutes it."""
     budget: int = 0
-    """Users whom fresh runs of a world may serve at normal effort, about; 0: as many as ``runs`` need."""
+    """Users whom fresh runs of a world may serve at normal effort, about; 0: those of ``runs``."""
     users_a_run: int = 1
 
     def __init__(
@@ -260,7 +260,7 @@ class AnyAgentGame(AgentGame, Generic[T]):
             self.blind, self.unseen = True, "anything: all that was looked at was the same in every run"
 
     def larger(self, factor: float) -> Self | None:
-        """Return the same game, scene and statistics, with agents of so many times the budget; None if it has none."""
+        """Return the same game, scene and statistics, with ``factor`` times the budget; None if there is none."""
         powers = {"epsilon": 1, "rho": 2}
         scaled = {key: value * factor ** powers[key] for key, value in self.config.items() if key in powers}
         other = copy.copy(self)
@@ -311,7 +311,7 @@ class AnyAgentGame(AgentGame, Generic[T]):
 
     @abstractmethod
     def observed(self, scene: T, world: int, runs: int, rng: Generator) -> Floats:
-        """Return what is seen in so many runs of one world, as rows of numbers (runs, D)."""
+        """Return the readings of runs of one world, shape (runs, D)."""
 
 
 @contextmanager

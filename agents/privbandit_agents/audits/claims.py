@@ -39,7 +39,7 @@ class Claim:
         return cls(epsilon, delta, gaussian_mu(epsilon, delta) ** 2 / 2)
 
     def times(self, factor: float) -> "Claim":
-        """Return the claim of a mechanism with so many times the epsilon."""
+        """Return the claim of a mechanism with ``factor`` times the epsilon."""
         rho = None if self.rho is None else self.rho * self.nearer(factor) ** 2
         return replace(self, epsilon=factor * self.epsilon, rho=rho)
 
@@ -96,7 +96,7 @@ class Game(ABC):
 
     @abstractmethod
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Run world 0 or 1 so many times; return statistics of what an adversary sees, shape (runs, k).
+        """Run world 0 or 1 ``runs`` times; return statistics of the adversary's view, shape (runs, k).
 
         Runs are independent. All noise is drawn from ``rng``, or from generators that are spawned from it or seeded by
         it. Worlds may be played with equal generators, so that they draw the same noise.
@@ -105,7 +105,7 @@ class Game(ABC):
         """
 
     def stronger(self, factor: float) -> "Game | None":
-        """Return the same game with so many times the epsilon, if what was chosen for it can be kept; else None."""
+        """Return the same game with ``factor`` times the epsilon if its choices can be kept; else None."""
         return None
 
     @property

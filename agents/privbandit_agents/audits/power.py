@@ -57,7 +57,7 @@ def power(
 
 
 def drawn(hits: Hits, runs: int, rng: Generator) -> Hits:
-    """Draw so many runs of two worlds with replacement, given what all runs have."""
+    """Draw runs of two worlds with replacement, given those of all runs."""
     found = rng.multinomial(runs, (hits.runs / hits.runs.sum()).ravel()).reshape(3, 3)
     return Hits(found.astype(np.float64), hits.events)
 
@@ -65,7 +65,7 @@ def drawn(hits: Hits, runs: int, rng: Generator) -> Hits:
 def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repeats: int = 50) -> float | None:
     """Return which share of audits would refute the claim if there were less noise; None: the runs do not tell.
 
-    There is so much less noise as ``factor`` times the claimed epsilon needs. Gaussian noise that is k times smaller
+    The noise is that of ``factor`` times the claimed epsilon. Gaussian noise that is k times smaller
     puts two worlds, or the two sides of a coin, k times as far apart: the quantiles of an event's two frequencies, and
     of the share of right guesses, move apart by k. So what an audit has found tells what it would have found, if the
     target is at its claim. What is found has an error of its own: rates, or runs, are drawn anew before every audit
@@ -96,7 +96,7 @@ def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repe
 
 
 def righter(claim: Claim, share: float, square: float, size: float, nearer: float) -> float:
-    """Return by how much the share of right guesses grows if two sides of a coin are so many times as far apart."""
+    """Return the growth of the share of right guesses if the two sides of a coin are ``nearer`` times as near."""
     share = float(np.clip(share, 0.001, 0.999))
     if claim.rho is None:  # the share of right ones among guesses that are made
         made = float(np.clip((size + 2 * share - 1) / (2 * max(size, 1e-9)), 0.001, 0.999))

@@ -160,7 +160,7 @@ def prepared(
 def stronger(
     name: str, factor: float, epsilon: float, config: Mapping[str, Any] | None = None, **asked: Any
 ) -> list[Game] | None:
-    """Return the games of a target with so many times its epsilon; None where no setting says how much that is.
+    """Return the games of a target with ``factor`` times its epsilon; None if no setting scales it.
 
     Args:
         name: as for ``prepared``.

@@ -449,7 +449,7 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         raise TypeError(f"{self.name} has no law of summed reports.")
 
     def absorb_sum(self, total: Array, users: int) -> None:
-        """Learn from the sum of so many users' reports."""
+        """Learn from the sum of the reports of ``users`` users."""
         raise TypeError(f"{self.name} has no law of summed reports.")
 
 

@@ -139,7 +139,7 @@ class Choices:
             theta: where to start.
             ridge: of the penalty.
             tolerance: of the gradient, for each user.
-            steps: at most so many.
+            steps: the most steps.
             past: what is left of earlier users.
         """
         users = past[2] if past else len(self)

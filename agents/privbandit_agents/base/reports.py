@@ -11,7 +11,7 @@ Arithmetic: TypeAlias = Literal["exact", "real"]
 """What a guarantee holds for: the numbers that leave, or real ones in their place."""
 
 ENTRIES_AT_ONCE = 2**20
-"""So many numbers are in the reports that are made and absorbed together, or in one report."""
+"""Most numbers in the reports that are made and absorbed together, if one report has fewer."""
 
 
 class Randomizer(Protocol):

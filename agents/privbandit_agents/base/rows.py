@@ -67,7 +67,7 @@ class Products:
         groups: G.
     """
 
-    AT_ONCE = 256  # so many rows stay in cache
+    AT_ONCE = 256  # rows that stay in cache
 
     def __init__(self, dim: int, groups: int = 1) -> None:
         self.totals: Array = np.zeros((groups, dim, dim))

@@ -114,4 +114,4 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
 
     @abstractmethod
     def absorb(self, bag: Array, users: int) -> None:
-        """Learn from a batch: how many messages of each kind so many users have sent, shape (kinds,)."""
+        """Learn from a batch: the number of messages of each kind from its users, shape (kinds,)."""

@@ -96,7 +96,7 @@ def lasso(
         penalty: lambda, > 0.
         start: where to start, shape (d,).
         tolerance: largest change of a coordinate in the last sweep, relative to the largest coefficient.
-        sweeps: at most so many.
+        sweeps: the most sweeps.
     """
     beta = np.where(gram.diagonal() > 0, start, 0.0)
     residual = moment - gram @ beta

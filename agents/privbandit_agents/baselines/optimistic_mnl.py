@@ -73,7 +73,7 @@ class Config(WidthSettings):
     samples: Count | None = None
 
     def draws(self, capacity: int) -> int:
-        """Return M for sets of so many items."""
+        """Return M for sets of ``capacity`` items."""
         return self.samples or math.ceil(1 - math.log(capacity) / math.log(1 - 1 / (4 * math.sqrt(math.e * math.pi))))
 
 

@@ -99,7 +99,7 @@ class GaussianSettings(JointSettings):
         return super().concentrated() if pair is None else gaussian_mu(*pair) ** 2 / 2
 
     def arithmetic(self, numbers: int) -> Arithmetic:
-        """Return what the guarantee holds for, if so many numbers about a user leave with noise on a grid."""
+        """Return the arithmetic that the guarantee holds for, if ``numbers`` numbers of a user get noise on a grid."""
         known = known_gaussian(math.sqrt(2 * self.concentrated()), numbers, self.delta or DELTA)
         return "exact" if known else "real"
 

@@ -96,7 +96,7 @@ def judge(noise: Noise, level: float) -> None:
 
 
 def related(pairs: list[tuple[Floats, Floats]]) -> float:
-    """Return how likely the two of every pair are correlated so much or more, if they are independent normals."""
+    """Return the p-value of the correlation of pairs of numbers, if they are independent normals."""
     products = np.concatenate([np.zeros(1), *(one[: len(two)] * two[: len(one)] for one, two in pairs)])
     return float(2 * scipy.stats.norm.sf(abs(products.sum()) / np.sqrt(products.size)))
 
@@ -150,7 +150,7 @@ def together(noise: Noise) -> Noise:
 
 
 def power(noise: Noise, size: float) -> dict[str, float]:
-    """Return how likely noise of a kind that is so many times as large as is declared is found, at its draws."""
+    """Return the power to find noise of a kind that is ``size`` times as large as declared, at its draws."""
     noise = noise | together(noise)
     counts = {kind: draws(runs) for kind, runs in noise.items()}
     level = LEVEL / 2 / (TESTS * max(len(noise), 1))

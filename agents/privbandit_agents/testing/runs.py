@@ -43,7 +43,7 @@ def go_on(env: Any, agent: AnyAgent, context: Any, rounds: int) -> Any:
 
 
 def serve(env: Any, agents: Sequence[AnyAgent], users: int) -> None:
-    """Let the first agent choose for so many users, and all of them learn from the same records."""
+    """Let the first agent choose for n users, and all agents learn from the same records."""
     while users:
         n = min(agents[0].frozen_rounds(), users)
         contexts = env.upcoming(n)

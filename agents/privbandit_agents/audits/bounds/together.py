@@ -52,7 +52,7 @@ class Hits:
 
     @property
     def apart(self) -> "Hits":
-        """What to expect of as many runs if the worlds are played apart."""
+        """Expected counts of the same runs if the worlds are played apart."""
         rows, columns = self.runs.sum(axis=-1), self.runs.sum(axis=-2)
         size = self.runs.sum(axis=(-2, -1), keepdims=True)
         return Hits(rows[..., :, None] * columns[..., None, :] / size, self.events)
@@ -68,7 +68,7 @@ class Hits:
         return np.asarray(np.sum(shares * worth, axis=(-2, -1))), np.asarray(np.sum(shares * worth**2, axis=(-2, -1)))
 
     def promised(self, delta: float, error: float, steps: int = 20) -> Floats:
-        """Return the epsilon that runs like these would just refute (...), at an error of so many deviations of one.
+        """Return the largest epsilon that such runs would refute (...), given an error margin in deviations.
 
         A mean that is so many deviations above 0 is needed, and more where runs are few beside what one may cost
         (Bernstein's inequality).
@@ -118,24 +118,24 @@ class Tallies:
 
 
 def error_of(alpha: float, fresh: int, pilot: float = math.inf) -> float:
-    """Return how many deviations of a run a mean of so many fresh ones has to be off, for one who knows of so many."""
+    """Return the error margin of a mean of fresh runs, in deviations of one run; wider after few pilot runs."""
     # the best of many events looks about two standard errors too good
     return math.sqrt(2 * math.log(1 / alpha) / fresh) + 2.0 / math.sqrt(pilot)
 
 
 def promise_of(pilot: Hits | Tallies, delta: float, alpha: float, fresh: int) -> Floats:
-    """Return about what ``bound_together`` will find of each event (...), in so many fresh runs played together."""
+    """Return about what ``bound_together`` will find of each event (...), in fresh runs played together."""
     return pilot.promised(delta, error_of(alpha, fresh, pilot.size), 12)  # 12 halvings suffice to rank events
 
 
 def best_together(pilot: Hits, delta: float, alpha: float, fresh: int) -> bool:
-    """Return whether so many fresh runs will tell more of an event if the worlds are played together."""
+    """Return whether fresh runs bound an event better if the worlds are played together."""
     error = error_of(alpha, fresh)
     return bool(pilot.promised(delta, error) >= pilot.apart.promised(delta, error))
 
 
 def stake_of(pilot: Hits, fresh: int, delta: float, alpha: float) -> float:
-    """Return the stake that pilot runs suggest for so many fresh ones; see ``bound_together``.
+    """Return the stake that pilot runs suggest for the fresh ones; see ``bound_together``.
 
     At the epsilon that is just refuted wealth grows fastest with it, if no run is worth much of it.
     """

@@ -8,7 +8,7 @@ from privbandit_agents.privacy.mechanisms.counters import Counter
 
 
 def columns(counter: Counter, users: int) -> Floats:
-    """Return what a term of 1 of each of so many users adds to the whitened releases, shape (users, users)."""
+    """Return the part of each user's term of 1 in the whitened releases, shape (users, users)."""
     return np.asarray(counter.whiten(np.tri(users)))
 
 

@@ -58,7 +58,7 @@ class FirstRelease(AnyAgentGame[Scene]):
     heats: ClassVar[Sequence[tuple[int, int]]] = ((8, 60), (4, 200))
     times: ClassVar[int] = 1
     among: ClassVar[int] = 100
-    """So many pairs are tried among all of ``AMONG``."""
+    """Pairs that are tried among all of ``AMONG``."""
     layout = Layout(0, 1, 0)
 
     def prepare(self) -> None:
@@ -132,7 +132,7 @@ class FirstRelease(AnyAgentGame[Scene]):
         return np.stack([np.concatenate(acted) for acted, _ in found]), [released for _, released in found]
 
     def table(self, actions: Floats, told: list[list[Floats]], width: int) -> Floats:
-        """Return actions and releases as rows; releases are filled with zeros, or cut, to so many numbers."""
+        """Return actions and releases as rows; releases are filled with zeros, or cut, to ``width`` numbers."""
         released = np.zeros((len(told), len(self.looks), width))
         for row, releases in zip(released, told, strict=True):
             for k, release in enumerate(releases):

@@ -24,7 +24,7 @@ STATISTICS = (
 
 
 class Layout(NamedTuple):
-    """Where the parts of what is seen are: first the actions, then ``times`` releases of so many numbers each."""
+    """Where the parts of what is seen are: first the actions, then ``times`` releases of ``width`` numbers each."""
 
     actions: int
     times: int

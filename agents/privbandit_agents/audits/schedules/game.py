@@ -16,7 +16,7 @@ from privbandit_agents.audits.schedules.populations import opposites
 SEEDS = 2
 """Seeds of agents whose runs find boundaries; six further ones try them."""
 KEPT = 4
-"""Boundaries of which pilot runs are made; if so many are the same for all seeds, no further one is looked for."""
+"""Boundaries that pilot runs look for; they stop once this number is the same for all seeds."""
 
 
 @dataclass(frozen=True)

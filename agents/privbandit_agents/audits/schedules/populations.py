@@ -30,7 +30,7 @@ def opposites(env: gym.Env[Any, Any], users: int, agent: AnyAgent) -> Iterator[t
 
 
 def populations(env: gym.Env[Any, Any], users: int, agent: AnyAgent) -> dict[str, Records]:
-    """Return populations of so many users by name.
+    """Return populations of ``users`` users by name.
 
     Args:
         env: the world, which draws some of them.

@@ -115,7 +115,7 @@ class StableBaseline(LearningAgent[RLSettings]):
         return to_sb3(env, seed, largest_score=largest, reward_scale=scale)
 
     def attach(self, learning_env: "VecEnv", resumed: bool) -> None:
-        """Let the model play an environment; build it first if there is none for so many slots."""
+        """Let the model play an environment; build it first if there is none for this number of slots."""
         if self.model is not None and self.model.n_envs == learning_env.num_envs:
             self.model.set_env(learning_env, force_reset=not resumed)
             return

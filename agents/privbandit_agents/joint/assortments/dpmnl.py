@@ -162,7 +162,7 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         released, failure = None, None
         records = contexts, actions, feedback
-        most = max(1, min(256, 2**24 // (8 * self.dim**2)))  # so many stay in cache, and few take much memory
+        most = max(1, min(256, 2**24 // (8 * self.dim**2)))  # users that stay in cache
         for x, sets, bought in blocks(self.frozen_rounds, *records, most=most):
             # sanitise, then count and keep (lines 6 and 14)
             laid_out = lay_out(x, sets, bought, self.capacity)

@@ -102,7 +102,7 @@ def published_loss(dim: int, capacity: int) -> UserLoss:
 
 
 def exploration_length(noise: float, dim: int, horizon: int) -> int:
-    """Return T0 for noise of so many radii on every coordinate of the likelihood's gradient: d (4 + 0.8 noise).
+    """Return T0 for noise of ``noise`` radii on every coordinate of the likelihood's gradient: d (4 + 0.8 noise).
 
     A random user tells about R^2 / d of every direction, so that after T0 users the noise moves utilities by about 1 at
     first. No more than a twentieth of the users explore.

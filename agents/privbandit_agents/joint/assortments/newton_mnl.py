@@ -186,7 +186,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
 
     def frozen_rounds(self) -> int:
         left = self.length - self.added, self._portion() - len(self.choices)
-        return min(left[0] - len(self.choices), left[1], 512)  # the contexts of so many stay in cache
+        return min(left[0] - len(self.choices), left[1], 512)  # users whose contexts stay in cache
 
     def _portion(self) -> int:
         """Return how many users are kept at most: 64 MiB of them, or a first batch of several steps whole."""

@@ -56,7 +56,7 @@ class Config(GaussianSettings):
     window: Count | None = None
 
     def epochs(self, users: int) -> int:
-        """Return how many epochs end within so many users: the horizon of the counter, or a little more."""
+        """Return the number of epochs that end within ``users`` users, or a little more: the counter's horizon."""
         end, ended = 1, 0
         while end <= users and ended < 10_000:  # of more epochs there is a bound
             end, ended = next_change(end, self.growth), ended + 1
@@ -64,7 +64,7 @@ class Config(GaussianSettings):
         return ended + min(left + 1, users - end + 1) if end <= users else ended
 
     def longest(self, users: int) -> int:
-        """Return a bound on the length of an epoch that ends within so many users."""
+        """Return a bound on the length of an epoch that ends within ``users`` users."""
         return min(users, math.ceil(users * (1 - 1 / self.growth)) + 2)
 
 
@@ -166,7 +166,7 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         self.ledger.spend(gaussian_dp(self.counter.rho), group=self.group)
 
     def opened(self, epochs: int, users: int, rng: Generator) -> Counter:
-        """Return a counter of so many epochs, of so many users in all, at the whole budget."""
+        """Return a counter of ``epochs`` epochs, of ``users`` users in all, at the whole budget."""
         config = self.config
         moved = sensitivity(config.longest(users), Products.AT_ONCE)
         bounds = epochs, self.counted, moved, config.concentrated()

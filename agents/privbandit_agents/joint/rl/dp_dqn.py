@@ -140,7 +140,7 @@ class DPDQN(CentralAgent[Config, Array]):
         return parameters
 
     def stiffness(self, users: int) -> float:
-        """Return by what the noisy sum of a batch's gradients is divided in a linear scorer's step after so many users.
+        """Return the divisor of a batch's noisy gradients in a linear scorer's step after ``users`` users.
 
         It has a share of the curvature of all users so far, if they are on the unit sphere, and enough besides for the
         first steps to be stable and for their noise to be small.

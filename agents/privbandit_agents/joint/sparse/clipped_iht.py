@@ -27,7 +27,7 @@ from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 
 CAP = 3.0
-"""Absolute residuals are averaged up to so many presumed scales."""
+"""Absolute residuals are averaged up to this number of presumed scales."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
         """Add up clipped contributions; release a new theta when the batch is full."""
         released = None
         records = contexts, actions, feedback
-        for x, arms, rewards in blocks(self.frozen_rounds, *records, most=64):  # so many stay in cache
+        for x, arms, rewards in blocks(self.frozen_rounds, *records, most=64):  # users that stay in cache
             self._add(*clipped(played(x, arms), rewards, LIMIT, LIMIT))
             if self.users == self.length:
                 released = self.release = self._correct()

@@ -78,11 +78,11 @@ class Config(JointSettings):
         return users if self.gradient == "mean" else 1
 
     def iterations(self, users: int) -> int:
-        """Return M after an episode of so many users."""
+        """Return M after an episode of ``users`` users."""
         return self.M or max(1, round(self.M0 * math.log(users)))
 
     def bounds(self, users: int) -> tuple[float, float]:
-        """Return x_max and R of an episode of so many users (Proposition 5.5): records are clipped to them."""
+        """Return x_max and R of an episode of ``users`` users (Proposition 5.5): records are clipped to them."""
         return self.x_max, self.R or self.x_max * self.C + self.sigma * math.sqrt(2 * math.log(users))
 
 
@@ -133,7 +133,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
         """Store the played features and the reward (Alg. 2, line 13); estimate when the episode ends (line 8)."""
         estimate = None
         records = contexts, actions, feedback
-        for x, arms, rewards in blocks(self.frozen_rounds, *records, most=128):  # so many stay in cache
+        for x, arms, rewards in blocks(self.frozen_rounds, *records, most=128):  # users that stay in cache
             self.loss.add(played(x, arms, dtype=None), rewards)
             self.users += len(rewards)
             if self.users == 2 ** (self.episode + 1) - 1:
@@ -163,7 +163,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
         n, config = 2**self.episode, self.config
         # a Gram matrix costs d / 20 iterations over the rows (measured, float64, one core)
         sooner = config.iterations(n) > max(6, self.dim / 20)
-        gram = self.dim <= 1000 and (sooner or n * self.dim > 2**23)  # rows of so many numbers take 96 MiB
+        gram = self.dim <= 1000 and (sooner or n * self.dim > 2**23)  # such rows take 96 MiB
         return SquaredLoss(self.dim, self.observation_space.dtype, *config.bounds(n), users=n, gram=gram)
 
 
@@ -183,7 +183,7 @@ def n_iht(loss: SquaredLoss, released: Callable[[Array], tuple[Array, Array]], M
 
 
 def calibrate(config: Config, users: int, s: int, rho: float) -> tuple[GumbelTopK | LaplacePeeling, Cost]:
-    """Return the peeling of every iteration after an episode of so many users, and what the M of them cost."""
+    """Return the peeling of every iteration after an episode of ``users`` users, and the cost of all M."""
     M = config.iterations(users)
     bounds = config.step, *config.bounds(users), config.C
     sensitivity = peeling.step_sensitivity(*bounds, config.counted(users))

@@ -28,7 +28,7 @@ class Deviations:
 
     @classmethod
     def of(cls, model: PublicModel, most: int) -> "Deviations":
-        """Choose at most so many directions."""
+        """Choose at most ``most`` directions."""
         labels = model.theta.shape[1]
         # 900 weights at most, over features and contrasts of labels
         dim = max(min(model.features.dim, 900 // (labels - 1)), 1)

@@ -105,7 +105,7 @@ class Forest:
         return np.asarray(np.clip(steps, 0, self.levels).astype(np.intp))
 
     def descend(self, phi: Array, roots: Array, layers: int) -> Place:
-        """Follow Figure 2 through so many layers; with all d of them this is Algorithm 6.
+        """Follow Figure 2 through ``layers`` layers; with all d of them this is Algorithm 6.
 
         Args:
             phi: shape (n, d).

@@ -46,7 +46,7 @@ class Config(Settings):
         z: analytic widths in standard deviations, > 0; 1.5 covers about 87 % of the design offline, 2 covers 95 %.
         kappa: a direction is regressed on if its eigenvalue exceeds the largest one of noise alone by so many standard
             deviations, >= 0.
-        bins: at most so many bins of a layer are active, >= 1; the paper's M^h are too many to report on.
+        bins: the most active bins of a layer, >= 1; the paper's M^h are too many to report on.
         kappas: kappa_1, kappa_1', kappa_2, kappa_3 of published widths; None: what the lemmas ask for.
         first: users of the first epoch, >= 1; the horizon makes it the whole run.
         growth: of the epochs, > 1.

@@ -52,7 +52,7 @@ class Spreads:
         return int(np.argmin(np.where(self.decided, np.inf, self.asked)))
 
     def add(self, feature: int, total: Array, users: int) -> None:
-        """Take in the noisy numbers of so many users in every octave, shape (OCTAVES,), and decide if it is time."""
+        """Take in the noisy numbers of users in every octave, shape (OCTAVES,), and decide if it is time."""
         self.sums[feature] += total
         self.asked[feature] += users
         shares, error = self.sums[feature] / self.asked[feature], self.noise / math.sqrt(self.asked[feature])

@@ -139,7 +139,7 @@ class LeafReport:
 
 
 def chosen_depth(kind: str, epsilon: float, labels: int, users: int, least: int) -> int:
-    """Return the depth that so many users can fill, in [least, 8].
+    """Return the depth that ``users`` users can fill, in [least, 8].
 
     The depth is the largest of floor(log2(users / (a + variance)) / 2 - b) over two pairs (a, b), which were
     measured on the paper's synthetic law. Leaves may have few users if there is hardly any noise.

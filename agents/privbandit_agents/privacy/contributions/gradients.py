@@ -29,7 +29,7 @@ def clipped_gradients(scores: Floats, answers: Floats, features: Floats, bound: 
 
 
 def sensitivity(bound: float, users: int, dim: int) -> float:
-    """Return how far replacing one record moves a sum over so many users of clipped gradients of length ``dim``.
+    """Return how far replacing one record moves a sum over ``users`` users of clipped gradients of length ``dim``.
 
     *Formal guarantees.* 2 C in real numbers, attained by a gradient and its opposite. The rest is rounding: of the
     clipped row, (p + 8) 2^-53 of C, and of two sums of n rows, n^2 2^-52 of C each.

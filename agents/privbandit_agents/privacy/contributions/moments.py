@@ -125,7 +125,7 @@ class Lifted:
 
 
 def sensitivity(users: int, at_once: int) -> float:
-    """Return how far replacing one record moves a sum of packed records over so many users, as floats add it up.
+    """Return how far replacing one record moves a sum of packed records over ``users`` users, as floats add it up.
 
     *Formal guarantees.* ``SENSITIVITY``, and the rounding of two sums of z z' over z = (x, y) that are added up by
     products of ``at_once`` rows, one after the other. Proof: docs/privacy/regression-moments.md.
@@ -134,7 +134,7 @@ def sensitivity(users: int, at_once: int) -> float:
 
 
 def mass(users: int) -> float:
-    """Return what the l2 norms of sums of packed records add up to at most, over disjoint groups of so many users."""
+    """Return a bound on the total l2 norm of sums of packed records, over disjoint groups of ``users`` users."""
     return 1.01 * NORM * users
 
 

@@ -161,7 +161,7 @@ class Gaussian:
         return rounded(np.asarray(exact + self.sigma * rng.standard_normal(exact.shape)), self.sigma)
 
     def release_sum(self, total: ArrayLike, releases: int, rng: Generator) -> Floats:
-        """Draw the sum of so many releases by its exact law, given the sum of their exact values."""
+        """Draw the sum of ``releases`` releases by its exact law, given the sum of their exact values."""
         exact = finite(total)
         return exact + self.sigma * math.sqrt(releases) * rng.standard_normal(exact.shape)
 

@@ -40,7 +40,7 @@ MOST_BYTES = 200 * 2**20
 STEPS_A_BLOCK = 256
 """Noise of at least this many steps is prepared at once."""
 NUMBERS_AHEAD = 2048
-"""Discrete noise of about so many numbers is drawn at once: the sampler takes longer to begin than for a number."""
+"""Numbers of discrete noise that are drawn at once: the sampler's start costs more than a number."""
 
 
 class Counter(ABC):
@@ -143,7 +143,7 @@ class Counter(ABC):
 
         Raises:
             ValueError: the shape is wrong, or an entry is not finite; no term is taken in.
-            RuntimeError: so many terms would pass the horizon; no term is taken in.
+            RuntimeError: the terms would pass the horizon; no term is taken in.
         """
         rows = finite(terms)
         if rows.ndim != 2 or rows.shape[1] != self.dim:

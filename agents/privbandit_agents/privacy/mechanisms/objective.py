@@ -209,7 +209,7 @@ def tolerance(user: UserLoss, sigma: float) -> float:
 
 
 def rounding(user: UserLoss, users: int) -> float:
-    """Return a bound on how far the computed gradient of so many users is from the exact one, in l2 norm.
+    """Return a bound on how far the computed gradient of ``users`` users is from the exact one, in l2 norm.
 
     A sum of n floats in any order is within n 2^-53 of the sum of their sizes; a hundred roundings are left for a
     user's own gradient.

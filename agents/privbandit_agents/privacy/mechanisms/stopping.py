@@ -85,7 +85,7 @@ def private_selection(
 
     Raises:
         ValueError: a parameter out of range, or no settings.
-        PrivacyBudgetExceeded: the ledger has not so much left; nothing is run.
+        PrivacyBudgetExceeded: the ledger has less left; nothing is run.
 
     Examples:
         >>> import numpy as np

@@ -138,7 +138,7 @@ def shift_of(dim: int, steps: int, sensitivity: float) -> float:
 
 
 def heads_of(flips: NDArray[Any], tosses: int) -> Ints:
-    """Return how many of the first so many bits of each row of bytes (..., w) are 1, shape (...,)."""
+    """Return the number of ones among the first bits of each row of bytes (..., w), shape (...,)."""
     if not tosses:
         return np.zeros(flips.shape[:-1], np.int64)
     whole = np.bitwise_count(flips[..., :-1]).sum(axis=-1, dtype=np.int64)

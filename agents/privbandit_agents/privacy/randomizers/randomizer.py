@@ -21,7 +21,7 @@ RANGE = 1e100
 """Coordinates are clipped to [-RANGE, RANGE] first of all, so that no norm overflows."""
 
 LARGE = 32
-"""From so many dimensions on, Gaussian vectors are drawn by a Cholesky factor."""
+"""From this dimension on, Gaussian vectors are drawn by a Cholesky factor."""
 
 
 class LocalRandomizer(ABC):

@@ -96,7 +96,7 @@ def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repe
 
 
 def righter(claim: Claim, share: float, square: float, size: float, nearer: float) -> float:
-    """Return the growth of the share of right guesses if the two sides of a coin are ``nearer`` times as near."""
+    """Return the growth of the share of right guesses if the two sides of a coin are ``nearer`` times as far apart."""
     share = float(np.clip(share, 0.001, 0.999))
     if claim.rho is None:  # the share of right ones among guesses that are made
         made = float(np.clip((size + 2 * share - 1) / (2 * max(size, 1e-9)), 0.001, 0.999))

@@ -34,7 +34,7 @@ BOLD = np.arange(20) / 20
 
 
 class AgentGame(Game):
-    """A game with a whole agent. The claim is the agent's guarantee; a subclass says who is served and what is seen.
+    """A game with a whole agent. The claim is the agent's guarantee; a subclass sets who is served, and the readings.
 
     It has a ``statistic`` if a run takes an agent of its own, else it overrides ``play``.
 
@@ -51,7 +51,7 @@ class AgentGame(Game):
     world: ClassVar[Mapping[str, Any]] = {}
     """The id and the keyword arguments of the game's environment; empty: the game is for any environment."""
     settings: ClassVar[Mapping[str, Any]] = {}
-    """Settings that the game gives to agents that have them, whatever the user says: it is played with them."""
+    """Settings that the game gives to agents that have them, even over the user's: it is played with them."""
     besides: ClassVar[tuple[type["AgentGame"], ...]] = ()
     """Games that are played too, and look elsewhere; a target is refuted if one of them refutes it."""
     budget: int = 0
@@ -80,7 +80,7 @@ class AgentGame(Game):
         return max(FEWEST_RUNS, math.ceil(self.effort * runs))
 
     def prepare(self) -> None:
-        """Set up what the game needs beyond its world and its claim; called once."""
+        """Set up the game beyond its world and its claim; called once."""
 
     def agent(self, seed: int) -> Any:
         made = make(self.name, self.env, seed=seed, **self.config)
@@ -95,7 +95,7 @@ class AgentGame(Game):
         return np.stack([self.statistic(self.fresh(rng), world) for _ in range(runs)])
 
     def statistic(self, agent: Any, world: int) -> Floats:
-        """Serve a fresh agent in a world; return what is seen of it, shape (k,)."""
+        """Serve a fresh agent in a world; return the statistics seen, shape (k,)."""
         raise NotImplementedError(f"{type(self).__name__} must override statistic or play.")
 
     def claimed(self) -> Claim:
@@ -145,7 +145,7 @@ class CanaryGame(AgentGame):
         return np.array([self.turned(rng) for _ in range(runs)])
 
     def turned(self, rng: Generator) -> tuple[float, float, float]:
-        """Play a run and its twin: how right guesses are together, 1/2 if they tell nothing, mean square and size."""
+        """Play a run and its twin: how right guesses are together, 1/2 if they reveal nothing, mean square and size."""
         coins, seed = rng.choice([-1.0, 1.0], self.canaries), int(rng.integers(2**31))
         told = np.array([self.told(seed, side * coins) for side in (1, -1)])
         guesses = self.guesses(told)
@@ -201,19 +201,19 @@ class CanaryGame(AgentGame):
 
     @abstractmethod
     def served(self, agent: Any, coins: Floats) -> Floats:
-        """Serve a fresh agent users, canaries with coins -1 or 1 (k,) among them; return what is seen of it."""
+        """Serve a fresh agent users, canaries with coins -1 or 1 (k,) among them; return the readings."""
 
     @abstractmethod
     def scores(self, readings: Floats) -> Floats:
-        """Return a score for each canary, shape (k,), given what was seen: positive if its coin seems to be 1."""
+        """Return a score for each canary, shape (k,), given the readings: positive if its coin seems to be 1."""
 
 
 class Tried(Protocol):
-    """What an ``AnyAgentGame`` tries: a pair of records, and perhaps a server."""
+    """A scene of an ``AnyAgentGame``: a pair of records, and perhaps a server."""
 
     @property
     def words(self) -> str:
-        """What is tried."""
+        """Description of the scene."""
 
 
 T = TypeVar("T", bound=Tried)
@@ -295,11 +295,11 @@ class AnyAgentGame(AgentGame, Generic[T]):
         return [self.observed(scene, world, runs, rng) for world in (0, 1)]
 
     def contrast_of(self, zero: Floats, one: Floats) -> Contrast:
-        """Return statistics that two samples of what is seen suggest."""
+        """Return statistics suggested by two samples of readings."""
         return Contrast.of(zero, one)
 
     def told(self, contrast: Contrast, seen: Floats) -> Floats:
-        """Return the statistics of what is seen in each run."""
+        """Return the statistics of each run's readings."""
         return np.column_stack([seen[:, : len(self.ready)], contrast(seen[:, len(self.ready) :])])
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:

@@ -1,8 +1,8 @@
-"""Many canaries in one run: every one a user whose record a coin chose, and whose coin an adversary guesses.
+"""Many canaries in one run: a coin chooses each canary's record, and an adversary guesses the coin.
 
 Thomas Steinke, Milad Nasr and Matthew Jagielski, "Privacy Auditing with One (1) Training Run", NeurIPS 2023; Saeed
 Mahloujifar, Luca Melis and Kamalika Chaudhuri, "Auditing f-Differential Privacy in One Run", 2024. Both bound the tail
-of the guesses of one run. Right guesses may come together under Gaussian privacy: a mechanism may tell everybody's coin
+of the guesses of one run. Right guesses may come together under Gaussian privacy: a mechanism may leak everybody's coin
 in one run of a thousand. So one run proves little, however many canaries it has; here it is many runs that count.
 Every run is played twice, with the same noise and all coins turned, so that the noise of both cancels in what is seen.
 """
@@ -23,7 +23,7 @@ from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game
 def audit_canaries(
     game: Game, runs: int, rng: Generator, confidence: float, on_progress: Callable[[int], None]
 ) -> AuditResult:
-    """Bound what a game's canaries tell.
+    """Bound the leakage that a game's canaries show.
 
     *Formal guarantees.* The lower bound exceeds the truth with probability at most 1 - confidence, whatever the guesses
     depend on. Let a canary's coin c be -1 or 1 with probability 1/2, independent of all other coins, and let its guess

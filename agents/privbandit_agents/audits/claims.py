@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Claim:
-    """What a mechanism promises: (epsilon, delta)-DP, or zCDP if ``rho`` is given.
+    """The promise of a mechanism: (epsilon, delta)-DP, or zCDP if ``rho`` is given.
 
     zCDP alone is no claim of Gaussian type: only a mechanism that adds Gaussian noise may be audited so. Its claim is
     that no test beats the one of two unit Gaussians at distance mu = sqrt(2 rho). Two worlds are then held against the
@@ -35,7 +35,7 @@ class Claim:
 
     @classmethod
     def gaussian(cls, epsilon: float, delta: float) -> "Claim":
-        """Return the claim of a mechanism whose noise is calibrated to (epsilon, delta) by the analytic Gaussian."""
+        """Return the claim of a mechanism with noise calibrated to (epsilon, delta) by the analytic Gaussian."""
         return cls(epsilon, delta, gaussian_mu(epsilon, delta) ** 2 / 2)
 
     def times(self, factor: float) -> "Claim":
@@ -66,7 +66,7 @@ class Game(ABC):
     Attributes:
         name: of the target.
         pair: the two records, in words.
-        claim: what is audited.
+        claim: the audited promise.
         statistics: names of the columns of ``play``.
         seen: what the adversary looks at, in words.
         unseen: where the adversary does not look, in words.
@@ -115,11 +115,11 @@ class Game(ABC):
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes:
         name: of the target.
-        claim: what was claimed.
+        claim: the audited promise.
         lower_bound: of epsilon (at the claim's delta); 0 if nothing was found. For Gaussian claims of two worlds it is
             the epsilon of the Gaussian mechanism with ``rho_bound``.
         rho_bound: of rho, for claims of zCDP; else None.
@@ -127,7 +127,7 @@ class AuditResult:
         event: the event, in words.
         runs: fresh runs of each world.
         curve: false and true positive rates over all thresholds of the chosen statistic, shape (2, n), for plots.
-        rates: of the event, in the world where it is likely and in the other one; with canaries they say nothing.
+        rates: of the event, in the world where it is likely and in the other one; with canaries they mean nothing.
         shares: how right guesses of canaries were in each run, their mean square and size, shape (runs, 3); else none.
         presumed: what the same runs say of the claim that the game presumes, at the same confidence; None: it presumes
             none.

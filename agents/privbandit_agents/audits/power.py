@@ -63,7 +63,7 @@ def drawn(hits: Hits, runs: int, rng: Generator) -> Hits:
 
 
 def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repeats: int = 50) -> float | None:
-    """Return which share of audits would refute the claim if there were less noise; None: the runs do not tell.
+    """Return which share of audits would refute the claim if there were less noise; None: the runs do not show it.
 
     The noise is that of ``factor`` times the claimed epsilon. Gaussian noise that is k times smaller
     puts two worlds, or the two sides of a coin, k times as far apart: the quantiles of an event's two frequencies, and
@@ -72,7 +72,7 @@ def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repe
     that is repeated, so that the share is an expectation. Events of other mechanisms have no such law.
 
     Args:
-        result: what an audit found.
+        result: of the audit.
         factor: > 1.
         rng: of the repetitions.
         repeats: audits.

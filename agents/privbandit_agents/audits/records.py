@@ -88,8 +88,8 @@ def pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
     """Return pairs of records far apart: in one of context, action and feedback, or in all of them.
 
     Args:
-        env: the world, whose spaces say how far contexts and actions may be apart.
-        seen: records drawn there, whose feedback says how far feedback may be apart.
+        env: the world; its spaces limit how far contexts and actions may be apart.
+        seen: records drawn there; their feedback limits how far feedback may be apart.
     """
     (low, high), (one, other), drawn_context = corners(env, seen), actions(env, seen), seen.contexts[0]
     least, most = answers(env, seen, one)

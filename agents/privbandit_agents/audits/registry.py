@@ -48,7 +48,7 @@ class Target:
 
 
 MANY = 150_000
-"""Runs that tell epsilon = 0.5 from 0.625 by Gaussian noise, and rare events."""
+"""Runs that distinguish epsilon = 0.5 from 0.625 by Gaussian noise, and rare events."""
 TARGETS: dict[str, Target] = {
     "laplace": Target(partial(mechanisms.pure, Laplace)),
     "gaussian": Target(mechanisms.gaussian, runs=MANY),

@@ -1,4 +1,4 @@
-"""Reports of any shape as numbers, and statistics that tell two samples of them apart."""
+"""Reports of any shape as numbers, and statistics that separate two samples of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass

@@ -1,4 +1,4 @@
-"""Help for tests of mechanisms: how far records move a statistic, how much a report tells, bounds from a single run.
+"""Help for tests of mechanisms: how far records move a statistic, how much a report reveals, bounds from a single run.
 
 Thomas Steinke, Milad Nasr and Matthew Jagielski, "Privacy Auditing with One (1) Training Run", NeurIPS 2023.
 """
@@ -56,7 +56,7 @@ def one_run_bound(guesses: int, right: int, confidence: float = 0.95, delta: flo
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         declared: the bound that noise is calibrated to.

@@ -22,7 +22,7 @@ DIM = 11
 BATCH = 256
 """Users of the target's batch."""
 BASE = 0.2
-"""What the batch's other users hold the coordinates at, relative to the pinned one."""
+"""Level at which the batch's other users hold the coordinates, relative to the pinned one."""
 
 
 class SparseGame(AgentGame):
@@ -56,7 +56,7 @@ class SparseGame(AgentGame):
         """Return the largest feature that the agent does not clip."""
 
     def selection_weight(self) -> float:
-        """Return how much a selection tells beside a value, in units of values."""
+        """Return how much a selection reveals compared with a value, in units of values."""
         return 0.0
 
     def statistic(self, agent: AnyAgent, world: int) -> Floats:
@@ -94,7 +94,7 @@ def read(agent: AnyAgent) -> Floats:
 
 
 class EpisodeGame(SparseGame):
-    """The game of ``fliphat``: one iteration that keeps all coordinates, so the values tell everything."""
+    """The game of ``fliphat``: one iteration that keeps all coordinates, so the values reveal everything."""
 
     settings: ClassVar = {"s": DIM, "M0": 0.1, "eta": 1e-4, "C": 1.0, "x_max": 8.0, "R": 80.0, "selection": 0.05}
 

@@ -53,7 +53,7 @@ class UnprovenCalibration(UserWarning):
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What an agent promises about the privacy of its users.
+    """An agent's promise about the privacy of its users.
 
     Attributes:
         notion: ``"local"`` (the server never sees raw data), ``"shuffle"`` (it sees what a batch of devices sent, and
@@ -61,7 +61,7 @@ class Guarantee:
             ``"reward"`` (trusted curator; rewards alone are private, contexts and actions are public), or ``"none"``.
         epsilon, delta, rho: of (epsilon, delta)- and of zero-concentrated differential privacy, or None.
         neighbours: the relation; one user's whole record (context, action, feedback) is replaced, or the reward alone.
-        protects: what is protected, in words.
+        protects: the protected data, in words.
         proven: False where the calibration is a published one without a valid proof.
         reference: where the proof is.
         arithmetic: ``"exact"``: it holds for the floats and integers that leave. ``"real"``: it holds for real numbers,
@@ -95,7 +95,7 @@ class Guarantee:
     def local(
         cls, epsilon: float, delta: float, reference: str, proven: bool = True, **more: Arithmetic
     ) -> "Guarantee":
-        """Return (epsilon, delta)-local DP of every user's record; ``reference`` says where the proof is."""
+        """Return (epsilon, delta)-local DP of every user's record; ``reference`` names the place of the proof."""
         return cls("local", epsilon, delta, None, SAME, f"{RECORD}, from the server on", proven, reference, **more)
 
     @classmethod
@@ -228,7 +228,7 @@ class Agent(ABC, Generic[C]):
 
     @staticmethod
     def plays(observation_space: Space, action_space: Space) -> str:
-        """Return "" if the agent can play these spaces, else what it needs, in words."""
+        """Return "" if the agent can play these spaces, else its requirement, in words."""
         return ""
 
     @abstractmethod

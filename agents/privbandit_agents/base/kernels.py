@@ -1,4 +1,4 @@
-"""Features whose inner products are a Gaussian kernel, from public rows.
+"""Features with a Gaussian kernel as inner product, from public rows.
 
 Christopher Williams and Matthias Seeger, "Using the Nystroem Method to Speed Up Kernel Machines", NeurIPS 2000.
 """
@@ -12,7 +12,7 @@ from privbandit_agents.base.labels import Floats
 
 @dataclass(frozen=True)
 class KernelFeatures:
-    """Features whose inner products are the kernel, exactly so between the rows at which it is taken.
+    """Features with the kernel as inner product, exactly so between the rows at which it is taken.
 
     Attributes:
         places: those rows, shape (m, d).

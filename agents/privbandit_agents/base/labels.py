@@ -54,7 +54,7 @@ class LabelAgent(Agent[L]):
 
     @abstractmethod
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
-        """Learn from n more users whose labels are known; predictions may change with ``conclude`` only.
+        """Learn from n more users with known labels; predictions may change with ``conclude`` only.
 
         Args:
             contexts: shape (n, d).

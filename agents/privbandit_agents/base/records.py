@@ -30,7 +30,7 @@ class IgnoredRecord(UserWarning):
 
 
 def warn_of_ignored() -> None:
-    """Warn that a record is ignored; a private agent never does, since a warning tells of the record."""
+    """Warn that a record is ignored; a private agent never does, since a warning reveals the record."""
     text = "a record with NaN, infinity or a length above 1e6 counts as nothing; scale the features and rewards."
     warnings.warn(text, IgnoredRecord, stacklevel=4)
 
@@ -240,7 +240,7 @@ def real(value: object) -> float:
 
 
 def entries_of(value: object) -> Sequence[object] | None:
-    """Return what a list, a tuple or an array holds, None if it is anything else."""
+    """Return the elements of a list, a tuple or an array, None if it is anything else."""
     if isinstance(value, list | tuple):
         return value
     if not isinstance(value, np.ndarray):

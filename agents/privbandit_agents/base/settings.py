@@ -1,4 +1,4 @@
-"""Settings of agents: a field's type says its range, and the base class checks it."""
+"""Settings of agents: a field's type sets its range, and the base class checks it."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -80,7 +80,7 @@ Calibration = Literal["correct", "published"]
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of an agent: a subclass is a frozen dataclass whose annotations say the ranges.
+    """The settings of an agent: a subclass is a frozen dataclass with annotations that set the ranges.
 
     >>> @dataclass(frozen=True)
     ... class Config(Settings):

@@ -38,7 +38,7 @@ def check_agent(name: str, env_id: str, horizon: int = HORIZON, *, audit: bool =
         **config: settings of the agent.
 
     Raises:
-        AssertionError: a check failed, or the agent raised something in it; the message says what was expected.
+        AssertionError: a check failed, or the agent raised something in it; the message states the expectation.
     """
     name, _ = resolved(name, environment(env_id, horizon), config)
     for check in checks_for(name):

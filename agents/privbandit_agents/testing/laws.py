@@ -24,14 +24,14 @@ Law = dict[bytes, Fraction]
 
 
 class Input(NamedTuple):
-    """What a device randomizes: a cell, and a value or None."""
+    """A device's input to the randomizer: a cell, and a value or None."""
 
     cell: int
     value: Array | None = None
 
 
 class Script:
-    """A generator whose uniforms are given, one row a user; it remembers how many a user takes."""
+    """A generator with given uniforms, one row a user; it remembers how many a user takes."""
 
     def __init__(self, rows: Array) -> None:
         self.rows, self.width = rows, 0

@@ -37,8 +37,8 @@ class Drawn(NamedTuple):
     """What was seen in some runs of a curator.
 
     Attributes:
-        noise: of what it published.
-        ranks: of what it selected.
+        noise: of its publications.
+        ranks: of its selections.
         unseen: what of it could not be seen.
     """
 
@@ -71,7 +71,7 @@ def judge_choices(ranks: Ranks, level: float) -> None:
 
 
 def judge(noise: Noise, level: float) -> None:
-    """Fail if noise is less than standard normal, in all, in a release or a coordinate, or if a draw tells of another.
+    """Fail if noise is less than standard normal, in all, a release or a coordinate, or if draws are dependent.
 
     Sizes are held against chi-square laws. Correlated are neighbouring releases, the runs of two seeds, and every two
     coordinates.
@@ -158,7 +158,7 @@ def power(noise: Noise, size: float) -> dict[str, float]:
 
 
 def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: int = 13) -> Drawn:
-    """Return what is seen of the noise in some runs: two long ones, and short ones if need be."""
+    """Return the noise observed in some runs: two long ones, and short ones if need be."""
     seen = Drawn({}, {}, set())
     for seed in range(first, first + 120):  # at most
         users = horizon * (10 if seed < first + LONG_RUNS else 1)  # later releases are seen, too
@@ -184,7 +184,7 @@ def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: i
 
 
 def enough(seen: Drawn) -> bool:
-    """Return whether further runs would tell little more."""
+    """Return whether further runs would show little more."""
     picked = [sum(variance for _, variance in ranks) for ranks in seen.ranks.values() if ranks]
     # draws of every kind, and choices of this variance
     return all(draws(runs) >= 600 for runs in seen.noise.values()) and min(picked, default=30.0) >= 30.0

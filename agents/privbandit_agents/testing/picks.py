@@ -1,6 +1,6 @@
-"""Whether what is selected is as random as its mechanism declares: a test that sees the exact scores.
+"""Whether selections are as random as their mechanism declares: a test that sees the exact scores.
 
-One choice tells little. But with less noise than is declared the better candidates win more often than they should, and
+One choice shows little. But with less noise than is declared the better candidates win more often than they should, and
 over some hundred choices that shows.
 """
 

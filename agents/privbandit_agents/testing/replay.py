@@ -240,7 +240,7 @@ def follow(twin: AnyCurator, blocks: list[Block], target: int, record: Record, f
 
 
 def priced(agent: AnyCurator, published: list[Release], one: Forcer, two: Forcer, unseen: set[str]) -> Cost:
-    """Return what a pair of records costs in all; fail if any part exceeds its price, or the sum the promise."""
+    """Return the total cost of a pair of records; fail if any part exceeds its price, or the sum the promise."""
     total, groups, what = Cost(), set(), f"{one.what}, against {two.what}"
     for release, exact, other in zip(published, one.values, two.values, strict=True):
         try:

@@ -144,7 +144,7 @@ def said_by(check: str, name: str, config: Mapping[str, Any]) -> Iterator[None]:
 
 
 def way_out(error: BaseException) -> str:
-    """Return what the author of an agent can do about an error."""
+    """Return the remedy for an error, for the author of an agent."""
     if isinstance(error, OverflowError | FloatingPointError | ZeroDivisionError):
         return "Epsilon may be 0.001, 1000 or infinity: use numpy's exp, which returns inf, or treat infinity by itself"
     if isinstance(error, AttributeError | TypeError | ValueError):

@@ -60,7 +60,7 @@ def chosen(agent: Shuffling, contexts: Any) -> Any:
 
 
 def reported(agent: Shuffling, contexts: Any, actions: Any, feedback: Any) -> Any:
-    """Return the messages of a batch; fail if making them changed more than rng, or if their number tells something."""
+    """Return the messages of a batch; fail if making them changed more than rng, or if their number leaks something."""
     before, bag = parts(agent), agent.shuffler.bag.copy()
     reports = np.asarray(agent.randomize(contexts, actions, feedback))
     unchanged = same_parts(before, parts(agent)) and np.array_equal(bag, agent.shuffler.bag)

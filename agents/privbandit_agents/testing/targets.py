@@ -1,4 +1,4 @@
-"""A user whose record is replaced: in every direction in turn, and as far as records go."""
+"""Replacements of a user's record: in every direction in turn, and as far as records go."""
 
 from typing import Any, NamedTuple
 

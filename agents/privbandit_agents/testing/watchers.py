@@ -1,4 +1,4 @@
-"""Watchers of what a curator publishes: one writes it down, the other makes a twin publish the same."""
+"""Watchers of a curator's publications: one writes them down, the other makes a twin publish the same."""
 
 import copy
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from privbandit_agents.privacy.mechanisms.counters import Counter
 
 
 class Note(NamedTuple):
-    """What was published once.
+    """One publication.
 
     Attributes:
         mechanism: by which it was.
@@ -34,7 +34,7 @@ class Note(NamedTuple):
 
 @dataclass
 class Writer:
-    """A watcher that writes down what is published."""
+    """A watcher that writes down publications."""
 
     notes: list[Note] = field(default_factory=list)
 

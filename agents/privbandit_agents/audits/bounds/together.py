@@ -37,7 +37,7 @@ class Hits:
 
     @classmethod
     def of(cls, zero: Counts, one: Counts, events: int) -> "Hits":
-        """Count the runs of two worlds, each of which has 0, 1 or 2 as above (n,)."""
+        """Count the runs of two worlds; each run has 0, 1 or 2 as above (n,)."""
         return cls(np.bincount(3 * zero + one, minlength=9).reshape(3, 3).astype(np.float64), events)
 
     @property

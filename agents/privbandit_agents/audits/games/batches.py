@@ -61,11 +61,11 @@ class BatchCanaries(CanaryGame):
         self.choose(self.moved(self.records, np.arange(self.canaries)), noise)
 
     def worth(self, noise: Floats, move: Floats) -> float:
-        """Return how much canaries tell, given runs' noise (n, D) and what their coins move (D, k)."""
+        """Return how much canaries reveal, given runs' noise (n, D) and what their coins move (D, k)."""
         return float(np.sum(solved(noise, move) * move))
 
     def choose(self, move: Floats, noise: Floats) -> None:
-        """Leave the canaries that tell most, given what each coin moves (D, k) and runs' noise (n, D)."""
+        """Leave the canaries that reveal most, given what each coin moves (D, k) and runs' noise (n, D)."""
         strength = np.sqrt(np.maximum(np.sum(solved(noise, move) * move, axis=0), 0.0))
         order, ranks = np.argsort(-strength), np.arange(1, len(strength) + 1)
         # share of a lone canary's strength that its runs leave open

@@ -105,7 +105,7 @@ class LocalGame(AnyAgentGame[Scene]):
         return local_pairs(env, drawn(env))
 
     def servers(self) -> Iterator[tuple[str, gym.Env[Any, Any], Any]]:
-        """Yield servers that a user may report to, each with what it is, in words, and its world."""
+        """Yield servers that a user may report to, each with its description and its world."""
         for labels, env in self.worlds():
             new, learned, others = self.server(env), self.server(env), drawn(env)
             learned.update(others.contexts, others.actions, others.feedback)

@@ -1,4 +1,4 @@
-"""Pairs of records for devices: one for each part of a record that a report may tell, and the parts together."""
+"""Pairs of records for devices: one for each part of a record that a report may reveal, and the parts together."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What is seen of a joint agent as numbers, and statistics that tell two worlds apart by it."""
+"""Readings of a joint agent as numbers, and statistics that separate two worlds."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ STATISTICS = (
     "to which exact value the first publication is nearer",
     "how many times nearer",
 )
-"""What ``Readings`` tells of each run."""
+"""The statistics of each run's readings."""
 
 
 class Layout(NamedTuple):
@@ -75,7 +75,7 @@ class Readings(NamedTuple):
     Attributes:
         everything: of actions and releases, coordinate by coordinate.
         first: of the first release.
-        layout: of what is seen.
+        layout: of the readings.
         center: of the releases' moves in the middle between the worlds, shape (D,).
         weights: the difference of their means over their covariance (Fisher): best for Gaussian noise.
         far: half of the difference of their means.

@@ -83,7 +83,7 @@ def played_for(agent: Any, seen: Array, masks: Masks, instead: NDArray[np.intp])
 
 
 def predicted(agent: Any, contexts: Array) -> Array | None:
-    """Return what an agent predicts for every arm that shares one context, shape (..., K), or None."""
+    """Return an agent's prediction for every arm that shares one context, shape (..., K), or None."""
     rows = contexts.reshape(-1, *agent.context_shape)
     with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
         scores = agent.chances(rows) if hasattr(agent, "chances") else agent.predict(rows)  # labels, or rewards

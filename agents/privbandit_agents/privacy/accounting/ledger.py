@@ -31,7 +31,7 @@ class PrivacyBudgetExceeded(RuntimeError):  # noqa: N818 (the name says it)
 
 
 class Ledger:
-    """A declared budget per user, and what has been spent of it.
+    """A declared budget per user, and the part that has been spent.
 
     >>> from privbandit_agents.privacy.accounting.costs import pure
     >>> ledger = Ledger(epsilon=1.0)
@@ -181,7 +181,7 @@ class Ledger:
         return self._epsilon_of(self.spent(), self.delta if delta is None else delta)
 
     def spent_by(self, person: str) -> Cost:
-        """Return what a person has spent, besides releases about anyone and about groups."""
+        """Return a person's spending, besides releases about anyone and about groups."""
         return Cost(*self._people.get(person, []))
 
     def _dearest(self) -> Cost:

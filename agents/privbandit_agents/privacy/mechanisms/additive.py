@@ -69,7 +69,7 @@ class Laplace:
 
     Attributes:
         scale: b >= 0.
-        epsilon: what it was calibrated to.
+        epsilon: of the calibration.
         noise: ``"numpy"``, or ``"secure"`` (OpenDP; slow and unseeded).
     """
 

@@ -34,7 +34,7 @@ from privbandit_agents.privacy.mechanisms.discrete import GridGaussian, integers
 from privbandit_agents.privacy.mechanisms.grid import FINER, step_of
 
 LONGEST_HORIZON = 10**8
-"""Largest horizon of Toeplitz counters, whose calibration takes 8 to 16 bytes a term."""
+"""Largest horizon of Toeplitz counters; calibration takes 8 to 16 bytes a term."""
 MOST_BYTES = 200 * 2**20
 """Memory that a Toeplitz counter may take by default."""
 STEPS_A_BLOCK = 256

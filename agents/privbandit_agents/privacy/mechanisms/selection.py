@@ -275,7 +275,7 @@ def published(
 ) -> LaplacePeeling:
     """Return the paper's peeling of one of M iterations: its noise covers the stated sensitivity, not the real one.
 
-    *Formal guarantees.* None at the claimed budget; ``cost`` says what a release really costs.
+    *Formal guarantees.* None at the claimed budget; ``cost`` gives the real cost of a release.
     """
     one, failing = budget(epsilon=epsilon) / count(iterations=iterations), failure(delta=delta) / iterations
     return LaplacePeeling(s, LaplacePeeling.published_scale(one, failing, s, stated), sensitivity)

@@ -28,7 +28,7 @@ class KNorm:
 
     Attributes:
         scale: >= 0.
-        epsilon: what it was calibrated to.
+        epsilon: of the calibration.
     """
 
     scale: float
@@ -82,7 +82,7 @@ class WishartDifference:
     Attributes:
         dim: d.
         v: scale >= 0.
-        epsilon: what it was calibrated to.
+        epsilon: of the calibration.
     """
 
     dim: int

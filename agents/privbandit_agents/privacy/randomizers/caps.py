@@ -103,7 +103,7 @@ def best_activity(epsilon: float, cells: int, cap: Cap, activity: float | None) 
 
 
 def directions(normals: Floats) -> Floats:
-    """Return uniform directions, shape (n, D), from as many standard Gaussians."""
+    """Return uniform directions, shape (n, D), from standard Gaussians of that shape."""
     if normals.shape[-1] == 1:
         return np.where(normals < 0, -1.0, 1.0)
     return np.asarray(normals / np.linalg.norm(normals, axis=-1, keepdims=True))

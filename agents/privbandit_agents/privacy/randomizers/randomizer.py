@@ -70,7 +70,7 @@ class LocalRandomizer(ABC):
 
     @property
     def arithmetic(self) -> Arithmetic:
-        """What the guarantee holds for: the reports as they leave (``"exact"``), or real numbers (``"real"``)."""
+        """Scope of the guarantee: the reports as they leave (``"exact"``), or real numbers (``"real"``)."""
         return "exact" if self.discrete and self.realised else "real"
 
     def randomize(self, cells: Array, values: Array | None, rng: Generator) -> Array:
@@ -82,7 +82,7 @@ class LocalRandomizer(ABC):
             rng: the noise.
 
         Returns:
-            Array with n rows; the class says what a row is.
+            Array with n rows; the class defines a row.
         """
         own, z = self.sanitise(cells, values)
         if math.isinf(self.epsilon):

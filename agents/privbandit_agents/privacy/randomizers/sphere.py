@@ -158,7 +158,7 @@ class Ahead:
     holds: it is the same function of value and noise.
 
     Args:
-        randomizer: whose reports they are.
+        randomizer: of the reports.
         uniforms: shape (n, 5).
         u: uniform directions, shape (n, D).
     """

@@ -1,4 +1,4 @@
-"""Learners whose devices see a new server after every batch of users, also within one group."""
+"""Learners with a new server for the devices after every batch of users, also within one group."""
 
 import copy
 from abc import abstractmethod
@@ -31,7 +31,7 @@ V = TypeVar("V", bound=Server)
 
 
 class BatchLearner(Learner[S], Generic[S, V]):
-    """Every user reports one vector by what the server says; the server learns when a batch is full.
+    """Every user reports one vector, computed from the server's state; the server learns when a batch is full.
 
     A group of users that is larger than a batch sees the steps in between, as it would if they came one by one.
 
@@ -45,7 +45,7 @@ class BatchLearner(Learner[S], Generic[S, V]):
 
     @abstractmethod
     def inputs(self, contexts: Floats, labels: Labels, server: V | None = None) -> Inputs:
-        """Return what the devices of n users randomize, and by what, while they see a server; None: the learner's."""
+        """Return the inputs of n users' devices and their randomizer, given a server; None: the learner's."""
 
     @abstractmethod
     def estimate(self, reports: Array) -> Floats:
@@ -59,7 +59,7 @@ class BatchLearner(Learner[S], Generic[S, V]):
             yield report
 
     def randomize(self, contexts: Floats, labels: Labels, rng: Generator) -> Array:
-        """Return the reports of n users; a copy of the server shows each what it would see."""
+        """Return the reports of n users; each reads a copy of the server in the state that it would meet."""
         if 0 < len(labels) <= self.server.left:  # all see the same server
             return self.inputs(contexts, labels, self.server).randomize(rng)
         return self.joined(list(self.reports(copy.copy(self.server), contexts, labels, rng)))

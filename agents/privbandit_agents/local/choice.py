@@ -1,4 +1,4 @@
-"""Which locally private agent plays labels where nobody says: linear, kernels or a tree, by the public rows."""
+"""Choose the default locally private agent for labels from the public rows: linear, kernels or a tree."""
 
 import math
 
@@ -15,8 +15,8 @@ def default_local(public_data: PublicData, n_labels: int) -> str:
     """Return the name of the locally private agent for labels: ``"kernel-ldp"``, ``"lpct"`` or ``"warm-ldp-sgd"``.
 
     All are fitted to four fifths of the public rows, and judged by the likelihood of the labels in the last one; five
-    times. The tree is taken where it is ahead of the kernels by two standard errors. With two labels a linear model is
-    taken where it is level with them, and predicts much better than no model: it has fewer numbers to learn from
+    times. The tree is taken if it is ahead of the kernels by two standard errors. With two labels a linear model is
+    taken if it is level with them, and predicts much better than no model: it has fewer numbers to learn from
     private reports. How kernels compete with each other, and when private reports are heard, ``kernel-ldp`` decides.
 
     Args:

@@ -1,4 +1,4 @@
-"""What locally private agents that predict labels share: clipping at the door, one report a user, and a learner."""
+"""Common parts of locally private agents for labels: clipping on arrival, one report a user, and a learner."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -53,7 +53,7 @@ G = TypeVar("G", bound=SummingSettings)
 
 
 class Learner(ABC, Generic[S]):
-    """The algorithm of an agent: what a user's device sends, and what the server makes of the reports.
+    """The algorithm of an agent: the reports of the users' devices, and the server that learns from them.
 
     Everything that devices read of it is public. All of its attributes but the ones in ``fixed`` are its state.
 
@@ -62,7 +62,7 @@ class Learner(ABC, Generic[S]):
         data: public features (n_Q, d) and labels (n_Q,).
         labels: K.
         exploration: probability of a random label.
-        rng: of what is drawn before the first user.
+        rng: for draws before the first user.
     """
 
     fixed: ClassVar[frozenset[str]] = frozenset({"public_data"})
@@ -73,7 +73,7 @@ class Learner(ABC, Generic[S]):
 
     @abstractmethod
     def begin(self, rng: Generator) -> None:
-        """Prepare for the first user; ``rng`` is for what is drawn before."""
+        """Prepare for the first user; ``rng`` is for draws before that."""
 
     @property
     def cost(self) -> Cost:
@@ -86,7 +86,7 @@ class Learner(ABC, Generic[S]):
 
     @abstractmethod
     def inputs(self, contexts: Floats, labels: Labels) -> Inputs:
-        """Return what the devices of n users randomize, and by what.
+        """Return the inputs of n users' devices and their randomizer.
 
         Args:
             contexts: in the unit cube, shape (n, d).
@@ -117,7 +117,7 @@ class Learner(ABC, Generic[S]):
 
     @abstractmethod
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
-        """Let n users report whose labels are known; ``aggregate``: draw the sum at once where its law is exact."""
+        """Let n users with known labels report; ``aggregate``: draw the sum at once if its law is exact."""
 
     @abstractmethod
     def conclude(self) -> None:
@@ -137,7 +137,7 @@ class Learner(ABC, Generic[S]):
         self.conclude()
 
     def restored(self) -> None:
-        """Rebuild what is derived from the state, after a load."""
+        """Rebuild everything derived from the state, after a load."""
 
 
 class Summing(Learner[G]):
@@ -157,7 +157,7 @@ class Summing(Learner[G]):
 
     @abstractmethod
     def estimate(self, reports: Array) -> Floats:
-        """Return unbiased estimates of what is added up, shape (n, ...)."""
+        """Return unbiased estimates of the summands, shape (n, ...)."""
 
     @abstractmethod
     def look(self) -> None:

@@ -1,9 +1,9 @@
-"""Locally private assortments by private gradients: what is left of the multinomial-logit bandit without a curator.
+"""Locally private assortments by private gradients: the multinomial-logit bandit without a curator.
 
 Young Hyun Cho and Will Wei Sun, "Privacy-Preserving Dynamic Assortment Selection", have a curator, and regret that does
 not depend on the number of items; a local agent is the contrast. The gradient leaves by the l2-ball mechanism of
-Duchi, Jordan and Wainwright, "Minimax Optimal Procedures for Locally Private Estimation", JASA 2018. Averages whose
-weights grow are those of Shamir and Zhang, "Stochastic Gradient Descent for Non-smooth Optimization", ICML 2013.
+Duchi, Jordan and Wainwright, "Minimax Optimal Procedures for Locally Private Estimation", JASA 2018. Averages
+with growing weights follow Shamir and Zhang, "Stochastic Gradient Descent for Non-smooth Optimization", ICML 2013.
 """
 
 from dataclasses import dataclass
@@ -51,9 +51,9 @@ class LDPMNL(MomentAgent[Config]):
         3. The next batch ends when the number of users has grown by the factor ``growth``; go to 1.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record, for any record whatever: one
-    report a user by a randomizer whose likelihood ratio is at most e^epsilon for any two vectors of the ball of radius
+    report a user by a randomizer with likelihood ratio at most e^epsilon for any two vectors of the ball of radius
     G. ``clipped_gradients`` are in this ball whatever theta is, and theta is a function of earlier reports. NaN or
-    infinity in what was offered makes a record of zeros, nothing bought: its gradient is 0.
+    infinity in the offer makes a record of zeros, nothing bought: its gradient is 0.
 
     The noise of a report grows with the root of d and not with the number of items, which no report names.
     """

@@ -28,7 +28,7 @@ class Schedule:
 
     Attributes:
         step: of one user's gradient at first, > 0.
-        batch: users whose gradients are taken at the same theta, >= 1.
+        batch: users per gradient step, all at the same theta, >= 1.
         decay: steps shrink like 1 / sqrt(1 + users / decay), > 0; infinity: they stay.
         power: the iterate after t users weighs t^power in the average, >= 0.
     """
@@ -73,7 +73,7 @@ class Descent:
 
 
 class Followers:
-    """Users who come one after the other, and each sees what the one before has made of the server.
+    """Users in sequence: each sees the server as the user before has left it.
 
     Args:
         model: scores and gradients.
@@ -106,12 +106,12 @@ class Followers:
 class GradientLearner(BatchLearner[S, Descent]):
     """Every user reports the gradient of its own loss at the public theta by one private direction.
 
-    A subclass says in ``start`` what the model is, where theta starts, and how the server steps.
+    A subclass sets the model, the first theta and the server's schedule in ``start``.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by
-    ``BinCapSign`` or ``Hemisphere``, whose likelihood ratio is at most e^epsilon for any two vectors. Gradients are
+    ``BinCapSign`` or ``Hemisphere``, with likelihood ratio at most e^epsilon for any two vectors. Gradients are
     divided by ``clip`` and scaled into the unit ball on the device; one that is not finite counts as 0. Theta is a
-    function of public data and of earlier reports. Records are clipped as ``LocalLabelAgent`` says.
+    function of public data and of earlier reports. Records are clipped as in ``LocalLabelAgent``.
 
     Attributes:
         model: scores and gradients.

@@ -1,4 +1,4 @@
-"""Models of two labels on features standardised by public data, and their fits to public rows."""
+"""Models of two labels on features standardized by public data, and their fits to public rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -93,7 +93,7 @@ def fit(start: Floats, labels: Labels, ridge: float, score: Function, gradient: 
 
 @dataclass(frozen=True)
 class Linear:
-    """The score u . theta of the features u of a context, whose gradient is (p - y) u."""
+    """The score u . theta of the features u of a context; the loss has the gradient (p - y) u."""
 
     features: PublicFeatures
 
@@ -136,9 +136,9 @@ class Network:
         return self.backward(self.features(contexts), labels, theta)
 
     def pretrained(self, features: Floats, labels: Labels, ridge: float, rng: Generator) -> Floats:
-        """Return a stationary point of the regularised loss on public rows, found from random normal weights.
+        """Return a stationary point of the regularized loss on public rows, found from random normal weights.
 
-        They have variance 2 / D in the hidden layer and 1 / h in the output, whose offset is 0.
+        They have variance 2 / D in the hidden layer and 1 / h in the output; the output's offset is 0.
         Without public rows of both labels these weights themselves are returned.
 
         Args:

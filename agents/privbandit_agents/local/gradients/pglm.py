@@ -119,12 +119,12 @@ class PGLM(LocalLabelAgent[Config, NoisyMoments]):
 
     *Formal guarantees.* (epsilon, delta)-local DP under replacement of a user's whole record: one report a user, the
     Gaussian mechanism on a vector of l2 sensitivity 2 (``pack``), calibrated exactly; with ``report="hemisphere"``
-    pure epsilon-local DP by the l2-ball mechanism. Features are standardised by public statistics, divided by a public
-    constant and scaled into the unit ball on the device. Records are clipped as ``LocalLabelAgent`` says.
+    pure epsilon-local DP by the l2-ball mechanism. Features are standardized by public statistics, divided by a public
+    constant and scaled into the unit ball on the device. Records are clipped as in ``LocalLabelAgent``.
 
     Deviations:
-        One joint report in place of two with half the budget each; standardised features with a constant 1 among them;
-        labels are -1 and 1, whose regression is twice that of the centred ones; features are divided by the largest
+        One joint report in place of two with half the budget each; standardized features with a constant 1 among them;
+        labels are -1 and 1, which doubles the regression of the centred ones; features are divided by the largest
         norm of a public row; the noisy second moment is shifted, and eigenvalues below 1 are raised to it.
         Where no c solves the equation, as after noise that makes w_ols long, the c with the largest right side is
         taken.

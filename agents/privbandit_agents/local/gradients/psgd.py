@@ -52,7 +52,7 @@ class PublicStart(GradientLearner[Config]):
 
     Deviations:
         Directions come from the best cap with its exact law (``BinCapSign`` with one cell) in place of PrivUnitG, which
-        approximates it; features are standardised by the public rows, with a constant 1 among them; predictions
+        approximates it; features are standardized by the public rows, with a constant 1 among them; predictions
         average the iterates.
     """
 

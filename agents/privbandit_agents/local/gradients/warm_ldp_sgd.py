@@ -24,7 +24,7 @@ class Config(LocalLabelSettings):
         report: ``"auto"`` (least variance), ``"bin-cap"`` or ``"hemisphere"``.
         step: of the mean gradient of 500 users at first, > 0; None: 0.8 v^(-3/4), at most 10, with v the variance of a
             coordinate of a report.
-        batch: users whose gradients are taken at the same theta; None: 500, or a 50th of the horizon if that is less.
+        batch: users per gradient step, all at the same theta; None: 500, or a 50th of the horizon if that is less.
         clip: largest norm of a gradient, in (0, 1]; longer ones are scaled down to it.
         power: the iterate after t users weighs t^power in predictions, >= 0.
         horizon: expected number of users, for the batches.
@@ -60,7 +60,7 @@ class WarmDescent(GradientLearner[Config]):
 class WarmLDPSGD(LocalLabelAgent[Config, WarmDescent]):
     """Logistic regression on the public rows, then a step by the mean private gradient of every batch of users.
 
-        u = (features standardised by the public rows and clipped to [-3, 3], 1)
+        u = (features standardized by the public rows and clipped to [-3, 3], 1)
         theta = argmin over the public rows of the logistic loss + 3/2 |theta|^2
         average = theta; n = 0
         for every batch of users:

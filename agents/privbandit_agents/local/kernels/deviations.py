@@ -1,4 +1,4 @@
-"""In which directions users may differ from what public rows tell, and what an answer says about them."""
+"""Directions in which users may differ from the public model, and the information of an answer about them."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,9 @@ from privbandit_agents.local.kernels.public import PublicModel
 class Deviations:
     """Scores of the labels are those of the public model, plus m directions times coefficients eta.
 
-    The directions are what public rows leave open and predictions depend on most. With L the precision of the weights
+    Public rows leave these directions open, and predictions depend on them most. With L the precision of the weights
     after the public rows and F the Fisher information in a context, they are the vectors a with F a = lambda L a of
-    the largest lambda, of length a' L a = 1. So eta is standard normal, but for what private reports say.
+    the largest lambda, of length a' L a = 1. So eta is standard normal before any private report.
 
     Attributes:
         model: of the public rows.

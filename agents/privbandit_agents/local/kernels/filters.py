@@ -17,7 +17,7 @@ class Filters:
     """Estimates of eta from the mean report of every batch.
 
     Filter 0 stays at the public model. The others start there with different variances and learn. Before each of them
-    learns from a batch, it says what the mean report should be; the scores are log likelihoods of what came, so far.
+    learns from a batch, it predicts the mean report; its score is the log likelihood of all mean reports up to now.
     Users are served by the filter with the best score, but by filter 0 until one is ahead of it.
 
     Attributes:
@@ -83,7 +83,7 @@ class Filters:
             mean: of the reports' estimates, shape (m,).
             noise: its covariance, shape (m, m).
             about: a report's mean per unit of surprise, at contexts that stand for the users', shape (N, m).
-            answers: what is played there, shape (N,).
+            answers: labels played there, shape (N,).
             right: the probability that devices have for these labels, shape (N,).
         """
         eta, spread = self.means[which], self.spreads[which]
@@ -129,7 +129,7 @@ class Filters:
         return np.asarray(self.field.scores(contexts, self.means[self.lead]).argmax(axis=1))
 
     def surprises(self, contexts: Floats, labels: Labels) -> Floats:
-        """Return what users say: a unit vector of their context times a number in [-1, 1], shape (n, m).
+        """Return the users' vectors: a unit vector of their context times a number in [-1, 1], shape (n, m).
 
         The vector is the direction in which eta makes the label that was given likelier. The number is r - p over
         max(p, 1 - p), with r whether it was right and p its probability.

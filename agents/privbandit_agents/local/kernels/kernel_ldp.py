@@ -33,7 +33,7 @@ class Config(LocalLabelSettings):
 
     Attributes:
         exploration: probability of a random label; nothing needs it.
-        report: ``"hemisphere"``, whose guarantee is exact; ``"bin-cap"``; or ``"auto"``: the first one unless its
+        report: ``"hemisphere"``, with an exact guarantee; ``"bin-cap"``; or ``"auto"``: the first one unless its
             variance is more than a quarter larger, as it is from epsilon = 1.5 or so on.
         directions: in which users may differ from the public model, at most.
         batch: users who report before the model moves; None: 500, but between a 200th and a 40th of the horizon.
@@ -54,7 +54,7 @@ class KernelLearner(BatchLearner[Config, Filters]):
 
     Attributes:
         field: scores of the labels, public but for few coefficients.
-        device: randomizer of what a user says about them.
+        device: randomizer of a user's report about them.
         server: learns the coefficients.
     """
 
@@ -112,10 +112,10 @@ class KernelLDP(LocalLabelAgent[Config, KernelLearner]):
     The server learns how the mean report should move with eta from public rows and points between them.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by
-    ``Hemisphere`` or ``BinCapSign``, whose likelihood ratio is at most e^epsilon for any two vectors. The randomizer
+    ``Hemisphere`` or ``BinCapSign``, with likelihood ratio at most e^epsilon for any two vectors. The randomizer
     scales z into the unit ball once more, and takes 0 for a vector that is not finite. Features, directions, batches
     and the randomizer depend on public data and settings alone; eta and the choice of a filter on earlier reports
-    besides. Records are clipped as ``LocalLabelAgent`` says.
+    besides. Records are clipped as in ``LocalLabelAgent``.
     """
 
     Config = Config

@@ -18,7 +18,7 @@ class Place:
 
     Attributes:
         node: active bin that the point has reached, -1 below an inactive one, shape (n,).
-        rest: phi_h, what the directions on the path leave of phi, shape (n, d).
+        rest: phi_h, phi without its components along the path, shape (n, d).
         predicted: sum of <phi_l, theta_l> on the path, shape (n,).
         width: eta of the last bin, shape (n,).
     """

@@ -33,7 +33,7 @@ class Oracle(ABC):
     Attributes:
         forest: the bins; the trees of the current epoch begin at the node ``root``.
         layer: h of the current users.
-        frontier: first of the ``bins`` active nodes of layer h - 1, whose children the users report on.
+        frontier: first of the ``bins`` active nodes of layer h - 1; the users report on their children.
         randomizer: of the current users' reports.
     """
 
@@ -153,7 +153,7 @@ class Oracle(ABC):
     @property
     @abstractmethod
     def epochs_kept(self) -> int:
-        """Number of epochs whose estimates arms have to pass."""
+        """Number of epochs with estimates that arms have to pass."""
 
     @abstractmethod
     def means(self, epoch: int, phi: Array) -> Array:

@@ -12,7 +12,7 @@ from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 
 
 class PaperOracle(Oracle):
-    """Half of a layer's users fit the bins, the other half say how wrong the earlier layers are there.
+    """Half of a layer's users fit the bins, the other half measure the error of the earlier layers there.
 
     Attributes:
         checking: whether the current users are the second half.

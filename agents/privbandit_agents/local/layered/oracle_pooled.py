@@ -12,10 +12,10 @@ from privbandit_agents.local.layered.settings import Config
 class PooledOracle(Oracle):
     """Every direction that stands out of the noise in its bin is an observation of theta with known variance.
 
-    In a bin below the path U, with direction u and the sums lambda of y v, Lambda of v v' and X of v q', what the users
-    tell about theta is c u'lambda + u'X U'theta_U = (gamma^-k u'Lambda + u'X U') theta + noise, where theta_U is what
-    y_h was made with. These observations and the prior N(0, I) give a Gaussian posterior. u'X U' replaces LPLR-CI: it
-    says how errors of earlier layers bias this one (the first term of Lemma 2).
+    In a bin below the path U, with direction u and the sums lambda of y v, Lambda of v v' and X of v q', the users
+    give the observation c u'lambda + u'X U'theta_U = (gamma^-k u'Lambda + u'X U') theta + noise, where y_h was made
+    with theta_U. These observations and the prior N(0, I) give a Gaussian posterior. u'X U' replaces LPLR-CI: it
+    measures how errors of earlier layers bias this one (the first term of Lemma 2).
 
     Attributes:
         evidence: [J | b] of layer 1 and of the deeper ones, shape (2, trees, d, d + 1).
@@ -59,7 +59,7 @@ class PooledOracle(Oracle):
         self.descend_to(self.forest.grow(parent[top], level[top], direction, np.vecdot(direction, theta)))
 
     def threshold(self, users: int) -> float:
-        """Return what an eigenvalue of Lambda has to exceed: kappa more than the top one of noise alone.
+        """Return the threshold of Lambda's eigenvalues: kappa more than the top one of noise alone.
 
         Noise of variance 1 on the diagonal and 1/2 off it, in the r = d - h + 1 dimensions that the path leaves, has a
         top eigenvalue of about sqrt(2 r) for large r, and of 0 on average for r = 1.
@@ -71,7 +71,7 @@ class PooledOracle(Oracle):
         """Add observations to the evidence.
 
         Their noise is that of the moment; that of u'Lambda times gamma^-k theta, where |theta| <= 1 and the part along
-        u is estimated; that of u'X times what is still unknown of theta on the path; and the rewards' own, at most
+        u is estimated; that of u'X times the error that remains in theta on the path; and the rewards' own, at most
         u'Lambda u.
 
         Args:

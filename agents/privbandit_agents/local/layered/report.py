@@ -1,8 +1,8 @@
-"""What a user of LPLR sends: the statistics of its bin, (1, y v, v q', v v'), as one private report.
+"""The report of an LPLR user: the statistics of its bin, (1, y v, v q', v v'), as one private report.
 
 v = gamma^k phi_h are the features, scaled, without their components along the path to the bin. y in [-1, 1] is the
-reward without what the earlier layers predict. q are the features' coordinates along the path, relative to their
-bounds; v q' tells the server how an error of theta in the earlier layers enters y.
+reward minus the prediction of the earlier layers. q are the features' coordinates along the path, relative to their
+bounds; v q' shows the server how an error of theta in the earlier layers enters y.
 """
 
 import math
@@ -72,7 +72,7 @@ class Layout:
         return self.lift(v, y, q).dense()
 
     def unpack(self, total: Array) -> tuple[Array, Array, Array, Array]:
-        """Return the sums of 1 (m,), y v (m, d), v q' (m, d, h - 1) and v v' (m, d, d); 0 for what was left out."""
+        """Return the sums of 1 (m,), y v (m, d), v q' (m, d, h - 1) and v v' (m, d, d); 0 for omitted ones."""
         count, moment, cross, gram = np.split(total, np.cumsum(self.sizes)[:-1], axis=1)
         w0, w1, w2, w3 = self.weights
         crosses = cross.reshape(len(total), self.dim, -1) / w2 if w2 else np.zeros((len(total), self.dim, self.path))

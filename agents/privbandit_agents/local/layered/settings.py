@@ -24,7 +24,7 @@ FROM_PRESET: Any = None
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """Settings of LPLR; None is what the preset says.
+    """Settings of LPLR; None takes the preset's value.
 
     Attributes:
         epsilon: privacy budget alpha of every user's report, > 0; infinity adds no noise.
@@ -44,10 +44,10 @@ class Config(Settings):
         gamma: ratio of the norms of neighbouring bins, > 1; M = ceil(ln T / (2 ln gamma)) bins a layer. The paper's
             beta is ln gamma / ln T.
         z: analytic widths in standard deviations, > 0; 1.5 covers about 87 % of the design offline, 2 covers 95 %.
-        kappa: a direction is regressed on if its eigenvalue exceeds the largest one of noise alone by so many standard
-            deviations, >= 0.
+        kappa: standard deviations by which a direction's eigenvalue must exceed the largest one of noise alone, for a
+            regression on it, >= 0.
         bins: the most active bins of a layer, >= 1; the paper's M^h are too many to report on.
-        kappas: kappa_1, kappa_1', kappa_2, kappa_3 of published widths; None: what the lemmas ask for.
+        kappas: kappa_1, kappa_1', kappa_2, kappa_3 of published widths; None: the values of the lemmas.
         first: users of the first epoch, >= 1; the horizon makes it the whole run.
         growth: of the epochs, > 1.
         share: share of an epoch's users that report on layer 1, in (0, 1); the other layers share the rest evenly.

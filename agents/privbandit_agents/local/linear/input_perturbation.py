@@ -26,7 +26,7 @@ class Config(MomentSettings):
 
     Attributes:
         regression: ``"corrected"`` subtracts the noise's known variance from the Gram matrix and shifts it by a ridge
-            for what is left: consistent. ``"plain"`` is least squares on the noisy features, whose estimate stays
+            for the rest: consistent. ``"plain"`` is least squares on the noisy features; its estimate stays
             shrunk towards a multiple of the first moment however many users come.
         shift: ridge of the corrected regression in standard deviations of its largest noise, >= 0.
         ridge: least eigenvalue, > 0.

@@ -43,7 +43,7 @@ class LDPGLM(MomentAgent[Config]):
         3. The next batch ends when the number of users has grown by the factor ``growth``; go to 1.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
-    randomizer whose likelihood ratio is at most e^epsilon for any two vectors of the unit ball. Records are clipped on
+    randomizer with likelihood ratio at most e^epsilon for any two vectors of the unit ball. Records are clipped on
     the device to |x| <= 1, and y to [0, 1], as the mean is, so that |gradient| <= 1 whatever theta is; theta is public.
     Records that are not finite count as (0, 0).
 

@@ -47,7 +47,7 @@ class LDPGreedy(MomentAgent[Config]):
     """Every user reports (y x, w svec(x x')) by one private direction; the server plays the arm with the best estimate.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
-    randomizer whose likelihood ratio is at most e^epsilon for any two inputs. Records are clipped to |x| <= 1, |y| <= 1
+    randomizer with likelihood ratio at most e^epsilon for any two inputs. Records are clipped to |x| <= 1, |y| <= 1
     on the device; those that are not finite count as (0, 0).
     """
 

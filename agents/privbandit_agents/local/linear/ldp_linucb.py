@@ -33,7 +33,7 @@ class Config(MomentSettings):
         noise: ``"numpy"``, or ``"secure"`` (OpenDP; slow and unseeded).
         calibration: ``"correct"`` (analytic Gaussian at sensitivity 2) or ``"published"``
             (sigma = 6 sqrt(2 ln(2.5 / delta)) / epsilon on every packed coordinate: the entries of y x and those of
-            x x' off the diagonal have sigma, those on it sqrt(2) sigma). The ledger says what it really spends.
+            x x' off the diagonal have sigma, those on it sqrt(2) sigma). The ledger records the real cost.
         bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
         shift: ridge in units of the noise's spectral norm, >= 0.
         ridge: least ridge, > 0.

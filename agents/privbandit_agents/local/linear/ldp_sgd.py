@@ -35,7 +35,7 @@ class LDPSGD(MomentAgent[Config]):
     """Every user reports the gradient of its own loss by one private direction; the server steps, and plays greedily.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
-    randomizer whose likelihood ratio is at most e^epsilon for any two inputs. Records are clipped to |x| <= 1,
+    randomizer with likelihood ratio at most e^epsilon for any two inputs. Records are clipped to |x| <= 1,
     |y| <= 1 on the device, so that |gradient| <= 1 + |theta|, by which it is divided: theta is public. Records that are
     not finite count as (0, 0).
 

@@ -55,7 +55,7 @@ class Channel(ABC):
         return inputs_of(self.device, vectors).randomize(rng)
 
     def decode(self, report: Array) -> Array:
-        """Return unbiased estimates of what the server adds up, shape (n, size)."""
+        """Return unbiased estimates of the server's summands, shape (n, size)."""
         return report
 
     @abstractmethod
@@ -113,7 +113,7 @@ class RandomizerChannel(Channel):
 
 
 class ProductsChannel(RandomizerChannel):
-    """Reports of vectors v with Laplace noise, of which the server adds up estimates of svec(v v').
+    """Reports of vectors v with Laplace noise; the server adds up their estimates of svec(v v').
 
     Sums of products of Laplace noise have no closed form: without noise they are exact, else normal.
     """
@@ -151,7 +151,7 @@ M = TypeVar("M", bound=MomentSettings)
 class MomentAgent(LocalAgent[M, Array]):
     """Users report vectors about their records; the server adds them up and plays by an estimate of theta.
 
-    A subclass says in ``open_channel`` how vectors leave the devices, and in ``learn`` what their sum tells. The vector
+    A subclass sets in ``open_channel`` how vectors leave the devices, and in ``learn`` the use of their sum. The vector
     of a record is (y x, w svec(x x')), unless the subclass encodes it otherwise.
 
     *Formal guarantees.* Those of the channel, under replacement of a user's whole record: one report a user, whatever

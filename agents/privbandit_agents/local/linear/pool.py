@@ -1,4 +1,4 @@
-"""Pooled reports about a regression in stretched features, and what they tell of theta."""
+"""Pooled reports about a regression in stretched features, and their evidence about theta."""
 
 import math
 

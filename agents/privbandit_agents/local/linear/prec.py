@@ -95,7 +95,7 @@ class Generation:
         """Return a better P, or None if this one will do.
 
         P shrinks if the share of users inside the ball is significantly too small. Else directions are stretched or
-        shrunk to equal shares of the target. A direction whose eigenvalue is lost in the noise counts as large as the
+        shrunk to equal shares of the target. A direction with an eigenvalue lost in the noise counts as large as the
         noise may be. One that may owe its eigenvalue to the few users outside the ball is not stretched: that would
         push them further out and gain nothing.
 
@@ -121,7 +121,7 @@ class Generation:
 
 
 def most_precise(*candidates: Array) -> Array:
-    """Return the [J | h] whose J has the largest determinant."""
+    """Return the [J | h] with the largest determinant of J."""
     return max(candidates, key=lambda evidence: float(np.linalg.slogdet(evidence[:, :-1])[1]))
 
 
@@ -170,7 +170,7 @@ class PREC(MomentAgent[Config]):
     each would bring the noise of its Gram matrix for a little information about the weakest direction.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
-    randomizer whose likelihood ratio is at most e^epsilon for any two inputs. P, the policy, and the ends of
+    randomizer with likelihood ratio at most e^epsilon for any two inputs. P, the policy, and the ends of
     generations are functions of earlier reports, of public constants, and of the agent's own draws. Records are clipped
     to |x| <= 1, |y| <= 1 on the device before P is applied; those that are not finite count as (0, 0). There is no
     proof of a rate of regret.

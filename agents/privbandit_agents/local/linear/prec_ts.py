@@ -42,8 +42,8 @@ class Config(MomentSettings):
 class PRECTS(MomentAgent[Config]):
     """Each user plays one of two arms by its own coin, and reports plainly on it, or on how the two differ.
 
-    Where all arms share most of their features, what they share drowns what tells them apart. The difference of two
-    arms, of which a coin has played one, is free of it: y times the difference has the mean of the product of
+    When arms share most of their features, the common part hides the difference. The difference of two
+    arms, one of them played by a coin, is free of it: y times the difference has the mean of the product of
     differences with theta, whatever the arms share.
 
         theta, cov = posterior N(0, I); S = I
@@ -60,16 +60,16 @@ class PRECTS(MomentAgent[Config]):
             theta, cov = posterior by the weighted sums of both kinds, and of those before S
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
-    randomizer whose likelihood ratio is at most e^epsilon for any two inputs. What is reported, S, and the draws are
+    randomizer with likelihood ratio at most e^epsilon for any two inputs. The kind and feature of reports, S, and the draws are
     functions of earlier reports, of public constants, and of the server's own draws. Features of all arms are clipped
     to the unit ball and rewards to [-1, 1] on the device; arms and rewards that are not finite count as zeros. There is
     no proof of a rate of regret.
 
     Attributes:
-        kind: what the users of this batch report.
-        feature: whose spread they report, if so.
+        kind: of report in this batch.
+        feature: reported on in a batch of spreads.
         weight: of this batch's centred reports: the angle of the draws as a share of 2/3 of a half turn, at most 1.
-        spreads: what is known of the spreads.
+        spreads: the server's knowledge of the features' spreads.
         stretch: the diagonal of S, shape (d,).
         plain, centred: the reports of both kinds with this S.
         known: [J | h], precision and score of theta by earlier ones, shape (d, d + 1).
@@ -132,7 +132,7 @@ class PRECTS(MomentAgent[Config]):
         return rows, pairs[rows, coins], shared[rows, coins]
 
     def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
-        """Return what the users of this batch report, by its factors."""
+        """Return the reports of this batch's users, as factors."""
         contexts, arms = np.asarray(context).reshape(-1, *self.context_shape), np.atleast_1d(action)
         blank, users = np.zeros(OCTAVES), len(contexts)
         if self.kind == SPREAD:
@@ -184,7 +184,7 @@ class PRECTS(MomentAgent[Config]):
         return self.plain.evidence(theta) + self.centred.evidence(theta)
 
     def choose(self) -> None:
-        """Fix until the next change by all reports: the estimate, both draws, and what is reported."""
+        """Fix until the next change by all reports: the estimate, both draws, and the kind of report."""
         theta: Array = self.scorer[:, -1].copy()
         for _ in range(2):  # the noise depends on theta a little
             whole = self.known + self.evidence(theta)
@@ -198,7 +198,7 @@ class PRECTS(MomentAgent[Config]):
         signs = self.rng_posterior.choice([-1.0, 1.0], self.dim)
         step = bold * np.linalg.solve(np.linalg.cholesky(precision).T, signs)
         self.draws = np.stack([theta + step, theta - step])
-        # what is reported
+        # the kind of report
         self.batches += 1
         turn = self.spreads.angle(*self.draws) / math.pi
         self.weight, self.feature = min(1.0, 1.5 * turn), 0

@@ -20,7 +20,7 @@ def octaves(arms: Array, feature: int) -> Array:
 
 
 class Spreads:
-    """What the server knows of the spread of every feature between the arms of a user.
+    """The server's knowledge of the spread of every feature between the arms of a user.
 
     Everything here is a function of noisy sums and public constants.
 
@@ -28,7 +28,7 @@ class Spreads:
         sums: noisy numbers of users in every octave, by feature, shape (d, OCTAVES).
         asked: how many users were asked about each feature, shape (d,).
         decided: whether the spread is known, or will not be, shape (d,).
-        size: the middle of the octave that most users are in whose arms differ; 1 where it is not known, shape (d,).
+        size: the middle of the octave that holds most users with differing arms; 1 where it is not known, shape (d,).
         varies: False where most users' arms agree in the feature, shape (d,).
         noise: standard deviation of a share in one report.
         most: how many users are asked about a feature at most; 0: nobody is asked.

@@ -28,9 +28,9 @@ class Config(TreeSettings):
             it has, they are worth at most 1 / drift^2 users without noise. 0: both have the same law.
         tau: distance of a node's mean from its parent's, > 0; infinity: no shrinkage.
         exploration: probability of a random label; None: 0 with two labels, 0.05 with more. Without any, a leaf changes
-            its label where reports say that the one it gives is right less often than another one among public rows.
-        doubt: with two labels public rows alone answer while reports say that they are right more often, by so many
-            standard deviations, >= 0; infinity: never.
+            its label if, by the reports, the one it gives is right less often than another one among public rows.
+        doubt: with two labels, standard deviations by which reports must favor the public rows before these alone
+            answer, >= 0; infinity: never.
     """
 
     exploration: Fraction | None = 0.0
@@ -44,8 +44,8 @@ class Config(TreeSettings):
 class LPCTVotes(LeafVotes[Config]):
     """The algorithm of ``LPCT``.
 
-    With two labels a leaf's sum estimates by how many more of its users label 1 is right than label 0. Where all rows
-    together and public rows alone give different labels, later sums so tell, without any bias, which are right for
+    With two labels a leaf's sum estimates by how many more of its users label 1 is right than label 0. If all rows
+    together and public rows alone give different labels, later sums show without bias which are right for
     more users. Users between two looks are judged by the labels before.
 
     Attributes:
@@ -72,7 +72,7 @@ class LPCTVotes(LeafVotes[Config]):
         super().look()
 
     def judge(self) -> None:
-        """Add what the reports since the last look say about the two answers."""
+        """Add the evidence of the reports since the last look about the two answers."""
         together, public = (chances.argmax(axis=1) for chances in (self.combined, self.alone))
         differ = together != public
         users, sums = self.users - self.until, (self.total - self.judged)[:, 0]
@@ -104,7 +104,7 @@ class LPCT(LocalLabelAgent[Config, LPCTVotes]):
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by
     ``LeafReport``. The partition, the randomizer and the times at which the policy changes depend on public data and
-    settings alone. Records are clipped as ``LocalLabelAgent`` says.
+    settings alone. Records are clipped as in ``LocalLabelAgent``.
 
     Deviations:
         One signed entry in place of U and V (``report="laplace"`` is the paper's); lambda by the known variance of the

@@ -69,7 +69,7 @@ class PrunedVotes(LeafVotes[Config]):
 
 
 class LPCTPrune(LocalLabelAgent[Config, PrunedVotes]):
-    """LPCT in which the deepest ancestor whose label is clear answers for a leaf.
+    """LPCT in which the deepest ancestor with a clear label answers for a leaf.
 
     *Formal guarantees.* Those of ``LPCT``: pruning is a function of the released sums and of public data.
 
@@ -89,7 +89,7 @@ class LPCTPrune(LocalLabelAgent[Config, PrunedVotes]):
 
 
 class PrunedTree(WeightedTree):
-    """Algorithm 2: a leaf takes the label of the deepest node on its path whose statistic reaches 1.
+    """Algorithm 2: a leaf takes the label of the deepest node on its path with a statistic of at least 1.
 
     If none does, it takes the label of the node with the largest statistic. The arguments are those of ``WeightedTree``
     and the constant of the settings.

@@ -34,7 +34,7 @@ class Config(Settings):
 
 
 class LPCTPublic(PublicLabelAgent[Config]):
-    """The estimate of LPCT without private rows: the policy never changes, and users tell nothing."""
+    """The estimate of LPCT without private rows: the policy never changes, and users report nothing."""
 
     Config = Config
     fixed: ClassVar[frozenset[str]] = PublicLabelAgent.fixed | {"leaf_chances"}

@@ -124,7 +124,7 @@ def grow(rule: Rule, x: Array, y: Labels, depth: int, seed: int = 0) -> Partitio
 def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> Partition:
     """Halve every cell ``depth`` times at the midpoint of one of its longest edges.
 
-    Of the longest edges, take the one whose cut leaves least Gini impurity in the public rows, and the first one where
+    Of the longest edges, cut the one that leaves least Gini impurity in the public rows, and the first one if
     they tie; with ``rng``, take any of them at random.
 
     Deviations:
@@ -172,7 +172,7 @@ def occupied(tree: Partition, x: Array) -> Partition:
 
 
 def best_axis(x: Array, y: Labels, cell: Labels, low: Floats, halvings: Array, longest: Array) -> Labels:
-    """Return the longest edge of every cell whose halving leaves least impurity in the public rows.
+    """Return the longest edge of every cell that leaves least impurity in the public rows when halved.
 
     Args:
         x: public features, shape (n, d).

@@ -15,11 +15,11 @@ from privbandit_agents.local.trees.votes import WeightedTree
 
 
 class PrintedTree(WeightedTree):
-    """A leaf takes the label of the deepest ancestor whose statistic v_k is at least 1.
+    """A leaf takes the label of the deepest ancestor with statistic v_k at least 1.
 
     While the noise prevails, an ancestor in which private rows are clearer than public ones ends the search if it is
-    not too deep, however unclear it is; so it is printed, and the text says otherwise. eta is a ratio: where the noisy
-    number of private rows is negative, so is its denominator, and its label is the other one. Where no statistic
+    not too deep, however unclear it is: the printed formula, not the text. eta is a ratio: where the noisy
+    number of private rows is negative, so is its denominator, and its label is the other one. If no statistic
     reaches 1, which the algorithm leaves open, the largest one answers. log is the natural one, and the depth p_0 has
     the printed log_2. The root answers only where it is the only node.
 

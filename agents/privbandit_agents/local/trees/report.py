@@ -1,4 +1,4 @@
-"""What a user of LPCT reports: a private signed one-hot (2 y - 1) e_leaf, or e_(leaf, label) for more labels.
+"""The report of an LPCT user: a private signed one-hot (2 y - 1) e_leaf, or e_(leaf, label) for more labels.
 
 The paper's report is (U, V) with Laplace noise of scale 4/epsilon. Its classifier reads only V - U/2, so one signed
 entry in place of two vectors is enough, at a thirtieth of the variance and less.
@@ -28,7 +28,7 @@ Kind = Literal["laplace", "signed-subset", "ternary", "grr", "subset", "auto"]
 class LeafReport:
     """A report of a leaf and a label, and unbiased estimates from it.
 
-    With two labels the estimate has one column, whose mean is 2 y - 1 in the user's leaf and 0 elsewhere; with more it
+    With two labels the estimate has one column, with mean 2 y - 1 in the user's leaf and 0 elsewhere; with more it
     has one for each label, with mean 1 in the user's leaf and label. An inactive user (label -1) has mean 0 everywhere;
     with two labels and a categorical release nobody may be inactive.
 

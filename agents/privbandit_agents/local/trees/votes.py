@@ -25,7 +25,7 @@ class WeightedTree:
 
     A node's private sum S has the weight c = n psi / Var S: psi is the node's public mass, and the variance comes from
     the sampling and the known noise. Its public sum has the weight c lambda, which makes (8) with a factor in front.
-    Where not all users tell a label, psi is the mass of those who do.
+    If not all users tell a label, psi is the mass of those who do.
     If lambda is not given, the public weight is trust / (1 + drift^2 rows), by inverse variances: a public mean varies
     by its sampling, and by drift^2 around the users' mean. A node's mean is then drawn towards its parent's, which
     counts as much as 1 / tau^2 users without noise. Everything here is a function of released sums and public data.
@@ -138,11 +138,11 @@ class LeafVotes(Summing[V]):
     """Users report leaf and label; the server adds the reports up and answers with the likeliest label of a leaf.
 
     With more than two labels only those tell theirs who were given it. The server knows with which probability a leaf's
-    users were given a label, and a sum counts for as many users as that says.
+    users were given a label, and a sum counts for this share of the users.
 
     Attributes:
         partition: of the cube.
-        report: what a device sends.
+        report: of a device.
         tree: turns sums into probabilities.
         total: sum of the estimates, shape (m, columns).
         given: sum of the probabilities that a label was given, or known, shape (m, columns); first ``fitted`` users.
@@ -166,13 +166,13 @@ class LeafVotes(Summing[V]):
         """Return the partition, by public rows, settings and ``cut_seed`` alone."""
 
     def reported(self) -> LeafReport:
-        """Return what the devices send."""
+        """Return the devices' report."""
         c = self.config
         return LeafReport(c.report, c.epsilon, self.partition.leaves, self.labels, noise=c.noise)
 
     @abstractmethod
     def weighed(self) -> WeightedTree:
-        """Count the public rows and return what turns sums into probabilities."""
+        """Count the public rows and return the tree that turns sums into probabilities."""
 
     def inputs(self, contexts: Floats, labels: Labels) -> Inputs:
         return Inputs(self.report.randomizer, *self.report.encode(self.partition.find(contexts), labels))

@@ -1,4 +1,4 @@
-"""What the classifiers share: labels from 0/1 feedback, exploration, and a schedule of refits."""
+"""Common parts of the classifiers: labels from 0/1 feedback, exploration, and a schedule of refits."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ class RefittingLabelAgent(LabelAgent[R]):
             self.learn(contexts, answers, 1 / propensities(chosen, self.exploration, self.n_labels))
 
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
-        """Take in rows whose labels are known, unless only public data count."""
+        """Take in rows with known labels, unless only public data count."""
         if self.config.learn_from == "all":
             x, known = self.labelled(contexts, labels)
             good = usable(x, known)

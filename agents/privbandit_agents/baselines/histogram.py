@@ -27,7 +27,7 @@ class Config(RefitSettings):
 
 
 class Histogram(RefittingLabelAgent[Config]):
-    """Predict the majority label of a context's cell, over public rows and, unless told otherwise, users.
+    """Predict the majority label of a context's cell, over public rows and, by default, users.
 
     A tie, as in an empty cell, is decided by the parent cell, then by its parent, and so on. Among edges of equal
     length the first is halved: with more features than ``depth`` only the first ``depth`` of them matter. Time and

@@ -38,7 +38,7 @@ class Config(Settings):
 
 
 class KernelPublic(PublicLabelAgent[Config]):
-    """Fit logistic regression on kernel features of the public rows once; no user tells anything.
+    """Fit logistic regression on kernel features of the public rows once; users report nothing.
 
     Width and ridge have the best likelihood in five-fold cross-validation; where labels are too rare for it, the
     width is 1 and the ridge 10. Of more than 20 000 public rows the first ones count. Labels that no public row has

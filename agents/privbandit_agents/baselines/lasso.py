@@ -88,7 +88,7 @@ class SparsityAgnosticLasso(Agent[Config]):
 def lasso(
     gram: Floats, moment: Floats, penalty: float, start: Floats, tolerance: float = 1e-7, sweeps: int = 1000
 ) -> Floats:
-    """Minimise beta' gram beta - 2 moment . beta + penalty |beta|_1 by coordinate descent on a growing active set.
+    """Minimize beta' gram beta - 2 moment . beta + penalty |beta|_1 by coordinate descent on a growing active set.
 
     Args:
         gram: X'X / t, shape (d, d).

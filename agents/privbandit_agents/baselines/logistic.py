@@ -17,7 +17,7 @@ class Config(Settings):
     """Settings of public logistic regression.
 
     Attributes:
-        inverse_ridge: scikit-learn's C, on standardised features, > 0.
+        inverse_ridge: scikit-learn's C, on standardized features, > 0.
         exploration: probability of a random label; nothing is learned from it.
     """
 
@@ -26,7 +26,7 @@ class Config(Settings):
 
 
 class LogisticPublic(PublicLabelAgent[Config]):
-    """Fit the public rows once, on features standardised by themselves; no user tells anything.
+    """Fit the public rows once, on features standardized by themselves; users report nothing.
 
     Labels that no public row has get the probability 0; without any public row all are alike.
     """
@@ -46,7 +46,7 @@ class LogisticPublic(PublicLabelAgent[Config]):
             self.fit((x - self.mean) / self.deviation, y)
 
     def fit(self, x: Floats, y: Labels) -> None:
-        """Fit standardised rows; of two labels the first one has the score 0."""
+        """Fit standardized rows; of two labels the first one has the score 0."""
         try:
             from sklearn.linear_model import LogisticRegression
         except ImportError as error:

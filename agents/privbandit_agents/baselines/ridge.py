@@ -21,9 +21,9 @@ class RidgeSettings(Settings):
     """Settings that these agents share.
 
     Attributes:
-        ridge: regularisation of A = ridge I + sum x x', > 0.
+        ridge: regularization of A = ridge I + sum x x', > 0.
         intercept: where arms share a context: whether the regression of each has a constant beside the context. In a
-            world whose means are linear without one, it is one more number to learn.
+            world with means that are linear without one, it is one more number to learn.
     """
 
     ridge: Positive = 1.0
@@ -42,7 +42,7 @@ class Ridge:
 
     Args:
         dim: d.
-        ridge: regularisation, > 0.
+        ridge: regularization, > 0.
         groups: G, regressions that share nothing.
     """
 
@@ -62,7 +62,7 @@ class Ridge:
         return scored[:, 0] if x.ndim == 1 else scored.swapaxes(0, 1)
 
     def learn(self, x: Array, scored: Array, reward: float, group: int = 0) -> None:
-        """Add one observation, given its ``score``; ``scored`` is overwritten. What is not usable is ignored."""
+        """Add one observation, given its ``score``; ``scored`` is overwritten. Unusable observations are ignored."""
         if not (abs(reward) <= FARTHEST and x.dot(x) <= FARTHEST**2):
             warn_of_ignored()
             return
@@ -85,7 +85,7 @@ def add(matrix: Array, x: Array, scored: Array, direction: Array, reward: float)
 
 
 class RidgeAgent(InTurn, Agent[R]):
-    """An agent that keeps a Ridge over the features of the arms it plays; a subclass says how to choose.
+    """An agent that keeps a Ridge over the features of the arms it plays; a subclass decides how to choose.
 
     Where all arms share one context x of shape (d,), each arm has a regression of its own over the features (x, 1), or
     over x alone if ``intercept`` is False.
@@ -195,10 +195,10 @@ def all_near(contexts: Array) -> bool:
 
 
 class Turn:
-    """One user after the other, in arrays that are used again: what the loop computes, by the same products.
+    """One user after the other, in reused arrays: the results of the loop, by the same products.
 
     Args:
-        agent: whose regressions learn.
+        agent: its regressions learn.
         near: whether every context can be learned from; else each is looked at.
     """
 

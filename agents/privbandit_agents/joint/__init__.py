@@ -1,3 +1,3 @@
-"""Jointly private agents: a trusted curator, whose releases are private."""
+"""Jointly private agents: a trusted curator with private releases."""
 
 __all__: list[str] = []

@@ -78,14 +78,14 @@ class JointSettings(Settings):
     def guarantee(
         self, reference: str, proven: bool = True, record: str = RECORD, arithmetic: Arithmetic = "real"
     ) -> Guarantee:
-        """Return joint DP of every user's record at this budget; ``reference`` says where the proof is."""
+        """Return joint DP of every user's record at this budget; ``reference`` gives the place of the proof."""
         epsilon, delta = self.pair() or (None, None)
         return Guarantee.joint(epsilon, delta, self.concentrated(), reference, proven, record, arithmetic=arithmetic)
 
 
 @dataclass(frozen=True)
 class GaussianSettings(JointSettings):
-    """The budget of an agent all of whose releases have Gaussian noise: (epsilon, delta) buys more of it than zCDP.
+    """The budget of an agent with Gaussian releases only: the same (epsilon, delta) allows less noise than by zCDP.
 
     Attributes:
         noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.

@@ -1,4 +1,4 @@
-"""LinUCB in the shuffle model: batches of users whose moments are summed by mixed bits.
+"""LinUCB in the shuffle model: batches of users, with moments summed from mixed bits.
 
 Evrard Garcelon, Kamalika Chaudhuri, Vianney Perchet and Matteo Pirotta, "Privacy Amplification via Shuffling for Linear
 Contextual Bandits", ALT 2022; Sayak Ray Chowdhury and Xingyu Zhou, "Shuffle Private Linear Contextual Bandits", ICML

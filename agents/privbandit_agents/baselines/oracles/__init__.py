@@ -1,3 +1,3 @@
-"""Contextual bandits by an oracle of regression: what it predicts decides how much is explored."""
+"""Contextual bandits by a regression oracle: its predictions set the amount of exploration."""
 
 __all__: list[str] = []

@@ -24,7 +24,7 @@ class Config(RidgeSettings):
 
     Attributes:
         variant: ``"optimistic"`` plays the arm with the largest upper bound; ``"elimination"`` any arm, uniformly,
-            whose upper bound reaches the largest lower one.
+            with an upper bound that reaches the largest lower one.
         scale: a regression fits nearly as well if its squared loss is larger by at most ``scale`` log(1 + T), >= 0.
         horizon: number of users T; default: the environment's.
     """
@@ -35,7 +35,7 @@ class Config(RidgeSettings):
 
 
 class RegCB(RidgeAgent[Config]):
-    """Play by x . theta -+ sqrt(scale log(1 + T) x' A^-1 x), cut to [-1, 1]: the range of what such regressions say."""
+    """Play by x . theta -+ sqrt(scale log(1 + T) x' A^-1 x), cut to [-1, 1]: the range of near-best predictions."""
 
     Config = Config
 

@@ -22,7 +22,7 @@ class Config(RidgeSettings):
 
     Attributes:
         gamma: how fast an arm's probability falls with its gap, > 0; None: ``scale`` sqrt(K T / (p log(1 + T))) for K
-            arms and p parameters, the paper's rate for a regression whose error grows like p log T.
+            arms and p parameters, the paper's rate for a regression error that grows like p log T.
         scale: of that rate, > 0; 1 is the theory, which explores far more than is good at practical horizons.
         horizon: number of users T, for the rate; default: the environment's.
     """
@@ -58,7 +58,7 @@ class SquareCB(RidgeAgent[Config]):
         return best, np.where(np.arange(self.n_arms) == best[..., None], 0.0, 1 / (self.n_arms + self.gamma * gaps))
 
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
-        """Return the probabilities by which ``choose`` draws; an estimate that is no number stands for what is left."""
+        """Return the probabilities by which ``choose`` draws; an estimate that is not a number takes the rest."""
         best, others = self.others(self.predict(contexts))
         known = ~np.isnan(others.cumsum(axis=-1))
         law = np.where(known, others, 0.0)

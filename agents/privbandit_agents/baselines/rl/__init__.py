@@ -1,4 +1,4 @@
-"""Reinforcement-learning baselines: agents of stable-baselines3, and what it needs to play these worlds by itself."""
+"""Reinforcement-learning baselines: agents of stable-baselines3, and adapters for it to play these worlds by itself."""
 
 from privbandit_agents.baselines.rl.adapter import to_sb3
 from privbandit_agents.baselines.rl.callbacks import log_regret

@@ -58,7 +58,7 @@ def to_sb3(env: Face, seed: int | None = None, *, largest_score: float = 1.0, re
     """Return a vector environment as stable-baselines3's VecEnv, one world in all slots; assortments take scores.
 
     A context or a reward with NaN, infinity or a length above 10^6 arrives as zeros, with a warning. ``infos`` carry
-    what the environment says of each user: ``regret``, ``expected_reward``, ``optimal_action``, ``feedback``. Where
+    the environment's facts about each user: ``regret``, ``expected_reward``, ``optimal_action``, ``feedback``. Where
     arms come and go, an absent arm shows the features of a present one and stands for it, so that every algorithm
     plays; ``MaskablePPO`` of sb3-contrib finds the masks (``action_masks``).
 

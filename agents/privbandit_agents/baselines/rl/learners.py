@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv
 
 PER_SLOT = {"n_steps", "train_freq"}
-"""Hyperparameters that count steps, each of as many users as there are slots."""
+"""Hyperparameters that count steps, each of one user per slot."""
 OURS = {"policy", "n_envs", "schedule", "net_arch", "moments", "critic", "reward_scale"}
 """Hyperparameters that the algorithms themselves do not know."""
 
@@ -47,9 +47,9 @@ class StableBaseline(LearningAgent[RLSettings]):
     MLP reads all features at once, and assortments are the items of the K largest scores in [-1, 1]. ``model`` is the
     algorithm itself once ``learn`` has been called.
 
-    The state is all that learning goes on from: networks, optimiser, replay buffer (of DQN), and the states of the
+    The state is all that learning goes on from: networks, optimizer, replay buffer (of DQN), and the states of the
     generators of numpy and torch that stable-baselines3 uses. They are global ones; the agent brings its own, seeded
-    from its ``rng``, and puts back what was there.
+    from its ``rng``, and restores the previous states.
     """
 
     Config: ClassVar[type[RLSettings]] = RLSettings

@@ -94,7 +94,7 @@ def q_policy() -> "type[DQNPolicy]":
 
 @cache
 def heads() -> "type[Module]":
-    """Return what stands for an ``MlpExtractor``: scores for the actor, and what the critic reads."""
+    """Return the stand-in for an ``MlpExtractor``: scores for the actor, and the critic's input."""
     import torch
 
     class Heads(torch.nn.Module):
@@ -161,7 +161,7 @@ def actor_critic_policy() -> "type[ActorCriticPolicy]":
 def plackett_luce() -> "type[Distribution]":
     """Return the law of a ranking of K out of N items, drawn one after the other with weights exp(score).
 
-    An action is N numbers, the K largest of which are the items on offer, first the first one: scores plus independent
+    An action is N numbers; the K largest are the items on offer, first the first one: scores plus independent
     Gumbel noise have this law. Its log-probability is that of the ranking.
     """
     import torch
@@ -194,7 +194,7 @@ def plackett_luce() -> "type[Distribution]":
             """Return, along a ranking, the sum of the entropies of its K choices, shape (n,).
 
             Each is exact; the mean over rankings is the entropy of the law, by the chain rule. The ranking is the one
-            whose probability was asked for last, else one that is drawn.
+            of the last ``log_prob``, else one that is drawn.
             """
             ranked = self.ranking(self.sample()) if self.ranked is None else self.ranked
             items = ranked.shape[-1]

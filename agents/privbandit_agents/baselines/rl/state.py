@@ -1,4 +1,4 @@
-"""All that a model of stable-baselines3 goes on from: networks, optimiser, replay buffer, and global generators."""
+"""All that a model of stable-baselines3 goes on from: networks, optimizer, replay buffer, and global generators."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -79,7 +79,7 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
     """Random assortments, then the best ones for optimistic utilities; theta and V are private releases.
 
     *Formal guarantees.* rho-zCDP (hence (epsilon, delta)-joint DP) under replacement of a user's whole record, for any
-    record whatever. What was offered is sanitised first: a record that is not finite counts as items of feature 0 and
+    record whatever. The offer is sanitized first: a record that is not finite counts as items of feature 0 and
     no purchase, features are scaled into the ball of ``radius``. Then a Gram matrix has sensitivity sqrt(2) K R^2
     (``gram_sensitivity``) and all releases of V together cost (1 - mle_share) rho. A choice's loss is within
     ``UserLoss.multinomial_logit``; a call of PrivateMLE costs mle_share rho / calls, entered before it is made, so
@@ -156,7 +156,7 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         """Count every user's Gram matrix, keep the choice; release theta and V when it is time.
 
         Raises:
-            RuntimeError: more users than the horizon, none of whom is taken in; or the perturbed likelihood had no
+            RuntimeError: more users than the horizon (none is taken in); or the perturbed likelihood had no
                 certified minimum: then all users are taken in, the call counts, and the release before stays.
         """
         refuse_beyond(self.horizon, self.users + len(feedback), self.name)

@@ -42,7 +42,7 @@ class Config(DPMNLSettings):
 
 
 class DPMNLApprox(DPMNL):
-    """DPMNL whose budget is split by the theorems on (epsilon, delta)-DP.
+    """DPMNL with its budget split by the theorems on (epsilon, delta)-DP.
 
     *Formal guarantees.* (epsilon, delta)-joint DP under replacement of a user's whole record, for any record whatever:
     as DPMNL, but a call of PrivateMLE is (e, d)-DP by Theorem 5 as repaired in ``objective_approximate``, with

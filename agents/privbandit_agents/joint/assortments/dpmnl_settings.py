@@ -39,7 +39,7 @@ class DPMNLSettings(JointSettings, ABC):
 
     Attributes:
         horizon: number of users T, fixed in advance; default: the environment's.
-        counter: of PrivateCov: ``"toeplitz"``, whose noise takes memory that grows with T; ``"buffered"``, within 1 %
+        counter: of PrivateCov: ``"toeplitz"``, with noise in memory that grows with T; ``"buffered"``, within 1 %
             of it at memory that grows with log T; or the paper's ``"tree"``; default: the first where 200 MiB hold its
             noise, else the second.
         mle_share: share of the budget for PrivateMLE, in (0, 1).
@@ -104,8 +104,8 @@ def published_loss(dim: int, capacity: int) -> UserLoss:
 def exploration_length(noise: float, dim: int, horizon: int) -> int:
     """Return T0 for noise of ``noise`` radii on every coordinate of the likelihood's gradient: d (4 + 0.8 noise).
 
-    A random user tells about R^2 / d of every direction, so that after T0 users the noise moves utilities by about 1 at
-    first. No more than a twentieth of the users explore.
+    A random user adds about R^2 / d to the information on every direction. So after T0 users the noise moves utilities
+    by about 1 at first. No more than a twentieth of the users explore.
 
     Args:
         noise: sigma of PrivateMLE over R.

@@ -116,7 +116,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
 
     Weights do not depend on the purchase, but for the longest items. So at the true theta gradients are near 0 in the
     mean, however long features are; weights that did depend on it would pull theta away. Draws are of the kind of
-    Thompson's sampling: where items are few or alike, the best sets so far tell nothing of the rest. They cost no
+    Thompson's sampling: if items are few or alike, the best sets so far show nothing of the rest. They cost no
     privacy: they read releases, and the own context of the user who is served.
 
     The release is [precision | theta], shape (d, d + 1). The curator keeps users of the running batch, 8 K (d + 2)
@@ -172,7 +172,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
         return np.asarray(np.matmul(x, (theta + moves.astype(x.dtype))[..., None])[..., 0])
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
-        """Keep what was offered and bought; release a new theta when the batch is full."""
+        """Keep the offers and purchases; release a new theta when the batch is full."""
         released = None
         for block in blocks(self.frozen_rounds, contexts, actions, feedback):
             self.choices.append(*block)
@@ -216,7 +216,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
         return gradients, hessians, steps
 
     def _estimate(self) -> Array:
-        """Return [precision | theta] after a batch, whose model is the mean over its steps: noise averages out."""
+        """Return [precision | theta] after a batch; its model is the mean over its steps, so noise averages out."""
         precision, anchor = self.release[:, :-1], self.release[:, -1]
         gradients, hessians, steps = self.mechanisms()
         theta, slope, curvature = anchor, np.zeros(self.dim), np.zeros((self.dim, self.dim))
@@ -247,7 +247,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
 
 
 def of_kinds(x: Array) -> NDArray[np.bool_]:
-    """Return of which users, features (..., N, d) to (...), every item has one feature that is not 0 out of several."""
-    first = np.count_nonzero(x[..., 0, :], axis=-1) == 1  # for most users this says that they are not
+    """Return whether every item of a user has one nonzero feature out of several, features (..., N, d) to (...)."""
+    first = np.count_nonzero(x[..., 0, :], axis=-1) == 1  # rules out most users
     several = x.shape[-1] > 1 and first.any()
     return np.asarray(np.all(np.count_nonzero(x, axis=-1) == 1, axis=-1) if several else np.zeros_like(first))

@@ -1,4 +1,4 @@
-"""PrivateCov: the running Gram matrix of what was offered, released by a continual counter.
+"""PrivateCov: the running Gram matrix of the offers, released by a continual counter.
 
 Cho and Sun, "Privacy-Preserving Dynamic Assortment Selection", Algorithm 3, Lemma S5 and Lemma S6.
 """
@@ -27,7 +27,7 @@ def gram_sensitivity(capacity: int, radius: float) -> float:
 
 
 class PrivateCov:
-    """Count the offered users' Gram matrices, and turn what the counter released into a positive definite V_t.
+    """Count the offered users' Gram matrices, and turn the counter's releases into a positive definite V_t.
 
     *Formal guarantees.* rho-zCDP of all releases together, under replacement of one user's whole record, if the users'
     Gram matrices keep to ``sensitivity`` in Frobenius norm (which is the l2 norm of their ``svec``). ``matrix`` reads
@@ -41,7 +41,7 @@ class PrivateCov:
         floor: least eigenvalue of V_t, > 0.
         rho: > 0; infinity adds no noise.
         rng_counter: of the counter's noise.
-        published: shift V_t as Lemma S6 says.
+        published: shift V_t as in Lemma S6.
         room: bytes that the Toeplitz counter may take by default.
     """
 

@@ -49,7 +49,7 @@ def rounded(curvature: Floats, noise: float) -> tuple[Floats, Floats]:
 
 
 def doubts(precision: Floats, near: float, far: float) -> Floats:
-    """Return a symmetric matrix R, shape (d, d): the rows of normal @ R are draws by what a precision leaves open.
+    """Return a symmetric matrix R, shape (d, d): the rows of normal @ R are draws by the doubt in a precision.
 
     Their covariance has the eigenvectors of the precision P. An eigenvalue p of P, the largest being m, gives the
     variance near^2 / p, and (far^2 - near^2) (1/p - 10.0/m) more where that is positive.

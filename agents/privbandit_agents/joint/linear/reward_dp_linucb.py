@@ -2,7 +2,7 @@
 
 Osama Hanna, Antonious Girgis, Christina Fragouli and Suhas Diggavi, "Differentially Private Stochastic Linear Bandits:
 (Almost) for Free", IEEE JSAIT 2024; Achraf Azize and Debabrota Basu, "Concentrated Differential Privacy for Bandits",
-SaTML 2024. In both neighbours differ in rewards, and the Gram matrix of what was played is exact.
+SaTML 2024. In both neighbors differ in rewards, and the Gram matrix of played arms is exact.
 """
 
 import dataclasses
@@ -41,9 +41,9 @@ class RewardDPLinUCB(JDPLinUCB):
 
     *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-DP and rho-zCDP) under replacement of one
     user's *reward*, for everybody who sees all contexts, all actions and all releases: one continual counter runs over
-    the epochs, of which the reward is in one term; it moves that by |y - y'| |x| <= 2 in the l2 norm. Contexts and
-    actions are public: they enter the Gram matrix as they are, and **nothing is promised** to a user whose features or
-    whose choice must stay secret. Features are clipped without a look at the reward, and rewards without a look at the
+    the epochs, and the reward is in one term; it moves that by |y - y'| |x| <= 2 in the l2 norm. Contexts and
+    actions are public: they enter the Gram matrix as they are, and **nothing is promised** to a user with features or
+    a choice that must stay secret. Features are clipped without a look at the reward, and rewards without a look at the
     features: a reward that is not finite counts as 0, and its features count all the same.
 
     Deviations:

@@ -60,7 +60,7 @@ class DPDQN(CentralAgent[Config, Array]):
         4. Take a step along it; release the parameters; go to 1.
 
     *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of a
-    user's whole record: one continual counter runs over the batches, the ends of which are public, and every action
+    user's whole record: one continual counter runs over the batches, which end at public times, and every action
     reads its releases only. A user is in one batch, so replacing the record moves one term, by at most
     ``sensitivity``. The curator scales features into the unit ball and clips rewards to [-1, 1]; a record that is not
     finite counts as (0, 0); gradients are clipped by their own norms whatever the record. It holds for the numbers that
@@ -127,7 +127,7 @@ class DPDQN(CentralAgent[Config, Array]):
         """Keep the batch's records; take a step when it ends.
 
         Raises:
-            RuntimeError: more users than the horizon, none of whom is taken in.
+            RuntimeError: more users than the horizon; none is taken in.
         """
         refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         parameters = None

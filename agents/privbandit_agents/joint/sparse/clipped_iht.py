@@ -3,7 +3,7 @@
 The project's own algorithm for the setting of Sunrit Chakraborty, Saptarshi Roy and Debabrota Basu, "FLIPHAT: Joint
 Differential Privacy for High Dimensional Sparse Linear Bandits", 2024. It grew from the noisy hard thresholding of
 T. Tony Cai, Yichen Wang and Linjun Zhang, "The Cost of Privacy: Optimal Rates of Convergence for Parameter Estimation
-with Differential Privacy", Annals of Statistics 2021; bounds for clipping that follow what is released are those of
+with Differential Privacy", Annals of Statistics 2021; bounds for clipping that follow releases are those of
 Galen Andrew, Om Thakkar, H. Brendan McMahan and Swaroop Ramaswamy, "Differentially Private Learning with Adaptive
 Clipping", NeurIPS 2021. The proof is in docs/privacy/clipped-contributions.md.
 """
@@ -74,10 +74,10 @@ class ClippedIHT(CentralAgent[Config, Array]):
         4. Release the mean of the latter with Gaussian noise: the scale of the residuals.
         5. Release the sum on the support with Gaussian noise; select up to ``new`` other coordinates by noisy size and
            release them too (``GumbelTopK``).
-        6. Move a released coefficient by prior / (prior + noise) of what was found, and shrink its prior variance.
+        6. Move a released coefficient by prior / (prior + noise) of its measured error, and shrink its prior variance.
         7. Keep the s largest coefficients; tau <- scale presumed after the move; n <- growth n; go to 2.
 
-    No factor of a contribution, which is a gradient, exceeds what is typical, so noise need only cover the typical. The
+    No factor of a contribution, which is a gradient, exceeds its typical size, so noise need only cover that. The
     support is public: its coordinates are released at the price of Gaussian noise alone. Because of the share in step
     6 batches add up and no step overshoots. Residuals shrink with the error of theta, and with them clip and noise.
 
@@ -137,7 +137,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
         return self.length - self.users
 
     def _add(self, x: Array, y: Array) -> None:
-        """Add the contributions of users with sanitised features (n, d) and rewards (n,); x is overwritten."""
+        """Add the contributions of users with sanitized features (n, d) and rewards (n,); x is overwritten."""
         theta = self.release[0]
         support = np.flatnonzero(theta)
         # what theta leaves unexplained

@@ -124,7 +124,7 @@ class Presumed:
     def users_needed(self, new: int, coefficient: float) -> int:
         """Return the least number of users at which ``new`` coefficients of that size are detectable.
 
-        For fixed levels what is detectable is a / n + b / sqrt(n), so the number is a root of a quadratic.
+        For fixed levels the detectable size is a / n + b / sqrt(n), so the number is a root of a quadratic.
         """
         log_dim = math.log(self.dim)
         needed = math.inf

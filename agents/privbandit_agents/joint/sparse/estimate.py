@@ -1,4 +1,4 @@
-"""What the sparse agents share: records clipped at the door, and playing arms by a sparse estimate."""
+"""Common parts of the sparse agents: records clipped on arrival, and arms played by a sparse estimate."""
 
 import numpy as np
 from numpy.random import Generator
@@ -16,7 +16,7 @@ def clipped(features: Array, rewards: Array, x_max: float, R: float) -> tuple[Ar
 
 
 def best_by_support(context: Array, theta: Array, arms: int, rng: Generator) -> Array:
-    """Return argmax of x . theta, of which only the support is read; random arms while theta is 0.
+    """Return argmax of x . theta, reading the features on the support only; random arms while theta is 0.
 
     Args:
         context: of one user or n, shape (..., K, d).

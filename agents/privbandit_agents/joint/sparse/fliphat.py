@@ -92,10 +92,10 @@ class FLIPHAT(CentralAgent[Config, Array]):
     *Formal guarantees.* (epsilon, delta)-joint DP (or rho-zCDP) under replacement of a user's whole record, whatever
     the records: features are clipped to x_max in sup norm and rewards to R by the curator, records that are not finite
     count as (0, 0), iterates lie in the l1 ball of radius C, so a gradient step has sup-norm sensitivity
-    4 eta x_max (R + x_max C) / n, attained, and n times that with ``gradient="sum"``. A user is in one episode, whose
-    bounds are 1, 2, 4, ... whatever the data, so episodes compose in parallel; the M iterations of N-IHT add up in
+    4 eta x_max (R + x_max C) / n, attained, and n times that with ``gradient="sum"``. A user is in one episode, with
+    bounds 1, 2, 4, ... whatever the data, so episodes compose in parallel; the M iterations of N-IHT add up in
     zCDP, or basically. Actions read the released estimate only. With ``calibration="published"`` nothing is guaranteed;
-    the ledger has what is really spent.
+    the ledger has the real cost.
 
     Deviations:
         The published noise covers eta B / n, which is 4 x_max times less than the sensitivity; correct is
@@ -170,7 +170,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
 def n_iht(loss: SquaredLoss, released: Callable[[Array], tuple[Array, Array]], M: int, eta: float, C: float) -> Array:
     """Run M iterations of noisy iterative hard thresholding (Alg. 1) from theta = 0 and return theta, shape (d,).
 
-    *Formal guarantees.* M adaptive releases, each of which returns coordinates of a gradient step and their noisy
+    *Formal guarantees.* M adaptive releases; each returns coordinates of a gradient step and their noisy
     values. They have to cover the sensitivity of a step: |theta|_1 is at most C at every one.
     """
     gradient = loss.gradient()

@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 class SquaredLoss:
-    """The mean of (y - x . theta)^2 over users whose features and rewards are clipped as they come in.
+    """The mean of (y - x . theta)^2 over users, with features and rewards clipped on arrival.
 
     A record with an entry that is not finite counts as (0, 0). It keeps the rows or, with ``gram``, only their Gram
     matrix and moment: d^2 numbers however many users, and gradients at d s instead of n d. Sums are in float64.

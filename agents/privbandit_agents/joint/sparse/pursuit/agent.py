@@ -67,13 +67,13 @@ class PrivatePursuit(CentralAgent[Config, Array]):
         5. Release which theta leaves the most residuals within +-b: that of step 4, of step 3 or of step 1
            (``ExponentialChoice``).
         6. n <- growth n, or fast n, as long as the records of n users fit into memory (21 845 users of 400 features);
-           try about twice as many features as were found; go to 2.
+           try about twice the number of features found; go to 2.
 
     Rewards need no scale, but what all of them have in common is taken for noise: where that is more than they scatter
     by, give the contexts a feature that is always 1.
 
-    A found feature is explained away before the next is selected, so that its neighbours are not found again; clips
-    shrink with the residuals, within a batch too. Step 5, and the end of step 3, undo what was a mistake.
+    A found feature is explained away before the next is selected, so that its neighbors are not found again; clips
+    shrink with the residuals, within a batch too. Step 5, and the end of step 3, undo mistakes.
 
     *Formal guarantees.* (epsilon, delta)-joint DP (or rho-zCDP) under replacement of a user's whole record, for any
     record whatever. Entries that are not finite make the record (0, 0), entries are clipped to 10^6, and scaling reads

@@ -1,4 +1,4 @@
-"""What the releases so far say of the coefficients on the support: means, covariance, and the features' second moments.
+"""The posterior of the coefficients on the support: means, covariance, and the features' second moments.
 
 Everything here is post-processing of releases; it reads no data.
 """
@@ -31,7 +31,7 @@ class Belief:
         return len(self.support)
 
     def copy(self) -> "Belief":
-        """Return a belief that goes its own way."""
+        """Return an independent copy."""
         other = Belief()
         for name, value in vars(self).items():
             setattr(other, name, value.copy())
@@ -42,14 +42,14 @@ class Belief:
         return np.asarray(np.abs(self.theta) / np.sqrt(np.maximum(np.diagonal(self.covariance), 1e-300)))
 
     def widen(self, variance: float) -> None:
-        """Admit that x . theta is off by this variance more than was believed."""
+        """Inflate the covariance by this much prediction variance."""
         m = max(len(self), 1)
         self.covariance = self.covariance + variance / m * np.eye(len(self))
 
     def add(self, feature: int, with_others: Floats, blur: float, variance: float) -> None:
-        """Add a feature whose coefficient is N(0, variance).
+        """Add a feature with an N(0, variance) coefficient.
 
-        Until now the others stood in for it: their coefficients were what they are plus c times its own, where c
+        Until now the others stood in for it: their old coefficients are the new ones plus c times its own, where c
         predicts the feature from the others.
 
         Args:
@@ -100,7 +100,7 @@ class Belief:
         return 1 / (self.weights + 0.3**-2)
 
     def gram(self) -> Floats:
-        """Return the second moments that can be told from noise, shape (m, m), positive definite.
+        """Return the second moments that stand out of the noise, shape (m, m), positive definite.
 
         Products of two features that are not clear count as 0; squares are drawn together as far as noise explains
         their differences.

@@ -1,4 +1,4 @@
-"""What is learned from a batch: features one by one, then all coefficients together, then the best theta of three.
+"""Learning from a batch: features one by one, then all coefficients together, then the best theta of three.
 
 It reads a batch through its releases alone; whatever it does with them is post-processing.
 """
@@ -25,7 +25,7 @@ BONUS = np.array([4.0, 2.0, 0.0])
 
 
 class Pursuit:
-    """Matching pursuit by what is released of batches.
+    """Matching pursuit on the releases of batches.
 
     Attributes:
         belief: about the coefficients found.

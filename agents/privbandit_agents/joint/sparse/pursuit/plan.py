@@ -12,7 +12,7 @@ from privbandit_agents.joint.sparse.clipping import passed, power
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be released of a batch; shares are of its budget.
+    """The planned releases of a batch; shares are of its budget.
 
     Attributes:
         tries: how many features to try at most.

@@ -1,6 +1,6 @@
-"""What is released of one batch of users: quantiles, new features, moments on the support, and a choice.
+"""The releases of one batch of users: quantiles, new features, moments on the support, and a choice.
 
-Every method pays for one or two releases, draws them, and returns what was released; nothing else leaves the batch.
+Every method pays for one or two releases, draws them, and returns the released values; nothing else leaves the batch.
 """
 
 import math
@@ -23,14 +23,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Publish = Callable[..., Any]
 LEVELS = 2.0 ** (np.arange(-80, 81) / 4)
-"""Residuals are told apart at these levels, some 1e-6 to 1e6."""
+"""Levels of residuals, from about 1e-6 to 1e6."""
 
 
 class Batch:
-    """The records of one batch, and what is left of its budget.
+    """The records of one batch, and the rest of its budget.
 
     *Formal guarantees.* Let n users be in the batch, public, and let all arguments of all calls be functions of public
-    values and of what was released before. Replacing one user's record moves the exact values as follows.
+    values and of earlier releases. Replacing one user's record moves the exact values as follows.
 
     | release | sensitivity |
     |---|---|
@@ -41,14 +41,14 @@ class Batch:
     | ``hessian`` | sqrt(2) R^2 in the Frobenius norm: positive semidefinite matrices of norm at most R^2 |
     | ``choose`` | 1 in every score |
 
-    Each is released at its share of rho; the ledger refuses shares whose sum is more than 1. So the batch is rho-zCDP,
+    Each is released at its share of rho; the ledger refuses shares with a sum above 1. So the batch is rho-zCDP,
     adaptively chosen shares included.
 
     Args:
         x: features of the n users, finite, shape (n, d).
         y: their rewards, finite, shape (n,).
         rho: budget of the batch.
-        publish: takes (mechanism, exact value, draw, cost), pays and returns what is released.
+        publish: takes (mechanism, exact value, draw, cost), pays and returns the release.
         rng: of the noise.
         noise: of the mechanisms, ``"numpy"`` or ``"secure"``.
     """

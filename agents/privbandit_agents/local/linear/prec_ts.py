@@ -60,10 +60,10 @@ class PRECTS(MomentAgent[Config]):
             theta, cov = posterior by the weighted sums of both kinds, and of those before S
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
-    randomizer with likelihood ratio at most e^epsilon for any two inputs. The kind and feature of reports, S, and the draws are
-    functions of earlier reports, of public constants, and of the server's own draws. Features of all arms are clipped
-    to the unit ball and rewards to [-1, 1] on the device; arms and rewards that are not finite count as zeros. There is
-    no proof of a rate of regret.
+    randomizer with likelihood ratio at most e^epsilon for any two inputs. The kind and feature of reports, S, and the
+    draws are functions of earlier reports, of public constants, and of the server's own draws. Features of all arms are
+    clipped to the unit ball and rewards to [-1, 1] on the device; arms and rewards that are not finite count as zeros.
+    There is no proof of a rate of regret.
 
     Attributes:
         kind: of report in this batch.

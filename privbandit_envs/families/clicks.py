@@ -27,7 +27,7 @@ class ClicksProblem(ArmProblem):
         link: chance of a click. ``"logistic"``: sigmoid(z) of z = x . theta_k + b_k; ``"identity"``: 1/2 + z / 4, which
             touches the sigmoid at 0, cut to [0, 1].
         scale: standard deviation of the entries of theta_k, > 0.
-        correlation: of neighbouring features, in (-1, 1).
+        correlation: of neighboring features, in (-1, 1).
         imbalance: share of users for whom arm 0 is best, in (0, 1): the intercepts of all other arms move by one
             number until it is so, up to .2 %. None: intercepts stay as drawn.
         theta: the parameters themselves, shape (K, d + 1), the intercept last; by default drawn.

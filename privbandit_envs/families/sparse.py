@@ -27,7 +27,7 @@ class SparseLinearProblem(ArmProblem):
         dim: number of features d.
         sparsity: number of nonzero entries s* of beta.
         coefficients: nonzero entries of beta: ``"equal"`` +-1/sqrt(s*), ``"small"`` +-1/s*, ``"uniform"`` U(-1, 1).
-        correlation: of neighbouring features, in (-1, 1).
+        correlation: of neighboring features, in (-1, 1).
         margin: least gap between the mean reward of the best arm and the others', >= 0: the best arm's features move
             along beta by this margin. Without it the gap is below h with a probability in proportion to h (the paper's
             alpha = 1); with it, its alpha is infinite.

@@ -5,7 +5,7 @@ import sys
 
 import gymnasium as gym
 from privbandit_agents import AGENTS, make, play
-from privbandit_agents.registry import can_play
+from privbandit_agents.zoo.registry import can_play
 
 import privbandit_envs
 

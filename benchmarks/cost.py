@@ -63,7 +63,7 @@ GROWTH: dict[str, dict[str, tuple[int, ...]]] = {
 
 def table(options: Options) -> Iterator[Row]:
     """Measure every agent in every world that it plays."""
-    from privbandit_agents.zoo import FAMILIES
+    from privbandit_agents.zoo.entries import FAMILIES
 
     rounds = ROUNDS // 20 if options.quick else ROUNDS
     for name, entry in AGENTS.items():
@@ -80,7 +80,7 @@ def table(options: Options) -> Iterator[Row]:
 
 def memory(options: Options) -> Iterator[Row]:
     """Measure what every agent takes in every world that it plays, and in wide ones, or say why it refuses."""
-    from privbandit_agents.zoo import FAMILIES
+    from privbandit_agents.zoo.entries import FAMILIES
 
     for name, entry in AGENTS.items():
         for family in entry.families:

@@ -17,7 +17,7 @@ from privbandit_agents import AGENTS, make, play
 from privbandit_agents.base.agent import CentralAgent, UnprovenCalibration
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.records import IgnoredRecord
-from privbandit_agents.registry import can_play
+from privbandit_agents.zoo.registry import can_play
 
 import privbandit_envs  # noqa: F401  (registers the environments)
 

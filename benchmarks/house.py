@@ -18,7 +18,7 @@ from typing import Any
 
 import gymnasium as gym
 from privbandit_agents import make
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 
 import privbandit_envs  # noqa: F401 (registers the environments)
 

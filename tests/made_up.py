@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.store.results import Finished, write_result
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 
 EPSILONS = (0.5, 1, 4)
 LOCAL, JOINT = (

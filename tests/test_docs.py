@@ -14,7 +14,7 @@ from privbandit_agents.audits.registry import TARGETS
 from privbandit_agents.cli.commands import app
 from privbandit_agents.experiments.names import short
 from privbandit_agents.experiments.shelf import library
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 from typer.main import get_group
 
 from privbandit_envs import ENV_IDS

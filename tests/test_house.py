@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from import_graph import MODULES, imports, ours
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 
 SOURCES = {name: path.read_text() for name, path in MODULES.items()}
 WIDE = Path(__file__).with_name("wide.txt")

@@ -13,7 +13,7 @@ from privbandit_agents.experiments.spec.sweep import read_sweep
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.study import prepare, prepared
 from privbandit_agents.testing import check_agent
-from privbandit_agents.zoo import shelves
+from privbandit_agents.zoo.entries import shelves
 
 from privbandit_envs.testing import check_bandit_env
 

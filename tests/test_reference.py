@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from import_graph import MODULES, ROOT
 from privbandit_agents.experiments.names import short
-from privbandit_agents.zoo import AGENTS, preset_of
+from privbandit_agents.zoo.entries import AGENTS, preset_of
 
 from privbandit_envs import ENV_IDS
 

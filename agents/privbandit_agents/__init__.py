@@ -17,11 +17,11 @@ if not getattr(sys.modules.get("privbandit"), "only_tells", False):  # the comma
     from privbandit_agents.base.learning import LearningAgent
     from privbandit_agents.base.shuffling import ShuffleAgent
     from privbandit_agents.play import Result, play
-    from privbandit_agents.plugins import register_agent
+    from privbandit_agents.zoo.plugins import register_agent
     from privbandit_agents.privacy.accounting.ledger import Ledger as Ledger
-    from privbandit_agents.registry import make
+    from privbandit_agents.zoo.registry import make
     from privbandit_agents.saving import load, save
-    from privbandit_agents.zoo import AGENTS
+    from privbandit_agents.zoo.entries import AGENTS
     from privbandit_envs import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from privbandit_agents.experiments.analysis.ranks import ranks
     from privbandit_agents.experiments.compare import compare
     from privbandit_agents.experiments.drawing.plots import plot_along, plot_frontier, plot_regret
-    from privbandit_agents.explore import Explore
-    from privbandit_agents.foreign import ForeignAgent
+    from privbandit_agents.zoo.explore import Explore
+    from privbandit_agents.zoo.foreign import ForeignAgent
     from privbandit_agents.logs.estimates import dr, ips, snips
     from privbandit_agents.logs.obp import to_obp
     from privbandit_agents.logs.private_value import private_value

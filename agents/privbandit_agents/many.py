@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.play import Result, play
-from privbandit_agents.registry import make
+from privbandit_agents.zoo.registry import make
 from privbandit_envs import BanditEnv
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed

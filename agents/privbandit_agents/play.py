@@ -15,7 +15,7 @@ from privbandit_agents.base.chances.present import seen_by
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.base.turns import InTurn, serves_in_turn
 from privbandit_agents.masked import choose_present
-from privbandit_agents.registry import spaces_of
+from privbandit_agents.zoo.registry import spaces_of
 from privbandit_agents.snapshots import Snapshots
 from privbandit_envs import BanditEnv
 from privbandit_envs.masks import stand_ins

@@ -7,8 +7,8 @@ from typing import Any
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.learning import AnyEnv
-from privbandit_agents.reading import ForeignModule, reading
-from privbandit_agents.registry import make, spaces_of
+from privbandit_agents.zoo.reading import ForeignModule, reading
+from privbandit_agents.zoo.registry import make, spaces_of
 
 
 def plays(agent: AnyAgent) -> str:

@@ -12,7 +12,7 @@ import pytest
 from privbandit_agents import AGENTS, LocalAgent
 from privbandit_agents import make as built
 from privbandit_agents.base.shuffling import ShuffleAgent
-from privbandit_agents.registry import can_play
+from privbandit_agents.zoo.registry import can_play
 from privbandit_agents.testing.runs import same_state
 
 PRIVATE = [

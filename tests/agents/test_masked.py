@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from privbandit_agents import AGENTS, make, play
-from privbandit_agents.auto import Auto
+from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.baselines.classifier import played_for
 from privbandit_agents.masked import choose_present
-from privbandit_agents.registry import can_play
+from privbandit_agents.zoo.registry import can_play
 
 import privbandit_envs  # noqa: F401  (registers the environments)
 from privbandit_envs.masks import stand_ins

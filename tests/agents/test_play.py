@@ -7,7 +7,7 @@ from gymnasium.wrappers import NormalizeObservation, TransformReward
 from privbandit_agents import Agent, make, play
 from privbandit_agents.base.agent import NEVER
 from privbandit_agents.play import UnseenReward
-from privbandit_agents.registry import can_play
+from privbandit_agents.zoo.registry import can_play
 
 from privbandit_envs import Assortments
 from privbandit_envs.wrappers import RecordVectorRegret

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import gymnasium as gym
 import pytest
-from privbandit_agents.plugins import wrong_with
+from privbandit_agents.zoo.plugins import wrong_with
 
 import privbandit_envs  # noqa: F401  (registers the environments)
 

@@ -16,7 +16,7 @@ from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.records import IgnoredRecord
 from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.masked import choose_present
-from privbandit_agents.registry import can_play
+from privbandit_agents.zoo.registry import can_play
 from privbandit_agents.testing.runs import alike, released, same_state
 
 

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from privbandit_agents import AGENTS, Agent, Guarantee, Ledger, LocalAgent, Settings, register_agent
 from privbandit_agents.base.agent import Action, Array
 from privbandit_agents.testing import check_agent
-from privbandit_agents.zoo import Entry
+from privbandit_agents.zoo.entries import Entry
 
 from privbandit_envs import Problem, register
 from privbandit_envs.problem import Floats

@@ -11,7 +11,7 @@ from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.base.records import IgnoredRecord
 from privbandit_agents.base.turns import InTurn, serves_in_turn
 from privbandit_agents.baselines.linucb import LinUCB
-from privbandit_agents.zoo import AGENTS, Entry
+from privbandit_agents.zoo.entries import AGENTS, Entry
 
 from privbandit_envs import BanditEnv
 from privbandit_envs.families.classification import ClassificationProblem

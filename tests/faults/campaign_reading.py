@@ -21,7 +21,7 @@ from privbandit_agents import Explore, Log, log, make, play
 from privbandit_agents import load as load_agent
 from privbandit_agents import save as save_agent
 from privbandit_agents.base import state
-from privbandit_agents.plugins import wrong_with
+from privbandit_agents.zoo.plugins import wrong_with
 from privbandit_agents.privacy import PrivacyBudgetExceeded
 
 from privbandit_envs.datasets import load
@@ -184,7 +184,7 @@ PLUGINS = [
 
 def plugins(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
     """Plug-ins that fail or take what is ours leave everything as it was."""
-    from privbandit_agents.zoo import AGENTS
+    from privbandit_agents.zoo.entries import AGENTS
 
     agents, worlds = dict(AGENTS), {id: spec for id, spec in gym.registry.items() if id.startswith("privbandit/")}
     with mock.patch("sys.path", [str(folder), *sys.path]), warnings.catch_warnings():

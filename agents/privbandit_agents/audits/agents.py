@@ -22,7 +22,7 @@ from privbandit_agents.audits.lower_bounds import bound_of, choose
 from privbandit_agents.audits.records import world_for
 from privbandit_agents.audits.reports import Contrast
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
-from privbandit_agents.registry import field_names, find, make
+from privbandit_agents.zoo.registry import field_names, find, make
 from privbandit_envs.validate import one_of
 
 EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}

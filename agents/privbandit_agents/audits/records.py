@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.registry import can_play
+from privbandit_agents.zoo.registry import can_play
 from privbandit_envs.spaces import Assortments
 
 WORLDS: tuple[dict[str, Any], ...] = (

@@ -78,7 +78,7 @@ def told(what: str, notion: str | None, plays: str | None) -> None:
         UsageError: an unknown word; the message has the nearest one.
     """
     from privbandit_agents.cli.listing import NOTIONS, lists
-    from privbandit_agents.zoo import FAMILIES
+    from privbandit_agents.zoo.entries import FAMILIES
 
     with usage_errors("list"):
         kinds = lists(notion, plays)

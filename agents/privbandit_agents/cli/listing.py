@@ -26,7 +26,7 @@ def lists(notion: str | None = None, plays: str | None = None) -> dict[str, Call
 
 def env_lines() -> Lines:
     from privbandit_agents.experiments.jobs.catalogue import env_summary
-    from privbandit_agents.plugins import load_plugins
+    from privbandit_agents.zoo.plugins import load_plugins
     from privbandit_envs.registration import ENV_IDS
 
     load_plugins("privbandit.envs", "privbandit.agents")
@@ -37,8 +37,8 @@ def env_lines() -> Lines:
 
 def agent_lines(notion: str | None = None, plays: str | None = None) -> Lines:
     """Yield a table of agents a shelf; a notion of privacy or a family, if given, selects agents."""
-    from privbandit_agents.plugins import load_plugins
-    from privbandit_agents.zoo import shelves
+    from privbandit_agents.zoo.plugins import load_plugins
+    from privbandit_agents.zoo.entries import shelves
 
     load_plugins("privbandit.agents")
     for shelf, names in shelves().items():
@@ -49,7 +49,7 @@ def agent_lines(notion: str | None = None, plays: str | None = None) -> Lines:
 
 def agent_rows(names: Iterable[str], notion: str | None, plays: str | None) -> list[tuple[str, ...]]:
     """Return the rows of the agents that have a notion and play a family; None: any."""
-    from privbandit_agents.zoo import AGENTS
+    from privbandit_agents.zoo.entries import AGENTS
 
     rows: list[tuple[str, ...]] = []
     for name in names:
@@ -71,8 +71,8 @@ def asked(name: str) -> tuple[tuple[str, ...], str, str, bool]:
     """
     import gymnasium as gym
 
-    from privbandit_agents.registry import can_play, make
-    from privbandit_agents.zoo import FAMILIES
+    from privbandit_agents.zoo.registry import can_play, make
+    from privbandit_agents.zoo.entries import FAMILIES
 
     envs = {family: gym.make(id) for family, id in FAMILIES.items()}
     played = tuple(family for family, env in envs.items() if can_play(name, env))
@@ -84,7 +84,7 @@ def asked(name: str) -> tuple[tuple[str, ...], str, str, bool]:
 
 def why_not(name: str, env: Any, **config: Any) -> str:
     """Return why an agent of an environment must not be deployed, in words; "" if it may be, with secure noise."""
-    from privbandit_agents.registry import make
+    from privbandit_agents.zoo.registry import make
 
     try:
         secure = make(name, env, noise="secure", **config).guarantee.arithmetic == "exact"
@@ -107,7 +107,7 @@ def experiment_lines() -> Lines:
 def target_lines() -> Lines:
     """Yield the mechanisms that can be audited by name; agents can, too."""
     from privbandit_agents.audits import MECHANISMS
-    from privbandit_agents.plugins import load_plugins
+    from privbandit_agents.zoo.plugins import load_plugins
 
     load_plugins("privbandit.audits")
     published = MECHANISMS.copy()

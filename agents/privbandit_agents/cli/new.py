@@ -69,7 +69,7 @@ def checked(name: str) -> str:
     """Return a name that a module of one's own can have, or raise a ValueError."""
     from importlib.util import find_spec
 
-    from privbandit_agents.zoo import AGENTS
+    from privbandit_agents.zoo.entries import AGENTS
 
     module = name.replace("-", "_")
     if not (module.isidentifier() and module.isascii() and module == module.lower() and not keyword.iskeyword(module)):

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any
 
 from privbandit_agents.base.learning import LearningAgent
-from privbandit_agents.registry import find, resolved
+from privbandit_agents.zoo.registry import find, resolved
 from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume, check_seeds
 from privbandit_agents.testing.noise import check_noise

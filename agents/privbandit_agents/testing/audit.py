@@ -9,7 +9,7 @@ from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import games
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
-from privbandit_agents.registry import find
+from privbandit_agents.zoo.registry import find
 from privbandit_agents.testing.replay import NotSeen
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import CentralAgent
 from privbandit_agents.privacy.mechanisms.counters import Counter
-from privbandit_agents.registry import find, make
+from privbandit_agents.zoo.registry import find, make
 from privbandit_agents.testing.picks import chances, rank, too_good
 from privbandit_agents.testing.replay import NotSeen, limited
 from privbandit_agents.testing.runs import environment, serve

@@ -13,7 +13,7 @@ import privbandit_envs  # noqa: F401  (registers the environments)
 from privbandit_agents.base.agent import AnyAgent, Devices
 from privbandit_agents.play import Result, play
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
-from privbandit_agents.registry import make
+from privbandit_agents.zoo.registry import make
 
 Check = Callable[[str, str, int, dict[str, Any]], None]
 """A check of an agent of this name in an environment of this id, for a horizon, with settings."""

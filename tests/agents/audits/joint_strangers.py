@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from privbandit_agents.base.agent import CentralAgent, Guarantee, arms_with_features
-from privbandit_agents.plugins import register_agent
+from privbandit_agents.zoo.plugins import register_agent
 from privbandit_agents.privacy.accounting.conversions import gaussian_mu
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger

@@ -18,7 +18,7 @@ from privbandit_agents.audits.registry import games
 from privbandit_agents.audits.schedules import game as schedule
 from privbandit_agents.audits.schedules.game import ScheduleGame
 from privbandit_agents.testing.audit import check_audit
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 
 STRANGER = "joint_strangers:stranger"
 PARTS = ["all releases", "first release", "schedule", "batches"]

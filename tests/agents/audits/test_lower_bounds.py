@@ -17,7 +17,7 @@ from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedTo
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, project_on_l1_ball
 from privbandit_agents.privacy.mechanisms.spherical import wishart
 from privbandit_agents.privacy.mechanisms.symmetric import svec
-from privbandit_agents.registry import find
+from privbandit_agents.zoo.registry import find
 from scipy.stats import binomtest
 
 LOCAL = ("grr", "oue", "subset", "signed-subset", "bin-cap", "hemisphere", "lplr-update", "lplr-ci", "lpct-report")

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import prepared
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 
 KNOWN = dict(AGENTS)
 sys.path.insert(0, str(Path(__file__).parent))

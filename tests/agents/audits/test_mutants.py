@@ -20,7 +20,7 @@ from privbandit_agents.local.trees.votes import LeafVotes
 from privbandit_agents.testing import HORIZON
 from privbandit_agents.testing.privacy import check_local
 from privbandit_agents.testing.reports import check_reports
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 
 RUNS = 20_000  # a fifth of the default, and fewer pilot runs: what is refuted here is so at full length
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -202,7 +202,7 @@ import numpy as np
 from privbandit_agents.base.agent import Guarantee, LocalAgent, arms_with_features, labels_of_contexts
 from privbandit_agents.privacy.accounting.costs import pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
-from privbandit_agents.plugins import register_agent
+from privbandit_agents.zoo.plugins import register_agent
 
 
 @dataclass(frozen=True)

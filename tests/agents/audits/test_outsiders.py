@@ -16,7 +16,7 @@ from privbandit_agents.audits.reports import Contrast, flattened
 from privbandit_agents.cli.commands import app
 from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.testing.replay import NotSeen
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 
 MIDDLE = {"Linear-v0": 0.0, "SparseLinear-v0": 0.0, "Assortment-v0": -0.5, "Classification-v0": 0.5}
 """Of the feedback of each family."""
@@ -27,7 +27,7 @@ import numpy as np
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.base.agent import CentralAgent, Guarantee, LocalAgent
 from privbandit_agents.privacy.accounting.ledger import Ledger
-from privbandit_agents.plugins import register_agent
+from privbandit_agents.zoo.plugins import register_agent
 
 
 @dataclass(frozen=True)

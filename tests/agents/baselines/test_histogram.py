@@ -7,7 +7,7 @@ from given import classification
 from gymnasium.spaces import Box, Discrete
 from privbandit_agents import load, make, play, save
 from privbandit_agents.baselines.histogram import Histogram
-from privbandit_agents.registry import can_play
+from privbandit_agents.zoo.registry import can_play
 
 from privbandit_envs.wrappers import FlattenContext
 

@@ -10,7 +10,7 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 from privbandit_agents.cli.commands import app
 from privbandit_agents.experiments import load_results
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 from typer.testing import CliRunner, Result
 
 from privbandit_envs import ENV_IDS
@@ -19,7 +19,7 @@ LINEAR = ["run", "--env", "privbandit/Linear-v0"]
 FAILING = """
 from dataclasses import dataclass
 from privbandit_agents.baselines.uniform import Uniform
-from privbandit_agents.plugins import register_agent
+from privbandit_agents.zoo.plugins import register_agent
 
 class Failing(Uniform):
     def select_action(self, context):

@@ -12,7 +12,7 @@ from privbandit_agents.cli.commands import app as whole
 from privbandit_agents.cli.core import app as core
 from privbandit_agents.cli.listing import agent_lines
 from privbandit_agents.cli.main import command
-from privbandit_agents.zoo import FAMILIES
+from privbandit_agents.zoo.entries import FAMILIES
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).parents[3]

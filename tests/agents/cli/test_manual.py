@@ -10,7 +10,7 @@ from privbandit_agents.audits.registry import TARGETS
 from privbandit_agents.cli.listing import asked, why_not
 from privbandit_agents.cli.manual import meanings, page
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_class, env_defaults, env_summary
-from privbandit_agents.zoo import AGENTS, FAMILIES
+from privbandit_agents.zoo.entries import AGENTS, FAMILIES
 
 from privbandit_envs.registration import ENV_IDS
 

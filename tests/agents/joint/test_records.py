@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import AGENTS, CentralAgent, make
-from privbandit_agents.registry import can_play
+from privbandit_agents.zoo.registry import can_play
 from privbandit_agents.testing.runs import same_parts, without_generators
 
 WORLDS = ("privbandit/Linear-v0", "privbandit/Assortment-v0")

@@ -22,7 +22,7 @@ from privbandit_agents.testing import check_agent
 from privbandit_agents.testing.runs import environment
 from privbandit_agents.testing.shuffling import check_shuffle
 from privbandit_agents.testing.targets import Record, targets
-from privbandit_agents.zoo import Entry
+from privbandit_agents.zoo.entries import Entry
 
 LINEAR, NAME = "privbandit/Linear-v0", "shuffle-linucb"
 Patch = pytest.MonkeyPatch

@@ -16,7 +16,7 @@ from privbandit_agents.audits.games.readings import STATISTICS, Billboard, Exact
 from privbandit_agents.audits.records import USERS_A_RUN, Pair, Records, drawn
 from privbandit_agents.audits.schedules.game import ScheduleGame
 from privbandit_agents.audits.schedules.populations import populations
-from privbandit_agents.registry import spaces_of
+from privbandit_agents.zoo.registry import spaces_of
 
 PROBES = 32
 AMONG = (

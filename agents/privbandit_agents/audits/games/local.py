@@ -19,7 +19,7 @@ from privbandit_agents.audits.reports import Contrast, flattened, padded
 from privbandit_agents.base.agent import labels_of_contexts
 from privbandit_agents.base.state import rekey
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
-from privbandit_agents.registry import can_play, make, spaces_of
+from privbandit_agents.zoo.registry import can_play, make, spaces_of
 
 NEW = "a new server"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.store.results import CorruptResultError, Finished, check_settings, read_result
-from privbandit_agents.reading import reading
+from privbandit_agents.zoo.reading import reading
 
 if TYPE_CHECKING:
     import polars as pl

@@ -37,7 +37,7 @@ from privbandit_agents.experiments.drawing.style import (
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.spec.figures import FigureSpec, Reference
 from privbandit_agents.experiments.store.results import Finished
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 
 Y_LABELS = {
     "regret": "cumulative regret",

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 from privbandit_envs.files import atomic
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B07D00", "#56B4E9", "#882255", "#332288")

@@ -15,9 +15,9 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 import privbandit_envs  # noqa: F401 (registers the environments)
 from privbandit_agents.experiments.store.provenance import source_of
-from privbandit_agents.plugins import load_plugins
-from privbandit_agents.reading import import_named
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.plugins import load_plugins
+from privbandit_agents.zoo.reading import import_named
+from privbandit_agents.zoo.entries import AGENTS
 from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.validate import did_you_mean
 
@@ -102,7 +102,7 @@ def env_summary(id: str) -> str:
 
 
 def agent_defaults(name: str) -> dict[str, Any]:
-    from privbandit_agents.registry import find
+    from privbandit_agents.zoo.registry import find
 
     entry = find(name)
     fields = dataclasses.fields(entry.load().Config)
@@ -120,7 +120,7 @@ def env_source(id: str) -> str | None:
 
 def agent_source(name: str) -> str | None:
     """Return a hash of the source of an agent that is not ours, or None."""
-    from privbandit_agents.registry import find
+    from privbandit_agents.zoo.registry import find
 
     return source_of(find(name).load())
 

@@ -10,7 +10,7 @@ from privbandit_agents.base.labels import SCALES, LabelAgent, ends_of
 from privbandit_agents.experiments.fields import Grid, Model, combinations, given_once
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults
 from privbandit_agents.experiments.names import canonical, plain
-from privbandit_agents.registry import find, settings_of
+from privbandit_agents.zoo.registry import find, settings_of
 from privbandit_envs.validate import one_of
 
 ESTIMATOR = ("feature_range", "scale_by", "aggregate")

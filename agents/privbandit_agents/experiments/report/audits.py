@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from privbandit_agents.experiments.report.glance import Glance
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 
 
 def audit_files(folder: Path) -> list[Path]:

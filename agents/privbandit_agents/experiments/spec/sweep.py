@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self, TypeGuard
 import gymnasium as gym
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from privbandit_agents import registry
+from privbandit_agents.zoo.entries import registry
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.experiments.fields import (
     MOST_ASKED,

@@ -22,7 +22,7 @@ from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.study import show
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 from rich.console import Console
 
 SWEEP = list(sweep(2))

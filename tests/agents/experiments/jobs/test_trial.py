@@ -16,7 +16,7 @@ from privbandit_agents.experiments import Outcome, Trial, run_trial
 from privbandit_agents.experiments.names import canonical, result_path
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import decode, encode, read_result
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 
 LINUCB = Trial("privbandit/Linear-v0", "linucb", 400, 3, {"dim": 6, "n_arms": 3}, {"alpha": 0.5}, checkpoints=40)
 OUTSIDE = """
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import gymnasium as gym
 import numpy as np
 from privbandit_agents.base.agent import Agent
-from privbandit_agents.plugins import register_agent
+from privbandit_agents.zoo.plugins import register_agent
 
 class Coin(gym.Env):
     observation_space, action_space = gym.spaces.Box(0, 1, (1,)), gym.spaces.Discrete(2)

@@ -26,14 +26,14 @@ from privbandit_agents.experiments.spec.sweep import read_sweep
 from privbandit_agents.experiments.store.locks import BusyError, lock
 from privbandit_agents.experiments.store.results import Finished, encode, read_result
 from privbandit_agents.experiments.usage import UsageError
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 
 fcntl = pytest.importorskip("fcntl")
 
 SLOW = """
 import fcntl, os, pathlib, resource, time
 from privbandit_agents.baselines.linucb import LinUCB
-from privbandit_agents.plugins import register_agent
+from privbandit_agents.zoo.plugins import register_agent
 
 here = pathlib.Path(__file__).parent
 lock = os.open(here / f"{os.getpid()}.lock", os.O_CREAT | os.O_WRONLY)  # held until the process is gone
@@ -254,7 +254,7 @@ def test_a_running_cluster_whose_workers_have_several_threads_is_refused(tmp_pat
 DEADLY = """
 import os, signal
 from privbandit_agents.baselines.uniform import Uniform
-from privbandit_agents.plugins import register_agent
+from privbandit_agents.zoo.plugins import register_agent
 
 class Deadly(Uniform):
     def select_action(self, context): os.kill(os.getpid(), signal.SIGKILL)

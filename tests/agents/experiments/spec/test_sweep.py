@@ -6,7 +6,7 @@ import pytest
 from privbandit_agents.experiments.spec.sweep import bundled, named_sweep, override, pairs_sweep, read_sweep, shrunk
 from privbandit_agents.experiments.spec.yaml_text import from_yaml
 from privbandit_agents.experiments.usage import UsageError
-from privbandit_agents.zoo import AGENTS
+from privbandit_agents.zoo.entries import AGENTS
 
 GOOD = """
 envs:

@@ -8,7 +8,7 @@ import numpy as np
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_agents.base.settings import Settings
-from privbandit_agents.registry import spaces_of
+from privbandit_agents.zoo.registry import spaces_of
 
 
 class ForeignAgent(Agent[Settings]):

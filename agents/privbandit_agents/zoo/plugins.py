@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from privbandit_agents.zoo import AGENTS, Entry
+from privbandit_agents.zoo.entries import AGENTS, Entry
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

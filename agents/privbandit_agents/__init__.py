@@ -16,11 +16,11 @@ if not getattr(sys.modules.get("privbandit"), "only_tells", False):  # the comma
     from privbandit_agents.base.agent import Agent, CentralAgent, Guarantee, LocalAgent
     from privbandit_agents.base.learning import LearningAgent
     from privbandit_agents.base.shuffling import ShuffleAgent
-    from privbandit_agents.play import Result, play
+    from privbandit_agents.playing.play import Result, play
     from privbandit_agents.zoo.plugins import register_agent
     from privbandit_agents.privacy.accounting.ledger import Ledger as Ledger
     from privbandit_agents.zoo.registry import make
-    from privbandit_agents.saving import load, save
+    from privbandit_agents.playing.saving import load, save
     from privbandit_agents.zoo.entries import AGENTS
     from privbandit_envs import __version__ as __version__
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from privbandit_agents.logs.obp import to_obp
     from privbandit_agents.logs.private_value import private_value
     from privbandit_agents.logs.record import Log, log
-    from privbandit_agents.many import play_many
+    from privbandit_agents.playing.many import play_many
     from privbandit_agents.privacy import *  # noqa: F403
 
 __all__ = [

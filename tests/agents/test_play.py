@@ -6,7 +6,7 @@ import pytest
 from gymnasium.wrappers import NormalizeObservation, TransformReward
 from privbandit_agents import Agent, make, play
 from privbandit_agents.base.agent import NEVER
-from privbandit_agents.play import UnseenReward
+from privbandit_agents.playing.play import UnseenReward
 from privbandit_agents.zoo.registry import can_play
 
 from privbandit_envs import Assortments

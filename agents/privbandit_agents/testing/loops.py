@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 
 from privbandit_agents.base.agent import Devices
-from privbandit_agents.play import play
+from privbandit_agents.playing.play import play
 from privbandit_agents.zoo.registry import make
-from privbandit_agents.saving import load, save
+from privbandit_agents.playing.saving import load, save
 from privbandit_agents.testing.runs import differing, environment, go_on, run, same_state
 
 

@@ -13,7 +13,7 @@ from privbandit_agents.audits.reports import parts_of
 from privbandit_agents.base.agent import AnyAgent, CentralAgent, Devices, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.zoo.registry import field_names, find, make
-from privbandit_agents.saving import load, save
+from privbandit_agents.playing.saving import load, save
 from privbandit_agents.testing.replay import NotSeen
 from privbandit_agents.testing.runs import (
     alike,

@@ -11,7 +11,7 @@ import numpy as np
 
 import privbandit_envs  # noqa: F401  (registers the environments)
 from privbandit_agents.base.agent import AnyAgent, Devices
-from privbandit_agents.play import Result, play
+from privbandit_agents.playing.play import Result, play
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
 from privbandit_agents.zoo.registry import make
 

@@ -30,9 +30,9 @@ from privbandit_agents.experiments.names import (
 )
 from privbandit_agents.experiments.store.provenance import code
 from privbandit_agents.experiments.store.results import Finished
-from privbandit_agents.play import Result, play
+from privbandit_agents.playing.play import Result, play
 from privbandit_agents.zoo.reading import reading
-from privbandit_agents.snapshots import Snapshots
+from privbandit_agents.playing.snapshots import Snapshots
 from privbandit_agents.zoo.entries import AGENTS, FAMILIES
 from privbandit_envs.timing.delay import DelayFeedback
 from privbandit_envs.validate import count

@@ -9,7 +9,7 @@ from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.local.trees.partition import Grid, grow, max_edge
 from privbandit_agents.local.trees.report import ENTRIES_A_BLOCK
-from privbandit_agents.saving import load, save
+from privbandit_agents.playing.saving import load, save
 
 from privbandit_envs.families.classification import eta
 

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.play import Result, play
+from privbandit_agents.playing.play import Result, play
 from privbandit_agents.zoo.registry import make
 from privbandit_envs import BanditEnv
 from privbandit_envs.validate import count

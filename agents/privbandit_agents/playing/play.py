@@ -16,7 +16,7 @@ from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.base.turns import InTurn, serves_in_turn
 from privbandit_agents.masked import choose_present
 from privbandit_agents.zoo.registry import spaces_of
-from privbandit_agents.snapshots import Snapshots
+from privbandit_agents.playing.snapshots import Snapshots
 from privbandit_envs import BanditEnv
 from privbandit_envs.masks import stand_ins
 from privbandit_envs.mixing import mixing_wrappers, unseen_rewards, wrappers

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from privbandit_agents.experiments.shelf import library
-from privbandit_agents.experiments.spec.experiment import read_experiment
+from privbandit_agents.experiments.schema.experiment import read_experiment
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/papers/quick.md"

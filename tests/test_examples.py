@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from privbandit_agents.experiments import run_trial
-from privbandit_agents.experiments.spec.sweep import LeftOut, override, read_sweep
+from privbandit_agents.experiments.schema.sweep import LeftOut, override, read_sweep
 from privbandit_agents.experiments.study import prepare
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -18,7 +18,7 @@ def test_every_example_is_named_where_people_read_and_names_its_command(path: Pa
 
 
 @pytest.mark.parametrize("name", ["linear", "families"])
-@pytest.mark.filterwarnings("ignore::privbandit_agents.experiments.spec.sweep.LeftOut")
+@pytest.mark.filterwarnings("ignore::privbandit_agents.experiments.schema.sweep.LeftOut")
 def test_an_example_of_a_sweep_runs(name: str, tmp_path: Path) -> None:
     sweep = override(read_sweep(EXAMPLES / f"{name}.yaml"), [], horizon=40, seeds=1, checkpoints=2)
     trials = sweep.trials(name)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import gymnasium as gym
 import pytest
-from privbandit_agents.experiments.spec.experiment import parse_experiment
-from privbandit_agents.experiments.spec.sweep import read_sweep
-from privbandit_agents.experiments.spec.yaml_text import from_yaml
+from privbandit_agents.experiments.schema.experiment import parse_experiment
+from privbandit_agents.experiments.schema.sweep import read_sweep
+from privbandit_agents.experiments.schema.yaml_text import from_yaml
 from privbandit_agents.experiments.study import prepare, prepared
 from privbandit_agents.testing import check_agent
 from privbandit_agents.zoo.entries import shelves

@@ -26,7 +26,7 @@ from privbandit_agents.audits.power import power_of_less_noise
 from privbandit_agents.experiments.drawing.style import save
 from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.report.glance import CLAIM, FOUND, REFUTED, RIGHT, Glance
-from privbandit_agents.experiments.spec.yaml_text import from_yaml
+from privbandit_agents.experiments.schema.yaml_text import from_yaml
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.files import atomic
 

@@ -166,7 +166,7 @@ def new(
 
 def whole(text: str) -> int:
     """Return the whole number that a text spells, 1e4 too."""
-    from privbandit_agents.experiments.spec.yaml_text import from_yaml
+    from privbandit_agents.experiments.schema.yaml_text import from_yaml
 
     with suppress(ValueError):
         if isinstance(value := from_yaml(text), int) and not isinstance(value, bool):
@@ -209,8 +209,8 @@ def run(
 ) -> None:
     """Run agents in environments, or a bundled sweep; finished trials are not run again."""
     from privbandit_agents.experiments.names import short
-    from privbandit_agents.experiments.spec.sweep import named_sweep, override, pairs_sweep
-    from privbandit_agents.experiments.spec.yaml_text import from_yaml
+    from privbandit_agents.experiments.schema.sweep import named_sweep, override, pairs_sweep
+    from privbandit_agents.experiments.schema.yaml_text import from_yaml
 
     if experiment is not None:
         if env or agent:
@@ -242,7 +242,7 @@ def log_users(
 ) -> None:
     """Let an agent play, and write contexts, actions, rewards and the probability of every action."""
     from privbandit_agents.cli.logs import written
-    from privbandit_agents.experiments.spec.sweep import override, pairs_sweep
+    from privbandit_agents.experiments.schema.sweep import override, pairs_sweep
 
     with usage_errors("--seed"):
         given = {"horizon": users, "seeds": [seed]}
@@ -302,7 +302,7 @@ def sweep(
     keep: Keep = False,
 ) -> None:
     """Run all trials of a file; killed and started again, it goes on where it was."""
-    from privbandit_agents.experiments.spec.sweep import override, read_sweep
+    from privbandit_agents.experiments.schema.sweep import override, read_sweep
 
     chosen = read_sweep(file)
     trials = override(chosen, assignments).trials(file.name) if assignments else chosen.trials(file.name)

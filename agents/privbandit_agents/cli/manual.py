@@ -138,7 +138,7 @@ def env_page(name: str) -> Page:
 
 def experiment_page(name: str) -> Page:
     """Yield an experiment's figures and its statements."""
-    from privbandit_agents.experiments.spec.experiment import read_experiment
+    from privbandit_agents.experiments.schema.experiment import read_experiment
 
     experiment = read_experiment(library()[name])
     yield from head(name, experiment.title)

@@ -14,7 +14,7 @@ from privbandit_agents.experiments.jobs.catalogue import at_home
 from privbandit_agents.experiments.names import canonical
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
-from privbandit_agents.experiments.spec.sweep import Sweep, parse_sweep
+from privbandit_agents.experiments.schema.sweep import Sweep, parse_sweep
 
 Named = str | Mapping[str, Any]
 """A name, or a name with settings beside it as in the file of a sweep."""

@@ -44,14 +44,14 @@ from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
-from privbandit_agents.experiments.spec.experiment import (
+from privbandit_agents.experiments.schema.experiment import (
     DECIDING,
     SHOWING,
     Experiment,
     find_experiment,
     read_experiment,
 )
-from privbandit_agents.experiments.spec.figures import FigureSpec, MapSpec, Picture
+from privbandit_agents.experiments.schema.figures import FigureSpec, MapSpec, Picture
 from privbandit_agents.experiments.store.board import write_overview
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, unwritten, usage_errors

@@ -20,7 +20,7 @@ from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import plain, unfinished
 from privbandit_agents.experiments.running.attempt import run_job
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
-from privbandit_agents.experiments.spec.yaml_text import from_yaml
+from privbandit_agents.experiments.schema.yaml_text import from_yaml
 from privbandit_agents.experiments.store.locks import BusyError, lock
 from privbandit_agents.experiments.usage import UsageError, contained, on_one_line, sentence, unwritten, usage_errors
 from privbandit_envs.files import atomic

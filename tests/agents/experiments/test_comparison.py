@@ -16,10 +16,10 @@ from privbandit_agents.experiments.analysis.readings import FitReading, Results,
 from privbandit_agents.experiments.analysis.tables import summarise
 from privbandit_agents.experiments.jobs.fit import Fit
 from privbandit_agents.experiments.running.engine import Engine
-from privbandit_agents.experiments.spec.comparison import Worlds
-from privbandit_agents.experiments.spec.experiment import Experiment, parse_experiment
-from privbandit_agents.experiments.spec.figures import TableSpec
-from privbandit_agents.experiments.spec.measures import Pick
+from privbandit_agents.experiments.schema.comparison import Worlds
+from privbandit_agents.experiments.schema.experiment import Experiment, parse_experiment
+from privbandit_agents.experiments.schema.figures import TableSpec
+from privbandit_agents.experiments.schema.measures import Pick
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.study import Study, carry_out, prepare, prepared, verdicts_of
 from privbandit_agents.experiments.usage import UNFINISHED, UsageError
@@ -365,7 +365,7 @@ def test_missing_data_sets_have_a_line_and_no_row(tmp_path: Path, monkeypatch: p
     def nothing(source: str) -> Any:
         raise FileNotFoundError(f"no file of {source}.")
 
-    monkeypatch.setattr("privbandit_agents.experiments.spec.comparison.absent", absent)
+    monkeypatch.setattr("privbandit_agents.experiments.schema.comparison.absent", absent)
     worlds = [{"sources": "present", "n_public": 60}]
     methods = [{"name": "CT-Q", "agent": "tree-public", "grid": {"max_depth": [1, 2]}}, OTHERS[0]]
     offline = {"worlds": worlds, "epsilons": [2], "replications": 1, "methods": methods}

@@ -12,7 +12,7 @@ from privbandit_agents.experiments import Trial
 from privbandit_agents.experiments.analysis.tables import write_tables
 from privbandit_agents.experiments.analysis.trust import TrustMap, share, trust_maps, trust_table
 from privbandit_agents.experiments.drawing.maps import draw_maps
-from privbandit_agents.experiments.spec.experiment import parse_experiment
+from privbandit_agents.experiments.schema.experiment import parse_experiment
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.study import Study, prepared
 from privbandit_agents.experiments.usage import UsageError

@@ -16,8 +16,8 @@ from privbandit_agents.experiments.analysis.readings import FitReading, Results,
 from privbandit_agents.experiments.analysis.statistics import Floats, common_seeds, signed_rank_p
 from privbandit_agents.experiments.analysis.tables import CHOSEN, Table, write_tables
 from privbandit_agents.experiments.names import as_text
-from privbandit_agents.experiments.spec.figures import TableSpec
-from privbandit_agents.experiments.spec.measures import Pick
+from privbandit_agents.experiments.schema.figures import TableSpec
+from privbandit_agents.experiments.schema.measures import Pick
 from privbandit_envs.validate import one_of
 
 BEST, CLOSE, NONE = "*", "'", "-"

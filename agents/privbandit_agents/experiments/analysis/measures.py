@@ -15,7 +15,7 @@ from privbandit_agents.experiments.analysis.readings import Reading, Results, cu
 from privbandit_agents.experiments.analysis.statistics import Floats, Interval, common_seeds
 from privbandit_agents.experiments.fields import as_list, real
 from privbandit_agents.experiments.names import bare
-from privbandit_agents.experiments.spec.measures import Axes, Lead, Measure, OverBest, Selection, Slope, Steps
+from privbandit_agents.experiments.schema.measures import Axes, Lead, Measure, OverBest, Selection, Slope, Steps
 from privbandit_agents.experiments.usage import placed
 
 Combine = Callable[[Floats], Floats]

@@ -13,7 +13,7 @@ from privbandit_agents.experiments.analysis.statistics import Floats, common_see
 from privbandit_agents.experiments.fields import users_or_fraction
 from privbandit_agents.experiments.jobs.rows import best_accuracy
 from privbandit_agents.experiments.names import TALLIES, plain
-from privbandit_agents.experiments.spec.measures import Pick, Selection
+from privbandit_agents.experiments.schema.measures import Pick, Selection
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import placed
 from privbandit_envs.families.classification import SYNTHETIC

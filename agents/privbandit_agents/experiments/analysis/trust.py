@@ -11,7 +11,7 @@ from privbandit_agents.experiments.analysis.cells import VARIANT, Cell, Cells
 from privbandit_agents.experiments.analysis.readings import Results, TrialReading, runs_of
 from privbandit_agents.experiments.analysis.tables import Table
 from privbandit_agents.experiments.names import bare
-from privbandit_agents.experiments.spec.figures import MapSpec
+from privbandit_agents.experiments.schema.figures import MapSpec
 from privbandit_agents.experiments.usage import placed
 
 FAILED = 0.9

@@ -9,7 +9,7 @@ from rich import table as rich_table
 
 from privbandit_agents.experiments.analysis.statistics import Interval
 from privbandit_agents.experiments.analysis.tables import Table, rounded
-from privbandit_agents.experiments.spec.statements import Statement
+from privbandit_agents.experiments.schema.statements import Statement
 
 HOLDS, FAILS = "holds", "does not hold"
 NOT_DECIDED = "not decided"

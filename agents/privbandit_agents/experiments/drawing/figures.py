@@ -35,7 +35,7 @@ from privbandit_agents.experiments.drawing.style import (
     write_title,
 )
 from privbandit_agents.experiments.jobs.trial import Trial
-from privbandit_agents.experiments.spec.figures import FigureSpec, Reference
+from privbandit_agents.experiments.schema.figures import FigureSpec, Reference
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.zoo.entries import AGENTS
 

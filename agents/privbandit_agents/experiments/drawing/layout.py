@@ -8,8 +8,8 @@ from privbandit_agents.experiments.analysis.cells import VARIANT, Cell, Cells
 from privbandit_agents.experiments.analysis.measures import numbered
 from privbandit_agents.experiments.analysis.readings import Reading, TrialReading, curve, reading, users_of
 from privbandit_agents.experiments.names import as_text, bare
-from privbandit_agents.experiments.spec.figures import FigureSpec, Reference
-from privbandit_agents.experiments.spec.measures import Selection
+from privbandit_agents.experiments.schema.figures import FigureSpec, Reference
+from privbandit_agents.experiments.schema.measures import Selection
 from privbandit_agents.experiments.usage import placed
 
 

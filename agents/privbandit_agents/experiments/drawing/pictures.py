@@ -17,7 +17,7 @@ from matplotlib.patches import Rectangle
 from privbandit_agents.experiments.drawing.style import STYLE, save, write_title
 from privbandit_agents.experiments.jobs.method import Method
 from privbandit_agents.experiments.jobs.rows import Floats, Labels, World, draw
-from privbandit_agents.experiments.spec.figures import Picture
+from privbandit_agents.experiments.schema.figures import Picture
 from privbandit_envs.families.classification import eta
 
 COLOURS = "RdBu_r"

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from privbandit_agents.experiments.drawing.figures import REGRET, composed
 from privbandit_agents.experiments.drawing.layout import Panel
 from privbandit_agents.experiments.drawing.lines import curves_of, frontiers_of, panels_of, settings_of
-from privbandit_agents.experiments.spec.figures import FigureSpec
+from privbandit_agents.experiments.schema.figures import FigureSpec
 from privbandit_envs.validate import one_of
 
 Log = Literal["", "x", "y", "xy", "auto"]

@@ -26,7 +26,7 @@ from privbandit_agents.experiments.drawing.style import (
     shades,
     styles_of,
 )
-from privbandit_agents.experiments.spec.figures import FigureSpec
+from privbandit_agents.experiments.schema.figures import FigureSpec
 
 
 def made_up(

@@ -22,7 +22,7 @@ from privbandit_agents.experiments.names import result_path
 from privbandit_agents.experiments.running.attempt import End, Failure, attempt, run_job
 from privbandit_agents.experiments.running.cluster import KEEP_MEMORY
 from privbandit_agents.experiments.running.engine import BUNDLE, LOST, Bundles, Engine, kept, run_jobs
-from privbandit_agents.experiments.spec.sweep import read_sweep
+from privbandit_agents.experiments.schema.sweep import read_sweep
 from privbandit_agents.experiments.store.locks import BusyError, lock
 from privbandit_agents.experiments.store.results import Finished, encode, read_result
 from privbandit_agents.experiments.usage import UsageError

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from privbandit_agents.experiments.spec.sweep import bundled, named_sweep, override, pairs_sweep, read_sweep, shrunk
-from privbandit_agents.experiments.spec.yaml_text import from_yaml
+from privbandit_agents.experiments.schema.sweep import bundled, named_sweep, override, pairs_sweep, read_sweep, shrunk
+from privbandit_agents.experiments.schema.yaml_text import from_yaml
 from privbandit_agents.experiments.usage import UsageError
 from privbandit_agents.zoo.entries import AGENTS
 

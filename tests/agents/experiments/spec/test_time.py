@@ -9,8 +9,8 @@ import pytest
 from privbandit_agents import make, play
 from privbandit_agents.experiments.analysis.frame import as_frame
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
-from privbandit_agents.experiments.spec.sweep import override, parse_sweep, read_sweep
-from privbandit_agents.experiments.spec.yaml_text import from_yaml
+from privbandit_agents.experiments.schema.sweep import override, parse_sweep, read_sweep
+from privbandit_agents.experiments.schema.yaml_text import from_yaml
 from privbandit_agents.experiments.store.results import known_result
 from privbandit_agents.experiments.usage import UsageError
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from privbandit_agents.experiments.spec.yaml_text import from_yaml
+from privbandit_agents.experiments.schema.yaml_text import from_yaml
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{chr(97 + depth)}: &{chr(97 + depth)} [{', '.join([f'*{chr(96 + depth)}'] * 9)}]\n" for depth in range(1, 11)

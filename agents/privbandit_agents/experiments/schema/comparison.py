@@ -10,7 +10,7 @@ from privbandit_agents.experiments.fields import MOST_ASKED, Grid, Model, Points
 from privbandit_agents.experiments.jobs.fit import Fit
 from privbandit_agents.experiments.jobs.method import Method
 from privbandit_agents.experiments.jobs.rows import World, draw
-from privbandit_agents.experiments.spec.validation import explained
+from privbandit_agents.experiments.schema.validation import explained
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.datasets import bundled, load
 from privbandit_envs.datasets.tables import state

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from privbandit_agents.experiments.fields import FileName, Keys, Model, Real, Users, as_list
-from privbandit_agents.experiments.spec.measures import Pick, Quantity, Selection
+from privbandit_agents.experiments.schema.measures import Pick, Quantity, Selection
 
 
 class Named(BaseModel):

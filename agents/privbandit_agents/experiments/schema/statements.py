@@ -7,8 +7,8 @@ from pydantic import model_validator
 
 from privbandit_agents.experiments.fields import Model, Real, as_list, combinations
 from privbandit_agents.experiments.names import as_text
-from privbandit_agents.experiments.spec.measures import Measure
-from privbandit_agents.experiments.spec.yaml_text import filled
+from privbandit_agents.experiments.schema.measures import Measure
+from privbandit_agents.experiments.schema.yaml_text import filled
 from privbandit_agents.experiments.usage import usage_errors
 
 Expected = Literal["holds", "fails"]

@@ -27,8 +27,8 @@ from privbandit_agents.experiments.fields import (
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_arguments, env_defaults, env_settings
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import short
-from privbandit_agents.experiments.spec.validation import place_of, validated
-from privbandit_agents.experiments.spec.yaml_text import content_of, filled, from_yaml
+from privbandit_agents.experiments.schema.validation import place_of, validated
+from privbandit_agents.experiments.schema.yaml_text import content_of, filled, from_yaml
 from privbandit_agents.experiments.usage import UsageError, on_one_line, usage_errors
 from privbandit_envs import ENV_IDS, BanditEnv
 from privbandit_envs.timing.delay import DelayFeedback

@@ -15,7 +15,7 @@ from privbandit_agents.masked import choose_present
 from privbandit_agents.zoo.registry import can_play
 
 import privbandit_envs  # noqa: F401  (registers the environments)
-from privbandit_envs.masks import stand_ins
+from privbandit_envs.changing.masks import stand_ins
 
 LINEAR, LABELS = "privbandit/Linear-v0", "privbandit/Classification-v0"
 WORLDS: list[dict[str, Any]] = [

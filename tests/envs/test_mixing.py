@@ -11,7 +11,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from gymnasium.wrappers import vector as v
 
 import privbandit_envs  # noqa: F401
-from privbandit_envs.mixing import mixing_wrappers, unseen_rewards
+from privbandit_envs.changing.mixing import mixing_wrappers, unseen_rewards
 from privbandit_envs.wrappers import FlattenContext, RecordRegret, RecordVectorRegret, ScoreAction
 
 

@@ -12,7 +12,7 @@ from privbandit_agents.base.labels import Floats, LabelAgent, Labels, propensiti
 from privbandit_agents.base.records import usable, warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Fraction, Growth, Settings
-from privbandit_envs.masks import stand_ins
+from privbandit_envs.changing.masks import stand_ins
 
 
 def played_for(guesses: Labels, masks: NDArray[np.bool_]) -> Labels:

@@ -20,7 +20,7 @@ from privbandit_agents.base.chances.laws import DRAWS, Probabilities, uniform_pr
 from privbandit_agents.base.choices import random_sets
 from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Settings
-from privbandit_envs.masks import uniform_over
+from privbandit_envs.changing.masks import uniform_over
 from privbandit_envs.spaces import Assortments
 
 

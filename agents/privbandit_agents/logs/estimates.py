@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from privbandit_agents.base.agent import Agent, AnyAgent, Array
 from privbandit_agents.logs.record import Log
 from privbandit_agents.privacy._validate import failure
-from privbandit_envs.masks import Masks
+from privbandit_envs.changing.masks import Masks
 from privbandit_envs.validate import shown
 
 Floats = NDArray[np.float64]

@@ -25,7 +25,7 @@ from privbandit_agents.playing.play import BLOCK_BYTES, check_match, choose, lea
 from privbandit_envs import BanditEnv
 from privbandit_envs.datasets.frames import parquet
 from privbandit_envs.files import atomic
-from privbandit_envs.masks import Masks, masks_of
+from privbandit_envs.changing.masks import Masks, masks_of
 from privbandit_envs.validate import count, one_of
 
 if TYPE_CHECKING:

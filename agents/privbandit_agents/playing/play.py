@@ -18,10 +18,10 @@ from privbandit_agents.masked import choose_present
 from privbandit_agents.zoo.registry import spaces_of
 from privbandit_agents.playing.snapshots import Snapshots
 from privbandit_envs import BanditEnv
-from privbandit_envs.masks import stand_ins
-from privbandit_envs.mixing import mixing_wrappers, unseen_rewards, wrappers
+from privbandit_envs.changing.masks import stand_ins
+from privbandit_envs.changing.mixing import mixing_wrappers, unseen_rewards, wrappers
 from privbandit_envs.population import Tally
-from privbandit_envs.timing.delay import DelayFeedback
+from privbandit_envs.changing.delay import DelayFeedback
 from privbandit_envs.validate import count, reported
 from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
 

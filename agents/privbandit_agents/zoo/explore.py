@@ -14,7 +14,7 @@ from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Fraction
 from privbandit_agents.zoo.entries import Entry
-from privbandit_envs.masks import uniform_over
+from privbandit_envs.changing.masks import uniform_over
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.validate import fraction
 

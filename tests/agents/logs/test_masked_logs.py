@@ -17,7 +17,7 @@ from privbandit_agents.logs.record import ARRAYS
 from privbandit_agents.masked import choose_present
 
 from privbandit_envs import Delay, DelayFeedback
-from privbandit_envs.masks import masks_of
+from privbandit_envs.changing.masks import masks_of
 
 LINEAR: dict[str, Any] = {"id": "privbandit/Linear-v0", "n_arms": 4, "dim": 2, "horizon": 3000}
 LABELS: dict[str, Any] = {"id": "privbandit/Classification-v0", "source": "digits", "horizon": 200}

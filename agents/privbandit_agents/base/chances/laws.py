@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.chances.present import played_for, seen_by
 from privbandit_agents.base.state import kept, rekey
-from privbandit_envs.masks import Masks, masks_of, stand_ins
+from privbandit_envs.changing.masks import Masks, masks_of, stand_ins
 from privbandit_envs.validate import count
 
 Array = NDArray[Any]

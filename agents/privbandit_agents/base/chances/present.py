@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_envs.masks import Masks, masks_of, stand_ins
+from privbandit_envs.changing.masks import Masks, masks_of, stand_ins
 
 Array = NDArray[Any]
 

@@ -15,7 +15,7 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.base.chances.laws import Probabilities
 from privbandit_agents.base.settings import Count, NonNegative
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
-from privbandit_envs.masks import uniform_over
+from privbandit_envs.changing.masks import uniform_over
 
 
 @dataclass(frozen=True)

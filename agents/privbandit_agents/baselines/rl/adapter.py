@@ -11,7 +11,7 @@ from privbandit_agents.base.agent import Array, Space
 from privbandit_agents.base.arms import learnable
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_envs import BanditEnv
-from privbandit_envs.masks import stand_ins
+from privbandit_envs.changing.masks import stand_ins
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.vector_env import INFO
 from privbandit_envs.wrappers import score_space, top_scores

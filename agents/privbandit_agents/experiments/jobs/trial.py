@@ -34,7 +34,7 @@ from privbandit_agents.playing.play import Result, play
 from privbandit_agents.zoo.reading import reading
 from privbandit_agents.playing.snapshots import Snapshots
 from privbandit_agents.zoo.entries import AGENTS, FAMILIES
-from privbandit_envs.timing.delay import DelayFeedback
+from privbandit_envs.changing.delay import DelayFeedback
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints

@@ -31,8 +31,8 @@ from privbandit_agents.experiments.schema.validation import place_of, validated
 from privbandit_agents.experiments.schema.yaml_text import content_of, filled, from_yaml
 from privbandit_agents.experiments.usage import UsageError, on_one_line, usage_errors
 from privbandit_envs import ENV_IDS, BanditEnv
-from privbandit_envs.timing.delay import DelayFeedback
-from privbandit_envs.timing.timeline import TIME
+from privbandit_envs.changing.delay import DelayFeedback
+from privbandit_envs.changing.timeline import TIME
 from privbandit_envs.validate import count, did_you_mean, one_of, shown
 
 

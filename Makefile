@@ -63,7 +63,7 @@ test-lowest: $(BIN)/python  ## run the core's conformance suites with the lowest
 	$(VENV)-lowest/bin/python $(OWN) -r $(VENV)-lowest/lowest.txt pytest pytest-timeout hypothesis
 	$(VENV)-lowest/bin/python $(OWN) --no-deps -e .
 	$(VENV)-lowest/bin/python -m pytest -rs -m "not slow" $(addprefix tests/, envs/test_conformance.py envs/test_gymnasium.py \
-	  envs/test_spaces.py envs/test_wrappers.py agents/test_conformance.py agents/test_play.py)
+	  envs/test_spaces.py envs/test_wrappers.py agents/test_conformance.py agents/playing/test_play.py)
 
 test-extras:  ## run commands with the core alone, and with each light extra alone, in environments of their own
 	$(PYTHON) .ci/extras.py

@@ -38,12 +38,12 @@ from privbandit_agents.audits.power import power, power_of_less_noise
 from privbandit_agents.audits.records import WORLDS
 from privbandit_agents.audits.registry import TARGETS, game_classes, games, prepared, private_agents, stronger
 from privbandit_agents.base.agent import CentralAgent
-from privbandit_agents.zoo.registry import can_play, find
 from privbandit_agents.testing import HORIZON, check_agent
 from privbandit_agents.testing.noise import drawn, draws, together
 from privbandit_agents.testing.noise import power as by_noise
 from privbandit_agents.testing.runs import environment
 from privbandit_agents.zoo.entries import AGENTS
+from privbandit_agents.zoo.registry import can_play, find
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from scipy.stats import binom

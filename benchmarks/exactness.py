@@ -35,9 +35,9 @@ from privbandit_agents.privacy.randomizers.coins import CoinSums
 from privbandit_agents.privacy.randomizers.one_hot import SignedSubset, UnaryEncoding
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
-from privbandit_agents.zoo.registry import can_play
 from privbandit_agents.shuffle.shuffle_linucb import Config
 from privbandit_agents.testing.laws import STEPS, Input, epsilon_of, law, realised, within
+from privbandit_agents.zoo.registry import can_play
 
 from privbandit_envs import ENV_IDS
 

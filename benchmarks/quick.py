@@ -9,8 +9,8 @@ import re
 import sys
 from pathlib import Path
 
-from privbandit_agents.experiments.shelf import library
 from privbandit_agents.experiments.schema.experiment import read_experiment
+from privbandit_agents.experiments.shelf import library
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/papers/quick.md"

@@ -11,8 +11,8 @@ from privbandit_agents.cli.manual import SECTION, agent_facts, meanings
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_class, env_defaults, env_summary
 from privbandit_agents.experiments.names import bare, short
 from privbandit_agents.experiments.shelf import library
-from privbandit_agents.zoo.registry import can_play
 from privbandit_agents.zoo.entries import AGENTS, preset_of
+from privbandit_agents.zoo.registry import can_play
 
 from privbandit_envs import ENV_IDS
 

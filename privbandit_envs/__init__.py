@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
+from privbandit_envs.changing.delay import Delay, DelayFeedback
 from privbandit_envs.env import BanditEnv
 from privbandit_envs.problem import ArmProblem, Problem, Served, Support
 from privbandit_envs.registration import ENV_IDS, from_table, register
 from privbandit_envs.spaces import Assortments
-from privbandit_envs.changing.delay import Delay, DelayFeedback
 from privbandit_envs.vector_env import BanditVectorEnv
 from privbandit_envs.wrappers import FlattenContext, PerArm, RecordRegret, RegretCurve, ScoreAction
 

@@ -12,9 +12,9 @@ from gymnasium.spaces import Discrete
 from numpy.random import SFC64, Generator, SeedSequence, default_rng
 
 from privbandit_envs.changing.masks import Masks, Presence, refuse_absent, share
+from privbandit_envs.changing.timeline import TIME, Changes, Timeline
 from privbandit_envs.population import Population
 from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, Spliced
-from privbandit_envs.changing.timeline import TIME, Changes, Timeline
 from privbandit_envs.validate import count, did_you_mean, seed
 
 JSON = dict[str, Any]

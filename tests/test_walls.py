@@ -36,20 +36,13 @@ class Wall:
 
 PRIVACY = f"{A}.privacy"
 X = f"{A}.experiments"
-PUBLIC_MATHS = (f"{E}.validate", f"{E}.masks", f"{E}.spaces", f"{E}.families.mnl", f"{E}.wrappers")
+PUBLIC_MATHS = (f"{E}.validate", f"{E}.changing", f"{E}.spaces", f"{E}.families.mnl", f"{E}.wrappers")
 ENV_CORE = tuple(
-    f"{E}.{name}"
-    for name in ("problem", "timing", "masks", "stream", "population", "env", "vector_env", "spaces", "wrappers")
+    f"{E}.{name}" for name in ("problem", "changing", "stream", "population", "env", "vector_env", "spaces", "wrappers")
 )
 GYM = NUMBERS | {"gymnasium"}
 GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names", "shelf"))
-ZOO = tuple(
-    f"{A}.{name}"
-    for name in (
-        *("zoo", "auto", "explore", "plugins", "reading", "registry", "saving", "play", "many", "masked", "foreign"),
-        *("snapshots", "classifiers"),
-    )
-)
+ZOO = tuple(f"{A}.{name}" for name in ("zoo", "playing", "classifiers"))
 BENCH = frozenset(
     {
         "crc32c",
@@ -67,7 +60,7 @@ BENCH = frozenset(
         "typer",
     }
 )
-BY_NAME = frozenset({f"{A}.zoo", f"{E}.registration", f"{A}.cli.listing", A, PRIVACY})
+BY_NAME = frozenset({f"{A}.zoo.entries", f"{E}.registration", f"{A}.cli.listing", A, PRIVACY})
 """Modules that may name any other one in a string: tables of what is imported when it is asked for."""
 
 WALLS = (
@@ -118,24 +111,29 @@ WALLS = (
     # the zoo knows agents by name only
     Wall((A,), (*ZOO, f"{A}.logs", f"{A}.base", f"{A}.privacy", E), GYM),
     Wall(
-        tuple(room for room in ZOO if room != f"{A}.auto"),
+        (f"{A}.zoo",),
+        (f"{A}.zoo", f"{A}.base", E),
+        GYM,
+    ),
+    Wall((f"{A}.zoo.auto",), (f"{A}.zoo", f"{A}.base", f"{A}.local.choice", E), GYM),
+    Wall(
+        (f"{A}.playing", f"{A}.classifiers"),
         (*ZOO, f"{A}.base", E),
         GYM,
         lazily=frozenset({"sklearn", "polars"}),
     ),
-    Wall((f"{A}.auto",), (f"{A}.base", f"{A}.local.choice", E), GYM),
     Wall(
         (f"{A}.logs",), (*ZOO, f"{A}.base", PRIVACY, E), GYM, lazily=frozenset({"polars"})
     ),  # what was played, and what it says of other policies
     Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits", E), GYM),
     Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.faces", *ZOO, E), GYM),
-    # experiments: study -> drawing -> analysis -> running, spec -> jobs -> store -> the ground
+    # experiments: study -> drawing -> analysis -> running, schema -> jobs -> store -> the ground
     Wall((X,), (X, f"{A}.faces", f"{E}.files"), BENCH | NUMBERS),
     Wall((f"{X}.tuning",), (X, *ZOO, f"{A}.base", E), BENCH | NUMBERS, lazily=frozenset({"optuna"})),
     Wall(GROUND, (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
     Wall((f"{X}.store",), (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
     Wall((f"{X}.jobs",), (f"{X}.store", *GROUND, *ZOO, f"{A}.base", PRIVACY, E), BENCH | NUMBERS),
-    Wall((f"{X}.spec",), (f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
+    Wall((f"{X}.schema",), (f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
     Wall(
         (f"{X}.running",),
         (f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
@@ -144,7 +142,7 @@ WALLS = (
     ),
     Wall(
         (f"{X}.analysis",),
-        (f"{X}.running", f"{X}.spec", f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
+        (f"{X}.running", f"{X}.schema", f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
         BENCH | NUMBERS,
     ),
     Wall(
@@ -152,7 +150,7 @@ WALLS = (
         (
             f"{X}.analysis",
             f"{X}.running",
-            f"{X}.spec",
+            f"{X}.schema",
             f"{X}.jobs",
             f"{X}.store",
             *GROUND,
@@ -165,7 +163,7 @@ WALLS = (
     ),
     Wall(
         (f"{X}.report",),
-        (f"{X}.drawing", f"{X}.analysis", f"{X}.spec", f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
+        (f"{X}.drawing", f"{X}.analysis", f"{X}.schema", f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
         BENCH | NUMBERS,
         lazily=frozenset({"vl_convert"}),
     ),

@@ -17,11 +17,11 @@ if not getattr(sys.modules.get("privbandit"), "only_tells", False):  # the comma
     from privbandit_agents.base.learning import LearningAgent
     from privbandit_agents.base.shuffling import ShuffleAgent
     from privbandit_agents.playing.play import Result, play
-    from privbandit_agents.zoo.plugins import register_agent
-    from privbandit_agents.privacy.accounting.ledger import Ledger as Ledger
-    from privbandit_agents.zoo.registry import make
     from privbandit_agents.playing.saving import load, save
+    from privbandit_agents.privacy.accounting.ledger import Ledger as Ledger
     from privbandit_agents.zoo.entries import AGENTS
+    from privbandit_agents.zoo.plugins import register_agent
+    from privbandit_agents.zoo.registry import make
     from privbandit_envs import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         n_arms,
         next_change,
     )
+    from privbandit_agents.base.present import choose_present
     from privbandit_agents.base.reports import Inputs
     from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, NonNegative, Positive, Settings
     from privbandit_agents.classifiers import AgentClassifier
@@ -40,14 +41,14 @@ if TYPE_CHECKING:
     from privbandit_agents.experiments.analysis.ranks import ranks
     from privbandit_agents.experiments.compare import compare
     from privbandit_agents.experiments.drawing.plots import plot_along, plot_frontier, plot_regret
-    from privbandit_agents.zoo.explore import Explore
-    from privbandit_agents.zoo.foreign import ForeignAgent
     from privbandit_agents.logs.estimates import dr, ips, snips
     from privbandit_agents.logs.obp import to_obp
     from privbandit_agents.logs.private_value import private_value
     from privbandit_agents.logs.record import Log, log
     from privbandit_agents.playing.many import play_many
     from privbandit_agents.privacy import *  # noqa: F403
+    from privbandit_agents.zoo.explore import Explore
+    from privbandit_agents.zoo.foreign import ForeignAgent
 
 __all__ = [
     "AGENTS",
@@ -62,6 +63,7 @@ __all__ = [
     "Result",
     "ShuffleAgent",
     "__version__",
+    "choose_present",
     "compare",
     "load",
     "load_results",
@@ -80,17 +82,18 @@ __all__ += ["arms_or_context", "arms_with_features", "assortments", "labels_of_c
 __all__ += ["Explore", "Log", "dr", "ips", "log", "private_value", "snips", "to_obp"]
 
 _homes = {
-    ".explore": "Explore",
+    ".zoo.explore": "Explore",
     ".logs.estimates": "dr ips snips",
     ".logs.obp": "to_obp",
     ".logs.private_value": "private_value",
     ".logs.record": "Log log",
-    ".many": "play_many",
+    ".playing.many": "play_many",
     ".base.agent": "arms_or_context arms_with_features assortments labels_of_contexts n_arms next_change",
     ".base.settings": "Budget Count Fraction Growth NonNegative Positive Settings",
+    ".base.present": "choose_present",
     ".base.reports": "Inputs",
     ".classifiers": "AgentClassifier",
-    ".foreign": "ForeignAgent",
+    ".zoo.foreign": "ForeignAgent",
     # what needs the extra ``bench``
     ".experiments.analysis.load": "load_results",
     ".experiments.analysis.ranks": "ranks",

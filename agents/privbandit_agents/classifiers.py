@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import SCALES, Floats, LabelAgent, Labels, ends_of
 from privbandit_agents.base.records import FLOAT64, entries_of, real_array, stacked
-from privbandit_agents.zoo.registry import field_names, find, generator, settings_of
 from privbandit_agents.zoo.entries import AGENTS
+from privbandit_agents.zoo.registry import field_names, find, generator, settings_of
 from privbandit_envs.families.classification import min_max
 from privbandit_envs.validate import one_of
 

@@ -12,8 +12,8 @@ from privbandit_agents import classifiers
 from privbandit_agents.base.labels import LabelAgent
 from privbandit_agents.classifiers import ROWS_A_BLOCK, AgentClassifier, LPCTClassifier
 from privbandit_agents.local.label_agent import LocalLabelAgent
-from privbandit_agents.zoo.registry import field_names, find
 from privbandit_agents.zoo.entries import AGENTS
+from privbandit_agents.zoo.registry import field_names, find
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks

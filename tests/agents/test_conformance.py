@@ -4,9 +4,9 @@ from typing import Any
 import gymnasium as gym
 import pytest
 from privbandit_agents import AGENTS
+from privbandit_agents.testing import LEARNER_CHECKS, checks_for
 from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.registry import can_play
-from privbandit_agents.testing import LEARNER_CHECKS, checks_for
 
 from privbandit_envs import ENV_IDS, register
 

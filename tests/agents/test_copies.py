@@ -12,8 +12,8 @@ import pytest
 from privbandit_agents import AGENTS, LocalAgent
 from privbandit_agents import make as built
 from privbandit_agents.base.shuffling import ShuffleAgent
-from privbandit_agents.zoo.registry import can_play
 from privbandit_agents.testing.runs import same_state
+from privbandit_agents.zoo.registry import can_play
 
 PRIVATE = [
     name for name, entry in AGENTS.items() if hasattr(entry.load().Config, "epsilon") and not name.startswith("auto")

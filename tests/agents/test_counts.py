@@ -8,14 +8,14 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.experiments import Trial, run_trial
 from privbandit_agents.experiments.analysis.cells import Cells
 from privbandit_agents.experiments.analysis.readings import TrialReading
 from privbandit_agents.experiments.jobs.job import Desk
 from privbandit_agents.experiments.running.attempt import run_job
-from privbandit_agents.zoo.registry import field_names, find
+from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.entries import AGENTS
+from privbandit_agents.zoo.registry import field_names, find
 from scipy import stats
 
 WORLD: dict[str, Any] = {"n_arms": 3, "dim": 2, "design": "ill", "delta": 0.04, "support": 20, "instance_seed": 5}

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from privbandit_agents import AGENTS, make, play
-from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.base.present import choose_present
 from privbandit_agents.baselines.classifier import played_for
-from privbandit_agents.masked import choose_present
+from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.registry import can_play
 
 import privbandit_envs  # noqa: F401  (registers the environments)

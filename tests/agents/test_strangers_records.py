@@ -13,11 +13,11 @@ from privbandit_agents import AGENTS, LocalAgent
 from privbandit_agents import make as built
 from privbandit_agents.base.labels import LabelAgent
 from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.base.present import choose_present
 from privbandit_agents.base.records import IgnoredRecord
 from privbandit_agents.base.shuffling import ShuffleAgent
-from privbandit_agents.masked import choose_present
-from privbandit_agents.zoo.registry import can_play
 from privbandit_agents.testing.runs import alike, released, same_state
+from privbandit_agents.zoo.registry import can_play
 
 
 def make(name: str, env: Any, **given: Any) -> Any:

@@ -21,8 +21,8 @@ from gymnasium.wrappers import vector as vector_wrappers
 from privbandit_agents import make, play
 
 from privbandit_envs import ENV_IDS, Assortments, BanditEnv
-from privbandit_envs.datasets.frames import armed, labelled
 from privbandit_envs.changing.masks import stand_ins
+from privbandit_envs.datasets.frames import armed, labelled
 from privbandit_envs.wrappers import FlattenContext, RecordRegret, RecordVectorRegret, ScoreAction
 
 Setting = tuple[str, dict[str, Any]]

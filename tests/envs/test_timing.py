@@ -8,8 +8,8 @@ import pytest
 from privbandit_agents import LearningAgent, make, play
 
 from privbandit_envs import Delay, DelayFeedback
-from privbandit_envs.families.linear import LinearProblem
 from privbandit_envs.changing.timeline import Timeline
+from privbandit_envs.families.linear import LinearProblem
 
 SMALL: dict[str, Any] = {"n_arms": 3, "dim": 3, "horizon": 1200}
 CHANGING: dict[str, dict[str, Any]] = {

@@ -21,8 +21,8 @@ from privbandit_agents import Explore, Log, log, make, play
 from privbandit_agents import load as load_agent
 from privbandit_agents import save as save_agent
 from privbandit_agents.base import state
-from privbandit_agents.zoo.plugins import wrong_with
 from privbandit_agents.privacy import PrivacyBudgetExceeded
+from privbandit_agents.zoo.plugins import wrong_with
 
 from privbandit_envs.datasets import load
 from privbandit_envs.families.classification import min_max

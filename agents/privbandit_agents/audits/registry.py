@@ -15,18 +15,18 @@ from privbandit_agents.audits.games.joint import JointGame
 from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.games.shuffled import ShuffleGame
 from privbandit_agents.audits.mechanisms import Request
-from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
-from privbandit_agents.zoo.explore import explored_name
-from privbandit_agents.zoo.plugins import load_plugins
 from privbandit_agents.privacy.mechanisms.additive import Laplace
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.spherical import KNorm
 from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
 from privbandit_agents.privacy.randomizers.one_hot import UnaryEncoding
-from privbandit_agents.zoo.registry import field_names, find
+from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.entries import AGENTS, Entry
+from privbandit_agents.zoo.explore import explored_name
+from privbandit_agents.zoo.plugins import load_plugins
+from privbandit_agents.zoo.registry import field_names, find
 from privbandit_envs.validate import did_you_mean, one_of, positive, shown
 
 

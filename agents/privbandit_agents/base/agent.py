@@ -17,8 +17,8 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from privbandit_agents.base.chances import laws
-from privbandit_agents.base.chances.present import are_masks, owned
+from privbandit_agents.base import law as laws
+from privbandit_agents.base.present import are_masks, owned
 from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Floats, Records, contexts_of, dtype_of, records_of
 from privbandit_agents.base.reports import Arithmetic, InOrder, Inputs

@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.base.agent import NEVER, Action, Agent, Array, Feedback, Space, labels_of_contexts, n_arms
-from privbandit_agents.base.chances.laws import Probabilities, mixed
+from privbandit_agents.base.law import Probabilities, mixed
 from privbandit_agents.base.records import FLOAT64, rows_of, users_in
 from privbandit_agents.base.rows import uniforms_per_user
 

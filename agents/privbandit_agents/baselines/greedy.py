@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.base.chances.laws import Probabilities
+from privbandit_agents.base.law import Probabilities
 from privbandit_agents.base.settings import Fraction
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 

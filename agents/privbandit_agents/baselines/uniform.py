@@ -16,8 +16,8 @@ from privbandit_agents.base.agent import (
     assortments,
     n_arms,
 )
-from privbandit_agents.base.chances.laws import DRAWS, Probabilities, uniform_propensity
 from privbandit_agents.base.choices import random_sets
+from privbandit_agents.base.law import DRAWS, Probabilities, uniform_propensity
 from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Settings
 from privbandit_envs.changing.masks import uniform_over

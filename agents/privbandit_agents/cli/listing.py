@@ -37,8 +37,8 @@ def env_lines() -> Lines:
 
 def agent_lines(notion: str | None = None, plays: str | None = None) -> Lines:
     """Yield a table of agents a shelf; a notion of privacy or a family, if given, selects agents."""
-    from privbandit_agents.zoo.plugins import load_plugins
     from privbandit_agents.zoo.entries import shelves
+    from privbandit_agents.zoo.plugins import load_plugins
 
     load_plugins("privbandit.agents")
     for shelf, names in shelves().items():
@@ -71,8 +71,8 @@ def asked(name: str) -> tuple[tuple[str, ...], str, str, bool]:
     """
     import gymnasium as gym
 
-    from privbandit_agents.zoo.registry import can_play, make
     from privbandit_agents.zoo.entries import FAMILIES
+    from privbandit_agents.zoo.registry import can_play, make
 
     envs = {family: gym.make(id) for family, id in FAMILIES.items()}
     played = tuple(family for family, env in envs.items() if can_play(name, env))

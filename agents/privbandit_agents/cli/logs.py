@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from privbandit_agents.experiments.usage import UNFINISHED, contained, usage_errors
-from privbandit_agents.zoo.explore import Explore
 from privbandit_agents.logs.record import SUFFIXES, log
+from privbandit_agents.zoo.explore import Explore
 from privbandit_envs.validate import one_of
 
 COLUMNS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -13,7 +13,6 @@ import gymnasium as gym
 from gymnasium.spaces import Discrete
 
 from privbandit_agents.audits.registry import TARGETS, games
-from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.cli.listing import HOLDS, dataset_facts, why_not
 from privbandit_agents.cli.text import paragraph, strong, table
 from privbandit_agents.experiments.jobs.catalogue import (
@@ -26,10 +25,11 @@ from privbandit_agents.experiments.jobs.catalogue import (
 )
 from privbandit_agents.experiments.names import bare, short
 from privbandit_agents.experiments.shelf import library
+from privbandit_agents.zoo.auto import Auto
+from privbandit_agents.zoo.entries import AGENTS, preset_of
 from privbandit_agents.zoo.explore import explored_name
 from privbandit_agents.zoo.plugins import load_plugins
 from privbandit_agents.zoo.registry import can_play, find, make
-from privbandit_agents.zoo.entries import AGENTS, preset_of
 from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.validate import did_you_mean
 

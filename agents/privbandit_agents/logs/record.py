@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent, Array, n_arms
-from privbandit_agents.base.chances.laws import DRAWS, uniform_propensity
+from privbandit_agents.base.law import DRAWS, uniform_propensity
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.base.records import in_floats
 from privbandit_agents.playing.play import BLOCK_BYTES, check_match, choose, learn, learn_from
 from privbandit_envs import BanditEnv
+from privbandit_envs.changing.masks import Masks, masks_of
 from privbandit_envs.datasets.frames import parquet
 from privbandit_envs.files import atomic
-from privbandit_envs.changing.masks import Masks, masks_of
 from privbandit_envs.validate import count, one_of
 
 if TYPE_CHECKING:

@@ -11,17 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Agent, AnyAgent, Array, LocalAgent
-from privbandit_agents.base.chances.present import seen_by
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
+from privbandit_agents.base.present import choose_present, seen_by
 from privbandit_agents.base.turns import InTurn, serves_in_turn
-from privbandit_agents.masked import choose_present
-from privbandit_agents.zoo.registry import spaces_of
 from privbandit_agents.playing.snapshots import Snapshots
+from privbandit_agents.zoo.registry import spaces_of
 from privbandit_envs import BanditEnv
+from privbandit_envs.changing.delay import DelayFeedback
 from privbandit_envs.changing.masks import stand_ins
 from privbandit_envs.changing.mixing import mixing_wrappers, unseen_rewards, wrappers
 from privbandit_envs.population import Tally
-from privbandit_envs.changing.delay import DelayFeedback
 from privbandit_envs.validate import count, reported
 from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
 

@@ -8,7 +8,6 @@ from functools import wraps
 from typing import Any
 
 from privbandit_agents.base.learning import LearningAgent
-from privbandit_agents.zoo.registry import find, resolved
 from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume, check_seeds
 from privbandit_agents.testing.noise import check_noise
@@ -18,6 +17,7 @@ from privbandit_agents.testing.replay import NotSeen, check_replay
 from privbandit_agents.testing.reports import check_reports
 from privbandit_agents.testing.runs import Check, environment, said_by
 from privbandit_agents.testing.shuffling import check_shuffle
+from privbandit_agents.zoo.registry import find, resolved
 
 __all__ = ["CHECKS", "NotSeen", "check_agent"]
 

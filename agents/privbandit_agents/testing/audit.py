@@ -9,8 +9,8 @@ from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import games
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
-from privbandit_agents.zoo.registry import find
 from privbandit_agents.testing.replay import NotSeen
+from privbandit_agents.zoo.registry import find
 
 
 def check_audit(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:

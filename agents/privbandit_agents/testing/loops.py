@@ -10,9 +10,9 @@ import numpy as np
 
 from privbandit_agents.base.agent import Devices
 from privbandit_agents.playing.play import play
-from privbandit_agents.zoo.registry import make
 from privbandit_agents.playing.saving import load, save
 from privbandit_agents.testing.runs import differing, environment, go_on, run, same_state
+from privbandit_agents.zoo.registry import make
 
 
 def check_seeds(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import CentralAgent
 from privbandit_agents.privacy.mechanisms.counters import Counter
-from privbandit_agents.zoo.registry import find, make
 from privbandit_agents.testing.picks import chances, rank, too_good
 from privbandit_agents.testing.replay import NotSeen, limited
 from privbandit_agents.testing.runs import environment, serve
 from privbandit_agents.testing.watchers import Release, Writer, releases_of, standardised
+from privbandit_agents.zoo.registry import find, make
 
 Floats = NDArray[np.float64]
 Noise = dict[str, list[list[Floats]]]

@@ -12,7 +12,6 @@ import numpy as np
 from privbandit_agents.audits.reports import parts_of
 from privbandit_agents.base.agent import AnyAgent, CentralAgent, Devices, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
-from privbandit_agents.zoo.registry import field_names, find, make
 from privbandit_agents.playing.saving import load, save
 from privbandit_agents.testing.replay import NotSeen
 from privbandit_agents.testing.runs import (
@@ -29,6 +28,7 @@ from privbandit_agents.testing.runs import (
     serve,
     without_generators,
 )
+from privbandit_agents.zoo.registry import field_names, find, make
 
 
 def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:

@@ -7,9 +7,9 @@ import numpy as np
 
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.records import IgnoredRecord
-from privbandit_agents.zoo.registry import make
 from privbandit_agents.testing.attacks import PARTS, SECRET, Attack, Record, attacks, finite, in_group, misfits
 from privbandit_agents.testing.runs import alike, environment, released, same_parts, same_state, without_generators
+from privbandit_agents.zoo.registry import make
 
 
 def check_hostile_records(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:

@@ -19,7 +19,6 @@ import numpy as np
 from privbandit_agents.audits.games.readings import numbers
 from privbandit_agents.base.agent import AnyAgent, Array, CentralAgent
 from privbandit_agents.privacy.accounting.costs import Cost
-from privbandit_agents.zoo.registry import find, make
 from privbandit_agents.testing.runs import alike, environment
 from privbandit_agents.testing.targets import Record, targets
 from privbandit_agents.testing.watchers import (
@@ -32,6 +31,7 @@ from privbandit_agents.testing.watchers import (
     releases_of,
     standardised,
 )
+from privbandit_agents.zoo.registry import find, make
 
 AnyCurator: TypeAlias = CentralAgent[Any, Any]
 ROOM = 1e-6

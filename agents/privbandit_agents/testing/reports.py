@@ -12,9 +12,9 @@ from privbandit_agents.audits.reports import parts_of
 from privbandit_agents.base.agent import AnyAgent, LocalAgent
 from privbandit_agents.base.labels import LabelAgent
 from privbandit_agents.base.reports import Array, Inputs, Randomizer
-from privbandit_agents.zoo.registry import make
 from privbandit_agents.testing.attacks import Record
 from privbandit_agents.testing.runs import alike, environment, same_parts, serve, without_generators
+from privbandit_agents.zoo.registry import make
 
 Local = LocalAgent[Any, Any]
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from privbandit_agents.base.shuffling import ShuffleAgent
-from privbandit_agents.zoo.registry import make
 from privbandit_agents.testing.runs import environment, parts, same_parts
+from privbandit_agents.zoo.registry import make
 
 Shuffling = ShuffleAgent[Any]
 

@@ -79,12 +79,12 @@ GAUSSIAN = 300_000
 
 AGENTS: dict[str, Entry] = {
     "auto-local": ours(
-        "auto:AutoLocal",
+        "zoo.auto:AutoLocal",
         "the default agent with local privacy: start here",
         "linear sparse assortments labels: local, exact, secure",
     ),
     "auto-joint": ours(
-        "auto:AutoJoint",
+        "zoo.auto:AutoJoint",
         "the default agent with joint privacy: start here",
         "linear sparse assortments labels clicks: joint, exact, secure",
     ),

@@ -10,13 +10,13 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
-from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.base.agent import AnyAgent, PublicData, Space
 from privbandit_agents.base.learning import AnyEnv
+from privbandit_agents.zoo.auto import Auto
+from privbandit_agents.zoo.entries import AGENTS, Entry
 from privbandit_agents.zoo.explore import Explored, explored_name
 from privbandit_agents.zoo.plugins import load_plugins
 from privbandit_agents.zoo.reading import import_named
-from privbandit_agents.zoo.entries import AGENTS, Entry
 from privbandit_envs.validate import did_you_mean, one_of
 from privbandit_envs.validate import seed as checked_seed
 

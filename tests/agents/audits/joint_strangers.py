@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 from privbandit_agents.base.agent import CentralAgent, Guarantee, arms_with_features
-from privbandit_agents.zoo.plugins import register_agent
 from privbandit_agents.privacy.accounting.conversions import gaussian_mu
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
+from privbandit_agents.zoo.plugins import register_agent
 
 BATCH, LEVELS = 8, 10
 NOISE = {"noise x 0.8": 0.8, "noise x 0.5": 0.5, "ten times epsilon": 0.1, "no noise": 0.0}

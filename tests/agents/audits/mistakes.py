@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from privbandit_agents.base.agent import CentralAgent, Guarantee, LocalAgent, arms_with_features
 from privbandit_agents.base.shuffling import ShuffleAgent, Shuffler
-from privbandit_agents.zoo.plugins import register_agent
 from privbandit_agents.privacy.accounting.conversions import gaussian_mu
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
+from privbandit_agents.zoo.plugins import register_agent
 
 DEVICES = {
     "eps-split": "both parts of a report have the whole of epsilon",

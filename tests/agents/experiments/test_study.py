@@ -23,10 +23,10 @@ from privbandit_agents.experiments.drawing.curves import power
 from privbandit_agents.experiments.drawing.figures import draw_figure, label_logarithms, lines_of, named
 from privbandit_agents.experiments.running.attempt import Failure
 from privbandit_agents.experiments.running.engine import Engine
-from privbandit_agents.experiments.shelf import library
 from privbandit_agents.experiments.schema.experiment import Scale, Scales, parse_experiment, read_experiment
 from privbandit_agents.experiments.schema.measures import Measure, Selection
 from privbandit_agents.experiments.schema.statements import Statement
+from privbandit_agents.experiments.shelf import library
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.study import Study, carry_out, prepared, verdicts_of
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from privbandit_agents import Explore, Log, ips, log, make, play, to_obp
-from privbandit_agents.base.chances.laws import Probabilities
+from privbandit_agents.base.law import Probabilities
 from privbandit_agents.logs.record import ARRAYS
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume
 from privbandit_agents.testing.privacy import check_central, check_forks, check_local

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 from privbandit_agents import Explore, Log, dr, ips, log, make, play, private_value, snips, to_obp
 from privbandit_agents.base import state
+from privbandit_agents.base.present import choose_present
 from privbandit_agents.logs.record import ARRAYS
-from privbandit_agents.masked import choose_present
 
 from privbandit_envs import Delay, DelayFeedback
 from privbandit_envs.changing.masks import masks_of

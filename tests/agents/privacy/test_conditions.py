@@ -19,8 +19,8 @@ from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 from privbandit_agents.privacy.mechanisms.spherical import WishartDifference
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset, UnaryEncoding
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
-from privbandit_agents.zoo.registry import can_play, find
 from privbandit_agents.testing.watchers import Forcer, Writer
+from privbandit_agents.zoo.registry import can_play, find
 
 OWN_BOUNDS = ("fliphat", "clipped-iht", "private-pursuit", "dpmnl", "dpmnl-approx", "newton-mnl")
 """Their sums have bounds of their own: tests/agents/joint."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.base.chances.laws import Probabilities
+from privbandit_agents.base.law import Probabilities
 from privbandit_agents.base.settings import Count, Positive
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 

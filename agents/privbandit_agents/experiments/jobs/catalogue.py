@@ -15,9 +15,9 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 import privbandit_envs  # noqa: F401 (registers the environments)
 from privbandit_agents.experiments.store.provenance import source_of
+from privbandit_agents.zoo.entries import AGENTS
 from privbandit_agents.zoo.plugins import load_plugins
 from privbandit_agents.zoo.reading import import_named
-from privbandit_agents.zoo.entries import AGENTS
 from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.validate import did_you_mean
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 
-from privbandit_agents.zoo.entries import registry
 from privbandit_agents.base.agent import AnyAgent, UnprovenCalibration
 from privbandit_agents.experiments.jobs.catalogue import DELAY, agent_defaults, agent_source, env_defaults, env_source
 from privbandit_agents.experiments.jobs.job import JSON, Desk, Ran, one_thread
@@ -31,9 +30,10 @@ from privbandit_agents.experiments.names import (
 from privbandit_agents.experiments.store.provenance import code
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.playing.play import Result, play
-from privbandit_agents.zoo.reading import reading
 from privbandit_agents.playing.snapshots import Snapshots
+from privbandit_agents.zoo import registry
 from privbandit_agents.zoo.entries import AGENTS, FAMILIES
+from privbandit_agents.zoo.reading import reading
 from privbandit_envs.changing.delay import DelayFeedback
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed

@@ -8,13 +8,13 @@ from pydantic import Field, model_validator
 
 from privbandit_agents.experiments.fields import AS_IT_IS, Grid, Model, Points, Positive, distinct
 from privbandit_agents.experiments.jobs.job import Job
-from privbandit_agents.experiments.shelf import shipped
 from privbandit_agents.experiments.schema.comparison import Comparison
 from privbandit_agents.experiments.schema.figures import FigureSpec, MapSpec, Picture, TableSpec
 from privbandit_agents.experiments.schema.statements import Statement, spelled_out
 from privbandit_agents.experiments.schema.sweep import Sweep, override, parse_sweep, shrunk, thinned
 from privbandit_agents.experiments.schema.validation import Place, place_of, validated
 from privbandit_agents.experiments.schema.yaml_text import content_of
+from privbandit_agents.experiments.shelf import shipped
 from privbandit_agents.experiments.usage import UsageError, placed, usage_errors
 from privbandit_envs.validate import one_of
 

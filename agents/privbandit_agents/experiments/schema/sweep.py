@@ -12,7 +12,6 @@ from typing import Annotated, Any, Self, TypeGuard
 import gymnasium as gym
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from privbandit_agents.zoo.entries import registry
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.experiments.fields import (
     MOST_ASKED,
@@ -30,6 +29,7 @@ from privbandit_agents.experiments.names import short
 from privbandit_agents.experiments.schema.validation import place_of, validated
 from privbandit_agents.experiments.schema.yaml_text import content_of, filled, from_yaml
 from privbandit_agents.experiments.usage import UsageError, on_one_line, usage_errors
+from privbandit_agents.zoo import registry
 from privbandit_envs import ENV_IDS, BanditEnv
 from privbandit_envs.changing.delay import DelayFeedback
 from privbandit_envs.changing.timeline import TIME

@@ -14,9 +14,9 @@ from privbandit_agents.baselines.rl import learners as rl
 from privbandit_agents.baselines.rl.adapter import to_sb3, vector_face
 from privbandit_agents.baselines.rl.settings import hyperparameters
 from privbandit_agents.baselines.rl.state import one_torch_thread, parameters_of
-from privbandit_agents.zoo.registry import can_play
 from privbandit_agents.testing.attacks import finite
 from privbandit_agents.testing.runs import same_state
+from privbandit_agents.zoo.registry import can_play
 from stable_baselines3.common.env_checker import check_env
 
 from privbandit_envs import Assortments, BanditEnv, BanditVectorEnv

@@ -10,9 +10,9 @@ import pytest
 from privbandit_agents import load, make, play, save
 from privbandit_agents.audits.registry import games
 from privbandit_agents.local.choice import default_local
-from privbandit_agents.zoo.registry import can_play
 from privbandit_agents.testing import check_agent
 from privbandit_agents.zoo.entries import FAMILIES
+from privbandit_agents.zoo.registry import can_play
 
 LINEAR, SPARSE, ASSORTMENT, LABELS = (FAMILIES[name] for name in ("linear", "sparse", "assortments", "labels"))
 

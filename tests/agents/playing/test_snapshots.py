@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from privbandit_agents.playing import snapshots
 from privbandit_agents.base import state
 from privbandit_agents.experiments import Trial, run_trial
 from privbandit_agents.experiments.names import unfinished
+from privbandit_agents.playing import snapshots
 from privbandit_agents.testing.runs import same_state
 
 from privbandit_envs.wrappers import RegretCurve

@@ -10,7 +10,7 @@ from gymnasium.spaces import Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from privbandit_agents.base.chances.present import played_for, seen_by
+from privbandit_agents.base.present import played_for, seen_by
 from privbandit_agents.base.state import kept, rekey
 from privbandit_envs.changing.masks import Masks, masks_of, stand_ins
 from privbandit_envs.validate import count

@@ -7,10 +7,15 @@ import pytest
 from privbandit_agents.cli.listing import experiment_lines
 from privbandit_agents.experiments.analysis.readings import TrialReading
 from privbandit_agents.experiments.jobs.trial import Trial
-from privbandit_agents.experiments.shelf import library
-from privbandit_agents.experiments.schema.experiment import Experiment, find_experiment, parse_experiment, read_experiment
+from privbandit_agents.experiments.schema.experiment import (
+    Experiment,
+    find_experiment,
+    parse_experiment,
+    read_experiment,
+)
 from privbandit_agents.experiments.schema.sweep import parse_sweep
 from privbandit_agents.experiments.schema.yaml_text import from_yaml
+from privbandit_agents.experiments.shelf import library
 from privbandit_agents.experiments.study import prepare, prepared
 from privbandit_agents.experiments.usage import UsageError
 

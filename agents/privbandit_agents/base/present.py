@@ -1,4 +1,13 @@
-"""How an agent that knows nothing of masks chooses among the arms that are present."""
+"""Arms that come and go: an agent that knows nothing of masks chooses among the arms that are present.
+
+*Formal guarantees.* Masks are public, as the times are at which users come: neighboring runs differ in one user's
+record (context, action, feedback) and have the same masks. An agent is shown a context in which absent arms have the
+features of present ones, a function of the user's own context and of a public mask. The arm that is played is a
+function of the agent's choice, of the mask and, for labels, of the agent's prediction from public state and this
+context. So a report is randomized from one user's record and a release sees every record once, as without masks;
+guarantee and ledger are the same. Nothing is promised for a mask that is not public: if the arms that a user may get
+reveal something of the user, playing them reveals it, too.
+"""
 
 from typing import Any
 

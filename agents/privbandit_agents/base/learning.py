@@ -14,7 +14,7 @@ AnyEnv = Env[Any, Any] | VectorEnv[Any, Any, Any]
 
 
 class Saves(Protocol):
-    """Keeps the state of a run, so that a killed run goes on from there; ``privbandit_agents.playing.snapshots`` has one."""
+    """Keeps the state of a run, so that a killed run goes on from there, as ``playing.snapshots`` does."""
 
     def resume(self, env: AnyEnv, agent: Agent[Any], curve: RegretCurve) -> Array | None:
         """Bring a run to where it was saved; return the contexts to go on with, None if there is nothing to use."""

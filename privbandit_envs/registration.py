@@ -1,5 +1,7 @@
 """``register`` makes a Problem a Gymnasium environment, and ``from_table`` a table of yours."""
 
+import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -60,6 +62,9 @@ def from_table(
     """Return a table of yours as a bandit.
 
     With ``label`` it is classification: a row is a person, the arms are the labels, the reward is 1 for the right one.
+    A table of decisions, with the arm that somebody was given and what it earned, is a log: it does not say what other
+    arms would have earned. ``privbandit_agents.Log.from_table`` reads it, and a warning says so.
+
     With ``user`` and ``reward`` the arms have features: a person has one row for each arm, with the arm's features and
     the reward that it would give, in [-1, 1]. All other columns are features: finite numbers.
 
@@ -90,9 +95,22 @@ def from_table(
     n_public = 50 if n_public is None and public is None else n_public
     if label is not None and user is None and reward is None:
         data = labelled(table, label, public)
+        warn_of_log(label, data.feature_names)
         return gym.make("privbandit/Classification-v0", source=data, n_public=n_public, **kwargs)
     if label is None and user is not None and reward is not None:
         arms = armed(table, user, reward, public)
         return gym.make("privbandit/Table-v0", table=arms, n_public=n_public, **kwargs)
     given = {"label": label, "user": user, "reward": reward}
     raise ValueError(f"name the column label, or the columns user and reward; got {given}.")
+
+
+def warn_of_log(label: str, others: Sequence[str]) -> None:
+    """Warn if a table of labels looks like a log of decisions: the bandit would learn to imitate the policy in it."""
+    signs = [name for name in others if name.lower() in ("reward", "click", "propensity")]
+    if signs or label.lower() in ("action", "arm", "treatment"):
+        why = f"column {signs[0]!r} stands beside it" if signs else "that is the name of a decision"
+        warnings.warn(
+            f"label={label!r} makes the decisions of a log the right answers ({why}): a bandit would learn to repeat "
+            "them. privbandit_agents.Log.from_table(table, action=, reward=, propensity=) reads a log.",
+            stacklevel=3,
+        )

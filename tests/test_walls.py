@@ -123,7 +123,7 @@ WALLS = (
         lazily=frozenset({"sklearn", "polars"}),
     ),
     Wall(
-        (f"{A}.logs",), (*ZOO, f"{A}.base", PRIVACY, E), GYM, lazily=frozenset({"polars"})
+        (f"{A}.logs",), (*ZOO, f"{A}.base", PRIVACY, E), GYM, lazily=frozenset({"polars", "sklearn", "threadpoolctl"})
     ),  # what was played, and what it says of other policies
     Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits", E), GYM),
     Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.faces", *ZOO, E), GYM),

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from privbandit_agents.logs.obp import to_obp
     from privbandit_agents.logs.private_value import private_value
     from privbandit_agents.logs.record import Log, log
+    from privbandit_agents.logs.simulator import check_simulator, from_log, replay
     from privbandit_agents.playing.many import play_many
     from privbandit_agents.privacy import *  # noqa: F403
     from privbandit_agents.zoo.explore import Explore
@@ -79,7 +80,19 @@ __all__ = [
 ]
 __all__ += ["Budget", "Count", "Fraction", "Growth", "NonNegative", "Positive", "Settings"]
 __all__ += ["arms_or_context", "arms_with_features", "assortments", "labels_of_contexts", "n_arms", "next_change"]
-__all__ += ["Explore", "Log", "dr", "ips", "log", "private_value", "snips", "to_obp"]
+__all__ += [
+    "Explore",
+    "Log",
+    "check_simulator",
+    "dr",
+    "from_log",
+    "ips",
+    "log",
+    "private_value",
+    "replay",
+    "snips",
+    "to_obp",
+]
 
 _homes = {
     ".zoo.explore": "Explore",
@@ -87,6 +100,7 @@ _homes = {
     ".logs.obp": "to_obp",
     ".logs.private_value": "private_value",
     ".logs.record": "Log log",
+    ".logs.simulator": "check_simulator from_log replay",
     ".playing.many": "play_many",
     ".base.agent": "arms_or_context arms_with_features assortments labels_of_contexts n_arms next_change",
     ".base.settings": "Budget Count Fraction Growth NonNegative Positive Settings",

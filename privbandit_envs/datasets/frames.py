@@ -160,6 +160,8 @@ def csv_columns(path: Path) -> dict[str, list[str]]:
         rows = csv_rows(text_lines(file, where), where)
         _, header = next(rows, (1, [""]))
         names, cells = [name.strip() for name in header], []
+        if len(names) == 1 and (apart := next((mark for mark in ";\t|" if mark in names[0]), None)):
+            raise ValueError(f"{where}: columns are separated by {apart!r}; save the file with commas between them.")
         for line, row in rows:
             check_width(row, len(names), where, line)
             cells.append([cell.strip() for cell in row])
@@ -192,7 +194,9 @@ def matrix(columns: Columns, names: list[str]) -> NDArray[np.float64]:
                 raise TypeError
             found[:, place] = array.astype(np.float64)
         except (TypeError, ValueError, OverflowError):
-            raise ValueError(f"column {shown(name)} must hold finite numbers; got {shown(first_odd(array))}.") from None
+            odd = first_odd(array)
+            hint = ": write decimals with a point" if isinstance(odd, str) and "," in odd else ""
+            raise ValueError(f"column {shown(name)} must hold finite numbers; got {shown(odd)}{hint}.") from None
         if len(bad := np.flatnonzero(~np.isfinite(found[:, place]))):
             odd = f"{found[bad[0], place]} in row {bad[0]}"
             raise ValueError(f"column {shown(name)} must hold finite numbers; got {odd}: fill it in or leave it out.")

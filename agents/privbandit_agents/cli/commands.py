@@ -231,7 +231,7 @@ def run(
 def log_users(
     env: Annotated[str, typer.Option(help="Environment id.")],
     agent: Annotated[str, typer.Option(help="Agent.")],
-    output: Annotated[Path, typer.Option("--out", help="A file that ends in .npz or .parquet.")],
+    output: Annotated[Path, typer.Option("--out", help="A file that ends in .npz, .parquet or .csv.")],
     users: Annotated[int | None, whole_option("--users", "-n", help="How many.  [default: the environment's]")] = None,
     share: Annotated[
         float | None, typer.Option(help="Of users who get a uniformly random action.  [default: as the agent plays]")
@@ -248,6 +248,49 @@ def log_users(
         given = {"horizon": users, "seeds": [seed]}
     (trial,) = override(pairs_sweep([env], [agent]), assignments or [], **given).trials()
     raise typer.Exit(written(trial, share, draws or 1000, output))
+
+
+@app.command("cost", short_help="What would privacy cost, by a log of decisions?")
+def cost_of(
+    file: Annotated[Path, typer.Argument(help="CSV or parquet: a row a decision, with the user's features.")],
+    action: Annotated[str, typer.Option(help="Column of the arm that was taken.")],
+    reward: Annotated[str, typer.Option(help="Column of what it earned, such as a click.")],
+    propensity: Annotated[
+        str | None, typer.Option(help="Column of the arm's probability.  [default: estimated from the features]")
+    ] = None,
+    person: Annotated[str | None, typer.Option(help="Column of who it was, if people come again.")] = None,
+    features: Annotated[str | None, typer.Option(help="Columns, apart by commas.  [default: all others]")] = None,
+    epsilon: Annotated[str, typer.Option(help="Budgets, apart by commas.")] = "0.3,1,3",
+    notions: Annotated[str, typer.Option(help="Of joint, shuffle, local, reward.")] = "joint,shuffle,local,reward",
+    model: Annotated[str, typer.Option(help="Of rewards: auto, logistic or trees.")] = "auto",
+    users: Annotated[int | None, whole_option("--users", "-n", help="Of a run.  [default: the log's]")] = None,
+    seeds: Annotated[int, typer.Option(min=2, help="Runs of each agent.")] = 8,
+    folder: Annotated[Path | None, typer.Option("--out", help="Folder of the page.  [default: runs/cost-...]")] = None,
+    jobs: Jobs = None,
+) -> None:
+    """Make a world of a log, let private agents play it, and write a page: reward, share of the gain kept, promise.
+
+    For example: privbandit cost decisions.csv --action arm --reward click --propensity p
+    """
+    from privbandit_agents.cli.cost import checked_folder, cost, lines
+    from privbandit_agents.logs.record import Log
+
+    folder = folder or Path("runs") / f"cost-{file.stem}"
+    checked_folder(folder)
+    with usage_errors("--epsilon"):
+        budgets = [float(text) for text in epsilon.split(",")]
+    chosen = None if features is None else [name.strip() for name in features.split(",")]
+    columns = {"action": action, "reward": reward, "propensity": propensity, "person": person, "features": chosen}
+    with usage_errors("cost"):
+        log = Log.from_table(file, **columns)  # type: ignore[arg-type]
+    engine = engine_of("loky", jobs, None, 60.0, False)
+    wanted = [name.strip() for name in notions.split(",")]
+    found, gaps, code = cost(
+        log, folder, budgets, wanted, seeds=seeds, users=users, model=model, engine=engine, err=err(),
+        title=f"What privacy would cost: {file.name}",
+    )  # fmt: skip
+    print(*lines(found, gaps), f"{folder / 'cost.html'} has the page.", sep="\n")
+    raise typer.Exit(code)
 
 
 @app.command(short_help="Tune an agent's settings by a file.")

@@ -12,7 +12,7 @@ from privbandit_envs.validate import one_of
 
 BENCH = "pip install 'privbandit[bench]'"
 """It works wherever the package is installed, also from a folder: pip finds that it is there, and adds the rest."""
-OTHERS = ("run", "sweep", "reproduce", "report", "frontier", "audit", "data", "log", "tune")
+OTHERS = ("run", "sweep", "reproduce", "report", "frontier", "audit", "data", "log", "cost", "tune")
 
 
 def app(arguments: Sequence[str] | None = None) -> None:

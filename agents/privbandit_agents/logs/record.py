@@ -1,11 +1,12 @@
 """Logs: contexts, actions, rewards, and the probability with which each action was taken."""
 
+import csv
 import hashlib
 import json
 import math
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,16 +25,20 @@ from privbandit_agents.base.records import in_floats
 from privbandit_agents.playing.play import BLOCK_BYTES, check_match, choose, learn, learn_from
 from privbandit_envs import BanditEnv
 from privbandit_envs.changing.masks import Masks, masks_of
-from privbandit_envs.datasets.frames import parquet
+from privbandit_envs.datasets.dataset import encode
+from privbandit_envs.datasets.frames import Table, feature_names, matrix, nothing, parquet
+from privbandit_envs.datasets.frames import columns_of as columns_of_table
 from privbandit_envs.files import atomic
-from privbandit_envs.validate import count, one_of
+from privbandit_envs.validate import count, listed, one_of, shown
 
 if TYPE_CHECKING:
     import polars as pl
 
 Floats = NDArray[np.float64]
 ARRAYS = ("contexts", "actions", "rewards", "propensities", "feedback", "errors")
-SUFFIXES = (".npz", ".parquet")
+OPTIONAL = ("masks", "people")
+SUFFIXES = (".npz", ".parquet", ".csv")
+MOST_ARMS = 1000
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ class Log:
         about: JSON values: the agent's name and guarantee, ``uniform``, the probability of an action in uniform play,
             and ``least_propensity``, a public number below which no propensity is, or None.
         masks: whether each arm was present, shape (n, K); None: all were, or actions are sets.
+        people: the number of each user's person, 0, 1, ..., shape (n,); None: everybody came once.
 
     Raises:
         ValueError: the arrays have not the same length; a propensity is not in (0, 1], or below the least one; an
@@ -64,11 +70,12 @@ class Log:
     errors: Floats
     about: dict[str, Any] = field(default_factory=dict)
     masks: Masks | None = None
+    people: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         for name in ("contexts", "rewards", "propensities", "errors"):  # one row's dtype must not round another's
             object.__setattr__(self, name, in_floats(getattr(self, name)))
-        lengths = {name: len(getattr(self, name)) for name in ARRAYS}
+        lengths = {name: len(getattr(self, name)) for name in (*ARRAYS, *({"people"} & self.arrays.keys()))}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"the arrays of a log must have one row a user; got {lengths}.")
         self._check_propensities()
@@ -126,8 +133,9 @@ class Log:
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """The arrays by name, with the masks if there are any."""
-        return {name: getattr(self, name) for name in (*ARRAYS, *(() if self.masks is None else ("masks",)))}
+        """The arrays by name, with the masks and the people if there are any."""
+        there = [name for name in OPTIONAL if getattr(self, name) is not None]
+        return {name: getattr(self, name) for name in (*ARRAYS, *there)}
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -137,17 +145,21 @@ class Log:
         return Log(**rows, about=self.about)
 
     def write(self, path: str | Path) -> None:
-        """Write ``.npz``, or ``.parquet`` (extra ``bench``): whole or not at all, readable by its owner alone.
+        """Write ``.npz``, ``.parquet`` (extra ``bench``) or ``.csv``: whole or not at all, readable by its owner alone.
 
-        A log holds raw data of every user, whatever the agent promised.
+        A log holds raw data of every user, whatever the agent promised. A CSV has a column for each feature, and
+        ``action``, ``reward`` and ``propensity``; ``Log.from_table`` reads it if all arms share one context.
 
         Raises:
-            ValueError: another ending.
+            ValueError: another ending, or a CSV of sets or of masks.
             OSError: the file cannot be written.
         """
         path = Path(path)
         if one_of(SUFFIXES, ending=path.suffix) == ".npz":
             state.write(path, self.arrays, self.about, secret=True)
+            return
+        if path.suffix == ".csv":
+            self._write_csv(path)
             return
         import polars as pl
 
@@ -162,19 +174,100 @@ class Log:
         with atomic(path, "wb", 0o600) as file:
             frame.with_columns(about).write_parquet(file)
 
+    def _write_csv(self, path: Path) -> None:
+        """Write one row a user: features, action, reward, propensity, person."""
+        if self.actions.ndim > 1 or self.masks is not None:
+            raise ValueError("a CSV has one arm a row, all arms present: write .npz or .parquet for sets and masks.")
+        shape = self.contexts.shape[1:]
+        names = ["x" + "_".join(map(str, place)) for place in np.ndindex(*shape)]
+        columns = {**dict(zip(names, self.contexts.reshape(len(self), -1).T, strict=True)), "action": self.actions}
+        columns |= {"reward": self.rewards, "propensity": self.propensities}
+        if self.people is not None:
+            columns["person"] = self.people
+        with atomic(path, "w", 0o600) as file:
+            rows = csv.writer(file)
+            rows.writerow(columns)
+            rows.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Table,
+        *,
+        action: str,
+        reward: str,
+        propensity: str | None = None,
+        person: str | None = None,
+        features: Sequence[str] | None = None,
+    ) -> "Log":
+        """Return the log in a table of decisions: a row a decision, with the features of its user.
+
+        Args:
+            table: the path of a CSV or parquet file, a data frame of pandas or polars, or arrays by name.
+            action: the column of the arm that was taken; texts and numbers are numbered in sorted order, and
+                ``about["arms"]`` has their names.
+            reward: the column of what it earned.
+            propensity: the column of the probability with which it was taken; None: it is estimated from the features
+                by a logistic regression that has not seen the row, and ``about["propensities"]`` says so.
+            person: the column of who the user is, for people who come more than once.
+            features: the columns of the context, shape (d,); default: all others.
+
+        Raises:
+            ValueError: something in the table is not as it should be; the sentence names the column.
+            FileNotFoundError: no such file.
+            ImportError: propensities are to be estimated, and scikit-learn is not installed.
+
+        Examples:
+            >>> rows = {"age": [0.1, 0.9, 0.4], "arm": ["a", "b", "a"], "click": [0, 1, 1], "p": [0.5, 0.5, 0.5]}
+            >>> read = Log.from_table(rows, action="arm", reward="click", propensity="p")
+            >>> read.contexts.shape, read.actions.tolist(), read.about["arms"]
+            ((3, 1), [0, 1, 0], ['a', 'b'])
+        """
+        # columns and their roles
+        columns = columns_of_table(table)
+        roles = {"action": action, "reward": reward, "propensity": propensity, "person": person}
+        others = feature_names(columns, roles)
+        names = others if features is None else list(features)
+        if strange := [name for name in names if name not in others]:
+            raise ValueError(f"features must be columns without another role: {listed(others)}; got {shown(strange)}.")
+        if not names:
+            raise ValueError("features must name at least one column; got none.")
+        # arms, contexts, rewards
+        taken = columns[action]
+        if len(gone := np.flatnonzero(nothing(taken))):
+            raise ValueError(f"column {shown(action)} has no action in row {gone[0]}; leave the row out.")
+        actions, arms = encode(taken.tolist())
+        if len(arms) < 2 or len(arms) > MOST_ARMS:
+            raise ValueError(f"column {shown(action)} must hold 2 to {MOST_ARMS} different arms; got {len(arms)}.")
+        contexts, rewards = matrix(columns, names), matrix(columns, [reward])[:, 0]
+        # propensities, as logged or estimated
+        about: dict[str, Any] = {"arms": list(arms), "features": names, "uniform": 1 / len(arms)}
+        if propensity is None:
+            p = estimated_propensities(contexts, actions, len(arms))
+            about["propensities"] = "estimated from the features"
+        else:
+            p = matrix(columns, [propensity])[:, 0]
+            if len(odd := np.flatnonzero(~((p > 0) & (p <= 1)))):
+                found = f"{p[odd[0]]:g} in row {odd[0]}"
+                raise ValueError(f"column {shown(propensity)} must lie in (0, 1]: the arm was taken; got {found}.")
+        people = None if person is None else encode(columns[person].tolist())[0]
+        return cls(contexts, actions, rewards, p, rewards, np.zeros(len(p)), about, people=people)
+
     @classmethod
     def read(cls, path: str | Path) -> "Log":
         """Read what ``write`` wrote, also before logs had masks; it warns of a parquet file without a checksum.
 
         Raises:
-            ValueError: it is no log, or damaged, or rows of several logs.
+            ValueError: it is no log, or damaged, or rows of several logs; or a CSV, which ``from_table`` reads.
             OSError: the file cannot be read.
         """
         path = Path(path)
+        if path.suffix == ".csv":
+            raise ValueError(f"{path} is a table: Log.from_table reads it, by the names of its columns.")
         try:
             if one_of(SUFFIXES, ending=path.suffix) == ".npz":
                 arrays, about = state.read(path)
-                rows: dict[str, Any] = {name: arrays[name] for name in (*ARRAYS, *({"masks"} & arrays.keys()))}
+                rows: dict[str, Any] = {name: arrays[name] for name in (*ARRAYS, *(set(OPTIONAL) & arrays.keys()))}
                 return cls(**rows, about=about)
             return cls._of_frame(parquet(path), path)
         except (OSError, ImportError):
@@ -198,6 +291,27 @@ class Log:
             raise ValueError("its checksum is that of other content")
         rows = {name: columns[name].reshape(len(frame), *shape) for name, shape in kept["shapes"].items()}
         return cls(**rows, about=kept["about"])
+
+
+def estimated_propensities(contexts: Floats, actions: NDArray[np.int64], arms: int) -> Floats:
+    """Return the probability of each user's action given the features, by models that have not seen the user.
+
+    It is right if the logging policy looked at nothing else. Each of five parts of the rows gets a multinomial logistic
+    regression on the others; estimates below 1 / n count as 1 / n.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rarest = int(np.bincount(actions, minlength=arms).min())
+    if rarest < 2:
+        raise ValueError("every arm needs 2 rows or more to estimate propensities: name their column, or drop the arm.")
+    found = np.empty(len(actions))
+    for rest, part in StratifiedKFold(min(5, rarest), shuffle=True, random_state=0).split(contexts, actions):
+        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(contexts[rest], actions[rest])
+        found[part] = model.predict_proba(contexts[part])[np.arange(len(part)), actions[part]]
+    return np.clip(found, 1 / len(actions), 1.0)
 
 
 def columns_of(frame: "pl.DataFrame") -> dict[str, Array]:
@@ -288,7 +402,7 @@ def logged_block(env: BanditEnv, agent: AnyAgent, m: int, draws: int, rng: Gener
     served = env.serve(actions)
     learn(agent, seen, actions, served.feedback, masks)
     told = np.asarray(served.feedback)
-    return [contexts, actions, served.reward, np.array(law), told, errors_of(law), shown(masks, agent, m)]
+    return [contexts, actions, served.reward, np.array(law), told, errors_of(law), presence(masks, agent, m)]
 
 
 def logged_step(
@@ -302,13 +416,13 @@ def logged_step(
     learn_from(info, agent, seen, action, mask, env)
     told = np.atleast_1d(info.get("feedback", reward))
     row = [context[None], np.asarray(action)[None], np.array([float(reward)]), np.array(law), told, errors_of(law)]
-    row.append(shown(masks, agent, 1))
+    row.append(presence(masks, agent, 1))
     if terminated or truncated:
         following, info = env.reset()
     return row, following, info
 
 
-def shown(masks: Array | None, agent: AnyAgent, n: int) -> Masks:
+def presence(masks: Array | None, agent: AnyAgent, n: int) -> Masks:
     """Return which arms were present for n users, shape (n, K), or (n, 1) where actions are sets."""
     arms = n_arms(agent.action_space) if isinstance(agent.action_space, Discrete) else 1
     return np.ones((n, arms), bool) if masks is None else np.asarray(masks, bool)

@@ -111,7 +111,7 @@ def bad() -> list[tuple[Callable[[], object], type[Exception]]]:
         (lambda: log(env, p, 301), ValueError),
         (lambda: log(env, "linucb", 5), TypeError),  # type: ignore[arg-type]
         (lambda: log("world", p, 5), TypeError),  # type: ignore[arg-type]
-        (lambda: logged.write("log.csv"), ValueError),
+        (lambda: logged.write("log.txt"), ValueError),
         (lambda: Log(**{**rows, "propensities": np.zeros(5)}), ValueError),
         (lambda: Log(**{**rows, "rewards": np.zeros(2)}), ValueError),
         (lambda: Explore(p, 1.5), ValueError),

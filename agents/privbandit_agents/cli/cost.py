@@ -1,0 +1,408 @@
+"""``privbandit cost``: what a promise of privacy would cost, by a log of decisions."""
+
+import base64
+import hashlib
+import html
+import io
+import json
+import math
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import scipy
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from rich.console import Console
+
+from privbandit_agents.cli.manual import deployment
+from privbandit_agents.cli.text import table
+from privbandit_agents.experiments.drawing.style import DASHES, NOTIONS, PALETTE, empty_picture, save
+from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.running.attempt import told
+from privbandit_agents.experiments.running.engine import Engine, run_jobs
+from privbandit_agents.experiments.store.results import Finished
+from privbandit_agents.experiments.usage import UNFINISHED, UsageError, unwritten, usage_errors
+from privbandit_agents.logs.record import Log
+from privbandit_agents.logs.simulator import LOG_ENV, Gap, Simulator, check_simulator, simulator
+from privbandit_envs.files import atomic
+from privbandit_envs.validate import did_you_mean, shown
+
+Floats = NDArray[np.float64]
+AGENTS = {"joint": "auto-joint", "shuffle": "shuffle-linucb", "local": "auto-local", "reward": "reward-dp-linucb"}
+"""The agent that plays for each notion of privacy."""
+REFERENCE = "linucb"
+MOST_USERS = 100_000
+WORLD = "world.npz"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table.
+
+    Attributes:
+        name: of a policy, or the notion and budget of an agent.
+        notion: ``"none"`` without privacy.
+        epsilon: the budget; None without.
+        reward: per user, in the log's own unit.
+        half_width: of its 95 % interval.
+        gain: share of the best arm's gain over uniform play that is kept.
+        gain_half_width: of its 95 % interval, by that of the reward.
+        agent: the name; "" for a policy.
+        promise: in words.
+        deployed: whether the agent may be deployed, in words.
+    """
+
+    name: str
+    notion: str
+    epsilon: float | None
+    reward: float
+    half_width: float
+    gain: float
+    gain_half_width: float
+    agent: str = ""
+    promise: str = ""
+    deployed: str = ""
+
+
+def cost(
+    log: Log,
+    folder: Path,
+    epsilons: Sequence[float],
+    notions: Sequence[str],
+    *,
+    seeds: int = 8,
+    users: int | None = None,
+    model: str = "auto",
+    engine: Engine | None = None,
+    err: Console | None = None,
+    title: str = "What privacy would cost",
+) -> tuple[list[Row], list[Gap], int]:
+    """Play agents of each notion in a log's world, and write the table, the figure and a page into a folder.
+
+    What is there already is not run again.
+
+    Args:
+        log: of decisions; contexts of shape (n, d).
+        folder: gets results, ``cost.html``, ``cost.png`` and ``cost.json``.
+        epsilons: the budgets.
+        notions: of ``AGENTS``.
+        seeds: runs of each agent.
+        users: of each run; default: the log's, at most 100,000.
+        model: of rewards, as in ``from_log``.
+        engine: where to run.
+        err: shows progress.
+        title: of the page.
+
+    Returns:
+        Rows, policies without privacy first; the check of the simulator; and the exit code.
+
+    Raises:
+        UsageError: an unknown notion, a budget out of range, or a log that no world can be made of.
+    """
+    for notion in notions:
+        if notion not in AGENTS:
+            way_out = did_you_mean(notion, AGENTS)
+            raise UsageError(f"--notions must be of {', '.join(AGENTS)}; got {shown(notion)}{way_out}.")
+    if strange := [e for e in epsilons if not 0 < e < math.inf]:
+        raise UsageError(f"--epsilon must be numbers > 0; got {strange[0]:g}.")
+    # the world
+    folder.mkdir(parents=True, exist_ok=True)
+    made = world_in(folder, log, model, err)
+    world = str((folder / WORLD).absolute())
+    env_kwargs = {"source": world, "digest": digest_of(made)}
+    n = min(len(made), MOST_USERS) if users is None else users
+    # who plays
+    players: list[tuple[str, str, float | None]] = [(REFERENCE, "none", None)]
+    players += [(AGENTS[notion], notion, epsilon) for notion in notions for epsilon in sorted(set(epsilons))]
+    env = from_simulator(made, n)
+    with usage_errors("--notions"):
+        for agent, _, epsilon in players:
+            Trial(LOG_ENV, agent, n, 0, {}, {} if epsilon is None else {"epsilon": epsilon}).make_agent(env)
+    trials = {
+        player: [
+            Trial(LOG_ENV, player[0], n, seed, env_kwargs, {} if player[2] is None else {"epsilon": player[2]})
+            for seed in range(seeds)
+        ]
+        for player in players
+    }
+    results, failures = run_jobs([one for each in trials.values() for one in each], folder, engine, err)
+    # the table
+    rows = policies(log, made)
+    uniform, best = rows[0].reward, rows[-1].reward
+    for player, mine in trials.items():
+        found = [results[one.name] for one in mine if one.name in results]
+        if found:
+            rows.insert(len(rows) - 1, played(player, found, made, (uniform, best), deployment(player[0], env)))
+    gaps = check_simulator(made)
+    lost = unwritten(
+        folder,
+        {
+            "cost.json": lambda: write_json(folder / "cost.json", rows, gaps, made),
+            "cost.png": lambda: save(figure(rows), folder / "cost.png"),
+            "cost.html": lambda: write_page(folder / "cost.html", title, rows, gaps, made, log, n, seeds),
+        },
+    )
+    for line in (*told(failures), *lost):
+        print(line, file=sys.stderr)
+    return rows, gaps, UNFINISHED if failures or lost else 0
+
+
+def from_simulator(made: Simulator, horizon: int) -> Any:
+    import gymnasium as gym
+
+    return gym.make(LOG_ENV, source=made, horizon=horizon)
+
+
+def digest_of(made: Simulator) -> str:
+    """Return a digest of a world, so that results of another one are not taken for its own."""
+    digest = hashlib.sha256()
+    for array in (made.contexts, made.means, made.actions, made.rewards, made.weights):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def world_in(folder: Path, log: Log, model: str, err: Console | None) -> Simulator:
+    """Return the log's world; it is fitted anew, since the log may have changed, and written for the workers."""
+    if err is not None:
+        err.print(f"fitting models of {len(log):,} rewards ...", highlight=False)
+    with usage_errors("cost"):
+        made = simulator(log, model)  # type: ignore[arg-type]
+    made.write(folder / WORLD)
+    return made
+
+
+def policies(log: Log, made: Simulator) -> list[Row]:
+    """Return uniform play, the logged policy, and the best arm by the model, with intervals of the log's rows."""
+    n, arms = made.means.shape
+    span = made.high - made.low
+    uniform = made.judged(np.full((n, arms), 1 / arms))
+    best = made.judged(np.eye(arms)[made.means.argmax(axis=1)])
+    width = 1.96 * made.rewards.std(ddof=1) / np.sqrt(n)
+    rows = [
+        ("uniform play", uniform.value, 1.96 * uniform.error),
+        ("the log's own policy", float(made.rewards.mean()), float(width)),
+        ("best arm by the model", best.value, 1.96 * best.error),
+    ]
+    gap = best.value - uniform.value
+    return [
+        Row(
+            name,
+            "none",
+            None,
+            made.low + span * value,
+            span * half,
+            (value - uniform.value) / gap if gap > 0 else math.nan,
+            half / gap if gap > 0 else math.nan,
+        )
+        for name, value, half in rows
+    ]
+
+
+def played(
+    player: tuple[str, str, float | None],
+    found: Sequence[Finished],
+    made: Simulator,
+    ends: tuple[float, float],
+    deployed: str,
+) -> Row:
+    """Return the row of an agent, by its runs; ``ends`` are the rewards of uniform play and of the best arm."""
+    agent, notion, epsilon = player
+    mean, half = estimated([run.arrays["reward"] for run in found], found[0].arrays["checkpoints"], len(made))
+    span = made.high - made.low
+    reward, half = made.low + span * mean, span * half
+    gap = ends[1] - ends[0]
+    gain, gain_half = ((reward - ends[0]) / gap, half / gap) if gap > 0 else (math.nan, math.nan)
+    name = f"{notion}, epsilon = {epsilon:g}" if epsilon is not None else f"{agent}, not private"
+    promise = str(found[0].notes.get("privacy", ""))
+    chosen = str(found[0].notes.get("played", agent))
+    return Row(name, notion, epsilon, reward, half, gain, gain_half, chosen, promise, deployed)
+
+
+def estimated(curves: Sequence[Floats], checkpoints: NDArray[Any], rows: int) -> tuple[float, float]:
+    """Return an agent's reward per user, and the half width of its 95 % interval.
+
+    Two things are uncertain. The log has ``rows`` rows of all that there could be: their variance is that of the means
+    of successive blocks about each other, which a slow trend of learning leaves alone. And runs differ by seed.
+
+    Args:
+        curves: cumulative rewards of each run at the checkpoints, shape (c,) each.
+        checkpoints: numbers of users, shape (c,).
+        rows: of the log.
+    """
+    sizes = np.diff(checkpoints, prepend=0)
+    users = int(checkpoints[-1])
+    blocks = np.diff(np.stack(curves), axis=1, prepend=0.0) / sizes
+    each = blocks @ sizes / users
+    between = 1 / sizes[1:] + 1 / sizes[:-1]
+    variance = float(np.mean(np.diff(blocks, axis=1) ** 2 / between)) if len(sizes) > 1 else 0.0
+    sampled = 1.96**2 * variance / min(users, rows)
+    seeds = len(each)
+    seeded = scipy.special.stdtrit(seeds - 1, 0.975) ** 2 * each.var(ddof=1) / seeds if seeds > 1 else 0.0
+    return float(each.mean()), float(np.sqrt(sampled + seeded))
+
+
+def lines(rows: Sequence[Row], gaps: Sequence[Gap]) -> list[str]:
+    """Return the table for a terminal, and what it rests on."""
+    cells = [(row.name, interval(row), share(row), row.agent) for row in rows]
+    return [
+        *table(cells, ("policy", "reward per user", "gain kept", "agent")),
+        "",
+        headline(rows),
+        verdict(gaps),
+    ]
+
+
+def interval(row: Row) -> str:
+    return f"{row.reward:.4f} +- {row.half_width:.4f}"
+
+
+def share(row: Row) -> str:
+    return "" if math.isnan(row.gain) else f"{row.gain:4.0%} +- {row.gain_half_width:.0%}"
+
+
+def headline(rows: Sequence[Row]) -> str:
+    """Return the answer in a sentence or two: the agents at the budget nearest to 1."""
+    private = [row for row in rows if row.epsilon is not None]
+    if not private:
+        return "No private agent could be run."
+    near = min({row.epsilon for row in private if row.epsilon}, key=lambda epsilon: abs(math.log(epsilon)))
+    best = [f"{row.notion} privacy keeps {max(row.gain, 0):.0%}" for row in private if row.epsilon == near]
+    ends = f"{rows[0].reward:.4g} per user with uniform play and {rows[-1].reward:.4g} with the best arm"
+    return f"At epsilon = {near:g}, {listed(best)} of the gain, which lies between {ends}."
+
+
+def listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def verdict(gaps: Sequence[Gap]) -> str:
+    """Return how far simulation and log are apart, in a sentence."""
+    off = [gap for gap in gaps if gap.off]
+    if weights := [gap for gap in off if gap.policy.startswith("the weights")]:
+        one = weights[0]
+        return (
+            f"Warning: {one.policy} have mean {one.logged:.3g} +- {1.96 * one.error:.2g}, not 1: propensities are not "
+            "those of the policy that made the log, so no number here can be trusted."
+        )
+    if off:
+        one = off[0]
+        return (
+            f"Warning: for {one.policy} the model says {one.simulated:.4g} and the log {one.logged:.4g} +- "
+            f"{1.96 * one.error:.2g}: the model of rewards is wrong. Rewards per user are corrected by the log; how "
+            "well agents learn is not."
+        )
+    return f"The model of rewards agrees with the log on {len(gaps)} checks, within what chance explains."
+
+
+def write_json(path: Path, rows: Sequence[Row], gaps: Sequence[Gap], made: Simulator) -> None:
+    """Write rows and checks for machines."""
+    content = {
+        "rows": [asdict(row) for row in rows],
+        "checks": [asdict(gap) | {"off": bool(gap.off)} for gap in gaps],
+        "model": made.kind,
+        "losses": made.losses,
+        "users_in_log": len(made),
+    }
+    with atomic(path) as file:
+        json.dump(content, file, indent=1, default=float)
+
+
+def figure(rows: Sequence[Row]) -> Figure:
+    """Return the share of the gain kept against epsilon, a line for each notion."""
+    drawn, (axis,) = empty_picture(1)
+    notions = list(dict.fromkeys(row.notion for row in rows if row.epsilon is not None))
+    for place, notion in enumerate(notions):
+        mine = [row for row in rows if row.notion == notion and row.epsilon is not None]
+        x = [row.epsilon or math.nan for row in mine]
+        look: Any = {"color": PALETTE[place], "linestyle": DASHES.get(notion, "-"), "marker": "o", "capsize": 3}
+        gain, half = [100 * row.gain for row in mine], [100 * row.gain_half_width for row in mine]
+        axis.errorbar(x, gain, half, label=NOTIONS[notion], **look)
+    for row in rows:
+        if row.epsilon is None and 0 < row.gain < 1:
+            axis.axhline(100 * row.gain, color="#777777", linewidth=0.8, linestyle=":")
+            axis.annotate(row.name, (1, 100 * row.gain), xycoords=("axes fraction", "data"), va="bottom", ha="right")
+    axis.set_xscale("log")
+    ticks = sorted({row.epsilon for row in rows if row.epsilon is not None})
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.minorticks_off()
+    axis.set(xlabel="epsilon", ylabel="share of the gain kept (%)", ylim=(min(0, axis.get_ylim()[0]), 105))
+    if notions:
+        axis.legend(frameon=False, loc="best")
+    return drawn
+
+
+def write_page(
+    path: Path,
+    title: str,
+    rows: Sequence[Row],
+    gaps: Sequence[Gap],
+    made: Simulator,
+    log: Log,
+    users: int,
+    seeds: int,
+) -> None:
+    """Write the page: headline, table, figure, promises, grounds; it needs no other file."""
+    picture = io.BytesIO()
+    figure(rows).savefig(picture, format="png")
+    cells = [
+        f"<tr><td>{html.escape(row.name)}</td><td>{interval(row).replace('+-', '±')}</td>"
+        f"<td>{share(row).replace('+-', '±')}</td><td>{html.escape(row.agent)}</td></tr>"
+        for row in rows
+    ]
+    promises = [
+        f"<li>{html.escape(row.name)} ({html.escape(row.agent)}): {html.escape(row.promise)}. May be deployed: "
+        f"{html.escape(row.deployed)}.</li>"
+        for row in rows
+        if row.epsilon is not None
+    ]
+    parts = {
+        "title": html.escape(title),
+        "headline": html.escape(headline(rows)),
+        "heads": "".join(f"<th>{head}</th>" for head in ("policy", "reward per user", "gain kept", "agent")),
+        "rows": "\n".join(cells),
+        "reading": f"Means over {users:,} users and {seeds} seeds, with 95 % intervals. The gain kept is (reward - "
+        "uniform play) / (best arm - uniform play).",
+        "figure": base64.b64encode(picture.getvalue()).decode(),
+        "promises": "\n".join(promises),
+        "grounds": "\n".join(f"<li>{html.escape(ground)}</li>" for ground in grounds(gaps, made, log)),
+    }
+    text = files("privbandit_agents.cli").joinpath("cost.html").read_text(encoding="utf-8")
+    with atomic(path) as file:
+        file.write(Template(text).substitute(parts))
+
+
+def grounds(gaps: Sequence[Gap], made: Simulator, log: Log) -> list[str]:
+    """Return what the numbers rest on, in sentences."""
+    losses = ", ".join(f"{kind} {value:.4f}" for kind, value in made.losses.items())
+    unit = "log loss" if not made.noise else "squared error"
+    found = [
+        verdict(gaps),
+        f"Rewards are modeled by {made.kind}; {unit} on rows that a model has not seen: {losses}.",
+        "Rewards per user are doubly robust: the log's own rewards correct the model's error.",
+    ]
+    if "propensities" in log.about:
+        found.append(
+            "Propensities were estimated from the features: right only if the logging policy saw nothing else."
+        )
+    if made.visits > 1:
+        found.append(
+            f"The unit of privacy is a visit. A person of this log comes up to {made.visits} times, and is promised "
+            f"up to {made.visits} times epsilon."
+        )
+    else:
+        found.append("The unit of privacy is a visit: somebody who comes k times is promised up to k epsilon.")
+    found.append("The promise is for future users; those in the log are in this page's numbers without privacy.")
+    return found
+
+
+def checked_folder(folder: Path) -> None:
+    """Raise UsageError if a folder is a file."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--out must be a folder; {shlex.quote(str(folder))} is a file.")

@@ -1,0 +1,415 @@
+"""A world made of a log: its contexts, with a model of what every arm would have earned.
+
+Lihong Li, Wei Chu, John Langford and Xuanhui Wang, "Unbiased Offline Evaluation of Contextual-bandit-based News Article
+Recommendation Algorithms", WSDM 2011 (replay); Victor Chernozhukov and others, "Double/Debiased Machine Learning for
+Treatment and Structural Parameters", Econometrics Journal 2018 (cross-fitting).
+
+A simulated reward is only as good as the model. So each user's reward is also estimated by the doubly robust formula
+of ``logs.estimates.dr``, which the log's propensities make unbiased whatever the model: an agent learns from simulated
+feedback and is judged by that reward. ``check_simulator`` compares the two for policies that are easy to name.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+import scipy
+from gymnasium.spaces import Box, Discrete
+from numpy.random import Generator, default_rng
+from numpy.typing import NDArray
+
+from privbandit_agents.base import state
+from privbandit_agents.base.agent import AnyAgent, Array
+from privbandit_agents.logs.estimates import Estimate, dr
+from privbandit_agents.logs.record import Log
+from privbandit_envs import ArmProblem, BanditEnv, register
+from privbandit_envs.families.people import WITH, most_visits, rows_in_turn
+from privbandit_envs.problem import ArmRounds, Served, pick
+from privbandit_envs.validate import one_of, shown
+
+Floats = NDArray[np.float64]
+Kind = Literal["auto", "logistic", "trees"]
+KINDS = ("logistic", "trees")
+FARTHEST = 8.0  # standard deviations at which a feature of a simulated context is cut
+LOG_ENV = "privbandit_agents.logs.simulator:privbandit/Log-v0"
+"""The id of a log's world; the module in front registers it in a process that has not imported it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Simulator:
+    """A log, standardized, and the mean reward of every arm for every user in it; rewards lie in [0, 1].
+
+    Attributes:
+        contexts: features with mean 0 and variance 1, cut at 8, shape (n, d) or (n, K, d).
+        means: by models that have not seen the row, shape (n, K).
+        rivals: likewise by the kind of model that predicts less well, shape (n, K).
+        actions: of the log, shape (n,).
+        rewards: of the log, moved to [0, 1], shape (n,).
+        weights: inverse propensities of the log, shape (n,).
+        kind: of the models behind ``means``.
+        losses: mean loss on rows that a model has not seen, by kind: log loss of clicks, else squared error.
+        low, high: the log's rewards that are 0 and 1 here.
+        noise: standard deviation of rewards about their means; 0 if rewards are clicks, which are drawn as such.
+        visits: how often one person comes at most; 1 if the log names nobody.
+        people: how many persons there are; 0 if the log names nobody.
+    """
+
+    contexts: Array
+    means: Floats
+    rivals: Floats
+    actions: NDArray[np.int64]
+    rewards: Floats
+    weights: Floats
+    kind: str
+    losses: dict[str, float]
+    low: float = 0.0
+    high: float = 1.0
+    noise: float = 0.0
+    visits: int = 1
+    people: int = 0
+
+    def __deepcopy__(self, memo: object) -> "Simulator":
+        return self  # nothing in it can change
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    @property
+    def log(self) -> Log:
+        """The log in its own order, with rewards in [0, 1]."""
+        about = {"uniform": 1 / self.means.shape[1]}
+        p = np.minimum(1 / self.weights, 1.0)
+        return Log(self.contexts, self.actions, self.rewards, p, self.rewards, np.zeros(len(self)), about)
+
+    def judged(self, law: Array) -> Estimate:
+        """Return the doubly robust estimate of a policy's mean reward in [0, 1], by its probabilities, (n, K)."""
+        return dr(self.log, law, lambda _: self.means)
+
+    def write(self, path: Path) -> None:
+        """Write ``.npz``, readable by its owner alone: it holds raw data."""
+        names = ("contexts", "means", "rivals", "actions", "rewards", "weights")
+        values = {name: value for name, value in vars(self).items() if name not in names}
+        state.write(path, {name: getattr(self, name) for name in names}, values, secret=True)
+
+    @classmethod
+    def read(cls, path: Path) -> "Simulator":
+        arrays, values = state.read(path)
+        return cls(**{**arrays, **values})
+
+
+def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
+    """Fit models of rewards to a log, five parts of its rows by the other four each.
+
+    Args:
+        log: of arms; with contexts of shape (n, d) each arm has a model, with (n, K, d) all arms share one.
+        model: ``"logistic"`` regression (linear for rewards that are no clicks), boosted ``"trees"``, or ``"auto"``:
+            the one that predicts unseen rows better.
+        seed: of the five parts.
+
+    Raises:
+        ValueError: a log of sets or with masks, rewards that are all the same, or fewer than 100 users.
+    """
+    from threadpoolctl import threadpool_limits  # which scikit-learn brings
+
+    one_of(("auto", *KINDS), model=model)
+    if log.actions.ndim > 1 or log.masks is not None:
+        raise ValueError("a world can be made of a log of arms that were all present; this one has sets or masks.")
+    if len(log) < 100:
+        raise ValueError(f"a log needs 100 users or more for a model of their rewards; got {len(log)}.")
+    arms = int(log._arms()) if math.isfinite(log._arms()) else int(log.actions.max()) + 1
+    # rewards in [0, 1], features with mean 0 and variance 1
+    low, high = float(log.rewards.min()), float(log.rewards.max())
+    clicks = bool(np.isin(log.rewards, (0, 1)).all())
+    if clicks:
+        low, high = 0.0, 1.0
+    elif low == high:
+        raise ValueError(f"rewards must differ from user to user; all are {low:g}.")
+    rewards = (log.rewards - low) / (high - low)
+    axes = tuple(range(log.contexts.ndim - 1))
+    scale = log.contexts.std(axis=axes)
+    contexts = (log.contexts - log.contexts.mean(axis=axes)) / np.where(scale > 0, scale, 1.0)
+    contexts = np.clip(contexts, -FARTHEST, FARTHEST)
+    # means by models that have not seen the row, of both kinds
+    rng = default_rng([seed, 41])
+    part = rng.permutation(np.arange(len(log)) % 5)
+    with threadpool_limits(1):  # small models, which several threads only slow down
+        means = {kind: cross_fitted(kind, contexts, log.actions, rewards, part, arms, clicks) for kind in KINDS}
+    predicted = {kind: pick(table, log.actions) for kind, table in means.items()}
+    losses = {kind: loss(rewards, q, clicks) for kind, q in predicted.items()}
+    kind = min(losses, key=losses.__getitem__) if model == "auto" else model
+    rival = KINDS[kind == KINDS[0]]
+    noise = 0.0 if clicks else float(np.sqrt(np.mean((rewards - predicted[kind]) ** 2)))
+    visits, people = (1, 0) if log.people is None else (int(np.bincount(log.people).max()), int(log.people.max()) + 1)
+    return Simulator(
+        contexts.astype(np.float32),
+        means[kind],
+        means[rival],
+        np.asarray(log.actions, np.int64),
+        rewards,
+        1 / np.asarray(log.propensities, np.float64),
+        kind,
+        losses,
+        low,
+        high,
+        noise,
+        visits,
+        people,
+    )
+
+
+def cross_fitted(
+    kind: str, contexts: Array, actions: Array, rewards: Floats, part: Array, arms: int, clicks: bool
+) -> Floats:
+    """Return the mean reward of every arm for every user, by models of the other four parts, shape (n, K)."""
+    means = np.empty((len(rewards), arms))
+    shared = contexts.ndim == 2
+    for one in range(5):
+        mine, rest = np.flatnonzero(part == one), np.flatnonzero(part != one)
+        if not shared:
+            fitted = model_of(kind, pick(contexts, actions)[rest], rewards[rest], clicks)
+            means[mine] = predictions(fitted, contexts[mine].reshape(-1, contexts.shape[2]), clicks).reshape(-1, arms)
+            continue
+        for arm in range(arms):
+            rows = rest[actions[rest] == arm]
+            fitted = model_of(kind, contexts[rows], rewards[rows], clicks)
+            everybody = rewards[rest].mean()
+            means[mine, arm] = everybody if fitted is None else predictions(fitted, contexts[mine], clicks)
+    return np.clip(means, 0.0, 1.0)
+
+
+def model_of(kind: str, x: Array, y: Floats, clicks: bool) -> Any:
+    """Return a fitted model of scikit-learn; a number if all rewards are equal, None with too few rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    if len(y) < 10:
+        return None
+    if len(set(y.tolist())) == 1:
+        return (float(y.sum()) + 0.5) / (len(y) + 1)  # never quite 0 or 1
+    if kind == "logistic":
+        return LogisticRegression(max_iter=1000).fit(x, y) if clicks else Ridge(1.0).fit(x, y)
+    leaves = {"max_iter": 80, "learning_rate": 0.06, "max_leaf_nodes": 12, "min_samples_leaf": 40, "random_state": 0}
+    return (HistGradientBoostingClassifier if clicks else HistGradientBoostingRegressor)(**leaves).fit(x, y)
+
+
+def predictions(model: Any, x: Array, clicks: bool) -> Floats:
+    if isinstance(model, float):
+        return np.full(len(x), model)
+    return np.asarray(model.predict_proba(x)[:, 1] if clicks else model.predict(x), np.float64)
+
+
+def loss(rewards: Floats, predicted: Floats, clicks: bool) -> float:
+    """Return the mean log loss of clicks, or the mean squared error of other rewards."""
+    if not clicks:
+        return float(np.mean((rewards - predicted) ** 2))
+    q = np.clip(predicted, 1e-6, 1 - 1e-6)
+    return float(-np.mean(rewards * np.log(q) + (1 - rewards) * np.log(1 - q)))
+
+
+class LogProblem(ArmProblem):
+    """Users of a log, first each once in a random order, then independent draws.
+
+    The feedback is simulated: a click with the chance that the model gives the arm, or its mean with Gaussian noise cut
+    to [0, 1]. The reward is doubly robust: the model's mean, and if the log took the same arm the weighted difference
+    of the logged reward from the model. Its mean over users is unbiased, one user's may lie outside [0, 1]. Regret is
+    the model's.
+
+    Args:
+        source: a ``Simulator``, or the path of a file that it wrote.
+        digest: of that file, so that results are known to be of it; not read.
+        horizon: rounds an episode.
+    """
+
+    def __init__(
+        self, rng: Generator, *, source: "Simulator | str | None" = None, digest: str = "", horizon: int = 10_000
+    ) -> None:
+        made = Simulator.read(Path(source)) if isinstance(source, str) else source
+        if not isinstance(made, Simulator):
+            raise ValueError(f"source must be a Simulator, or the path of one; got {shown(source)}.")
+        self.made = made
+        self.observation_space = Box(-FARTHEST, FARTHEST, made.contexts.shape[1:], np.float32)
+        self.action_space = Discrete(made.means.shape[1])
+
+    def contexts(self, n: int, rng: Generator) -> Array:
+        return self.observe(self.users(0, n, rng))
+
+    def users(self, start: int, n: int, rng: Generator) -> Array:
+        """Return the rows of the log that users are."""
+        return rows_in_turn(np.arange(len(self.made)), start, n, rng, WITH)
+
+    def observe(self, users: Array) -> Array:
+        return self.made.contexts[users]
+
+    def means(self, contexts: Array) -> Floats:
+        return self.made.means[contexts]
+
+    def rewards(self, means: Floats, rng: Generator) -> Floats:
+        if self.made.noise:
+            return np.clip(means + self.made.noise * rng.standard_normal((len(means), 1)), 0.0, 1.0)
+        return (rng.random((len(means), 1)) < means).astype(np.float64)
+
+    def rounds(self, users: Array, rng: Generator) -> "LogRounds":
+        return LogRounds(self, users, rng)
+
+    def visits(self, users: int) -> int:
+        rows, people = len(self.made), self.made.people or len(self.made)
+        return self.made.visits if users <= rows else self.made.visits + most_visits(users - rows, people)
+
+
+class LogRounds(ArmRounds):
+    """A block of users whose reward is doubly robust."""
+
+    def __init__(self, problem: LogProblem, users: Array, rng: Generator) -> None:
+        super().__init__(problem, users, rng)
+        made = problem.made
+        off = made.weights[users] * (made.rewards[users] - pick(made.means[users], made.actions[users]))
+        self.judged = self.means.copy()
+        self.judged[np.arange(len(users)), made.actions[users]] += off
+
+    def serve(self, rows: slice, actions: Array) -> Served:
+        served = super().serve(rows, actions)
+        reward = pick(self.judged[rows], actions)
+        return Served(served.feedback, reward, served.expected_reward, served.regret, served.optimal_action)
+
+    def serve_one(self, row: int, action: object) -> tuple[float, dict[str, Any]]:
+        _, info = super().serve_one(row, action)
+        return float(self.judged[row, int(action)]), info  # type: ignore[index,call-overload]
+
+
+register("privbandit/Log-v0", "privbandit_agents.logs.simulator:LogProblem", listed=False)
+
+
+def from_log(log: Log, model: Kind = "auto", *, seed: int = 0, horizon: int | None = None) -> BanditEnv:
+    """Return a world made of a log: its users come again, and a model says what every arm would earn.
+
+    Features have mean 0 and variance 1, and rewards lie in [0, 1], both by the log: what an agent promises to the users
+    of this world is no promise to those in the log. An agent learns from simulated feedback; the reward is doubly
+    robust, so that its mean is that of the agent among the log's users, whatever the model's error.
+    ``check_simulator`` says how large that is.
+
+    Args:
+        log: from ``log`` or ``Log.from_table``.
+        model: ``"logistic"``, ``"trees"``, or ``"auto"`` for the one that predicts unseen rows better.
+        seed: of the parts of rows that a model does not see.
+        horizon: users; default: those of the log.
+
+    Raises:
+        ValueError: a log of sets or with masks, of fewer than 100 users, or whose rewards are all the same.
+        ImportError: scikit-learn is not installed.
+
+    Examples:
+        >>> from privbandit_agents import Explore, log, make, play
+        >>> env = gym.make("privbandit/Clicks-v0", n_arms=3, dim=2, horizon=500)
+        >>> logged = log(env, Explore(make("linucb", env, seed=0), 0.5, seed=0), 500, seed=0)
+        >>> world = from_log(logged, "logistic")
+        >>> result = play(world, make("auto-joint", world, epsilon=1.0, seed=0), seed=0)
+        >>> bool(0 < result.reward[-1] / 500 < 1)
+        True
+    """
+    made = simulator(log, model, seed)
+    env = gym.make(LOG_ENV, source=made, horizon=len(made) if horizon is None else horizon)
+    assert isinstance(env, BanditEnv)
+    return env
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A policy's mean reward by simulation and by the log.
+
+    Attributes:
+        policy: in words.
+        simulated: the model's mean.
+        logged: the doubly robust estimate.
+        error: standard error of the difference.
+        off: whether the difference is beyond what chance explains, at 1 % over all policies that are compared.
+    """
+
+    policy: str
+    simulated: float
+    logged: float
+    error: float
+    off: bool = False
+
+
+def check_simulator(env: BanditEnv | Simulator) -> list[Gap]:
+    """Compare a log's world with off-policy estimates of policies that are easy to name.
+
+    These are each arm alone, uniform play, the best arm by the model, and the best arm by the other kind of model. Also
+    the mean weight of each arm's rows is held against 1: propensities that are not those of the logging policy show.
+
+    Args:
+        env: from ``from_log``.
+
+    Returns:
+        The policies, those that are off first.
+
+    Raises:
+        TypeError: no world made of a log.
+    """
+    spec = getattr(env, "spec", None)
+    made: Any = env if spec is None else spec.kwargs.get("source")
+    made = Simulator.read(Path(made)) if isinstance(made, str) else made
+    if not isinstance(made, Simulator):
+        raise TypeError(f"env must be a world that from_log made; got {env!r:.60}.")
+    gaps = list(compared(made))
+    sure = scipy.special.ndtri(1 - 0.01 / (2 * len(gaps)))
+    marked = [
+        Gap(one.policy, one.simulated, one.logged, one.error, abs(one.logged - one.simulated) > sure * one.error)
+        for one in gaps
+    ]
+    return sorted(marked, key=lambda one: not one.off)
+
+
+def compared(made: Simulator) -> Iterator[Gap]:
+    """Yield policies with their simulated and estimated rewards in the log's own unit, and the mean weight of arms."""
+    n, arms = made.means.shape
+    each = np.eye(arms)
+    names = [f"arm {arm} alone" for arm in range(arms)]
+    laws: list[tuple[str, Array]] = [(name, np.tile(each[arm], (n, 1))) for arm, name in enumerate(names)]
+    laws.append(("uniform play", np.full((n, arms), 1 / arms)))
+    laws.append((f"the best arm by {made.kind}", each[made.means.argmax(axis=1)]))
+    other = KINDS[made.kind == KINDS[0]]
+    laws.append((f"the best arm by {other}", each[made.rivals.argmax(axis=1)]))
+    span = made.high - made.low
+    for name, law in laws:
+        simulated = float((law * made.means).sum(axis=1).mean())
+        share = law[np.arange(n), made.actions] * made.weights
+        terms = share * (made.rewards - pick(made.means, made.actions))
+        error = float(terms.std(ddof=1) / np.sqrt(n))
+        yield Gap(name, made.low + span * simulated, made.low + span * (simulated + terms.mean()), span * error)
+    for arm in range(arms):
+        weights = np.where(made.actions == arm, made.weights, 0.0)
+        yield Gap(f"the weights of arm {arm}", 1.0, float(weights.mean()), float(weights.std(ddof=1) / np.sqrt(n)))
+
+
+def replay(log: Log, agent: AnyAgent, seed: int = 0) -> tuple[float, int]:
+    """Let an agent play a log whose arms were uniform: it is shown each row, and keeps those where it takes the arm.
+
+    Kept rows have the law of the agent's own history (Li et al. 2011), so that nothing is modeled; one row in K is.
+
+    Args:
+        log: of arms with equal propensities 1 / K.
+        agent: made for the contexts of the log; it learns.
+        seed: of the order of rows.
+
+    Returns:
+        The mean reward of kept rows, and how many there are.
+
+    Raises:
+        ValueError: propensities differ, or nothing was kept.
+    """
+    if log.actions.ndim > 1 or np.ptp(log.propensities) > 1e-9:
+        raise ValueError("replay needs a log of arms drawn uniformly: propensities must all be 1 / K.")
+    total, kept = 0.0, 0
+    for row in default_rng([seed, 42]).permutation(len(log)):
+        context = agent.contexts_of(log.contexts[row])
+        if int(agent.select_action(context)) == int(log.actions[row]):
+            agent.update(context, int(log.actions[row]), float(log.feedback[row]))
+            total, kept = total + float(log.rewards[row]), kept + 1
+    if not kept:
+        raise ValueError("no row of the log has the arm that the agent takes.")
+    return total / kept, kept

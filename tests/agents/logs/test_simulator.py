@@ -1,0 +1,294 @@
+"""Logs in tables, worlds made of logs, and the command that prices a promise by one."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from numpy.random import default_rng
+from privbandit_agents import Log, check_simulator, from_log, make, play, replay
+from privbandit_agents.cli.cost import estimated
+from privbandit_agents.logs.record import estimated_propensities
+from privbandit_agents.logs.simulator import LOG_ENV, Simulator, simulator
+
+import privbandit_envs  # noqa: F401  (registers the environments)
+from privbandit_envs import from_table
+from privbandit_envs.testing import check_bandit_env
+
+N = 3000
+
+
+def rows(n: int = N, uniform: bool = False, crossed: bool = False) -> dict[str, Any]:
+    """Return a table of decisions among three arms: arm a is best if x is large, arm c never."""
+    rng = default_rng(4)
+    x, y = rng.normal(size=(2, n))
+    law = np.full((n, 3), 1 / 3) if uniform else np.array([0.2, 0.2, 0.2]) + 0.4 * np.eye(3)[rng.integers(3, size=n)]
+    arm = np.minimum((law.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), 2)
+    effect = np.sign(x * y) if crossed else x
+    chance = 0.4 + 0.3 * np.tanh(np.stack([effect, -effect, -2 * np.ones(n)], axis=1))
+    click = rng.random(n) < chance[np.arange(n), arm]
+    return {
+        "x": x,
+        "y": y,
+        "arm": np.array(["a", "b", "c"])[arm],
+        "click": click.astype(int),
+        "p": law[np.arange(n), arm],
+        "who": np.arange(n) // 3,
+    }
+
+
+ROLES = {"action": "arm", "reward": "click", "propensity": "p", "person": "who"}
+
+
+def test_a_table_of_decisions_is_read_as_a_log(tmp_path: Path) -> None:
+    table = rows()
+    read = Log.from_table(table, **ROLES)
+    assert read.contexts.shape == (N, 2) and read.about["features"] == ["x", "y"]
+    assert read.about["arms"] == ["a", "b", "c"] and read.about["uniform"] == 1 / 3
+    assert [read.about["arms"][arm] for arm in read.actions] == table["arm"].tolist()
+    assert read.rewards.tolist() == table["click"].tolist() == read.feedback.tolist()
+    assert read.people is not None and np.bincount(read.people).tolist() == [3] * (N // 3)
+    for name in ("log.npz", "log.parquet"):
+        read.write(tmp_path / name)
+        again = Log.read(tmp_path / name)
+        assert all(np.array_equal(again.arrays[key], value) for key, value in read.arrays.items())
+        assert again.about == read.about and set(again.arrays) == set(read.arrays)
+    read.write(tmp_path / "log.csv")
+    from_csv = Log.from_table(
+        tmp_path / "log.csv", action="action", reward="reward", propensity="propensity", person="person"
+    )
+    assert np.array_equal(from_csv.contexts, read.contexts) and np.array_equal(from_csv.actions, read.actions)
+    assert np.array_equal(from_csv.propensities, read.propensities)
+    with pytest.raises(ValueError, match="from_table"):
+        Log.read(tmp_path / "log.csv")
+
+
+def test_features_are_those_that_are_named() -> None:
+    read = Log.from_table(rows(), action="arm", reward="click", propensity="p", features=["y"])
+    assert read.contexts.shape == (N, 1) and read.people is None
+    for bad, word in ((["z"], "'z'"), (["arm"], "'arm'"), ([], "at least one")):
+        with pytest.raises(ValueError, match=word):
+            Log.from_table(rows(), action="arm", reward="click", propensity="p", features=bad)
+
+
+def test_missing_propensities_are_estimated_by_models_that_have_not_seen_the_row() -> None:
+    """A policy that depends on x alone: estimates have the law's mean weight 1 and are near it."""
+    rng = default_rng(0)
+    x = rng.normal(size=(4000, 1))
+    law = 1 / (1 + np.exp(-1.5 * x[:, 0]))
+    arm = (rng.random(4000) < law).astype(np.int64)
+    found = estimated_propensities(x, arm, 2)
+    true = np.where(arm == 1, law, 1 - law)
+    assert np.abs(found - true).mean() < 0.02
+    assert abs(np.mean((arm == 1) / found) - 1) < 0.1
+    read = Log.from_table({"x": x[:, 0], "arm": arm, "click": arm}, action="arm", reward="click")
+    assert np.array_equal(read.propensities, found) and "estimated" in read.about["propensities"]
+
+
+ODD: dict[str, tuple[str, str]] = {
+    "no such column": ("x,arm,win\n1,a,1\n", "reward"),
+    "zero propensities": ("x,arm,click,p\n1,a,1,0\n2,b,0,.5\n", "'p'"),
+    "negative propensities": ("x,arm,click,p\n1,a,1,-.5\n2,b,0,.5\n", "'p'"),
+    "propensities in per cent": ("x,arm,click,p\n1,a,1,50\n2,b,0,50\n", "'p'"),
+    "missing propensity": ("x,arm,click,p\n1,a,1,\n2,b,0,.5\n", "'p'"),
+    "missing feature": ("x,arm,click,p\n,a,1,.5\n2,b,0,.5\n", "'x'"),
+    "missing arm": ("x,arm,click,p\n1,,1,.5\n2,b,0,.5\n", "'arm'"),
+    "missing reward": ("x,arm,click,p\n1,a,,.5\n2,b,0,.5\n", "'click'"),
+    "one arm": ("x,arm,click,p\n1,a,1,1\n2,a,0,1\n", "'arm'"),
+    "text among features": ("x,arm,click,p\nred,a,1,.5\nblue,b,0,.5\n", "'red'"),
+    "text as reward": ("x,arm,click,p\n1,a,yes,.5\n2,b,no,.5\n", "'yes'"),
+    "infinite feature": ("x,arm,click,p\ninf,a,1,.5\n2,b,0,.5\n", "inf"),
+    "semicolons": ("x;arm;click;p\n1;a;1;.5\n", "';'"),
+    "tabs": ("x\tarm\tclick\tp\n1\ta\t1\t.5\n", "t'"),
+    "decimal commas": ('x,arm,click,p\n"1,5",a,1,.5\n2,b,0,.5\n', "point"),
+    "no features": ("arm,click,p\na,1,.5\nb,0,.5\n", "features"),
+    "a ragged row": ("x,arm,click,p\n1,a,1\n2,b,0,.5\n", "4 columns"),
+    "two columns of one name": ("x,x,arm,click,p\n1,1,a,1,.5\n", "name of its own"),
+    "a header alone": ("x,arm,click,p\n", "at least 1"),
+    "an empty file": ("", "two columns"),
+    "an open quote": ('x,arm,click,p\n"1,a,1,.5\n', "quote"),
+    "dates": ("x,arm,click,p\n2026-01-01,a,1,.5\n2026-01-02,b,0,.5\n", "2026-01-01"),
+    "too few rows for a world": ("x,arm,click,p\n1,a,1,.5\n2,b,0,.5\n", "100 users"),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_an_odd_table_is_refused_in_a_sentence(case: str, tmp_path: Path) -> None:
+    text, word = ODD[case]
+    path = tmp_path / "decisions.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError) as refused:
+        simulator(Log.from_table(path, action="arm", reward="click", propensity="p"))
+    said = str(refused.value)
+    assert word in said and "\n" not in said and len(said) < 400, said
+
+
+def test_the_command_refuses_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "decisions.csv"
+    path.write_text("x,arm,click,p\n1,a,1,0\n2,b,0,.5\n")
+    code, said = cost_command([str(path), "--action", "arm", "--reward", "click", "--propensity", "p"])
+    assert code == 2 and "'p'" in said and said.count("\n") == 1, said
+
+
+def test_odd_tables_that_are_right() -> None:
+    """Numbers as names of arms, a byte-order mark, spaces around cells, booleans as clicks, a constant feature."""
+    numbers = Log.from_table(
+        {"x": [1.0, 2, 3], "arm": [10, 9, 10], "click": [True, False, True], "p": [0.5] * 3},
+        action="arm",
+        reward="click",
+        propensity="p",
+    )
+    assert numbers.about["arms"] == ["9", "10"] and numbers.rewards.tolist() == [1, 0, 1]
+
+
+def test_text_with_a_mark_and_spaces_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "decisions.csv"
+    path.write_text("\ufeff x , arm , click , p \n 1 , a , 1 , .5 \n 2 , b , 0 , .5 \n")
+    read = Log.from_table(path, action="arm", reward="click", propensity="p")
+    assert read.contexts.tolist() == [[1.0], [2.0]] and read.about["arms"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("others", [{"click": [0, 1] * 5}, {"x": [0.0, 1.0] * 5}])
+def test_a_log_given_as_labels_is_warned_of(others: dict[str, Any]) -> None:
+    table = {"age": np.arange(10.0), "arm": ["a", "b"] * 5, **others}
+    with pytest.warns(UserWarning, match="Log.from_table"):
+        from_table(table, label="arm", n_public=4, horizon=6)
+
+
+def made_log(**given: Any) -> Log:
+    return Log.from_table(rows(**given), action="arm", reward="click", propensity="p")
+
+
+def test_a_world_of_a_log_is_a_bandit_that_agents_play(tmp_path: Path) -> None:
+    log = made_log()
+    world = from_log(log, "logistic")
+    assert world.spec is not None
+    world.spec.kwargs["source"].write(tmp_path / "world.npz")
+    check_bandit_env(LOG_ENV, source=str(tmp_path / "world.npz"))
+    uniform = play(world, make("uniform", world, seed=0), seed=0)
+    learned = play(world, make("linucb", world, seed=0), seed=0)
+    private = play(world, make("auto-joint", world, epsilon=2.0, seed=0), seed=0)
+    assert learned.regret[-1] < private.regret[-1] < uniform.regret[-1]
+
+
+def test_the_reward_is_unbiased_though_the_model_is_wrong() -> None:
+    """Clicks that follow the sign of x y, and a logistic model: the model's mean is off, the reward's is not."""
+    log = made_log(n=12_000, crossed=True)
+    made = simulator(log, "logistic")
+    best = np.eye(3)[(np.prod(log.contexts, axis=1) < 0).astype(int)]  # arm a if x y > 0, else arm b
+    true = 0.4 + 0.3 * np.tanh(1.0)
+    simulated = float((best * made.means).sum(axis=1).mean())
+    judged = made.judged(best)
+    assert simulated < true - 0.1
+    assert abs(judged.value - true) < 4 * judged.error < 0.06
+    assert any(gap.off for gap in check_simulator(made)), "trees see what the logistic model misses"
+    right = simulator(log, "auto")
+    assert right.kind == "trees" and right.losses["trees"] < right.losses["logistic"]
+
+
+def test_a_right_model_is_not_accused_and_wrong_propensities_are() -> None:
+    log = made_log(n=6000)
+    assert not any(gap.off for gap in check_simulator(from_log(log)))
+    wrong = Log(log.contexts, log.actions, log.rewards, np.sqrt(log.propensities), log.feedback, log.errors, log.about)
+    off = [gap for gap in check_simulator(from_log(wrong)) if gap.off]
+    assert any(gap.policy.startswith("the weights") for gap in off)
+
+
+def test_steps_and_blocks_give_one_world() -> None:
+    world = from_log(made_log(n=400), "logistic", horizon=300)
+    agent = make("epsilon-greedy", world, seed=0)
+    blocks = play(world, agent, seed=3)
+    stepped = play(gym.wrappers.RecordEpisodeStatistics(world), make("epsilon-greedy", world, seed=0), 300, seed=3)
+    assert np.array_equal(blocks.reward, stepped.reward) and np.array_equal(blocks.regret, stepped.regret)
+
+
+def test_arms_with_features_share_a_model_and_rewards_keep_their_range() -> None:
+    rng = default_rng(1)
+    contexts = rng.normal(size=(2000, 3, 2))
+    actions = rng.integers(3, size=2000)
+    rewards = 5 + 2 * contexts[np.arange(2000), actions, 0] + 0.1 * rng.normal(size=2000)
+    log = Log(contexts, actions, rewards, np.full(2000, 1 / 3), rewards, np.zeros(2000))
+    made = simulator(log)
+    assert made.kind == "logistic" and made.noise < 0.02 and made.means.shape == (2000, 3)
+    assert (made.means.argmax(axis=1) == contexts[..., 0].argmax(axis=1)).mean() > 0.97
+    span = made.high - made.low
+    assert abs(made.low + span * made.means.mean() - 5) < 0.2
+
+
+def test_a_simulator_is_written_and_read(tmp_path: Path) -> None:
+    made = simulator(made_log(n=300), "logistic")
+    made.write(tmp_path / "world.npz")
+    again = Simulator.read(tmp_path / "world.npz")
+    assert np.array_equal(again.means, made.means) and again.losses == made.losses and again.kind == made.kind
+    assert (tmp_path / "world.npz").stat().st_mode & 0o077 == 0
+
+
+def test_refusals() -> None:
+    log = made_log(n=300)
+    sets = Log(
+        log.contexts, np.eye(3, dtype=np.int8)[log.actions], log.rewards, log.propensities, log.actions, log.errors
+    )
+    with pytest.raises(ValueError, match="sets"):
+        from_log(sets)
+    with pytest.raises(ValueError, match="100"):
+        from_log(log[:50])
+    with pytest.raises(ValueError, match="auto, logistic, trees"):
+        from_log(log, "forest")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="from_log"):
+        check_simulator(gym.make("privbandit/Clicks-v0"))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="uniformly"):
+        replay(log, make("linucb", from_log(log, "logistic"), seed=0))
+
+
+def test_replay_keeps_a_share_of_uniform_rows_and_agrees_with_the_world() -> None:
+    log = made_log(n=9000, uniform=True)
+    world = from_log(log, "logistic")
+    reward, kept = replay(log, make("linucb", world, seed=0))
+    assert abs(kept / 9000 - 1 / 3) < 0.03
+    played = play(world, make("linucb", world, seed=0), kept, seed=0).reward[-1] / kept
+    assert abs(reward - played) < 0.05
+
+
+def test_the_interval_has_the_width_of_its_two_sources() -> None:
+    """Blocks of Bernoulli rewards with a trend: the width is that of the rows' variance, and of seeds that differ."""
+    rng = default_rng(0)
+    points = np.arange(100, 20_001, 100)
+    chance = np.linspace(0.2, 0.6, 20_000)
+    curves = [np.cumsum(rng.random(20_000) < chance)[points - 1].astype(float) for _ in range(4)]
+    mean, half = estimated(curves, points, 20_000)
+    rows_alone = 1.96 * np.sqrt(np.mean(chance * (1 - chance)) / 20_000)
+    assert abs(mean - 0.4) < half and rows_alone < half < 3 * rows_alone
+    apart = [curve * scale for curve, scale in zip(curves, (0.5, 1, 1.5, 1), strict=True)]
+    assert estimated(apart, points, 20_000)[1] > 5 * half
+
+
+def cost_command(given: list[str]) -> tuple[int, str]:
+    """Run the command in a process of its own; return its code and its output."""
+    run = [sys.executable, "-m", "privbandit", "cost", *given]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.wide
+def test_one_command_from_a_table_to_a_page(tmp_path: Path) -> None:
+    path, out = tmp_path / "decisions.csv", tmp_path / "out"
+    table = rows(2000)
+    lines = [",".join(table), *(",".join(map(str, row)) for row in zip(*table.values(), strict=True))]
+    path.write_text("\n".join(lines))
+    given = [str(path), "--action", "arm", "--reward", "click", "--propensity", "p", "--person", "who"]
+    given += ["--notions", "joint,reward", "--epsilon", "1,4", "--seeds", "2", "--jobs", "1", "--out", str(out)]
+    code, said = cost_command(given)
+    assert code == 0 and "joint, epsilon = 4" in said and "best arm by the model" in said, said
+    content = json.loads((out / "cost.json").read_text())
+    gains = {row["name"]: row["gain"] for row in content["rows"]}
+    assert gains["uniform play"] == 0 and gains["best arm by the model"] == 1
+    assert gains["linucb, not private"] > gains["joint, epsilon = 1"]
+    page = (out / "cost.html").read_text()
+    assert "up to 3 times" in page and "May be deployed" in page and "data:image/png" in page
+    before = {file: file.stat().st_mtime_ns for file in out.rglob("*.json") if file.name != "cost.json"}
+    assert cost_command(given)[0] == 0
+    assert before == {file: file.stat().st_mtime_ns for file in before}, "finished runs are not run again"

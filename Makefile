@@ -23,7 +23,7 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
-	$(PIP) -e ".[bench,rl,data,cluster,accounting,secure,pandas,report,tune,notebooks,browser,dev]"
+	$(PIP) -e ".[bench,rl,data,cluster,accounting,secure,pandas,report,service,tune,notebooks,browser,dev]"
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python

@@ -67,7 +67,7 @@ def test_all_is_everything_that_plays_runs_and_shows() -> None:
     (line,) = extras["all"]
     named = set(line.removeprefix("privbandit[").removesuffix("]").split(","))
     assert named < set(extras) and {"bench", "rl", "data"} <= named
-    assert set(extras) - named == {"all", "browser", "clients", "dev", "docs", "notebooks", "peers"}
+    assert set(extras) - named == {"all", "browser", "clients", "dev", "docs", "notebooks", "peers", "service"}
 
 
 def test_the_recipe_for_conda_says_what_pyproject_says() -> None:

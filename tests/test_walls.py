@@ -116,6 +116,7 @@ WALLS = (
         GYM,
     ),
     Wall((f"{A}.zoo.auto",), (f"{A}.zoo", f"{A}.base", f"{A}.local.choice", E), GYM),
+    Wall((f"{A}.playing.board",), (f"{A}.base", E), GYM | {"crc32c", "tensorboard"}),
     Wall(
         (f"{A}.playing", f"{A}.classifiers"),
         (*ZOO, f"{A}.base", E),
@@ -128,7 +129,7 @@ WALLS = (
     Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits", E), GYM),
     Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.faces", *ZOO, E), GYM),
     # experiments: study -> drawing -> analysis -> running, schema -> jobs -> store -> the ground
-    Wall((X,), (X, f"{A}.faces", f"{E}.files"), BENCH | NUMBERS),
+    Wall((X,), (X, f"{A}.faces", f"{A}.playing.board", f"{E}.files"), BENCH | NUMBERS),
     Wall((f"{X}.tuning",), (X, *ZOO, f"{A}.base", E), BENCH | NUMBERS, lazily=frozenset({"optuna"})),
     Wall(GROUND, (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
     Wall((f"{X}.store",), (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),

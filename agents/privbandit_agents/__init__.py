@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from privbandit_agents.logs.private_value import private_value
     from privbandit_agents.logs.record import Log, log
     from privbandit_agents.logs.simulator import check_simulator, from_log, replay
+    from privbandit_agents.playing.board import LogRegret
     from privbandit_agents.playing.many import play_many
     from privbandit_agents.privacy import *  # noqa: F403
     from privbandit_agents.zoo.explore import Explore
@@ -61,6 +62,7 @@ __all__ = [
     "Inputs",
     "LearningAgent",
     "LocalAgent",
+    "LogRegret",
     "Result",
     "ShuffleAgent",
     "__version__",
@@ -101,6 +103,7 @@ _homes = {
     ".logs.private_value": "private_value",
     ".logs.record": "Log log",
     ".logs.simulator": "check_simulator from_log replay",
+    ".playing.board": "LogRegret",
     ".playing.many": "play_many",
     ".base.agent": "arms_or_context arms_with_features assortments labels_of_contexts n_arms next_change",
     ".base.settings": "Budget Count Fraction Growth NonNegative Positive Settings",

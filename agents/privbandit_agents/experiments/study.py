@@ -52,9 +52,9 @@ from privbandit_agents.experiments.schema.experiment import (
     read_experiment,
 )
 from privbandit_agents.experiments.schema.figures import FigureSpec, MapSpec, Picture
-from privbandit_agents.experiments.store.board import write_overview
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, unwritten, usage_errors
+from privbandit_agents.playing.board import write_overview
 from privbandit_envs.files import remove_leftovers
 
 UNDECIDING = "This scale shows that everything runs; its few replications decide nothing."

@@ -3,7 +3,9 @@
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -26,6 +28,8 @@ from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from privbandit_agents.playing.board import Board
 
 BLOCK_BYTES = 2**22
 """Memory of a block's contexts, in bytes, roughly."""
@@ -87,6 +91,7 @@ def play(
     on_checkpoint: Callable[[RegretCurve], None] | None = None,
     snapshots: Snapshots | None = None,
     by_counts: bool = True,
+    tensorboard: str | Path | None = None,
 ) -> Result:
     """Let an agent play an environment for ``horizon`` users.
 
@@ -107,6 +112,7 @@ def play(
         snapshots: keeps the state of the run, and goes on from it if it has one; for environments of
             ``privbandit_envs``, others start anew.
         by_counts: False serves every user alone, whatever the world: the trajectory is that of the step loop.
+        tensorboard: a folder for this run's events, at the checkpoints (extra ``bench``); None: none are written.
 
     Raises:
         ValueError: a horizon beyond the environment's, or none at all; checkpoints beyond the horizon; an environment
@@ -117,7 +123,35 @@ def play(
     check_match(env, agent)
     env = without_limit(env)
     horizon = horizon_of(env) if horizon is None else count(horizon=horizon)
-    curve = curve_of(horizon, checkpoints, on_checkpoint)
+    with nullcontext() if tensorboard is None else board_in(Path(tensorboard), agent) as board:
+
+        def passed(curve: RegretCurve) -> None:
+            if board is not None:
+                board.write(curve)
+            if on_checkpoint is not None:
+                on_checkpoint(curve)
+
+        curve = curve_of(horizon, checkpoints, passed)
+        seconds = served(env, agent, horizon, curve, seed, snapshots, by_counts)
+    return result_of(env, agent, horizon, curve, seconds)
+
+
+def board_in(folder: Path, agent: AnyAgent) -> "Board":
+    from privbandit_agents.playing.board import Board  # needs the extra bench
+
+    return Board(folder, agent)
+
+
+def served(
+    env: AnyEnv,
+    agent: AnyAgent,
+    horizon: int,
+    curve: RegretCurve,
+    seed: int | None,
+    snapshots: Snapshots | None,
+    by_counts: bool,
+) -> float:
+    """Serve all users by the way that fits environment and agent; return the seconds that it took."""
     started = time.perf_counter()
     if isinstance(agent, LearningAgent):
         agent.learn(env, horizon, curve, seed, **({} if snapshots is None else {"snapshots": snapshots}))
@@ -127,8 +161,7 @@ def play(
         play_blocks(env, agent, horizon, curve, seed, snapshots, by_counts)
     else:
         play_steps(env, agent, horizon, curve, seed)
-    seconds = time.perf_counter() - started + (snapshots.seconds_before if snapshots else 0.0)
-    return result_of(env, agent, horizon, curve, seconds)
+    return time.perf_counter() - started + (snapshots.seconds_before if snapshots else 0.0)
 
 
 def curve_of(

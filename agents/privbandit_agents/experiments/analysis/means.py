@@ -16,7 +16,7 @@ from privbandit_agents.experiments.analysis.frame import world_of
 from privbandit_agents.experiments.analysis.ranks import ranks
 from privbandit_agents.experiments.analysis.statistics import Floats
 from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS, folder_name
-from privbandit_agents.experiments.store.board import (
+from privbandit_agents.playing.board import (
     EVENTS,
     EventFile,
     add_pictures,

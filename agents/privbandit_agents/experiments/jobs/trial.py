@@ -187,7 +187,7 @@ class Trial:
 
     def run(self, desk: Desk) -> Ran:
         """Play, with events for TensorBoard and snapshots; go on where a killed process left it."""
-        from privbandit_agents.experiments.store.board import Board  # a third of a second
+        from privbandit_agents.playing.board import Board  # a third of a second
 
         env = self.make_env()
         agent = self.make_agent(env)

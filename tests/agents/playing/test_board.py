@@ -4,11 +4,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from privbandit_agents import LogRegret, make, play
 from privbandit_agents.experiments import Trial, run_trial
-from privbandit_agents.experiments.store.board import Board, write_overview
+from privbandit_agents.playing.board import Board, write_overview
 
 from privbandit_envs.wrappers import RegretCurve
 
@@ -142,3 +144,35 @@ def test_a_folder_of_a_colleague_costs_the_events_and_not_the_trial(
     with pytest.warns(UserWarning, match="no events for TensorBoard can be written: Permission denied"):
         found = run_trial(trial, tmp_path / "shared").result
     np.testing.assert_array_equal(found.regret, expected.regret)
+
+
+def test_a_loop_of_ones_own_and_play_write_equal_tags(tmp_path: Path) -> None:
+    env = gym.make("privbandit/Linear-v0", n_arms=3, dim=2, horizon=250)
+    played = play(env, make("linucb", env, seed=0), seed=0, checkpoints=[100, 200, 250], tensorboard=tmp_path / "play")
+    logged = LogRegret(env, tmp_path / "loop", every=100)
+    agent = make("linucb", env, seed=0)
+    context, _ = logged.reset(seed=0)
+    for _ in range(250):
+        arm = agent.select_action(context)
+        following, _, _, _, info = logged.step(arm)
+        agent.update(context, arm, info["feedback"])
+        context = following
+    logged.close()
+    logged.close()  # a second one writes nothing
+    read = {}
+    for run in ("play", "loop"):
+        events = read_events(tmp_path / run)
+        read[run] = {tag: [(one.step, one.value) for one in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+    assert read["play"].keys() == read["loop"].keys() >= {"regret/cumulative", "reward/mean"}
+    for tag in ("regret/cumulative", "regret/per_round", "reward/mean"):
+        assert [step for step, _ in read["play"][tag]] == [100, 200, 250]
+        assert np.allclose(read["play"][tag], read["loop"][tag], rtol=1e-6)
+    assert read["play"]["regret/cumulative"][-1][1] == pytest.approx(played.regret[-1])
+
+
+def test_an_environment_without_regret_is_refused(tmp_path: Path) -> None:
+    env = LogRegret(gym.make("CartPole-v1"), tmp_path)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="regret"):
+        env.step(0)
+    env.close()

@@ -1,4 +1,4 @@
-"""TensorBoard events of trials, and the overview of a board: never an event per round."""
+"""TensorBoard events of runs, and the overview of a board: never an event per round."""
 
 import json
 import os
@@ -10,7 +10,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Self
 
+import gymnasium as gym
 from crc32c import crc32c
+from gymnasium.utils import RecordConstructorArgs
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
@@ -18,6 +20,7 @@ from tensorboard.plugins.hparams import metadata as hparams
 
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.learning import LearningAgent
+from privbandit_envs.validate import count, reported
 from privbandit_envs.wrappers import RegretCurve
 
 REGRET = "regret/cumulative"
@@ -65,7 +68,7 @@ def checked(data: bytes) -> bytes:
 
 
 class Board:
-    """Writes the events of one trial.
+    """Writes the events of one run.
 
     Tags, with the number of users served as step:
         ``regret/cumulative``: pseudo-regret so far.
@@ -80,7 +83,7 @@ class Board:
     reports it, and nothing is written.
     """
 
-    def __init__(self, folder: Path, agent: AnyAgent) -> None:
+    def __init__(self, folder: Path, agent: AnyAgent | None = None) -> None:
         self._file: EventFile | None = None
         try:
             self._file = EventFile(folder)
@@ -102,8 +105,12 @@ class Board:
 
     def write(self, curve: RegretCurve) -> None:
         """Note the checkpoint that the curve has just passed; notes are written out now and then."""
-        now, clock = curve.passed - 1, time.perf_counter()
-        users, regret, reward = int(curve.checkpoints[now]), float(curve.regret[now]), float(curve.reward[now])
+        now = curve.passed - 1
+        self.note(int(curve.checkpoints[now]), float(curve.regret[now]), float(curve.reward[now]))
+
+    def note(self, users: int, regret: float, reward: float) -> None:
+        """Note the sums after a number of users."""
+        clock = time.perf_counter()
         spent = 0.0 if self._ledger is None else self._ledger.spent_epsilon()
         self._rows.append((time.time(), users, regret, reward, spent, clock - self._started))
         if clock - self._flushed > 2.0:  # seconds
@@ -151,6 +158,60 @@ class Board:
         self._file.add(hparams_summary(hparams.SESSION_END_INFO_TAG, session_end_info=end))
 
 
+class LogRegret(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Write an environment's regret to a folder for TensorBoard, whoever steps it: a loop of yours, SB3, CleanRL.
+
+    Tags and steps are those of ``Board``: runs of ``play(tensorboard=)``, of sweeps and of this wrapper stand in one
+    chart. An agent's ledger is not known here, so ``spent/epsilon`` is 0. Events reach the disk every two seconds,
+    and the last ones by ``close``.
+
+    Args:
+        env: an environment whose ``info`` has ``regret``.
+        folder: of this run; an earlier run's events in it are replaced.
+        every: users between two events; default: a hundredth of the environment's horizon, or 100.
+
+    Raises:
+        ValueError: ``every`` is no integer >= 1.
+        ModuleNotFoundError: the extra ``bench`` is not installed.
+
+    Examples:
+        >>> from tempfile import mkdtemp
+        >>> env = LogRegret(gym.make("privbandit/Linear-v0", n_arms=3, dim=2), mkdtemp(), every=10)
+        >>> _ = env.reset(seed=0)
+        >>> for _ in range(30):
+        ...     _ = env.step(0)
+        >>> env.close()
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], folder: str | Path, every: int | None = None) -> None:
+        RecordConstructorArgs.__init__(self, folder=str(folder), every=every)
+        super().__init__(env)
+        horizon = getattr(env.unwrapped, "horizon", None)
+        self._every = count(every=every) if every is not None else max(1, (horizon or 10_000) // 100)
+        self._board = Board(Path(folder))
+        self._users, self._regret, self._reward = 0, 0.0, 0.0
+        self._closed = False
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        step = self.env.step(action)
+        if "regret" not in step[4]:
+            reported(step[4], self.env.unwrapped, "regret")
+        self._users += 1
+        self._regret += float(step[4]["regret"])
+        self._reward += float(step[1])
+        if self._users % self._every == 0:
+            self._board.note(self._users, self._regret, self._reward)
+        return step
+
+    def close(self) -> None:
+        if not self._closed:
+            if self._users % self._every:  # those since the last event
+                self._board.note(self._users, self._regret, self._reward)
+            self._board.__exit__()
+        self._closed = True
+        super().close()
+
+
 def flat(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a trial's settings as one flat table: numbers and booleans as they are, the rest as text."""
     settings = {f"env.{key}": value for key, value in spec["env_kwargs"].items()}
@@ -173,7 +234,8 @@ def columns(settings: Sequence[Mapping[str, Any]], metrics: Mapping[str, str]) -
             kinds.setdefault(key, set()).add(kind_of(value))
     types = {"bool": api_pb2.DATA_TYPE_BOOL, "number": api_pb2.DATA_TYPE_FLOAT64, "string": api_pb2.DATA_TYPE_STRING}
     known = {key: types[min(kind)] if len(kind) == 1 else api_pb2.DATA_TYPE_UNSET for key, kind in kinds.items()}
-    infos = [api_pb2.HParamInfo(name=key, type=kind) for key, kind in known.items()]
+    first = sorted(known, key=lambda key: (key not in ("agent", "epsilon", "agent.epsilon"), "." in key))
+    infos = [api_pb2.HParamInfo(name=key, type=known[key]) for key in first]  # the tab opens with the first five
     told = [api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag), display_name=name) for tag, name in metrics.items()]
     experiment = api_pb2.Experiment(hparam_infos=infos, metric_infos=told)
     return hparams_summary(hparams.EXPERIMENT_TAG, experiment=experiment)

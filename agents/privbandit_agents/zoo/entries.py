@@ -240,6 +240,7 @@ AGENTS: dict[str, Entry] = {
         "local.trees.lpct:LPCT",
         "private votes in public leaves (after Ma et al. 2023)",
         "labels: local, real",
+        runs=50_000,
         report="laplace",
         trust=0.0,
         tau=math.inf,
@@ -256,6 +257,7 @@ AGENTS: dict[str, Entry] = {
         "kernel model of the public rows, moved by private reports",
         "labels: local, exact, secure",
         "games.kernels:KernelGame",
+        runs=25_000,
     ),
     "pglm": ours(
         "local.gradients.pglm:PGLM",

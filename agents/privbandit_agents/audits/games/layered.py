@@ -26,7 +26,7 @@ class LayeredGame(LocalGame):
     seen = "all that one user's device sends, to a new server and on the second layer, below reports that lie"
     unseen = "other layers and histories, and other records"
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": 10**6}
-    runs = 50_000
+    runs = 25_000
     # a first layer of about a million users, whose bins stand out of any noise
     settings: ClassVar = {"first": 4 * 10**6, "gamma": 2.0}
 

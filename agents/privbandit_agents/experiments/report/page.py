@@ -20,7 +20,16 @@ from privbandit_agents.experiments.drawing.style import Line, readable, styles_o
 from privbandit_agents.experiments.report.audits import audit_rows
 from privbandit_agents.experiments.report.html_table import Column, table
 from privbandit_agents.experiments.usage import UsageError
+from privbandit_agents.zoo.entries import AGENTS
 from privbandit_envs.files import atomic
+
+PROMISED = {
+    "joint": "If what others are offered may reveal little of one user's record",
+    "shuffle": "If shuffled messages may reveal little of one user's record",
+    "local": "If a device's report may reveal little of its user's record",
+    "reward": "If what is offered may reveal little of one user's reward, and contexts are public",
+}
+"""The promise of each notion, as the beginning of a sentence."""
 
 
 def write_report(frame: pl.DataFrame, path: Path, title: str, audits: Sequence[Path] = ()) -> None:
@@ -58,6 +67,7 @@ def page(frame: pl.DataFrame, title: str, audits: Sequence[Path], script: str) -
     parts = {
         "title": html.escape(title),
         "summary": summary(frame),
+        "headlines": headlines(frame),
         "css": here.joinpath("page.css").read_text(encoding="utf-8"),
         "controls": controls(data),
         "ranks": rank_table(placed, envs),
@@ -79,6 +89,47 @@ def summary(frame: pl.DataFrame) -> str:
     words = {"agent with its settings": "agents with their settings"}
     told = [f"{n:,} {what if n == 1 else words.get(what, what + 's')}" for what, n in counts.items()]
     return f"{trials:,} trial{'s' * (trials != 1)}: {', '.join(told)}."
+
+
+def headlines(frame: pl.DataFrame) -> str:
+    """Return, for each world in which ``uniform`` played, the gain that each notion keeps at the epsilon nearest to 1.
+
+    Uniform play and the best action bound the gain, so an agent keeps 1 - regret / (regret of uniform play) of it.
+    """
+    last = frame.filter(pl.col("checkpoint") == pl.col("horizon"))
+    keys = ("env", "horizon", "label", "agent", "notion", "epsilon", "delta")
+    found = last.group_by(*keys, maintain_order=True).agg(pl.col("regret").mean(), pl.col("reward").mean())
+    sentences = []
+    for (env, horizon), rows in found.group_by("env", "horizon", maintain_order=True):
+        uniform = rows.filter(agent="uniform").to_dicts()
+        private = rows.filter(pl.col("notion").is_in(list(PROMISED)) & pl.col("epsilon").is_finite()).to_dicts()
+        if not (uniform and private and uniform[0]["regret"] > 0):
+            continue
+        ends = uniform[0]["reward"] / horizon, (uniform[0]["reward"] + uniform[0]["regret"]) / horizon
+        parts = [
+            f"{world_of(env)}, {horizon:,} users: reward per user is {ends[0]:.3g} with uniform play and {ends[1]:.3g} "
+            "with the best action for each user."
+        ]
+        near = min((row["epsilon"] for row in private), key=lambda epsilon: abs(math.log(epsilon)))
+        for notion in PROMISED:
+            of = [row for row in private if row["notion"] == notion and row["epsilon"] == near]
+            if of:
+                parts.append(kept(min(of, key=lambda row: float(row["regret"])), uniform[0]["regret"], horizon))
+        sentences.append(f'<p class="headline">{html.escape(" ".join(parts))}</p>\n')
+    return "".join(sentences)
+
+
+def kept(row: Mapping[str, Any], uniform: float, horizon: int) -> str:
+    """Return a sentence on an agent: the reward, the share of the gain, the promise, and whether it may be deployed."""
+    entry = AGENTS.get(row["agent"])
+    deployed = "may be deployed with noise=secure" if entry and entry.secure else "is for simulation only"
+    promise = f"epsilon = {row['epsilon']:g}" + (f", delta = {row['delta']:g}" if row["delta"] else "")
+    gain = 1 - row["regret"] / uniform
+    held = f"keeps {gain:.0%} of the gain" if gain > 0 else "is worse than uniform play"
+    return (
+        f"{PROMISED[row['notion']]} ({promise}), {row['label']} earns {row['reward'] / horizon:.3g} and {held}; "
+        f"it {deployed}."
+    )
 
 
 def curves(frame: pl.DataFrame, placed: pl.DataFrame) -> list[dict[str, Any]]:

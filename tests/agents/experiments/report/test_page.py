@@ -119,3 +119,16 @@ def test_the_commands_write_a_page_and_a_frontier(tmp_path: Path, monkeypatch: p
 
 def test_numbers_that_are_none_are_null() -> None:
     assert numbers([1.234567, float("nan"), float("inf"), 0.0]) == [1.2346, None, None, 0.0]
+
+
+def test_the_headline_says_what_is_kept_of_the_gain_and_what_may_be_deployed() -> None:
+    rows = FRAME.filter(
+        pl.col("agent").is_in(["uniform", "jdp-linucb"]) & (pl.col("env") == "privbandit/SparseLinear-v0")
+    )
+    (told,) = re.findall(r'<p class="headline">(.*?)</p>', page(rows, "A title", [], ""))
+    last = rows.filter(pl.col("checkpoint") == pl.col("horizon")).group_by("agent", "epsilon")
+    regret = {(agent, epsilon): mean for agent, epsilon, mean in last.agg(pl.col("regret").mean()).iter_rows()}
+    gain = 1 - regret["jdp-linucb", 1.0] / regret["uniform", None]
+    assert f"keeps {gain:.0%} of the gain" in told and "noise=secure" in told and "epsilon = 1" in told
+    # nothing to compare with, no headline
+    assert '<p class="headline">' not in page(rows.filter(pl.col("agent") != "uniform"), "A title", [], "")

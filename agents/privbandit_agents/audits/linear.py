@@ -1,4 +1,4 @@
-"""Audits of joint agents that play arms with features: many canaries in a run, and probes that read the actions."""
+"""Audits of joint agents that play arms with features: many canaries in a run."""
 
 from typing import ClassVar
 
@@ -10,39 +10,6 @@ from privbandit_agents.audits.games.counters import Decoder
 from privbandit_agents.base.agent import AnyAgent
 
 DIM, CANARIES = 8, 16
-
-
-class ProbeGame(AgentGame):
-    """Read the estimate from the actions of probe users after every release; the other users are the adversary's.
-
-    A probe is offered two arms whose scores cross where the estimate passes a threshold, so that a bank of them reads
-    it. The target is the first user; its own action is left out, as joint privacy allows.
-    """
-
-    part = "actions"
-    pair = "the first user's reward 1 or -1 at x = e1"
-    statistics = (*(f"reading after {t} users" for t in range(1, CANARIES + 1)), "sum of readings")
-    runs = 100
-    seen = f"the actions of probe users after each of {CANARIES} users, who read the estimate along e1"
-    unseen = "the Gram matrix, later targets, and other pairs of records"
-    world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": CANARIES}
-    settings: ClassVar = {"bonus_scale": 0.0, "growth": 1.001}  # play the estimate alone, and release after every user
-
-    def prepare(self) -> None:
-        """Prepare the probes: +-cos(phi) e1 against sin(phi) e2, for angles phi from 0 to a right one."""
-        angles = np.linspace(0, np.pi / 2, 101)[1:-1]
-        along, across = np.cos(angles), np.sin(angles)
-        arms = [np.stack([np.outer(sign * along, [1, 0]), np.outer(across, [0, 1])], axis=1) for sign in (1, -1)]
-        self.probes = np.concatenate(arms).astype(np.float32)
-        self.weights = np.repeat([1.0, -1.0], len(angles))
-        self.target, self.pinned = (np.tile(unit, (2, 1)).astype(np.float32) for unit in np.eye(2))
-
-    def statistic(self, agent: AnyAgent, world: int) -> Floats:
-        found = np.zeros(CANARIES)
-        for t in range(CANARIES):  # the target is the first user, the others pin the second coordinate
-            agent.update(self.pinned if t else self.target, 0, 1.0 if t else 1.0 - 2.0 * world)
-            found[t] = (np.asarray(agent.select_action(self.probes)) == 0) @ self.weights
-        return np.append(found, found.sum())
 
 
 class CounterGame(CanaryGame):
@@ -60,7 +27,6 @@ class CounterGame(CanaryGame):
     unseen = "the Gram matrix, and other pairs of records"
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
     settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": 2 * CANARIES}
-    besides: ClassVar[tuple[type[AgentGame], ...]] = (ProbeGame,)
     runs = 1500
 
     def prepare(self) -> None:
@@ -132,7 +98,7 @@ class WindowGame(CounterGame):
 
     unseen = "further windows, the Gram matrix, and other pairs of records"
     settings: ClassVar = CounterGame.settings | {"window": 4 * CANARIES}
-    besides: ClassVar[tuple[type[AgentGame], ...]] = (ProbeGame, KeptSums, CountedAgain)
+    besides: ClassVar[tuple[type[AgentGame], ...]] = (KeptSums, CountedAgain)
 
 
 class BatchGame(CounterGame):
@@ -144,7 +110,6 @@ class BatchGame(CounterGame):
     seen = f"the parameters after each of {2 * CANARIES} users"
     unseen = "larger batches, random features, and other pairs of records"
     settings: ClassVar = {"batch": 1, "rate": 1e-9, "scorer": "linear", "horizon": 2 * CANARIES}
-    besides = ()
 
     def served(self, agent: AnyAgent, coins: Floats) -> Floats:
         """Serve the canaries and then the others; return the noisy sums of gradients, shape (users, d)."""

@@ -235,7 +235,7 @@ def test_jdp_linucb_keeps_its_promise_and_seven_tenths_of_its_noise_does_not(mon
 def test_an_agent_may_have_several_games() -> None:
     titles = {name: [game.title for game in games(name, 1.0)] for name in ("jdp-linucb", "newton-mnl", "dpmnl", "grr")}
     assert titles == {
-        "jdp-linucb": ["jdp-linucb, rewards", "jdp-linucb, actions"],
+        "jdp-linucb": ["jdp-linucb, rewards"],
         "newton-mnl": ["newton-mnl, gradients", "newton-mnl, Hessians"],
         "dpmnl": ["dpmnl, Gram matrix", "dpmnl, PrivateMLE"],
         "grr": ["grr"],

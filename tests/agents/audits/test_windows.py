@@ -59,5 +59,5 @@ def test_a_broken_window_is_refuted(
 
 def test_the_command_plays_them_all() -> None:
     parts = [kind.part for kind in game_classes("sw-jdp-linucb")]
-    assert parts == ["rewards", "actions", "sums kept from the window before", "users counted in the next window"]
+    assert parts == ["rewards", "sums kept from the window before", "users counted in the next window"]
     assert game_classes("sw-ldp-linucb") == game_classes("ldp-linucb"), "a report is a report, however often it counts"

@@ -272,9 +272,14 @@ class AnyAgentGame(AgentGame, Generic[T]):
         return []
 
     def tried(self, scene: T, runs: int) -> tuple[Contrast, tuple[float, float]]:
-        """Return statistics for a scene, and what they are worth on runs of their own, which half of them hold."""
+        """Play a scene ``runs`` times; return statistics for it, and their worth on held-out runs."""
         with whatever_is_raised(self.name, scene.words):
-            worlds, half = self.paired(scene, runs), runs // 2
+            worlds = self.paired(scene, runs)
+        return self.scored(worlds)
+
+    def scored(self, worlds: list[Floats]) -> tuple[Contrast, tuple[float, float]]:
+        """Fit statistics on half of the runs (n, D) of both worlds; return them, and their worth on the other half."""
+        half = len(worlds[0]) // 2
         contrast = self.contrast_of(*(seen[:half, len(self.ready) :] for seen in worlds))
         held_out = self.told(contrast, worlds[0][half:]), self.told(contrast, worlds[1][half:])
         return contrast, (self.worth(held_out), self.tie(worlds))

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy.optimize import brentq
 
 from privbandit_agents.audits.bounds.means import STAKE, lower_mean
 from privbandit_agents.audits.bounds.together import LARGEST_EPSILON
@@ -132,4 +132,4 @@ def most_moved(rho: float, square: float) -> float:
     """Return by how much guesses of this mean square can be right at most, as ``rho_of`` takes it."""
     if rho >= rho_of(1.0, 1.0):
         return math.sqrt(square)
-    return math.sqrt(square) * float(brentq(lambda t: rho_of(t, 1.0) - rho, 0.0, 1.0))
+    return math.sqrt(square) * float(scipy.optimize.brentq(lambda t: rho_of(t, 1.0) - rho, 0.0, 1.0))

@@ -111,8 +111,9 @@ def audit(
         bound, rho = judged(claim, event.hits(tried), hits, alpha)
         # the trade-off curve: how often the chosen statistic passes every threshold, in both worlds
         values = [event.sign * world[:, event.statistic] for world in (fresh[1 - event.likely], fresh[event.likely])]
+        values = [np.where(np.isnan(value), -math.inf, value) for value in values]  # NaN passes no threshold
         cuts = candidates(np.concatenate(values))
-        curve = np.stack([(value[:, None] >= cuts).mean(axis=0) for value in values])
+        curve = np.stack([(runs - np.searchsorted(np.sort(value), cuts)) / runs for value in values])
         true, false = (number / runs for number in hits.rates)
         words = event.words(game.statistics)
         return AuditResult(game.title, claim, bound, rho, confidence, words, runs, curve, (true, false))

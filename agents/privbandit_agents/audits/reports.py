@@ -76,7 +76,7 @@ class Contrast:
         ratios: the log ratio of the two worlds' frequencies in each bin.
         clearest: which of them has histograms that differ most.
         atoms: values of each that occur again and again, rising, and the log ratio of their frequencies.
-        learned: what a classifier makes of all coordinates, their sizes and what they are together.
+        learned: a classifier of all coordinates, their sizes and products.
     """
 
     kept: NDArray[np.intp]

@@ -28,7 +28,7 @@ def check_agent(name: str, env_id: str, horizon: int = HORIZON, *, audit: bool =
     """Run every check on a registered agent.
 
     Without ``audit`` nothing looks at noise that a local agent draws itself, or that a joint agent draws outside of
-    ``publish``. Warnings of the class ``NotSeen`` name what a check could not look at.
+    ``publish``. Warnings of the class ``NotSeen`` name the parts that a check could not look at.
 
     Args:
         name: as for ``make``.

@@ -1,3 +1,3 @@
-"""Games with local agents: what a user's device sends, whatever the agent and the record."""
+"""Games with agents: the pairs of records that are tried, and the readings that an adversary sees."""
 
 __all__: list[str] = []

@@ -43,13 +43,13 @@ class Scene:
 
 
 class LocalGame(AnyAgentGame[Scene]):
-    """Look at the report of one user's device, and in some scenes at the next user's, which should tell nothing of it.
+    """Look at the report of one user's device, and in some scenes at the next user's, which should not depend on it.
 
-    The statistics are those of ``Contrast``, and the exact likelihood ratio if the agent's ``inputs`` tell what its
-    devices randomize. The servers do not change in the game, so that all reports have the same law.
+    The statistics are those of ``Contrast``, and the exact likelihood ratio if the agent's ``inputs`` give the values
+    that its devices randomize. The servers do not change in the game, so that all reports have the same law.
 
-    A promise of (epsilon, delta) is that of Gaussian noise if the agent's ``inputs`` say that the whole of it goes to
-    one ``GaussianReport``. Of agents that only say that their noise is Gaussian it is presumed.
+    A promise of (epsilon, delta) is that of Gaussian noise if the agent's ``inputs`` hand the whole of it to one
+    ``GaussianReport``. Of agents that only declare Gaussian noise it is presumed.
     """
 
     seen = "all that one user's device sends, to a new server or to one that has learned, coordinate by coordinate"

@@ -56,7 +56,7 @@ def draw_map(axis: Axes, each: TrustMap) -> None:
 
 
 def besides(place: Place | None) -> str:
-    """Return what the mean hides: a median that is far below it, and how many seeds learned nothing."""
+    """Return a warning if the mean misleads: a median that is far below it, and how many seeds learned nothing."""
     if place is None or place.notion == "none":
         return ""
     median = f"median {share(place.median)}" if place.median < 0.7 * place.mean else ""  # few bad seeds make the mean

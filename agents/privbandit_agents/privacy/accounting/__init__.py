@@ -1,3 +1,3 @@
-"""What a release costs: conversions between notions, and the ledger that books them."""
+"""Costs of releases: conversions between notions, and the ledger that books them."""
 
 __all__: list[str] = []

@@ -1,5 +1,8 @@
 """The conformance suite of agents, for this package's and for outsiders' alike.
 
+Three nouns: a *check* (one test of any agent), a *script* (a curator's publications, written down), a *twin* (an
+agent that replays them).
+
 Register an agent, then call ``check_agent("mine", "privbandit/Linear-v0")`` in a test, or parametrise over ``CHECKS``
 for one test a check.
 """

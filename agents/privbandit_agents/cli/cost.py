@@ -355,12 +355,13 @@ def figure(rows: Sequence[Row]) -> Figure:
     for row in rows:
         if row.epsilon is None and 0 < row.gain < 1:
             axis.axhline(100 * row.gain, color="#777777", linewidth=0.8, linestyle=":")
-            axis.annotate(row.name, (1, 100 * row.gain), xycoords=("axes fraction", "data"), va="bottom", ha="right")
+            axis.annotate(row.name, (1.02, 100 * row.gain), xycoords=("axes fraction", "data"), va="center")
     axis.set_xscale("log")
     ticks = sorted({row.epsilon for row in rows if row.epsilon is not None})
     axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.minorticks_off()
-    axis.set(xlabel="epsilon", ylabel="share of the gain kept (%)", ylim=(min(0, axis.get_ylim()[0]), 105))
+    axis.set(xlabel="epsilon", ylabel="share of the gain kept (%)", ylim=(min(0, axis.get_ylim()[0]), 115))
+    axis.set_yticks([tick for tick in axis.get_yticks() if tick <= 100])
     if notions:
         axis.legend(frameon=False, loc="best")
     return drawn

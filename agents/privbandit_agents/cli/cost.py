@@ -300,6 +300,11 @@ def headline(rows: Sequence[Row]) -> str:
     private = [row for row in rows if row.epsilon is not None]
     if not private:
         return "No private agent could be run."
+    if math.isnan(private[0].gain):
+        return (
+            f"No choice of arms earns more than uniform play's {rows[0].reward:.4g} per user by this log: there is no "
+            "gain to keep."
+        )
     near = min({row.epsilon for row in private if row.epsilon}, key=lambda epsilon: abs(math.log(epsilon)))
     best = [f"{row.notion} privacy keeps {max(row.gain, 0):.0%}" for row in private if row.epsilon == near]
     ends = f"{rows[0].reward:.4g} per user with uniform play and {rows[-1].reward:.4g} with the best arm"

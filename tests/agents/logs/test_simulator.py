@@ -306,3 +306,12 @@ def test_a_notion_without_an_agent_for_the_log_is_left_out_with_a_reason(
     assert "ldp-mnl" in (tmp_path / "cost.html").read_text()
     with pytest.raises(UsageError, match="ldp-mnl"):
         cost(made_log(n=500), [1.0], ["local"], out=tmp_path, seeds=2, model="logistic")
+
+
+def test_arms_that_are_alike_have_no_gain_to_keep(tmp_path: Path) -> None:
+    rng = default_rng(5)
+    table = {"x": rng.normal(size=600), "arm": rng.integers(3, size=600), "click": rng.integers(2, size=600)}
+    log = Log.from_table(table | {"p": np.full(600, 1 / 3)}, action="arm", reward="click", propensity="p")
+    found = cost(log, [1.0], ["joint"], out=tmp_path, seeds=2, model="logistic")
+    worse = found.rows[-1].reward <= found.rows[0].reward
+    assert worse and "no gain to keep" in str(found) and "nan" not in str(found)

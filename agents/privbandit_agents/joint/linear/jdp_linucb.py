@@ -114,7 +114,7 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         config = self.config
         self.dim = self.context_shape[0] + 1 if self.shared_context else self.context_shape[1]
         self.ledger = config.ledger()
-        self.horizon = config.horizon or 100_000
+        self.horizon = config.counted(config.horizon or 100_000)
         self.epoch = Products(self.dim + 1, self.models)
         self.open_window()
         self.guarantee = self.promise()
@@ -187,9 +187,19 @@ class JDPLinUCB(CentralAgent[Config, Array]):
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""
+        if self.users >= self.horizon:  # nobody is counted any more
+            rows = context.reshape(-1, *self.context_shape)
+            return np.asarray(self.settled(rows)).reshape(context.shape[: context.ndim - len(self.context_shape)])[()]
         shared = self.shared_context
         best: Array = best_model(with_intercept(context), self.release) if shared else best_arm(context, self.release)
         return best
+
+    def settled(self, context: Array) -> Action:
+        """Return argmax of x . theta without a bonus, for n users who are not counted."""
+        thetas = self.release[:, self.dim :: self.dim + 1]
+        with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+            values = with_intercept(context) @ thetas if self.shared_context else (context @ thetas)[..., 0]
+        return np.asarray(values.argmax(axis=-1))
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Add up the epoch's records; release a regression when it ends.

@@ -365,9 +365,15 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
 
     @final
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        for part in blocks(lambda: self.at_once, *self.records_of(context, action, feedback)):
-            with self.paying(len(part[-1])):
-                self.absorb(self.randomize(*part))
+        records: tuple[Array, ...] = self.records_of(context, action, feedback)
+        if (masks := self.present) is not None:
+            records += (np.broadcast_to(masks, (len(records[-1]), masks.shape[-1])),)
+        for part in blocks(lambda: self.at_once, *records):
+            if masks is not None:
+                self.present = part[3]
+            with self.paying(len(part[2])):
+                self.absorb(self.randomize(*part[:3]))
+        self.present = masks
 
     @contextmanager
     def paying(self, users: int) -> Iterator[None]:
@@ -494,6 +500,11 @@ def arms_with_features(observation_space: Space, action_space: Space) -> str:
     other = arms_or_context(observation_space, action_space, (2,))
     shared = other and not arms_or_context(observation_space, action_space, (1,))
     return f"{other}, which privbandit_envs.PerArm(env) makes of one context for all" if shared else other
+
+
+def one_context(observation_space: Space, action_space: Space) -> str:
+    """Return "" for arms that share one context of real features."""
+    return "arms that share one context of shape (d,)" if arms_or_context(observation_space, action_space, (1,)) else ""
 
 
 def labels_of_contexts(observation_space: Space, action_space: Space) -> str:

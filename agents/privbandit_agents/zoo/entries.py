@@ -81,7 +81,7 @@ AGENTS: dict[str, Entry] = {
     "auto-local": ours(
         "zoo.auto:AutoLocal",
         "the default agent with local privacy: start here",
-        "linear sparse assortments labels: local, exact, secure",
+        "linear sparse assortments labels clicks: local, exact, secure",
     ),
     "auto-joint": ours(
         "zoo.auto:AutoJoint",
@@ -211,6 +211,11 @@ AGENTS: dict[str, Entry] = {
         "local.linear.prec_ts:PRECTS",
         "private comparison of two arms, beside plain regression",
         "linear sparse: local, exact, secure",
+    ),
+    "ldp-clicks": ours(
+        "local.linear.ldp_clicks:LDPClicks",
+        "arms that share a context: a first share of users get public arms",
+        "labels clicks: local, exact, secure",
     ),
     "lplr": ours(
         "local.layered.lplr:LPLR",
@@ -362,7 +367,7 @@ AGENTS: dict[str, Entry] = {
 
 SHELVES: dict[str, tuple[str, ...]] = {
     "Agents to take": (
-        *("auto-local", "prec-ts", "ldp-mnl", "kernel-ldp", "lpct", "warm-ldp-sgd"),
+        *("auto-local", "prec-ts", "ldp-clicks", "ldp-mnl", "kernel-ldp", "lpct", "warm-ldp-sgd"),
         *("auto-joint", "jdp-linucb", "private-pursuit", "newton-mnl"),
         *("uniform", "linucb", "lints", "greedy", "sa-lasso", "ucb-mnl", "greedy-mnl", "tree-all", "kernel-public"),
     ),

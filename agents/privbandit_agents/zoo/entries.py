@@ -285,7 +285,7 @@ AGENTS: dict[str, Entry] = {
     "shuffle-linucb": ours(
         "shuffle.shuffle_linucb:ShuffleLinUCB",
         "LinUCB by shuffled bits (Chowdhury and Zhou 2022)",
-        "linear sparse: shuffle, real, secure",
+        "linear sparse labels clicks: shuffle, real, secure",
     ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
@@ -309,7 +309,7 @@ AGENTS: dict[str, Entry] = {
     "dp-dqn": ours(
         "joint.rl.dp_dqn:DPDQN",
         "deep Q-network at discount 0 by private gradients, jointly private",
-        "linear sparse: joint, exact, secure",
+        "linear sparse labels clicks: joint, exact, secure",
         "linear:BatchGame",
     ),
     "fliphat": ours(

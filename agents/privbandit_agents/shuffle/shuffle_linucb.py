@@ -23,7 +23,16 @@ from privbandit_agents.base.agent import (
     next_change,
 )
 from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
-from privbandit_agents.base.settings import Budget, Count, Growth, HalfOpen01, NonNegative, Open01, Positive, Settings
+from privbandit_agents.base.settings import (
+    Budget,
+    Count,
+    Growth,
+    HalfOpen01,
+    NonNegative,
+    Open01,
+    Positive,
+    PrivateSettings,
+)
 from privbandit_agents.base.shuffling import ShuffleAgent, Shuffler
 from privbandit_agents.privacy.accounting.costs import approximate
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -34,7 +43,7 @@ PROTECTS = f"{RECORD}, from the server and a share 1 - honest of others, if the 
 
 
 @dataclass(frozen=True)
-class Config(Settings):
+class Config(PrivateSettings):
     """Settings of shuffle-LinUCB.
 
     Attributes:
@@ -121,6 +130,11 @@ class ShuffleLinUCB(ShuffleAgent[Config]):
         """Return argmax of x . theta + bonus |x|_(A^-1)."""
         chosen: Action = best_arm(context, self.scorer)
         return chosen
+
+    def settled(self, context: Array) -> Action:
+        """Return argmax of x . theta, for n users who do not report."""
+        best: Action = best_arm(context, self.scorer[:, -1:])
+        return best
 
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
         contexts, actions, rewards = self.records_of(context, action, feedback)

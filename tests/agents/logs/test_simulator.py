@@ -315,3 +315,17 @@ def test_arms_that_are_alike_have_no_gain_to_keep(tmp_path: Path) -> None:
     found = cost(log, [1.0], ["joint"], out=tmp_path, seeds=2, model="logistic")
     worse = found.rows[-1].reward <= found.rows[0].reward
     assert worse and "no gain to keep" in str(found) and "nan" not in str(found)
+
+
+def test_a_world_made_of_a_log_says_who_comes(tmp_path: Path) -> None:
+    table = rows(600)
+    for roles, persons in ((ROLES, table["who"]), ({**ROLES, "person": None}, np.arange(600))):
+        made = simulator(Log.from_table({**table, "x": np.arange(600.0)}, **roles, features=["x"]), "logistic")
+        made.write(tmp_path / "world.npz")
+        for source in (made, str(tmp_path / "world.npz")):
+            env: Any = gym.make(LOG_ENV, source=source, horizon=2000).unwrapped
+            _, info = env.reset(seed=1)
+            who, features = env.upcoming_people(1500), env.upcoming(1500)[:, 0]
+            assert info["person"] == who[0]
+            row = np.searchsorted(made.contexts[:, 0], features)  # the feature grows from row to row
+            assert np.array_equal(who, persons[row])

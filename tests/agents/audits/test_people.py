@@ -131,7 +131,7 @@ def test_an_agent_that_forgets_who_came_fails_its_check(
     kind: type[Any], mixin: type[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = registered(monkeypatch, kind, mixin)
-    with pytest.raises(AssertionError, match="seen must be kept|record counts"):
+    with pytest.raises(AssertionError, match=r"seen must be kept|record counts"):
         check_people(name, "privbandit/Linear-v0", 180, {})
     check_people(NAMES[kind], "privbandit/Linear-v0", 180, {})
 

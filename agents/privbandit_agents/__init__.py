@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Settings,
     )
     from privbandit_agents.classifiers import AgentClassifier
+    from privbandit_agents.cli.cost import cost
     from privbandit_agents.experiments.analysis.load import load_results
     from privbandit_agents.experiments.analysis.ranks import ranks
     from privbandit_agents.experiments.compare import compare
@@ -77,6 +78,7 @@ __all__ = [
     "__version__",
     "choose_present",
     "compare",
+    "cost",
     "load",
     "load_results",
     "make",
@@ -121,6 +123,7 @@ _homes = {
     ".classifiers": "AgentClassifier",
     ".zoo.foreign": "ForeignAgent",
     # what needs the extra ``bench``
+    ".cli.cost": "cost",
     ".experiments.analysis.load": "load_results",
     ".experiments.analysis.ranks": "ranks",
     ".experiments.compare": "compare",

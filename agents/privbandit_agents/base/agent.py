@@ -122,10 +122,11 @@ class Guarantee:
 
     @classmethod
     def local(
-        cls, epsilon: float, delta: float, reference: str, proven: bool = True, **more: Arithmetic
+        cls, epsilon: float, delta: float, reference: str, proven: bool = True, arithmetic: Arithmetic = "real"
     ) -> "Guarantee":
         """Return (epsilon, delta)-local DP of every user's record; ``reference`` names the place of the proof."""
-        return cls("local", epsilon, delta, None, SAME, f"{RECORD}, from the server on", proven, reference, **more)
+        protects = f"{RECORD}, from the server on"
+        return cls("local", epsilon, delta, None, SAME, protects, proven, reference, arithmetic)
 
     @classmethod
     def joint(
@@ -333,8 +334,13 @@ class Agent(ABC, Generic[C]):
         """Return records as arrays, one row a user, NaN where there is no number, as ``base.records`` does."""
         return records_of(context, action, feedback, self.context_shape, self.action_space, self.context_dtype)
 
-    def first_visits(self, records: Records, person: object) -> Records:
-        """Return the records that are learned from: with ``people=n`` the first one of each of n people, else all."""
+    def first_visits(self, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
+        """Return the records that are learned from: with ``people=n`` the first one of each of n people, else all.
+
+        Args:
+            records: contexts, actions, feedback, and whatever else has a row a visit.
+            person: the ids of the visits' people; None: everyone is new.
+        """
         return records if self.seen is None else self.seen.taken(records, person)
 
     @property
@@ -424,10 +430,17 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
 
     @final
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
-        records = self.first_visits(self.records_of(context, action, feedback), person)
-        for part in blocks(lambda: self.at_once, *records):
-            with self.paying(len(part[-1])):
-                self.absorb(self.randomize(*part))
+        rows: tuple[Array, ...] = self.records_of(context, action, feedback)
+        if (masks := self.present) is not None:
+            rows += (np.broadcast_to(masks, (len(rows[-1]), masks.shape[-1])),)
+        try:
+            for part in blocks(lambda: self.at_once, *self.first_visits(rows, person)):
+                if masks is not None:
+                    self.present = part[3]
+                with self.paying(len(part[2])):
+                    self.absorb(self.randomize(*part[:3]))
+        finally:
+            self.present = masks
 
     @contextmanager
     def paying(self, users: int) -> Iterator[None]:
@@ -529,7 +542,7 @@ class CentralAgent(Publisher, Agent[C], Generic[C, Release]):
     @final
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
         records = self.first_visits(self.records_of(context, action, feedback), person)
-        new = self.curate(*records) if len(records.feedback) or self.seen is None else None
+        new = self.curate(*records) if len(records[-1]) or self.seen is None else None
         if new is not None:
             self.release = new
 
@@ -555,6 +568,11 @@ def arms_with_features(observation_space: Space, action_space: Space) -> str:
     other = arms_or_context(observation_space, action_space, (2,))
     shared = other and not arms_or_context(observation_space, action_space, (1,))
     return f"{other}, which privbandit_envs.PerArm(env) makes of one context for all" if shared else other
+
+
+def one_context(observation_space: Space, action_space: Space) -> str:
+    """Return "" for arms that share one context of real features."""
+    return "arms that share one context of shape (d,)" if arms_or_context(observation_space, action_space, (1,)) else ""
 
 
 def labels_of_contexts(observation_space: Space, action_space: Space) -> str:

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.records import Records
-
 Array = NDArray[Any]
 Bools = NDArray[np.bool_]
 Ids = NDArray[np.int64]
@@ -66,8 +64,8 @@ class Seen:
         counted = np.flatnonzero(self.new(person, len(person)))
         return len(person) if len(counted) < records else int(counted[records - 1]) + 1
 
-    def taken(self, records: Records, person: object) -> Records:
-        """Count people, and return the records that are handed on: the first one of each.
+    def taken(self, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
+        """Count people, and return the records that are handed on, arrays with a row a visit: the first of each.
 
         Raises:
             RuntimeError: the devices have lost their bits.
@@ -75,11 +73,11 @@ class Seen:
         if self.lost:
             way_out = "restore_devices(...) takes what devices_state() gave"
             raise RuntimeError(f"who has reported is on the devices, and not in a server's file: {way_out}.")
-        new = self.new(person, len(records.feedback))
+        new = self.new(person, len(records[-1]))
         if person is not None and new.any():
             self._mark(ids_of(person, len(new))[new])
         self.counted += int(np.count_nonzero(new))
-        return records if new.all() else Records(*(part[new] for part in records))
+        return records if new.all() else tuple(part[new] for part in records)
 
     def _known(self, ids: Ids) -> Bools:
         small = (ids >= 0) & (ids < self.most)

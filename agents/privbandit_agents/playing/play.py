@@ -312,7 +312,9 @@ def play_blocks(
             served = env.serve(actions)
             curve.extend(served.regret, served.reward)
             if by_sums and isinstance(agent, LocalAgent) and frozen >= agent.fewest_summed:
+                agent.present = masks
                 agent.update_sum(contexts, actions, served.feedback)
+                agent.present = None
                 curve.counted += frozen
             else:
                 learn(agent, contexts, actions, served.feedback, masks, people)

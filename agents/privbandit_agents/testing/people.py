@@ -55,8 +55,8 @@ def check_people(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
         nonsense = np.where(again.reshape(-1, *[1] * (contexts.ndim - 1)), np.nan, contexts)
         twin.update(nonsense, actions, np.where(again, 1e9, feedback), ids)  # type: ignore[call-arg]
         assert same_state(agent, twin), (
-            f"a returning person's record counts: {differing(agent, twin)} depend on it; learn in curate(), randomize()"
-            " and absorb() alone, which get first visits"
+            f"a person who returns counts: {differing(agent, twin)} depend on it; learn in curate(), randomize() "
+            "and absorb() alone, which get first visits"
         )
         start += n
         if episodes < 2 and start > (episodes + 1) * horizon // 4:

@@ -11,7 +11,6 @@ from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.games.people import JointPersonGame, LocalPersonGame, ShufflePersonGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.base.people import Seen
-from privbandit_agents.base.records import Records
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
 from privbandit_agents.local.linear.ldp_greedy import LDPGreedy
 from privbandit_agents.shuffle.shuffle_linucb import ShuffleLinUCB
@@ -24,7 +23,7 @@ CONFIDENCE = 0.999
 class All(Seen):
     """Counts every visit."""
 
-    def taken(self, records: Records, person: object) -> Records:
+    def taken(self, records: tuple[Any, ...], person: object) -> tuple[Any, ...]:
         super().taken(records, person)
         return records
 
@@ -32,14 +31,14 @@ class All(Seen):
 class Three(Seen):
     """Counts the first three visits of each person."""
 
-    def taken(self, records: Records, person: object) -> Records:
+    def taken(self, records: tuple[Any, ...], person: object) -> tuple[Any, ...]:
         ids = np.asarray(person)
         before = vars(self).setdefault("before", {})
         rank = []
         for one in ids.tolist():
             before[one] = before.get(one, 0) + 1
             rank.append(before[one] <= 3)
-        return Records(*(part[np.array(rank)] for part in records))
+        return tuple(part[np.array(rank)] for part in records)
 
 
 class Loose:
@@ -48,7 +47,7 @@ class Loose:
     seen: Any
     counts: type[Seen]
 
-    def first_visits(self, records: Records, person: object) -> Records:
+    def first_visits(self, records: tuple[Any, ...], person: object) -> tuple[Any, ...]:
         if type(self.seen) is Seen:
             self.seen = self.counts(self.seen.most)
         return self.seen.taken(records, person)  # type: ignore[no-any-return]

@@ -13,17 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import (
-    NEVER,
-    Action,
-    Array,
-    CentralAgent,
-    Guarantee,
-    arms_or_context,
-    n_arms,
-    next_change,
-)
-from privbandit_agents.base.arms import best_arm, best_model, optimistic_scorer, played, with_intercept
+from privbandit_agents.base.agent import NEVER, Action, Array, CentralAgent, Guarantee, arms_or_context, next_change
+from privbandit_agents.base.arms import ArmModels, optimistic_scorer
 from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01, Positive
 from privbandit_agents.joint.linear.person_means import PersonMeans, shares_of, snapshot_times
@@ -109,7 +100,7 @@ class Config(GaussianSettings):
         return min(users, math.ceil(users * (1 - 1 / self.growth)) + 2)
 
 
-class JDPLinUCB(CentralAgent[Config, Array]):
+class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
     """A curator keeps a private running sum of (y x, w svec(x x')); users act on the ridge regression it gives.
 
     Algorithm:
@@ -162,7 +153,7 @@ class JDPLinUCB(CentralAgent[Config, Array]):
     def begin(self) -> None:
         config = self.config
         users = config.horizon or 100_000
-        self.dim = self.context_shape[0] + 1 if self.shared_context else self.context_shape[1]
+        self.dim = self.width
         self.ledger = config.ledger()
         self.release = np.zeros((self.dim, self.models * (self.dim + 1)))
         self.users, self.refit_at = 0, 1
@@ -186,16 +177,6 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         arithmetic = config.arithmetic(len(self.times) * self.counted)
         promise = config.guarantee("docs/privacy/people.md", arithmetic=arithmetic)
         self.guarantee = promise.per_person("who comes, and when, is public")
-
-    @property
-    def shared_context(self) -> bool:
-        """Whether all arms have one context."""
-        return len(self.context_shape) == 1
-
-    @property
-    def models(self) -> int:
-        """How many regressions there are: one for each arm if they share the context."""
-        return n_arms(self.action_space) if self.shared_context else 1
 
     def promise(self) -> Guarantee:
         """Return the guarantee."""
@@ -254,18 +235,14 @@ class JDPLinUCB(CentralAgent[Config, Array]):
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""
         if self.users >= self.horizon:  # nobody is counted any more
-            rows = context.reshape(-1, *self.context_shape)
-            return np.asarray(self.settled(rows)).reshape(context.shape[: context.ndim - len(self.context_shape)])[()]
-        shared = self.shared_context
-        best: Array = best_model(with_intercept(context), self.release) if shared else best_arm(context, self.release)
+            return self.settled(context)
+        best: Array = self.optimistic(context, self.release)
         return best
 
     def settled(self, context: Array) -> Action:
-        """Return argmax of x . theta without a bonus, for n users who are not counted."""
-        thetas = self.release[:, self.dim :: self.dim + 1]
-        with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
-            values = with_intercept(context) @ thetas if self.shared_context else (context @ thetas)[..., 0]
-        return np.asarray(values.argmax(axis=-1))
+        """Return argmax of x . theta, for users who are not counted."""
+        best: Action = self.greedy(context, self.release)
+        return best
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Add up the epoch's records; release a regression when it ends.
@@ -284,14 +261,6 @@ class JDPLinUCB(CentralAgent[Config, Array]):
             if self.users == self.refit_at:
                 scorer = self._scorer(self._noisy(self.term(self.epoch.take())[None]))
         return scorer
-
-    def regressed(self, contexts: Array, arms: Array, rewards: Array) -> tuple[Array, Array, Array | int]:
-        """Return features (n, d) and rewards (n,) of n records for the regressions, and the model of each."""
-        if not self.shared_context:
-            return played(contexts, arms), rewards, 0
-        exists = (arms >= 0) & (arms < self.models)
-        features = np.where(exists[:, None], with_intercept(contexts), 0.0)
-        return features, 2 * np.clip(rewards, 0, 1) - 1, np.where(exists, arms, 0)
 
     def _noisy(self, terms: Array) -> Array:
         """Publish the counter's noisy sum with new terms, of shape (1, size)."""

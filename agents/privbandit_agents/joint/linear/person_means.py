@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.base.people import Bools, Ids, Seen, ids_of
-from privbandit_agents.base.records import Records
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY
 
 Array = NDArray[Any]
@@ -82,11 +81,11 @@ class PersonMeans(Seen):
     def within(self, person: Ids, records: int) -> int:
         return min(len(person), records)
 
-    def taken(self, records: Records, person: object) -> Records:
+    def taken(self, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
         """Find the places of people, and return all records, or none if nothing will be released."""
-        visits = len(records.feedback)
+        visits = len(records[-1])
         if self.done:
-            return Records(*(part[:0] for part in records))
+            return tuple(part[:0] for part in records)
         if person is None:
             fresh = max(min(visits, self.most - self.counted), 0)
             self.slots = np.r_[self.counted + np.arange(fresh), np.full(visits - fresh, -1)].astype(np.intp)

@@ -37,6 +37,11 @@ class Seen:
         self._asked: tuple[object, Bools] | None = None  # people, and which of them are new
 
     @property
+    def asked(self) -> int:
+        """How many visits were served by who was to report."""
+        return self.counted
+
+    @property
     def full(self) -> bool:
         """Whether nobody will be counted any more."""
         return self.counted >= self.most

@@ -24,7 +24,7 @@ from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 PLAIN, CENTRED, SPREAD = "plain", "centred", "spread"
 GRAM = 0.5  # weight of X X' in centred records, beside y X
-OFTEN = 30  # visits of a person on average, from which on means of ten are worth more than first visits
+OFTEN = 40  # visits of a person on average, from which on means of ten are worth more than first visits
 FILL = NORM / math.hypot(1.0, GRAM)  # centred records are multiplied by this, to fill the ball
 
 
@@ -36,7 +36,7 @@ class Config(MomentSettings):
         horizon: number of users T; default: the environment's, else a million. It sets how boldly arms are drawn, and
             how many users are asked for spreads; more users may come.
         visits: with ``people``, ``"first"``: a device reports on its person's first visit; or ``"mean"``: once, on the
-            mean of the first ten. None: ``"mean"`` if people come 30 times or more on average.
+            mean of the first ten. None: ``"mean"`` if people come 40 times or more on average.
     """
 
     growth: Growth = 1.1

@@ -103,7 +103,7 @@ def panelled(
         for inside in fitting:
             inside.append(cell)
         alone += [] if fitting else [cell]
-    return {**panels, **grouped(alone, keys, told, names)}
+    return {**panels, **(panelled(alone, keys, told, names) if alone else {})}
 
 
 def grouped(

@@ -91,6 +91,13 @@ class ArmModels:
         """Return the best arm by the models' optimistic scorers, shape (width, models (width + 1))."""
         return best_model(with_intercept(contexts), scorers) if self.shared_context else best_arm(contexts, scorers)
 
+    def greedy(self, contexts: Array, scorers: Floats) -> Any:
+        """Return the best arm by the models' estimates alone, without their bonus."""
+        thetas = scorers[:, self.width :: self.width + 1]
+        with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+            values = with_intercept(contexts) @ thetas if self.shared_context else (contexts @ thetas)[..., 0]
+        return values.argmax(axis=-1)
+
     def regressed(self, contexts: Array, arms: Array, rewards: Array) -> tuple[Array, Array, Array | int]:
         """Return features (n, width) and rewards (n,) of n records for the models, and the model of each."""
         if not self.shared_context:

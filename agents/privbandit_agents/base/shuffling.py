@@ -64,7 +64,7 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
     cost: Cost
     shuffler: Shuffler
     batches: int = 0
-    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng", "shuffler", "cost"}
+    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng", "seen", "shuffler", "cost"}
 
     def begin(self) -> None:
         super().begin()
@@ -93,9 +93,10 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
         return self.batch_size - self.shuffler.users
 
     @final
-    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
+    def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
         most = max(1, ENTRIES_AT_ONCE // len(self.shuffler.bag))
-        for part in blocks(self.frozen_rounds, *self.records_of(context, action, feedback), most=most):
+        records = self.first_visits(self.records_of(context, action, feedback), person)
+        for part in blocks(self.frozen_rounds, *records, most=most):
             if not self.shuffler.users:  # what the ledger would refuse is not drawn
                 self.ledger.check(self.cost, group=self.batches)
             self.shuffler.take(self.randomize(*part))

@@ -261,7 +261,9 @@ def cost_of(
     person: Annotated[str | None, typer.Option(help="Column of who it was, if people come again.")] = None,
     features: Annotated[str | None, typer.Option(help="Columns, apart by commas.  [default: all others]")] = None,
     epsilon: Annotated[str, typer.Option(help="Budgets, apart by commas.")] = "0.3,1,3",
-    notions: Annotated[str, typer.Option(help="Of joint, shuffle, local, reward.")] = "joint,shuffle,local,reward",
+    notions: Annotated[
+        str | None, typer.Option(help="Of joint, shuffle, local, reward.  [default: those with an agent]")
+    ] = None,
     model: Annotated[str, typer.Option(help="Of rewards: auto, logistic or trees.")] = "auto",
     users: Annotated[int | None, whole_option("--users", "-n", help="Of a run.  [default: the log's]")] = None,
     seeds: Annotated[int, typer.Option(min=2, help="Runs of each agent.")] = 8,
@@ -272,7 +274,7 @@ def cost_of(
 
     For example: privbandit cost decisions.csv --action arm --reward click --propensity p
     """
-    from privbandit_agents.cli.cost import checked_folder, cost, lines
+    from privbandit_agents.cli.cost import checked_folder, cost
     from privbandit_agents.logs.record import Log
 
     folder = folder or Path("runs") / f"cost-{file.stem}"
@@ -284,13 +286,13 @@ def cost_of(
     with usage_errors("cost"):
         log = Log.from_table(file, **columns)  # type: ignore[arg-type]
     engine = engine_of("loky", jobs, None, 60.0, False)
-    wanted = [name.strip() for name in notions.split(",")]
-    found, gaps, code = cost(
-        log, folder, budgets, wanted, seeds=seeds, users=users, model=model, engine=engine, err=err(),
+    wanted = None if notions is None else [name.strip() for name in notions.split(",")]
+    found = cost(
+        log, budgets, wanted, out=folder, seeds=seeds, users=users, model=model, engine=engine, err=err(),
         title=f"What privacy would cost: {file.name}",
     )  # fmt: skip
-    print(*lines(found, gaps), f"{folder / 'cost.html'} has the page.", sep="\n")
-    raise typer.Exit(code)
+    print(found, f"{folder / 'cost.html'} has the page.", sep="\n")
+    raise typer.Exit(found.code)
 
 
 @app.command(short_help="Tune an agent's settings by a file.")

@@ -27,7 +27,7 @@ from privbandit_agents.base.agent import AnyAgent, Array
 from privbandit_agents.logs.estimates import Estimate, dr
 from privbandit_agents.logs.record import Log
 from privbandit_envs import ArmProblem, BanditEnv, register
-from privbandit_envs.families.people import WITH, most_visits, rows_in_turn
+from privbandit_envs.changing.people import most_visits, rows_in_turn
 from privbandit_envs.problem import ArmRounds, Served, pick
 from privbandit_envs.validate import one_of, shown
 
@@ -230,16 +230,19 @@ class LogProblem(ArmProblem):
         made = Simulator.read(Path(source)) if isinstance(source, str) else source
         if not isinstance(made, Simulator):
             raise ValueError(f"source must be a Simulator, or the path of one; got {shown(source)}.")
-        self.made = made
+        self.made, self.n_rows = made, len(made)
         self.observation_space = Box(-FARTHEST, FARTHEST, made.contexts.shape[1:], np.float32)
         self.action_space = Discrete(made.means.shape[1])
 
     def contexts(self, n: int, rng: Generator) -> Array:
         return self.observe(self.users(0, n, rng))
 
-    def users(self, start: int, n: int, rng: Generator) -> Array:
-        """Return the rows of the log that users are."""
-        return rows_in_turn(np.arange(len(self.made)), start, n, rng, WITH)
+    def rows(self, start: int, n: int, rng: Generator) -> NDArray[np.int64]:
+        return rows_in_turn(len(self.made), start, n, rng)
+
+    def records_of(self, rows: Array, rng: Generator) -> Array:
+        """Return the rows themselves: a user's record is the number of a row of the log."""
+        return rows
 
     def observe(self, users: Array) -> Array:
         return self.made.contexts[users]

@@ -23,7 +23,16 @@ from privbandit_agents.base.agent import (
     next_change,
 )
 from privbandit_agents.base.arms import ArmModels, in_blocks, optimistic_scorer
-from privbandit_agents.base.settings import Budget, Count, Growth, HalfOpen01, NonNegative, Open01, Positive, Settings
+from privbandit_agents.base.settings import (
+    Budget,
+    Count,
+    Growth,
+    HalfOpen01,
+    NonNegative,
+    Open01,
+    Positive,
+    PrivateSettings,
+)
 from privbandit_agents.base.shuffling import ShuffleAgent, Shuffler
 from privbandit_agents.privacy.accounting.costs import approximate
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -34,7 +43,7 @@ PROTECTS = f"{RECORD}, from the server and a share 1 - honest of others, if the 
 
 
 @dataclass(frozen=True)
-class Config(Settings):
+class Config(PrivateSettings):
     """Settings of shuffle-LinUCB.
 
     Attributes:
@@ -124,6 +133,11 @@ class ShuffleLinUCB(ArmModels, ShuffleAgent[Config]):
         """Return argmax of x . theta + bonus |x|_(A^-1)."""
         chosen: Action = self.optimistic(context, self.scorer)
         return chosen
+
+    def settled(self, context: Array) -> Action:
+        """Return argmax of x . theta, for n users who do not report."""
+        best: Action = self.greedy(context, self.scorer)
+        return best
 
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
         features, rewards, models = self.regressed(*self.records_of(context, action, feedback))

@@ -11,6 +11,7 @@ from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume, check_seeds
 from privbandit_agents.testing.noise import check_noise
+from privbandit_agents.testing.people import check_people
 from privbandit_agents.testing.privacy import check_budgets, check_central, check_forks, check_local
 from privbandit_agents.testing.records import check_hostile_records
 from privbandit_agents.testing.replay import NotSeen, check_replay
@@ -68,6 +69,7 @@ CHECKS: tuple[Check, ...] = tuple(
         check_forks,
         check_hostile_records,
         check_budgets,
+        check_people,
         check_local,
         check_reports,
         check_shuffle,

@@ -17,7 +17,7 @@ from privbandit_agents.base.agent import (
     n_arms,
 )
 from privbandit_agents.base.labels import in_unit_cube
-from privbandit_agents.base.settings import Budget, Count, Open01, Settings
+from privbandit_agents.base.settings import Budget, Count, Open01, PrivateSettings
 
 
 class Auto(Agent[Any]):
@@ -30,7 +30,7 @@ class Auto(Agent[Any]):
 
 
 @dataclass(frozen=True)
-class LocalBudget(Settings):
+class LocalBudget(PrivateSettings):
     """Settings of ``auto-local``, handed on to the agent that it stands for.
 
     Attributes:
@@ -83,7 +83,7 @@ class AutoLocal(Auto):
 
 
 @dataclass(frozen=True)
-class JointBudget(Settings):
+class JointBudget(PrivateSettings):
     """Settings of ``auto-joint``, handed on to the agent that it stands for.
 
     Attributes:
@@ -103,7 +103,9 @@ class JointBudget(Settings):
     def handed_on(self) -> dict[str, Any]:
         """Return the settings for the agent that is built: one budget."""
         given = asdict(self)
-        return given if self.rho is None else {"rho": self.rho, "horizon": self.horizon, "noise": self.noise}
+        if self.rho is not None:
+            del given["epsilon"], given["delta"]
+        return given
 
 
 class AutoJoint(Auto):

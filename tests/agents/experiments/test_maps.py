@@ -62,7 +62,7 @@ def maps_of(made: Study) -> list[TrustMap]:
         assert isinstance(trial, Trial)
         users = even_checkpoints(trial.horizon, trial.checkpoints).astype(np.float64)
         arrays = {"checkpoints": users, "regret": curve(trial, users), "reward": users, "seconds": np.ones(1)}
-        kind = {"l": "local 1, exact", "j": "joint 1, 1e-05, real"}.get(trial.agent[0], "none")
+        kind = {"l": "local 1 a visit, exact", "j": "joint 1, 1e-05 a visit, real"}.get(trial.agent[0], "none")
         notes = {"simulation": "users", "privacy": "none" if trial.agent == "linucb" else kind}
         results[trial.name] = Finished("trial", trial.spec, trial.settings, arrays, notes)
     ((spec, places),) = made.maps

@@ -310,7 +310,7 @@ def test_a_full_disk_loses_no_verdict(
     with full_disk():
         code, shown = carried_out(made, monkeypatch, tmp_path)
     assert code == expected and ("DOES NOT HOLD" in shown) == (expected == AGAINST) and "tables:" not in shown
-    what = "the results, the table, the figure regret, the verdicts, the figure f, the board"
+    what = "the results, the table, the verdicts, the figure f, the board"
     assert capsys.readouterr().err == f"{tmp_path}: {what} could not be written: File too large.\n"
 
 

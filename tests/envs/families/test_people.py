@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privbandit_envs.families.people import most_visits
+from privbandit_envs.changing.people import most_visits
 
 WORLDS: list[tuple[str, dict[str, Any]]] = [
     ("privbandit/Classification-v0", {"source": "wine"}),

@@ -141,8 +141,9 @@ def visits_of(runs: Iterable[Finished]) -> int:
 
 
 def promise(privacy: str, visits: int) -> str:
-    """Return an agent's promise in words, and its worth to people who come again."""
-    return privacy if visits == 1 or privacy == "none" else f"{privacy}; up to {visits:,} visits a person"
+    """Return an agent's promise in words; of one a visit, how often it is made to people who come again."""
+    once = visits == 1 or privacy == "none" or " a person" in privacy
+    return privacy if once else f"{privacy}; up to {visits:,} visits a person"
 
 
 def summarise_fits(cells: Cells, results: Results) -> pl.DataFrame:

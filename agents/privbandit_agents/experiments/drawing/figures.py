@@ -254,8 +254,8 @@ def draw_reference(
 
 def finish(axis: Axes, spec: FigureSpec, title: str, lines: Sequence[Line], ticks: Floats) -> None:
     axis.set_title(title)
-    axis.set_xlabel("users served" if spec.x == "users" else setting_name(spec))
-    axis.set_ylabel(Y_LABELS[str(spec.y)])
+    axis.set_xlabel(setting_name(spec))
+    axis.set_ylabel(spec.names.get(str(spec.y), Y_LABELS[str(spec.y)]))
     axis.set_axisbelow(True)
     if "y" in spec.log:
         axis.set_yscale("log")
@@ -274,7 +274,8 @@ def finish(axis: Axes, spec: FigureSpec, title: str, lines: Sequence[Line], tick
 
 
 def setting_name(spec: FigureSpec) -> str:
-    name = spec.x.rpartition(".")[2].replace("_", " ")
+    plain = "users served" if spec.x == "users" else spec.x.rpartition(".")[2].replace("_", " ")
+    name = spec.names.get(spec.x, plain)
     return f"{name} (not to scale)" if spec.even else name
 
 

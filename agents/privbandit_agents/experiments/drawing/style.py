@@ -243,7 +243,7 @@ def label_points(axis: Axes, labels: Sequence[Label]) -> None:
     to_axes = axis.transData + axis.transAxes.inverted()
     points = to_axes.transform([(label.x, label.y) for label in labels])
     order = points[:, 1].argsort(kind="stable")
-    heights = spread([float(points[i, 1]) for i in order], gap=LABEL_HEIGHT / inches)
+    heights = spread([float(points[i, 1]) for i in order], gap=LABEL_HEIGHT / inches, least=0.4 * LABEL_HEIGHT / inches)
     for i, height in zip(order, heights, strict=True):
         text, color = shortened(labels[i].text), labels[i].color
         tie = {"arrowstyle": "-", "color": color, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
@@ -271,10 +271,11 @@ def shortened(text: str) -> str:
     return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL // 2]}...{text[3 - LONGEST_LABEL // 2 :]}"
 
 
-def spread(positions: Sequence[float], gap: float) -> list[float]:
-    """Return increasing positions moved as little as needed to be ``gap`` apart (least squares)."""
-    if (np.diff(positions) >= gap).all():  # also of one label, or none
+def spread(positions: Sequence[float], gap: float, least: float = -math.inf) -> list[float]:
+    """Return increasing positions, moved as little as needed (least squares) to be ``gap`` apart and >= ``least``."""
+    if not len(positions) or (positions[0] >= least and (np.diff(positions) >= gap).all()):
         return list(positions)
     steps = gap * np.arange(len(positions))
     # without i gap it is isotonic regression
-    return [float(place) for place in scipy.optimize.isotonic_regression(np.asarray(positions) - steps).x + steps]
+    places = scipy.optimize.isotonic_regression(np.asarray(positions) - steps).x
+    return [float(place) for place in np.maximum(places, least) + steps]

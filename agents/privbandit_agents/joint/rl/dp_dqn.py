@@ -84,7 +84,7 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
         linear = config.scorer == "linear"
         self.dim = self.width
         self.ledger = config.ledger()
-        self.horizon = config.horizon or 100_000
+        self.horizon = config.counted(config.horizon or 100_000)
         self.batch = config.batch or min(max(self.horizon // 200, 1), 200)  # about 200 batches
         self.clip = config.clip or (1.0 if linear else 0.5)
         rng_noise, rng_features, self.rng_choices = self.rng.spawn(3)

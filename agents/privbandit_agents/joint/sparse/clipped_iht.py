@@ -105,7 +105,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
         self.rng_noise = self.rng.spawn(1)[0]
         self.release = np.zeros((2, self.dim))
         self.residual_scale = float(config.reward_scale)
-        latest = max(1, (config.horizon or 20_000) // 4)
+        latest = max(1, config.counted(config.horizon or 20_000) // 4)
         new = min(config.new, config.s, self.dim)
         first = config.first or min(latest, self._presumed().users_needed(new, self._worthwhile()))
         self.batch, self.users, self.length = 0, 0, first

@@ -79,6 +79,7 @@ class PRECTS(MomentAgent[Config]):
     Config = Config
     proof = "docs/privacy/compared-arms.md"
     least_batch: ClassVar[int] = 16
+    settled = MomentAgent.estimated_best
 
     def open_channel(self) -> RandomizerChannel:
         size = packed_size(self.dim) + OCTAVES
@@ -100,7 +101,7 @@ class PRECTS(MomentAgent[Config]):
 
     @property
     def expected(self) -> int:
-        return self.config.horizon or 1_000_000
+        return self.config.counted(self.config.horizon or 1_000_000)
 
     @property
     def small(self) -> bool:

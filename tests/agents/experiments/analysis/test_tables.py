@@ -77,15 +77,17 @@ def test_the_terminal_has_one_table_per_environment() -> None:
 
 
 def test_people_who_come_again_are_told_of() -> None:
-    assert promise("local 1, exact", 1) == "local 1, exact" and promise("none", 7) == "none"
-    assert promise("local 1, exact", 1200) == "local 1, exact; up to 1,200 visits a person"
-    lines = promises(["a", "b", "c", "d"], ["none", "local 1, exact", "joint 1, real", "local 1, exact"])
-    assert lines == "local 1, exact: b, d\njoint 1, real: c"
+    assert promise("local 1 a visit, exact", 1) == "local 1 a visit, exact" and promise("none", 7) == "none"
+    assert promise("local 1 a visit, exact", 1200) == "local 1 a visit, exact; up to 1,200 visits a person"
+    lines = promises(
+        ["a", "b", "c", "d"], ["none", "local 1 a visit, exact", "joint 1 a visit, real", "local 1 a visit, exact"]
+    )
+    assert lines == "local 1 a visit, exact: b, d\njoint 1 a visit, real: c"
 
 
 @pytest.mark.parametrize("visits", [1, 5])
 def test_the_written_table_says_what_coming_again_costs(tmp_path: Path, visits: int) -> None:
-    runs = [replace(run, notes={**run.notes, "privacy": "local 1, exact", "visits": visits}) for run in HAND]
+    runs = [replace(run, notes={**run.notes, "privacy": "local 1 a visit, exact", "visits": visits}) for run in HAND]
     write_tables([summary_table(summarise(runs))], tmp_path, "table")
     text = (tmp_path / "table.md").read_text()
     assert ("k times the epsilon of one user" in text) == ("5 visits a person" in text) == (visits == 5)

@@ -268,7 +268,7 @@ class ArmProblem(Problem):
     A subclass implements ``contexts`` and ``means``, and may override ``rewards``.
 
     Examples:
-        >>> class Coin(ArmProblem):  # heads or tails? the context says how the coin is loaded
+        >>> class Coin(ArmProblem):  # heads or tails? the context is the coin's bias
         ...     def __init__(self, rng, *, dtype="float64"):
         ...         self.observation_space = gym.spaces.Box(0, 1, (1,), np.float64)
         ...         self.action_space = gym.spaces.Discrete(2)

@@ -295,12 +295,12 @@ register("privbandit/Log-v0", "privbandit_agents.logs.simulator:LogProblem", lis
 
 
 def from_log(log: Log, model: Kind = "auto", *, seed: int = 0, horizon: int | None = None) -> BanditEnv:
-    """Return a world made of a log: its users come again, and a model says what every arm would earn.
+    """Return a world made of a log: its users come again, and a model predicts what every arm would earn.
 
-    Features have mean 0 and variance 1, and rewards lie in [0, 1], both by the log: what an agent promises to the users
-    of this world is no promise to those in the log. An agent learns from simulated feedback; the reward is doubly
-    robust, so that its mean is that of the agent among the log's users, whatever the model's error.
-    ``check_simulator`` says how large that is.
+    Features have mean 0 and variance 1, and rewards lie in [0, 1], both by the log: a promise to the users of this
+    world is no promise to those in the log. An agent learns from simulated feedback; the reward is doubly robust, so
+    that its mean is that of the agent among the log's users, whatever the model's error. ``check_simulator`` estimates
+    how large that is.
 
     Args:
         log: from ``log`` or ``Log.from_table``.

@@ -129,7 +129,7 @@ def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> P
     they tie; with ``rng``, take any of them at random.
 
     Deviations:
-        A cell without public rows is halved on: the private data may still tell its halves apart, and the number of
+        A cell without public rows is halved on: the private data may still distinguish its halves, and the number of
         leaves is 2^depth.
     """
     d, inner = x.shape[1], 2**depth - 1

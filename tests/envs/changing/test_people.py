@@ -68,6 +68,7 @@ def test_without_replacement_nobody_comes_twice_in_an_episode(env_id: str, kwarg
     )
 
 
+@pytest.mark.wide_at("*-kwargs1")
 @pytest.mark.parametrize(("env_id", "kwargs"), WORLDS)
 def test_with_replacement_one_person_comes_often(env_id: str, kwargs: dict[str, Any]) -> None:
     """The most frequent rows, shared by as many people as have them, come about as often as is said."""

@@ -289,7 +289,7 @@ def test_one_command_from_a_table_to_a_page(tmp_path: Path) -> None:
     assert gains["uniform play"] == 0 and gains["best arm by the model"] == 1
     assert gains["linucb, not private"] > gains["joint, epsilon = 1"]
     page = (out / "cost.html").read_text()
-    assert "up to 3 times" in page and "May be deployed" in page and "data:image/png" in page
+    assert "up to 3 times" in page and "a person" in page and "May be deployed" in page and "data:image/png" in page
     before = {file: file.stat().st_mtime_ns for file in out.rglob("*.json") if file.name != "cost.json"}
     assert cost_command(given)[0] == 0
     assert before == {file: file.stat().st_mtime_ns for file in before}, "finished runs are not run again"

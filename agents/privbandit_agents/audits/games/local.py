@@ -103,7 +103,7 @@ class LocalGame(AnyAgentGame[Scene]):
         return contrast, (bound if counts else 0.0, tie)
 
     def scored(self, worlds: list[Floats]) -> tuple[Contrast, tuple[float, float]]:
-        """Score equal runs once: many scenes show the same at first, such as two records that the agent clips to one."""
+        """Score equal runs once: many scenes show the same at first, as if the agent clips two records to one."""
         if len(worlds[0]) > self.pilots:  # copies were left out
             return super().scored(worlds)
         seen = hashlib.blake2b(b"".join(world.tobytes() for world in worlds)).digest()

@@ -357,7 +357,10 @@ class ArmRounds(Rounds):
 
 def mixed(own: Array, noise: Array, spread: float) -> Array:
     """Return (own + spread noise) / sqrt(1 + spread^2), of the variance of both if they have the same."""
-    return np.asarray((own + own.dtype.type(spread) * noise) * own.dtype.type(1 / math.hypot(1.0, spread)))
+    scale = 1 / math.hypot(1.0, spread)
+    x = own * own.dtype.type(scale)
+    x += noise * own.dtype.type(spread * scale)
+    return np.asarray(x)
 
 
 def pick(table: Array, columns: Array) -> Array:

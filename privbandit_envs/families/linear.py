@@ -140,8 +140,8 @@ class LinearProblem(ArmProblem):
         if self.design == "adversarial":
             raise ValueError("person_spread must be None for an adversary's users, who have no context of their own.")
         x = mixed(own, fresh, spread)
-        lengths = np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), np.finfo(x.dtype).tiny) / INSIDE
-        x /= lengths if self.design == "sphere" else np.maximum(lengths, 1)
+        lengths = np.maximum(np.sqrt(np.vecdot(x, x)), np.finfo(x.dtype).tiny)
+        x *= (INSIDE / (lengths if self.design == "sphere" else np.maximum(lengths, INSIDE)))[..., None]
         return x
 
     def means(self, contexts: Array) -> Floats:

@@ -26,7 +26,7 @@ from privbandit_agents.base.reports import Arithmetic, InOrder, Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.state import Arrays, changed, rekey, restore_into, state_of
-from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
+from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_envs.spaces import Assortments
@@ -89,6 +89,22 @@ class Guarantee:
         protects = self.protects.replace("of every user", "of all visits of every person", 1)
         neighbours = OF_A_PERSON.get(self.neighbours, f"{self.neighbours}, all of a person's")
         return replace(self, unit="person", neighbours=neighbours, protects=f"{protects}; {public}")
+
+    def for_visits(self, visits: int, gaussian: bool = False) -> float:
+        """Return the epsilon that a person has at most who comes so often, at ``delta``; infinity if none is known.
+
+        Args:
+            visits: how often.
+            gaussian: whether all that is released is one Gaussian mechanism: then all visits in one term are the worst.
+        """
+        epsilon = math.inf if self.epsilon is None else self.epsilon
+        if self.unit == "person" or visits == 1:
+            return epsilon
+        if self.notion == "local":
+            return visits * epsilon if not self.delta else math.inf
+        if gaussian and self.rho is not None and self.delta:
+            return gaussian_epsilon(self.delta, visits * math.sqrt(2 * self.rho))
+        return visits * epsilon if not self.delta else math.inf
 
     @property
     def words(self) -> str:

@@ -16,6 +16,7 @@ from privbandit_agents.base.rows import uniforms_per_user
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 SCALES = ("public", "range")
+OUTSIDE = ("clip", "zero")
 
 
 class LabelSettings(Protocol):

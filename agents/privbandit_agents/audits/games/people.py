@@ -95,7 +95,7 @@ class LocalPersonGame(LocalGame):
         records = agent.records_of(sent.contexts, sent.actions, sent.feedback)
         reported = agent.first_visits(records, np.tile(np.arange(devices), self.visits))
         reports = agent.randomize(*reported)
-        rows = len(reported.feedback)
+        rows = len(reported[2])
         columns = np.column_stack([self.known(scene)(reports, rows), flattened(reports, rows)])
         return np.asarray(columns.reshape(rows // devices, devices, -1).sum(axis=0))
 

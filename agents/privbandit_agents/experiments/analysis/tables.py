@@ -80,7 +80,8 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
         final regret), ``median`` (of it), ``half_width`` (of the mean's 95 % interval; null for one seed),
         ``ratio_to_uniform`` (of the mean regrets; null without uniform), ``reward`` (mean per round),
         ``rounds_per_s``, ``privacy`` (the agent's promise to a user, in words), ``visits`` (how often one person
-        comes at most), and from ``ranks`` ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (private
+        comes at most), ``person`` (the epsilon that such a person has at most, where it is known and more than that of
+        a visit), and from ``ranks`` ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (private
         agents and the others apart) and ``better``.
     """
     groups: dict[tuple[str, int, str, str], list[Finished]] = {}
@@ -93,7 +94,7 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
         beside = uniform.get((row["env"], row["horizon"]))
         with np.errstate(all="ignore"):
             row["ratio_to_uniform"] = None if beside is None else float(np.divide(row["regret"], beside))
-    numbers = dict.fromkeys(("half_width", "ratio_to_uniform"), pl.Float64)
+    numbers = dict.fromkeys(("half_width", "ratio_to_uniform", "person"), pl.Float64)
     return ranked_rows(pl.DataFrame(rows, schema_overrides=numbers), as_frame(trials, final=True))
 
 
@@ -126,6 +127,7 @@ def trial_row(env: str, horizon: int, agent: str, config: str, runs: Sequence[Fi
         "rounds_per_s": horizon * len(runs) / sum(run.seconds for run in runs),
         "privacy": told(runs[0].notes, agent),
         "visits": visits_of(runs),
+        "person": max((run.notes["person"] for run in runs if "person" in run.notes), default=None),
     }
 
 
@@ -141,10 +143,11 @@ def visits_of(runs: Iterable[Finished]) -> int:
     return max((run.notes.get("visits", 1) for run in runs), default=1)
 
 
-def promise(privacy: str, visits: int) -> str:
-    """Return an agent's promise in words; of one a visit, how often it is made to people who come again."""
+def promise(privacy: str, visits: int, person: float | None = None) -> str:
+    """Return an agent's promise in words; of one a visit, how often it is made to a person, and epsilon in all."""
     once = visits == 1 or privacy == "none" or " a person" in privacy
-    return privacy if once else f"{privacy}; up to {visits:,} visits a person"
+    worth = "" if person is None else f", epsilon {person:.3g} in all"
+    return privacy if once else f"{privacy}; up to {visits:,} visits a person{worth}"
 
 
 def summarise_fits(cells: Cells, results: Results) -> pl.DataFrame:
@@ -203,7 +206,7 @@ def trial_words(row: dict[str, Any]) -> dict[str, str]:
         "vs uniform": "" if ratio is None else f"{ratio:.3g}",
         "mean reward": f"{row['reward']:.3f}",
         "rounds/s": f"{row['rounds_per_s']:,.0f}",
-        "privacy": promise(row["privacy"], row["visits"]),
+        "privacy": promise(row["privacy"], row["visits"], row["person"]),
     }
 
 

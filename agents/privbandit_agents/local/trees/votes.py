@@ -14,7 +14,7 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels, propensities
 from privbandit_agents.base.reports import Inputs
-from privbandit_agents.base.settings import CountUpTo
+from privbandit_agents.base.settings import Count, CountUpTo
 from privbandit_agents.local.label_agent import Summing, SummingSettings
 from privbandit_agents.local.trees.partition import Cells, Rule
 from privbandit_agents.local.trees.report import ENTRIES_A_BLOCK, Kind, LeafReport
@@ -125,10 +125,22 @@ class TreeSettings(VoteSettings):
         partition: ``"max-edge"`` (Algorithm 1), ``"occupied"`` (the same, no cell without a public row),
             ``"random"`` (a longest edge at random), or ``"cart"`` (needs scikit-learn).
         depth: of the partition, at most 16; None: by the horizon and the noise.
+        min_samples_leaf: public rows that a cut must leave on both sides, >= 1; for ``"occupied"`` and ``"cart"``.
     """
 
     partition: Rule = "max-edge"
     depth: Depth | None = None
+    min_samples_leaf: Count = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_unread(self.partition, self.min_samples_leaf)
+
+
+def refuse_unread(partition: str, least: int) -> None:
+    """Raise ValueError if a partition is asked for a least number of rows that it does not read."""
+    if least > 1 and partition not in ("occupied", "cart"):
+        raise ValueError(f"min_samples_leaf needs partition occupied or cart; got {least} with {partition}.")
 
 
 V = TypeVar("V", bound=VoteSettings)

@@ -5,6 +5,7 @@ looked at, as in every audit of a promise towards others.
 """
 
 import copy
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,8 +79,8 @@ class LocalPersonGame(LocalGame):
     runs = 50_000
     visits: ClassVar[int] = VISITS
 
-    def scenes(self) -> list[Scene]:
-        return [scene for scene in super().scenes() if scene.words.endswith(NEW) and scene.next is None]
+    def each_scene(self) -> Iterator[Scene]:
+        return (scene for scene in super().each_scene() if scene.words.endswith(NEW) and scene.next is None)
 
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
         most = max(64, 2**18 // self.visits)

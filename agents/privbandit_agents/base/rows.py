@@ -95,6 +95,14 @@ class Products:
         self.open.clear()
 
 
+def added(total: Array, parts: Array) -> Array:
+    """Return a sum and n more parts, shape (n, ...), added one after the other: bit for bit as in single steps."""
+    if len(parts) == 1:
+        return np.asarray(total + parts[0])
+    stacked = np.concatenate([total[None], parts])
+    return np.asarray(np.cumsum(stacked, axis=0)[-1] if total.size == 1 else np.add.reduce(stacked, axis=0))
+
+
 def blocks(room: Callable[[], int], *columns: Array, most: int = sys.maxsize) -> Iterator[tuple[Array, ...]]:
     """Yield users in blocks, none of which goes beyond the next change: the same rows of each array.
 
@@ -103,10 +111,10 @@ def blocks(room: Callable[[], int], *columns: Array, most: int = sys.maxsize) ->
         *columns: arrays of shape (n, ...), one row a user.
         most: users in a block.
     """
-    start = 0
-    while start < len(columns[0]):
+    start, users = 0, len(columns[0])
+    while start < users:
         stop = start + min(room(), most)
-        yield tuple(column[start:stop] for column in columns)
+        yield columns if not start and stop >= users else tuple(column[start:stop] for column in columns)
         start = stop
 
 

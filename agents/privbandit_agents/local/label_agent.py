@@ -11,7 +11,7 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, Space, n_arms, next_change
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
 from privbandit_agents.base.reports import InOrder, Inputs, arithmetic_of
-from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, Settings
 from privbandit_agents.base.turns import unchanged
 from privbandit_agents.privacy.accounting.costs import Cost, pure
@@ -172,14 +172,6 @@ class Summing(Learner[G]):
     def conclude(self) -> None:
         self.look()
         self.refit_at = next_change(self.users, self.config.growth)
-
-
-def added(total: Floats, parts: Floats) -> Floats:
-    """Return a sum and n more parts, shape (n, ...), added one after the other: bit for bit as in single steps."""
-    if len(parts) == 1:
-        return np.asarray(total + parts[0])
-    stacked = np.concatenate([total[None], parts])
-    return np.asarray(np.cumsum(stacked, axis=0)[-1] if total.size == 1 else np.add.reduce(stacked, axis=0))
 
 
 K = TypeVar("K", bound=Learner[Any])

@@ -10,7 +10,7 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.local.kernels.deviations import Deviations, slopes_of, units
-from privbandit_agents.local.label_agent import added
+from privbandit_agents.base.rows import added
 
 
 class Filters:

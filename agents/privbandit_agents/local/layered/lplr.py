@@ -22,6 +22,7 @@ from privbandit_agents.base.agent import (
 )
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Inputs, arithmetic_of
+from privbandit_agents.base.rows import added
 from privbandit_agents.local.layered.oracle import Oracle
 from privbandit_agents.local.layered.oracle_paper import PaperOracle
 from privbandit_agents.local.layered.oracle_pooled import PooledOracle
@@ -130,7 +131,7 @@ class LPLR(LocalAgent[Config, Array]):
     def absorb(self, report: Array) -> None:
         self.pay(len(report))
         estimates = self.oracle.randomizer.estimate(report)
-        self.add(np.add.reduce(np.concatenate([self.total[None], estimates]), axis=0), len(estimates))
+        self.add(added(self.total, estimates), len(estimates))
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:

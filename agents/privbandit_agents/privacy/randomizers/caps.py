@@ -8,6 +8,7 @@ import scipy
 
 from privbandit_agents.privacy._validate import within
 from privbandit_agents.privacy.randomizers.randomizer import Array, Floats
+from privbandit_agents.privacy.vectors import lengths
 
 LEAST = 1e-100
 """Smallest activity and smallest mass of a cap; it makes infinitely large epsilons harmless."""
@@ -106,11 +107,11 @@ def directions(normals: Floats) -> Floats:
     """Return uniform directions, shape (n, D), from standard Gaussians of that shape."""
     if normals.shape[-1] == 1:
         return np.where(normals < 0, -1.0, 1.0)
-    return np.asarray(normals / np.linalg.norm(normals, axis=-1, keepdims=True))
+    return np.asarray(normals / lengths(normals))
 
 
 def around(pole: Floats, heights: Floats, u: Floats) -> Floats:
     """Return unit vectors (n, D) at the given heights over the poles, turned towards the u (n, D)."""
     side = u - (u * pole).sum(axis=1, keepdims=True) * pole
-    side /= np.maximum(np.linalg.norm(side, axis=1, keepdims=True), LEAST)
+    side /= np.maximum(lengths(side), LEAST)
     return np.asarray(heights[:, None] * pole + np.sqrt(1 - heights[:, None] ** 2) * side)

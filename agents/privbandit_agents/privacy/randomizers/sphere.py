@@ -30,6 +30,7 @@ from privbandit_agents.privacy.randomizers.thresholds import (
     standing,
     staying,
 )
+from privbandit_agents.privacy.vectors import lengths
 
 
 class BinCapSign(LocalRandomizer):
@@ -81,7 +82,7 @@ class BinCapSign(LocalRandomizer):
 
     def _clip(self, values: Array | None, n: int) -> Floats:
         z = super()._clip(values, n)
-        return np.where(np.linalg.norm(z, axis=1, keepdims=True) < LEAST, 0.0, z)
+        return np.where(lengths(z) < LEAST, 0.0, z)
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         n, m = len(own), self.cells
@@ -101,7 +102,7 @@ class BinCapSign(LocalRandomizer):
         # a uniform direction in each of them; the own one is moved to its height over the value
         report = np.zeros((n, m, self.dim))
         report[kept] = directions(normals[:, 4 + m :].reshape(n, m, self.dim)[kept])
-        norms = np.linalg.norm(z, axis=1)
+        norms = lengths(z)[:, 0]
         user = active[stays[active] & (norms[active] > 0)]  # a value 0 leaves the uniform direction as it is
         pole = z[user] / norms[user, None] * signs(norms, uniforms[:, 0])[user, None]
         heights = self.cap.heights(agree[user], uniforms[user, 3])
@@ -250,9 +251,10 @@ class Hemisphere(LocalRandomizer):
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         block = self._scaled(own, z)
         uniforms = rng.random((len(own), 2 + block.shape[1]))
-        u = directions(scipy.special.ndtri(np.maximum(uniforms[:, 2:], 0.5 / STEPS)))
+        normals = np.maximum(uniforms[:, 2:], 0.5 / STEPS)
+        u = directions(scipy.special.ndtri(normals, out=normals))
         # on which side of the direction the block is, rounded to the sphere: +-block/|block| with mean the block
-        up = np.vecdot(u, block) * signs(np.linalg.norm(block, axis=1), uniforms[:, 0]) >= 0
+        up = np.vecdot(u, block) * signs(lengths(block)[:, 0], uniforms[:, 0]) >= 0
         told = up == (uniforms[:, 1] < self.right)
         u *= np.where(told, 1.0, -1.0)[:, None]
         return u.reshape(len(own), self.cells, self.dim)

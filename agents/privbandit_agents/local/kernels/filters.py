@@ -30,7 +30,9 @@ class Filters:
         lead: who serves.
     """
 
-    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "batch", "public", "moves"})
+    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "batch", "public", "moves", "scorer"})
+    scorer: Floats | None = None
+    """Makes scores by the filter that serves, until it changes; None: not computed yet."""
 
     def __init__(self, field: Deviations, noise: float, batch: int) -> None:
         self.field, self.noise, self.batch = field, noise, batch
@@ -71,7 +73,7 @@ class Filters:
         self.means, self.spreads, self.scores = np.stack(means), np.stack(spreads), self.scores + np.array(gains)
         best = 1 + int(self.scores[1:].argmax())
         self.lead = best if self.scores[best] > self.scores[0] else 0
-        self.total, self.waiting = np.zeros_like(mean), 0
+        self.total, self.waiting, self.scorer = np.zeros_like(mean), 0, None
 
     def learned(
         self, which: int, mean: Floats, noise: Floats, about: Floats, answers: Labels, right: Floats
@@ -126,7 +128,9 @@ class Filters:
 
     def answer(self, contexts: Array) -> Labels:
         """Return the likeliest label of each context, shape (n,)."""
-        return np.asarray(self.field.scores(contexts, self.means[self.lead]).argmax(axis=1))
+        if self.scorer is None:
+            self.scorer = self.field.scorer(self.means[self.lead])
+        return np.asarray((self.field.model.features.kernels(contexts) @ self.scorer).argmax(axis=1))
 
     def surprises(self, contexts: Floats, labels: Labels) -> Floats:
         """Return the users' vectors: a unit vector of their context times a number in [-1, 1], shape (n, m).

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
 from weakref import WeakSet
 
@@ -156,7 +156,17 @@ class Agent(ABC, Generic[C]):
     guarantee: Guarantee = Guarantee()
     Config: ClassVar[type[Any]] = Settings
     fixed: ClassVar[frozenset[str]] = frozenset(
-        {"observation_space", "action_space", "config", "name", "public_data", "present", "seeded"}
+        {
+            "observation_space",
+            "action_space",
+            "config",
+            "name",
+            "public_data",
+            "present",
+            "seeded",
+            "context_shape",
+            "context_dtype",
+        }
     )
     uses_public_data: ClassVar[bool] = False
     gaussian: ClassVar[bool] = False
@@ -294,11 +304,11 @@ class Agent(ABC, Generic[C]):
         """Return records as arrays, one row a user, NaN where there is no number, as ``base.records`` does."""
         return records_of(context, action, feedback, self.context_shape, self.action_space, self.context_dtype)
 
-    @property
+    @cached_property
     def context_shape(self) -> tuple[int, ...]:
         return self.observation_space.shape or ()
 
-    @property
+    @cached_property
     def context_dtype(self) -> Floats:
         return dtype_of(self.observation_space)
 

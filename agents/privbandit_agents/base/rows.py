@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -33,13 +33,16 @@ class Rows:
 
     def append(self, rows: Array) -> None:
         """Add rows of shape (n, ...)."""
-        end = self.size + len(rows)
-        if end > len(self.array):
-            grown = np.empty((max(end, 2 * len(self.array)), *self.array.shape[1:]), self.array.dtype)
-            grown[: self.size] = self.view()
+        self.more(len(rows))[:] = rows
+
+    def more(self, n: int) -> Array:
+        """Return n rows more, to be filled."""
+        start, self.size = self.size, self.size + n
+        if self.size > len(self.array):
+            grown = np.empty((max(self.size, 2 * len(self.array)), *self.array.shape[1:]), self.array.dtype)
+            grown[:start] = self.array[:start]
             self.array = grown
-        self.array[self.size : end] = rows
-        self.size = end
+        return self.array[start : self.size]
 
     def view(self) -> Array:
         """Return the rows, shape (size, ...); valid until the next append."""
@@ -65,21 +68,28 @@ class Products:
     Args:
         dim: length d of a row.
         groups: G.
+        clean: makes rows (n, d) what is added up, each by itself, when there are 256; None: they are.
     """
 
     AT_ONCE = 256  # rows that stay in cache
+    fixed: ClassVar[frozenset[str]] = frozenset({"clean"})
 
-    def __init__(self, dim: int, groups: int = 1) -> None:
+    def __init__(self, dim: int, groups: int = 1, clean: Callable[[Array], Array] | None = None) -> None:
         self.totals: Array = np.zeros((groups, dim, dim))
         self.open = Rows((dim + 1,), np.float64, self.AT_ONCE)  # the group, and the row
+        self.clean = clean
 
     def add(self, rows: Array, groups: Array | int = 0) -> None:
         """Add rows of shape (n, d), each to its group."""
-        columns = np.column_stack([np.broadcast_to(groups, len(rows)), rows])
-        for (block,) in blocks(lambda: self.AT_ONCE - len(self.open), columns):
-            self.open.append(block)
+        start = 0
+        while start < len(rows):
+            stop = min(start + self.AT_ONCE - len(self.open), len(rows))
+            columns = self.open.more(stop - start)
+            columns[:, 0] = groups[start:stop] if isinstance(groups, np.ndarray) else groups
+            columns[:, 1:] = rows[start:stop]
             if len(self.open) == self.AT_ONCE:
                 self._close()
+            start = stop
 
     def take(self) -> Array:
         """Return the sums over all rows since the last time, shape (G, d, d)."""
@@ -89,6 +99,7 @@ class Products:
 
     def _close(self) -> None:
         groups, rows = self.open.view()[:, 0], self.open.view()[:, 1:]
+        rows = rows if self.clean is None else self.clean(rows)
         for group in range(len(self.totals)):
             chosen = rows if len(self.totals) == 1 else rows[groups == group]
             self.totals[group] += chosen.T @ chosen

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import ddot
 
 Floats = NDArray[np.float64]
 
@@ -27,4 +28,4 @@ def modest(numbers: NDArray[Any], bound: float) -> bool:
     (True, False, False)
     """
     flat = numbers.ravel()
-    return bool(flat.dot(flat) <= bound * bound)
+    return not flat.size or bool(ddot(flat, flat) <= bound * bound)  # numpy's products warn of an overflow

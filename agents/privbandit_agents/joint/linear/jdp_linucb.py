@@ -115,7 +115,7 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         self.dim = self.context_shape[0] + 1 if self.shared_context else self.context_shape[1]
         self.ledger = config.ledger()
         self.horizon = config.horizon or 100_000
-        self.epoch = Products(self.dim + 1, self.models)
+        self.epoch = Products(self.dim + 1, self.models, self.cleaned)
         self.open_window()
         self.guarantee = self.promise()
         self.release = np.zeros((self.dim, self.models * (self.dim + 1)))
@@ -181,6 +181,11 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         """Return the records of an epoch within their bounds."""
         return sanitise(features, rewards)
 
+    def cleaned(self, records: Array) -> Array:
+        """Return records (x, y) of the curator, shape (n, d + 1), within their bounds."""
+        features, rewards = self.clipped(records[:, :-1], records[:, -1])
+        return np.concatenate([features, rewards[:, None]], axis=1)
+
     def term(self, products: Array) -> Array:
         """Return what the counter adds up, given the sums of z z' over the epoch's z = (x, y), one for each model."""
         return np.concatenate([packed_sum(one) for one in products])
@@ -201,7 +206,7 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         scorer = None
         for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=Products.AT_ONCE):
             features, learned, models = self.regressed(x, arms, rewards)
-            self.epoch.add(np.column_stack(self.clipped(features, learned)), models)
+            self.epoch.add(np.concatenate([features, learned[:, None]], axis=1), models)
             self.users += len(rewards)
             if self.users == self.refit_at:
                 scorer = self._scorer(self._noisy(self.term(self.epoch.take())[None]))

@@ -98,7 +98,7 @@ class DPDQN(CentralAgent[Config, Array]):
         self.ledger.spend(gaussian_dp(rho))
         reference = "docs/privacy/dp-dqn.md and docs/privacy/continual-counting.md"
         self.guarantee = config.guarantee(reference, arithmetic=config.arithmetic(batches * size))
-        self.open = Rows((self.dim + 1,), np.float64, min(self.batch, 4096))  # features and rewards of the batch
+        self.open = Rows((self.dim + 1,), np.float64, min(self.batch, 4096))  # features and rewards of the batch, as they came
         self.summed, self.velocity = np.zeros(size), np.zeros(size)  # the counter's last release; steps with momentum
         self.release = np.zeros(size)
         self.users = 0
@@ -132,7 +132,7 @@ class DPDQN(CentralAgent[Config, Array]):
         refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         parameters = None
         for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback):
-            self.open.append(np.column_stack(sanitise(played(x, arms), rewards)))
+            self.open.append(np.concatenate([played(x, arms), rewards[:, None]], axis=1))
             self.users += len(rewards)
             if len(self.open) == self.batch:
                 self.release = parameters = self._stepped(self.open.view())
@@ -153,8 +153,9 @@ class DPDQN(CentralAgent[Config, Array]):
 
     def _stepped(self, rows: Array) -> Array:
         """Return the parameters after a step on a batch's records (B, d + 1)."""
-        lifted, config = self.lifted(rows[:, :-1]), self.config
-        gradients = clipped_gradients(lifted @ self.release, rows[:, -1], lifted, self.clip)
+        features, rewards = sanitise(rows[:, :-1], rows[:, -1])
+        lifted, config = self.lifted(features), self.config
+        gradients = clipped_gradients(lifted @ self.release, rewards, lifted, self.clip)
         terms = gradients.sum(axis=0, keepdims=True)
         summed = self.publish(self.counter, terms, partial(self.counter.extend, terms))[-1]
         noisy, self.summed = summed - self.summed, summed

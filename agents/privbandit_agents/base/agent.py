@@ -4,8 +4,8 @@ import math
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
@@ -379,23 +379,13 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
             with self.paying(len(part[-1])):
                 self.absorb(self.randomize(*part))
 
-    @contextmanager
-    def paying(self, users: int) -> Iterator[None]:
+    def paying(self, users: int) -> AbstractContextManager[object]:
         """Draw reports of n new users, and absorb them, within this: what the ledger refuses is not drawn.
 
         ``absorb`` enters reports, as on a server that gets them from devices. What was drawn and not entered, since an
         error came first, is entered afterwards. An agent without ``cost`` has its own way to pay.
         """
-        if not hasattr(self, "cost") or not users:
-            yield
-            return
-        entered = self.ledger.releases
-        self.ledger.check(self.cost, self.ledger.group + 1, users)
-        try:
-            yield
-        except BaseException:
-            self.pay(max(users - (self.ledger.releases - entered), 0))
-            raise
+        return Paying(self, users) if users and hasattr(self, "cost") else nullcontext()
 
     def pay(self, users: int) -> None:
         """Enter the reports of n new users in the ledger, at ``cost`` each."""
@@ -461,6 +451,23 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
     def absorb_sum(self, total: Array, users: int) -> None:
         """Learn from the sum of the reports of ``users`` users."""
         raise TypeError(f"{self.name} has no law of summed reports.")
+
+
+class Paying:
+    """The reports of n new users of a local agent are drawn and absorbed within this, as ``LocalAgent.paying`` says."""
+
+    __slots__ = "agent", "entered", "users"
+
+    def __init__(self, agent: LocalAgent[Any, Any], users: int) -> None:
+        self.agent, self.users, self.entered = agent, users, agent.ledger.releases
+
+    def __enter__(self) -> None:
+        ledger = self.agent.ledger
+        ledger.check(self.agent.cost, ledger.group + 1, self.users)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.agent.pay(max(self.users - (self.agent.ledger.releases - self.entered), 0))
 
 
 class CentralAgent(Publisher, Agent[C], Generic[C, Release]):

@@ -106,6 +106,11 @@ def records_of(
         ValueError: there are not as many contexts, actions and feedback. The message shows shapes alone.
     """
     single = (action_space.n_items,) if isinstance(action_space, Assortments) else ()
+    if isinstance(feedback, np.ndarray) and feedback.dtype == FLOAT64 and feedback.ndim == 1 and not single:
+        n = (len(feedback),)
+        arrays = isinstance(context, np.ndarray) and isinstance(action, np.ndarray)
+        if arrays and (context.dtype, context.shape, action.dtype, action.shape) == (dtype, n + shape, INT64, n):
+            return Records(context, existing(action, action_space), feedback)  # as all of this makes them
     needed = expected(shape, single)
     answers = rows_of(feedback, users := users_in(feedback), (), FLOAT64, needed)
     actions = rows_of(action, users, single, None, needed)

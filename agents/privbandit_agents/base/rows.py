@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import PCG64, Generator
 from numpy.typing import DTypeLike, NDArray
 
 Array = NDArray[Any]
@@ -127,6 +127,23 @@ def blocks(room: Callable[[], int], *columns: Array, most: int = sys.maxsize) ->
         stop = start + min(room(), most)
         yield columns if not start and stop >= users else tuple(column[start:stop] for column in columns)
         start = stop
+
+
+class Uniforms:
+    """The uniforms that users have by their index: the same whoever asks, and however often; some are drawn ahead."""
+
+    AHEAD = 256
+
+    def __init__(self) -> None:
+        self.seed, self.first, self.drawn = -1, 0, np.empty(0)
+
+    def of(self, seed: int, first: int, users: int) -> Array:
+        """Return those of users ``first`` and on, shape (users,), of the stream that a seed begins."""
+        start = first - self.first
+        if seed != self.seed or start < 0 or start + users > len(self.drawn):
+            self.seed, self.first, start = seed, first, 0
+            self.drawn = Generator(PCG64(seed).advance(first)).random(max(users, self.AHEAD))
+        return self.drawn[start : start + users]
 
 
 def uniforms_per_user(rng: Generator, context: Array, single_shape: tuple[int, ...], *shape: int) -> Array:

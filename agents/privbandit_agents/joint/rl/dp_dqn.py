@@ -98,7 +98,7 @@ class DPDQN(CentralAgent[Config, Array]):
         self.ledger.spend(gaussian_dp(rho))
         reference = "docs/privacy/dp-dqn.md and docs/privacy/continual-counting.md"
         self.guarantee = config.guarantee(reference, arithmetic=config.arithmetic(batches * size))
-        self.open = Rows((self.dim + 1,), np.float64, min(self.batch, 4096))  # features and rewards of the batch, as they came
+        self.open = Rows((self.dim + 1,), np.float64, min(self.batch, 4096))  # the batch's (x, y), as they came
         self.summed, self.velocity = np.zeros(size), np.zeros(size)  # the counter's last release; steps with momentum
         self.release = np.zeros(size)
         self.users = 0

@@ -8,9 +8,8 @@ import scipy
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.local.kernels.deviations import Deviations, slopes_of, units
-from privbandit_agents.base.rows import added
 
 
 class Filters:

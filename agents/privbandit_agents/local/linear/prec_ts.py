@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.random import PCG64, Generator
 
 from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.arms import played
+from privbandit_agents.base.rows import Uniforms
 from privbandit_agents.base.settings import Count, Growth
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.local.linear.pool import Pool
 from privbandit_agents.local.linear.spreads import OCTAVES, Spreads, octaves
 from privbandit_agents.privacy.contributions.moments import NORM, WEIGHT, Lifted, packed_size, sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
+from privbandit_agents.privacy.vectors import lengths
 
 PLAIN, CENTRED, SPREAD = "plain", "centred", "spread"
 GRAM = 0.5  # weight of X X' in centred records, beside y X
@@ -77,6 +78,7 @@ class PRECTS(MomentAgent[Config]):
     """
 
     Config = Config
+    fixed: ClassVar[frozenset[str]] = MomentAgent.fixed | {"choices"}
     proof = "docs/privacy/compared-arms.md"
     least_batch: ClassVar[int] = 16
 
@@ -87,7 +89,7 @@ class PRECTS(MomentAgent[Config]):
     def begin(self) -> None:
         super().begin()
         self.rng_posterior, choices = self.rng.spawn(2)
-        self.seed_of_choices = int(choices.integers(2**62))
+        self.seed_of_choices, self.choices = int(choices.integers(2**62)), Uniforms()
         self.spreads = Spreads(self.dim, self.sigma / NORM, self.expected)
         self.known, self.batches, self.learned = np.zeros((self.dim, self.dim + 1)), 0, 0
         self.reopen(np.ones(self.dim))
@@ -121,8 +123,9 @@ class PRECTS(MomentAgent[Config]):
     def select_action(self, context: Array) -> Action:
         """Return one of both candidates, by the user's own coin, which its index fixes."""
         contexts = context.reshape(-1, *self.context_shape)
-        coins = Generator(PCG64(self.seed_of_choices).advance(self.users)).random(len(contexts)) < 0.5
-        actions = self.candidates(contexts)[np.arange(len(contexts)), coins.astype(int)]
+        second = self.choices.of(self.seed_of_choices, self.users, len(contexts)) < 0.5
+        pairs = self.candidates(contexts)
+        actions = np.where(second, pairs[:, 1], pairs[:, 0])
         return actions if context.ndim > len(self.context_shape) else int(actions[0])
 
     def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Array, Array]:
@@ -157,7 +160,7 @@ class PRECTS(MomentAgent[Config]):
     def inside(self, x: Array, y: Array) -> tuple[Array, Array]:
         """Return X = S x and y, divided by |X| where it exceeds 1, which leaves the linear model exact."""
         x = x * self.stretch
-        outside = np.maximum(np.linalg.norm(x, axis=1), 1.0)
+        outside = np.maximum(lengths(x)[:, 0], 1.0)
         return sanitise(x / outside[:, None], y / outside)
 
     @property

@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dpotrf
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.mechanisms.symmetric import above_diagonal, smat, svec
-from privbandit_agents.privacy.vectors import lengths, modest
+from privbandit_agents.privacy.vectors import length, lengths, modest
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -35,6 +35,8 @@ def sanitise(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
         bad = ~(np.isfinite(x).all(axis=-1) & np.isfinite(y))
         x = np.clip(np.where(bad[..., None], 0.0, x), -LIMIT, LIMIT)
         y = np.where(bad, 0.0, y)
+    if y.shape == (1,):  # numbers are quicker than arrays of one
+        return x / max(length(x[0]), 1.0), np.array([min(max(y.item(), -1.0), 1.0)])
     return x / np.maximum(lengths(x), 1.0), np.minimum(np.maximum(y, -1.0), 1.0)
 
 
@@ -95,6 +97,8 @@ class Lifted:
     def dense(self) -> Floats:
         """Return the vectors, shape (n, D)."""
         first, d = self.head.shape[1], self.x.shape[1]
+        if not d and self.tail is None:
+            return self.head
         vectors = np.empty((len(self), self.size))
         vectors[:, :first] = self.head
         products = vectors[:, first : first + d * (d + 1) // 2]

@@ -187,12 +187,15 @@ class LocalRandomizer(ABC):
             raise ValueError(f"values must have shape {(n, self.dim)}; got {z.shape}.")
         if not modest(z, RANGE):
             z = np.clip(np.where(np.isfinite(z).all(axis=1, keepdims=True), z, 0.0), -RANGE, RANGE)
+        elif self.norm_order == 2 and modest(z, self.radius * (1 - 1e-9)):
+            return z  # all of them are inside
         norms = lengths(z) if self.norm_order == 2 else np.linalg.norm(z, self.norm_order, axis=1, keepdims=True)
         return np.asarray(z / np.maximum(norms / self.radius, 1.0))
 
     def _block(self, own: Ints, z: Floats) -> Floats:
         if self.cells == 1:  # their values, but for inactive users
-            return (z * (own >= 0)[:, None])[:, None]
+            here = own[0] >= 0 if len(own) == 1 else (own >= 0)[:, None]
+            return (z * here)[:, None]
         block = np.zeros((len(own), self.cells + 1, self.dim))
         block[np.arange(len(own)), own] = z  # the cell -1 is the last one, and is dropped
         return block[:, :-1]

@@ -30,7 +30,7 @@ from privbandit_agents.privacy.randomizers.thresholds import (
     standing,
     staying,
 )
-from privbandit_agents.privacy.vectors import lengths
+from privbandit_agents.privacy.vectors import length, lengths, modest
 
 
 class BinCapSign(LocalRandomizer):
@@ -174,7 +174,7 @@ class Ahead:
 
     def report(self, user: int, value: Floats) -> Floats:
         """Return the report of one user, shape (D,), whose value has the shape (D,)."""
-        norm = length(value)
+        norm = length(value) if modest(value, 1.0) else math.inf
         if not LEAST <= norm <= 1.0:  # also where it is not finite
             value = self.clip(value[None], 1)[0]
             norm = length(value)
@@ -196,12 +196,6 @@ class Ahead:
         np.rint(pole, out=pole)
         pole *= self.step
         return pole
-
-
-def length(value: Floats) -> float:
-    """Return the l2 norm of one vector, to the bit that of a row of many."""
-    with np.errstate(over="ignore"):
-        return math.sqrt(np.add.reduce(value * value))
 
 
 class Hemisphere(LocalRandomizer):
@@ -246,10 +240,12 @@ class Hemisphere(LocalRandomizer):
         self.right = at_most(exponential(self.epsilon))
 
     def _scaled(self, own: Ints, z: Floats) -> Floats:
-        return self._block(own, z / self.radius).reshape(len(own), -1)
+        return self._block(own, z if self.radius == 1 else z / self.radius).reshape(len(own), -1)
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         block = self._scaled(own, z)
+        if len(own) == 1:
+            return self._of_one(block[0], rng).reshape(1, self.cells, self.dim)
         uniforms = rng.random((len(own), 2 + block.shape[1]))
         normals = np.maximum(uniforms[:, 2:], 0.5 / STEPS)
         u = directions(scipy.special.ndtri(normals, out=normals))
@@ -258,6 +254,16 @@ class Hemisphere(LocalRandomizer):
         told = up == (uniforms[:, 1] < self.right)
         u *= np.where(told, 1.0, -1.0)[:, None]
         return u.reshape(len(own), self.cells, self.dim)
+
+    def _of_one(self, block: Floats, rng: Generator) -> Floats:
+        """Draw the report of one user, shape (m D,), as ``_draw`` does, with numbers in place of short arrays."""
+        uniforms = rng.random(2 + len(block))
+        rounding, bit, u = uniforms.item(0), uniforms.item(1), uniforms[2:]
+        np.maximum(u, 0.5 / STEPS, out=u)
+        scipy.special.ndtri(u, out=u)
+        u = u / length(u) if len(u) > 1 else directions(u)
+        height = float(np.vecdot(u, block)) * (1.0 if rounding < (1 + length(block)) / 2 else -1.0)
+        return u if (height >= 0) == (bit < self.right) else -u
 
     def _unbias(self, reports: Array) -> Floats:
         return np.asarray(self.scale * reports)

@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 def lengths(rows: Floats) -> Floats:
-    """Return the l2 norms of rows (..., D), shape (..., 1): those of ``numpy.linalg.norm`` to the bit, in half its time.
+    """Return the l2 norms of rows (..., D), shape (..., 1): to the bit as ``numpy.linalg.norm``, at half its cost.
 
     >>> lengths(np.array([[3.0, 4.0], [0.0, 1.0]])).tolist()
     [[5.0], [1.0]]

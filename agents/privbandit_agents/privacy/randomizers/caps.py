@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy
@@ -30,7 +31,7 @@ class Cap:
     def _half(self) -> float:
         return (self.dim - 1) / 2  # (1 + u_1) / 2 has the Beta(half, half) law
 
-    @property
+    @cached_property
     def mass(self) -> float:
         """P(u_1 >= t)."""
         return 0.5 if self.dim == 1 else float(scipy.special.betainc(self._half, 0.5, 1 - self.threshold**2)) / 2

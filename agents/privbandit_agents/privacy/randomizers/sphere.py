@@ -86,6 +86,8 @@ class BinCapSign(LocalRandomizer):
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         n, m = len(own), self.cells
+        if n == m == 1 and own[0] >= 0 and (one := self.ahead(1, rng)):
+            return one.report(0, z[0])[None, None]
         # all from one draw: a user's report does not depend on the group
         if self.discrete:
             uniforms = rng.random((n, 4 + 2 * m))

@@ -1,6 +1,7 @@
 """Common parts of locally private agents for labels: clipping on arrival, one report a user, and a learner."""
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
@@ -268,5 +269,5 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
     def revealed(self, actions: Labels, answers: Array) -> Labels:
         """Return each user's label, -1 if it was not revealed, shape (n,); an unknown answer counts as 0."""
         given = np.maximum(actions, 0).astype(np.int64, copy=False)
-        right = np.isfinite(answers) & (answers > 0.5)
+        right = (answers > 0.5) & (answers < math.inf)
         return np.where(right, given, 1 - given if self.n_labels == 2 else -1)

@@ -95,7 +95,10 @@ def information(rows: Floats, likely: Floats, contrasts: Floats) -> Floats:
 
 
 def chances(scores: Floats) -> Floats:
-    return np.asarray(scipy.special.softmax(scores, axis=1))
+    """Return the softmax of scores (n, K)."""
+    likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+    likely /= likely.sum(axis=1, keepdims=True)
+    return likely
 
 
 def slopes_of(likely: Floats, moves: Floats, labels: Labels) -> Floats:

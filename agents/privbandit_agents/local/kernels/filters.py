@@ -4,12 +4,11 @@ import math
 from typing import ClassVar
 
 import numpy as np
-import scipy
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import added, blocks
-from privbandit_agents.local.kernels.deviations import Deviations, slopes_of, units
+from privbandit_agents.local.kernels.deviations import Deviations, chances, slopes_of, units
 
 
 class Filters:
@@ -118,7 +117,7 @@ class Filters:
         scores = public + moves @ self.means[which]
         variance = np.vecdot(moves @ self.spreads[which], moves).sum(axis=1) / (scores.shape[1] - 1)
         moderate = 1 / np.sqrt(1 + math.pi / 4 * np.maximum(variance, 0.0))
-        return np.asarray(scipy.special.softmax(moderate[:, None] * scores, axis=1)), moderate
+        return chances(moderate[:, None] * scores), moderate
 
     def chances(self, contexts: Array) -> Floats:
         """Return the probabilities of the labels by the filter that serves, contexts (n, d) to (n, K)."""
@@ -146,7 +145,7 @@ class Filters:
             public, moves = self.field.moving(x)
             likely, _ = self.likely(public, moves, self.lead)
             given = np.where(told >= 0, told, -1 - told)
-            p = np.take_along_axis(likely, given[:, None], axis=1)[:, 0]
+            p = likely[np.arange(len(given)), given]
             surprise = ((told >= 0) - p) / np.maximum(p, 1 - p)
             parts.append(surprise[:, None] * units(slopes_of(likely, moves, given)))
         return np.concatenate(parts)

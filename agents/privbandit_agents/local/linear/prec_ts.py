@@ -137,12 +137,12 @@ class PRECTS(MomentAgent[Config]):
     def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return the reports of this batch's users, as factors."""
         contexts, arms = np.asarray(context).reshape(-1, *self.context_shape), np.atleast_1d(action)
-        blank, users = np.zeros(OCTAVES), len(contexts)
+        users = len(contexts)
         if self.kind == SPREAD:
             clean = sanitise(contexts, np.zeros(contexts.shape[:2]))[0]
             nothing = np.zeros((users, self.dim))
             return Lifted(nothing, nothing, tail=NORM * octaves(clean, self.feature))
-        tail = np.broadcast_to(blank, (users, OCTAVES))
+        tail = np.zeros((users, OCTAVES))
         x, y = sanitise(played(contexts, arms), np.atleast_1d(feedback))
         if self.kind == PLAIN:
             return Lifted.packed(*self.inside(x, y), tail)

@@ -31,11 +31,12 @@ def sanitise(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
     into the unit ball.
     """
     x, y = np.asarray(features, dtype=np.float64), np.asarray(reward, dtype=np.float64)
-    if not (modest(x, LIMIT) and modest(y, LIMIT)):
+    one = y.shape == (1,)  # numbers are quicker than arrays of one
+    if not (modest(x, LIMIT) and (-LIMIT <= y.item() <= LIMIT if one else modest(y, LIMIT))):
         bad = ~(np.isfinite(x).all(axis=-1) & np.isfinite(y))
         x = np.clip(np.where(bad[..., None], 0.0, x), -LIMIT, LIMIT)
         y = np.where(bad, 0.0, y)
-    if y.shape == (1,):  # numbers are quicker than arrays of one
+    if one:
         return x / max(length(x[0]), 1.0), np.array([min(max(y.item(), -1.0), 1.0)])
     return x / np.maximum(lengths(x), 1.0), np.minimum(np.maximum(y, -1.0), 1.0)
 

@@ -185,10 +185,10 @@ class LocalRandomizer(ABC):
         z = np.asarray(values, np.float64)
         if z.shape != (n, self.dim):
             raise ValueError(f"values must have shape {(n, self.dim)}; got {z.shape}.")
+        if self.norm_order == 2 and modest(z, self.radius * (1 - 1e-9)):
+            return z  # all of them are inside
         if not modest(z, RANGE):
             z = np.clip(np.where(np.isfinite(z).all(axis=1, keepdims=True), z, 0.0), -RANGE, RANGE)
-        elif self.norm_order == 2 and modest(z, self.radius * (1 - 1e-9)):
-            return z  # all of them are inside
         norms = lengths(z) if self.norm_order == 2 else np.linalg.norm(z, self.norm_order, axis=1, keepdims=True)
         return np.asarray(z / np.maximum(norms / self.radius, 1.0))
 

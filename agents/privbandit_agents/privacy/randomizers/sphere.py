@@ -242,12 +242,13 @@ class Hemisphere(LocalRandomizer):
         self.right = at_most(exponential(self.epsilon))
 
     def _scaled(self, own: Ints, z: Floats) -> Floats:
-        return self._block(own, z if self.radius == 1 else z / self.radius).reshape(len(own), -1)
+        return self._block(own, z / self.radius).reshape(len(own), -1)
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
-        block = self._scaled(own, z)
         if len(own) == 1:
+            block = z / self.radius if self.cells == 1 and own[0] >= 0 else self._scaled(own, z)
             return self._of_one(block[0], rng).reshape(1, self.cells, self.dim)
+        block = self._scaled(own, z)
         uniforms = rng.random((len(own), 2 + block.shape[1]))
         normals = np.maximum(uniforms[:, 2:], 0.5 / STEPS)
         u = directions(scipy.special.ndtri(normals, out=normals))

@@ -82,6 +82,8 @@ class BinCapSign(LocalRandomizer):
 
     def _clip(self, values: Array | None, n: int) -> Floats:
         z = super()._clip(values, n)
+        if n == 1 and not modest(z, 2 * LEAST):
+            return z
         return np.where(lengths(z) < LEAST, 0.0, z)
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:

@@ -17,7 +17,7 @@ from privbandit_agents.audits.games.joint import Scene as JointScene
 from privbandit_agents.audits.games.local import NEW, LocalGame, Scene
 from privbandit_agents.audits.games.readings import Billboard
 from privbandit_agents.audits.games.shuffled import ShuffleGame
-from privbandit_agents.audits.records import USERS_A_RUN, Pair, Records
+from privbandit_agents.audits.records import USERS_A_RUN, Pair, Records, drawn, pairs
 from privbandit_agents.audits.reports import flattened
 from privbandit_agents.base.people import Seen
 from privbandit_agents.base.state import rekey
@@ -36,6 +36,8 @@ class JointPersonGame(FirstRelease):
     part = PART
     seen = f"the releases and actions towards probe users among {USERS_A_RUN} visits, {VISITS} of them of one person"
     unseen = "other times of the person's visits, and records that differ from visit to visit"
+    pilots, fits = 24, 600
+    heats: ClassVar = ((3, 100),)
     visits: ClassVar[int] = VISITS
 
     def prepare(self) -> None:
@@ -49,6 +51,9 @@ class JointPersonGame(FirstRelease):
         self.ids = np.arange(1, looks[-1] + 1)
         self.ids[places] = 0
         return looks
+
+    def scenes(self) -> list[JointScene]:
+        return [JointScene(pair, self.others, pair.words) for pair in pairs(self.env, self.others)]
 
     def further(self, best: list[JointScene]) -> list[JointScene]:
         return []
@@ -79,6 +84,9 @@ class LocalPersonGame(LocalGame):
     runs = 50_000
     visits: ClassVar[int] = VISITS
 
+    def pairs(self, env: Any, server: Any) -> list[Pair]:
+        return pairs(env, drawn(env))
+
     def each_scene(self) -> Iterator[Scene]:
         return (scene for scene in super().each_scene() if scene.words.endswith(NEW) and scene.next is None)
 
@@ -107,9 +115,13 @@ class ShufflePersonGame(ShuffleGame):
     part = PART
     seen = f"the messages of the first {USERS_A_RUN // 16} visits' batches, every second visit one person's"
     runs = 2000
-    pilots, fits = 100, 1000
-    heats: ClassVar = ((4, 300),)
+    pilots, fits = 40, 600
+    heats: ClassVar = ((3, 200),)
     visits: ClassVar[int] = USERS_A_RUN // 32
+
+    def scenes(self) -> list[Pair]:
+        self.others = drawn(self.env)
+        return pairs(self.env, self.others)
 
     def observed(self, scene: Pair, world: int, runs: int, rng: Generator) -> Floats:
         target, told = scene.users(world, 1), []

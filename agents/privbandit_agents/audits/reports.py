@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.base.agent import Array
 
-"""Numbers beyond are seen as this one, whose square is a number."""
 CUT = 8.0
 """Features of a classifier are cut at this number of standard deviations."""
 
@@ -77,7 +76,7 @@ class Contrast:
         ratios: the log ratio of the two worlds' frequencies in each bin.
         clearest: which of them has histograms that differ most.
         atoms: values of each that occur again and again, rising, and the log ratio of their frequencies.
-        learned: what a classifier makes of all coordinates, their sizes and what they are together.
+        learned: a classifier of all coordinates, their sizes and products.
     """
 
     kept: NDArray[np.intp]
@@ -233,6 +232,8 @@ def atoms_of(zero: Array, one: Array) -> tuple[Floats, Floats]:
     """Return the values of a coordinate, sorted, that one world has 8 times or more, and their log ratios."""
     repeated = [part[7:][part[7:] == part[:-7]] for part in (zero, one)]
     values = np.unique(np.concatenate(repeated))
+    if not len(values):  # continuous noise has no atom
+        return values, values
     hits = [np.searchsorted(part, values, side="right") - np.searchsorted(part, values) for part in (zero, one)]
     rates = [(seen + 0.5) / (len(part) + 1) for seen, part in zip(hits, (zero, one), strict=True)]
     return values, np.log(rates[0]) - np.log(rates[1])

@@ -26,7 +26,7 @@ class KernelFeatures:
 
     @classmethod
     def of(cls, x: Floats, width: float, components: int) -> "KernelFeatures":
-        """Return the features for public rows (n, d): of so many at even distances, if there are more."""
+        """Return the features for public rows (n, d): of some at even distances, if there are too many."""
         if width == 0 or len(x) == 0:
             deviation = x.std(axis=0) if len(x) else np.ones(x.shape[1])
             mean = x.mean(axis=0, keepdims=True) if len(x) else np.zeros((1, x.shape[1]))
@@ -41,7 +41,7 @@ class KernelFeatures:
         return int(self.root.shape[-1])
 
     def __call__(self, x: Floats) -> Floats:
-        """Return the features of rows (n, d), shape (n, dim); what is not finite counts as 1/2, the rest is clipped."""
+        """Return the features of rows (n, d), shape (n, dim); NaN and infinity count as 1/2, the rest is clipped."""
         x = np.clip(np.nan_to_num(x, nan=0.5, posinf=0.5, neginf=0.5), -1e6, 1e6)
         if self.gamma == 0:
             return (x - self.places) * self.root

@@ -1,8 +1,8 @@
 """Coupled replay: one user's record is replaced, and everything that the curator published stays as it was.
 
 A curator is run, and all that it publishes is written down. Twins of it then serve the same users but one, and are made
-to publish what was written down. So both have told the world the same, and the exact values behind it give the exact
-privacy loss of the pair, without any sampling. What still differs between them has been read from raw data.
+to publish the same values. So both have the same public output, and the exact values behind it give the exact privacy
+loss of the pair, without any sampling. What still differs between them has been read from raw data.
 """
 
 import copy
@@ -51,7 +51,7 @@ AROUND = (
     "no purchase",
     "a near record with no purchase",
 )
-"""Records of the later target's neighbours, in turn: what it says may count in their terms, too."""
+"""Records of the later target's neighbours, in turn: its record may count in their terms, too."""
 
 
 class NotSeen(UserWarning):
@@ -59,7 +59,7 @@ class NotSeen(UserWarning):
 
 
 class Block(NamedTuple):
-    """Users who were served together, what the curator chose for them, and what it had told after them."""
+    """Users who were served together, the curator's actions for them, and its public state after them."""
 
     chosen: Array
     contexts: Array
@@ -73,8 +73,8 @@ class Block(NamedTuple):
 def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
     """Replacing one user's record costs no more than is promised, if all that is published stays the same.
 
-    Warns with ``NotSeen`` of an agent that publishes nothing through ``publish``, or by mechanisms that do not know
-    what a pair costs: then only actions and schedules are compared, given the same ``release``.
+    Warns with ``NotSeen`` of an agent that publishes nothing through ``publish``, or by mechanisms that do not know the
+    loss of a pair: then only actions and schedules are compared, given the same ``release``.
     """
     if not issubclass(find(name).load(), CentralAgent):
         return
@@ -107,7 +107,7 @@ def replay(
     seed: int = 12,
     visits: int = 1,
 ) -> tuple[list[Cost], set[str]]:
-    """Replay a run with every one of the target's records, or some: (what each pair costs, what was not seen).
+    """Replay a run with every one of the target's records, or some: (the loss of each pair, the parts not seen).
 
     With ``visits`` the target is a person who comes so often in the run, with one record; all of them are replaced.
 
@@ -181,7 +181,7 @@ def ordinary(env: Any) -> Record:
 def script(
     env: Any, agent: AnyCurator, users: int, target: Array, record: Record, beside: Mapping[int, Record] | None = None
 ) -> list[Block]:
-    """Serve users, some of whom have the given record, and others theirs; return what they did and were told."""
+    """Serve users, some of whom have the given record, and others theirs; return the script of their actions."""
     blocks, served = [], 1  # one was drawn before
     start = 0
     while served < users:
@@ -222,7 +222,7 @@ def named(agent: AnyCurator, rows: Array, start: int, n: int) -> dict[str, Array
 
 
 def follow(twin: AnyCurator, blocks: list[Block], target: Array, record: Record, forcer: Forcer) -> None:
-    """Serve a twin the script's users but one, and compare what it tells with the script."""
+    """Serve a twin the script's users but one, and compare its output with the script."""
     start = 0
     for block in blocks:
         row = target - start
@@ -274,14 +274,14 @@ def priced(agent: AnyCurator, published: list[Release], one: Forcer, two: Forcer
 
 
 def moved(exact: Any, other: Any) -> bool:
-    """Return whether two exact values differ by more than rounding; functions do not tell."""
+    """Return whether two exact values differ by more than rounding; functions are not compared."""
     one, two = numbers(exact), numbers(other)
     size = max(float(np.abs(value).max(initial=0.0)) for value in (one, two))
     return one.shape != two.shape or not np.allclose(one, two, rtol=0, atol=ROOM * size + 1e-9)  # sums may cancel
 
 
 def same_noise(published: list[Release], forcer: Forcer) -> None:
-    """Fail if a twin with the same generators draws other noise: then it hides another value than it says."""
+    """Fail if a twin with the same generators draws other noise: then it hides another value than the named one."""
     for release in published:
         exact, drawn = (joined(release.notes, [pair[part] for pair in forcer.drawn]) for part in (0, 1))
         try:
@@ -317,7 +317,7 @@ def promised(agent: AnyCurator, cost: Cost, what: str) -> None:
 
 
 def spent_within_promise(agent: AnyCurator, published: list[Release]) -> None:
-    """Fail if the ledger exceeds the guarantee, or what was published the ledger."""
+    """Fail if the ledger exceeds the guarantee, or the publications the ledger."""
     spent = agent.ledger.spent()
     promised(agent, spent, "the ledger")
     everyone, groups = Cost(), dict[int, Cost]()

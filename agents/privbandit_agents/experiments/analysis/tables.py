@@ -15,7 +15,7 @@ from privbandit_agents.experiments.analysis.cells import Cells, world
 from privbandit_agents.experiments.analysis.frame import PROMISES, as_frame
 from privbandit_agents.experiments.analysis.ranks import ranks
 from privbandit_agents.experiments.analysis.readings import FitReading, Results, runs_of
-from privbandit_agents.experiments.analysis.statistics import student_half_width
+from privbandit_agents.experiments.analysis.statistics import student_interval
 from privbandit_agents.experiments.names import as_text, canonical, plain, short, with_settings
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_envs.files import atomic
@@ -112,15 +112,16 @@ def ranked_rows(summary: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
 
 def trial_row(env: str, horizon: int, agent: str, config: str, runs: Sequence[Finished]) -> dict[str, Any]:
     regret = np.array([run.arrays["regret"][-1] for run in runs])
+    mean = student_interval(regret)
     return {
         "env": env,
         "horizon": horizon,
         "agent": agent,
         "config": config,
         "seeds": len(runs),
-        "regret": float(regret.mean()),
+        "regret": float(mean.value),
         "median": float(np.median(regret)),
-        "half_width": float(student_half_width(regret)) if len(runs) > 1 else None,
+        "half_width": float(mean.half_width) if len(runs) > 1 else None,
         "ratio_to_uniform": None,
         "reward": float(np.mean([run.arrays["reward"][-1] / horizon for run in runs])),
         "rounds_per_s": horizon * len(runs) / sum(run.seconds for run in runs),
@@ -170,7 +171,7 @@ def summarise_fits(cells: Cells, results: Results) -> pl.DataFrame:
                 "epsilon": cell.settings.get("epsilon"),
                 "replications": n,
                 "best": float(best.mean[0]) if n else None,
-                "half_width": float(student_half_width(best.above[:, 0])) if n > 1 else None,
+                "half_width": float(best.interval.half_width[0]) if n > 1 else None,
                 "best_point": as_text(plain(best.point)) if best.point else "",
                 "honest": float(honest.mean[0]) if n else None,
                 "seconds": float(seconds.mean[0]) if n else None,

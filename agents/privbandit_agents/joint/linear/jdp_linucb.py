@@ -185,7 +185,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         return self.promised("docs/privacy/regression-moments.md and docs/privacy/continual-counting.md")
 
     def promised(self, reference: str) -> Guarantee:
-        """Return joint DP at the budget, exact if it is so for as many numbers as the counter releases."""
+        """Return joint DP at the budget, exact if it is so for all numbers that the counter releases."""
         arithmetic = self.config.arithmetic(self.counter.horizon * self.counter.dim)
         return self.config.guarantee(reference, arithmetic=arithmetic)
 
@@ -229,7 +229,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         return sanitise(features, rewards)
 
     def term(self, products: Array) -> Array:
-        """Return what the counter adds up, given the sums of z z' over the epoch's z = (x, y), one for each model."""
+        """Return the counter's term, given the sums of z z' over the epoch's z = (x, y), one for each model."""
         return np.concatenate([packed_sum(one) for one in products])
 
     def select_action(self, context: Array) -> Action:
@@ -311,7 +311,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         return np.hstack([optimistic_scorer(a, theta, self.config.bonus_scale * theory) for a, theta, _ in solved])
 
     def _scorer(self, noisy: Array) -> Array:
-        """Return the optimistic scorer of the counter's noisy sum, and say when the next epoch ends."""
+        """Return the optimistic scorer of the counter's noisy sum, and set when the next epoch ends."""
         config, sigma, counted, start = self.config, self.counter.standard_deviation(self.counter.t), self.users, 0
         if config.window is not None and self.group is not None:
             start = self.group * config.window

@@ -80,7 +80,7 @@ class LocalPersonGame(LocalGame):
     seen = f"the sum of all that a device sends at {VISITS} visits of its person, to a new server"
     unseen = "other records, records that differ from visit to visit, and servers that have learned"
     settings: ClassVar = {"people": 2**20}
-    heats: ClassVar = ((6, 2000),)
+    heats: ClassVar = ((6, 2000), (3, 4000))
     runs = 50_000
     visits: ClassVar[int] = VISITS
 

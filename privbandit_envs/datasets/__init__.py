@@ -6,7 +6,7 @@ paper's eleven ``tables``. ``hotels`` reads, prepares and keeps hotel searches f
 
 from pathlib import Path
 
-from privbandit_envs.datasets import bundled, csv, openml, tables
+from privbandit_envs.datasets import bundled, tables
 from privbandit_envs.datasets.dataset import Dataset
 from privbandit_envs.validate import did_you_mean, shown
 
@@ -44,6 +44,8 @@ def load(source: str, label: str | None = None) -> Dataset:
     if source in tables.NAMES:
         return tables.load(source)
     if source.startswith(OPENML):
+        from privbandit_envs.datasets import openml
+
         return openml.fetch(source.removeprefix(OPENML), label)
     path = Path(source).expanduser()
     if path.suffix == ".npz":
@@ -53,4 +55,6 @@ def load(source: str, label: str | None = None) -> Dataset:
             f"source must be one of {', '.join(NAMES)}, {OPENML}<id or name>, or the path of a CSV file; "
             f"got {shown(source)}{did_you_mean(source, NAMES)}."
         )
+    from privbandit_envs.datasets import csv
+
     return csv.read(path, label)

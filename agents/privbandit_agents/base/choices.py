@@ -1,4 +1,4 @@
-"""Users' choices from assortments: offering sets, laying out what was offered, and the likelihood of theta."""
+"""Users' choices from assortments: offering sets, laying out the offers, and the likelihood of theta."""
 
 from typing import NamedTuple
 
@@ -102,7 +102,7 @@ def best_sets(context: Array, utilities: Array, capacity: int) -> NDArray[np.int
 
 
 class Choices:
-    """What users were offered and what they bought; smaller sets are padded with items that cannot be bought.
+    """Users' offers and purchases; smaller sets are padded with items that cannot be bought.
 
     Args:
         capacity: largest size K of a set.
@@ -142,7 +142,7 @@ class Choices:
             ridge: of the penalty.
             tolerance: of the gradient, for each user.
             steps: the most steps.
-            past: what is left of earlier users.
+            past: the summary of earlier users.
         """
         users = past[2] if past else len(self)
         loss, gradient, hessian = self.likelihood(theta, ridge, past)

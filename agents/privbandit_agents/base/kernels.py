@@ -28,7 +28,7 @@ class KernelFeatures:
 
     @classmethod
     def of(cls, x: Floats, width: float, components: int) -> "KernelFeatures":
-        """Return the features for public rows (n, d): of so many at even distances, if there are more."""
+        """Return the features for public rows (n, d): of some at even distances, if there are too many."""
         if width == 0 or len(x) == 0:
             deviation = x.std(axis=0) if len(x) else np.ones(x.shape[1])
             mean = x.mean(axis=0, keepdims=True) if len(x) else np.zeros((1, x.shape[1]))

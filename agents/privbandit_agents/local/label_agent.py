@@ -13,14 +13,14 @@ from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, Loc
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
 from privbandit_agents.base.reports import InOrder, Inputs, arithmetic_of
 from privbandit_agents.base.rows import added, blocks
-from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, Settings
+from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, PrivateSettings
 from privbandit_agents.base.turns import unchanged
 from privbandit_agents.privacy.accounting.costs import Cost, pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
 
 
 @dataclass(frozen=True)
-class LocalLabelSettings(Settings):
+class LocalLabelSettings(PrivateSettings):
     """Settings of every locally private agent that predicts labels.
 
     Attributes:
@@ -46,7 +46,7 @@ class SummingSettings(LocalLabelSettings):
 
     @property
     def expected_users(self) -> int:
-        return self.horizon or 10_000
+        return self.counted(self.horizon or 10_000)
 
 
 S = TypeVar("S", bound=LocalLabelSettings)
@@ -213,6 +213,10 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
 
     def select_action(self, context: Array) -> Action:
         return self.explored(self.learner.answer(self.rows(context)), context, self.rng_exploration)
+
+    def settled(self, context: Array) -> Action:
+        """Return the likeliest labels, none of them at random, for n users who do not report."""
+        return self.learner.answer(self.rows(context))
 
     def encode(self, context: Array, action: Action, feedback: Feedback) -> tuple[Floats, Labels]:
         """Return users' features within the cube (n, d), and their labels (n,), -1 where they are not known."""

@@ -85,7 +85,7 @@ class Config(GaussianSettings):
     def exploration(self, dim: int) -> int:
         """Return the length of the first batch for d features."""
         wanted = math.sqrt(dim) * (9 + 3 / math.sqrt(self.concentrated()))
-        return self.first or max(1, math.ceil(min(wanted, (self.horizon or 10_000) / 4)))
+        return self.first or max(1, math.ceil(min(wanted, self.counted(self.horizon or 10_000) / 4)))
 
 
 class NewtonMNL(CentralAgent[Config, Array]):
@@ -161,6 +161,11 @@ class NewtonMNL(CentralAgent[Config, Array]):
                 width = x @ root
                 utilities = utilities + context.dtype.type(self.config.bonus_scale) * np.sqrt(np.vecdot(width, width))
         return best_sets(context, utilities, self.capacity)
+
+    def settled(self, context: Array) -> Array:
+        """Return the best assortments for theta itself, for n users who are not counted."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
+            return best_sets(context, context[..., :-1] @ self.release[:, -1].astype(context.dtype), self.capacity)
 
     def _utilities(self, x: Array, theta: Array) -> Array:
         """Return x . t, shape (..., N), with a t for every user, which is the same however users are grouped."""

@@ -94,6 +94,12 @@ class LPLR(LocalAgent[Config, Array]):
         actions = (np.cumsum(alive, axis=1) >= place[:, None]).argmax(axis=1)
         return actions if context.ndim > len(self.context_shape) else int(actions[0])
 
+    def settled(self, context: Array) -> Action:
+        """Return argmax of f(x, a), for n users who do not report."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            best: Action = self.predict(context).argmax(axis=-1)
+        return best
+
     def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Array, Array]:
         alive = self.oracle.alive(contexts.astype(np.float64))
         shared = self.rng.multinomial(counts, alive / alive.sum(axis=1, keepdims=True))

@@ -36,15 +36,15 @@ def clipped_sums(
 
     *Formal guarantees.* For any input whatever, a gradient has l2 norm at most ``gradient_norm``, and a Hessian is
     positive semidefinite with trace, and hence Frobenius norm, at most ``trace``. Inside the bounds they are the
-    derivatives; beyond, both have weights that depend on what was offered, and for the longest items on what was
-    bought. Replacing one user's whole record moves the two sums by at most ``sensitivities``, up to rounding of sums in
+    derivatives; beyond, both have weights that depend on the offer, and for the longest items on the purchase.
+    Replacing one user's whole record moves the two sums by at most ``sensitivities``, up to rounding of sums in
     float64. theta must be public: a release. Users are added up in blocks of a fixed size.
 
     | record | counts as |
     |---|---|
     | a feature with NaN or infinity | items of zeros, nothing bought |
     | features of norm above ``radius`` | scaled into the ball |
-    | a purchase of what is not there or not on offer | nothing bought |
+    | a purchase of an item that is not there or not on offer | nothing bought |
     | an item that is not on offer | no influence whatever |
 
     Args:

@@ -42,7 +42,7 @@ def sanitise(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def sanitise_apart(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
-    """Return features and rewards as ``sanitise`` does, but each by itself: no reward changes what the features become.
+    """Return features and rewards as ``sanitise`` does, but each by itself: no reward changes the features.
 
     Features with an entry that is not finite become 0 whatever the reward is, and a reward that is not finite becomes 0
     whatever the features are.

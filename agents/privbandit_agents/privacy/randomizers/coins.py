@@ -28,8 +28,8 @@ class CoinSums:
     """Sums over a batch of vectors with entries in [-1, 1], by bits that a shuffler mixes.
 
     In each coordinate a device sends 2 G bits, G + a of which are 1, where a is its entry times G, rounded at random to
-    a neighbouring integer, without bias; and as many fair coins as ``tosses`` says. A shuffler mixes the bits of a
-    coordinate over all devices, so that the number of ones is all that they tell.
+    a neighbouring integer, without bias; and ``tosses`` fair coins. A shuffler mixes the bits of a coordinate over all
+    devices, so that the number of ones is all that the server sees.
 
     *Formal guarantees.* The numbers of ones of a batch are (epsilon, delta)-DP if one user's vector is replaced by one
     at l2 distance at most ``sensitivity``: a moves by an integer vector of length at most
@@ -42,7 +42,7 @@ class CoinSums:
         dim: D.
         steps: G, of the grid in one.
         coins: of a batch, in each coordinate.
-        honest: the least share of the other devices of a batch that toss their coins and tell nobody, in (0, 1].
+        honest: the least share of the other devices of a batch that toss their coins and keep them secret, in (0, 1].
         noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers, where every coin is tossed.
     """
 

@@ -28,7 +28,7 @@ LARGE = 32
 class LocalRandomizer(ABC):
     """Release a user's cell j in 0, ..., m - 1 and value z in R^D: a private one-hot block, with z at j.
 
-    The l2 norm of a value is clipped to ``radius``, 1 unless a subclass says otherwise; a categorical randomizer has
+    The l2 norm of a value is clipped to ``radius``, 1 unless a subclass sets another one; a categorical randomizer has
     the value 1 for everybody and takes ``values=None``. A user costs a fixed number of variates: a report does not
     depend on how many users were drawn together. A subclass implements the five methods with an underscore.
 

@@ -114,7 +114,7 @@ class BinCapSign(LocalRandomizer):
         return report if self.discrete else rounded(report, self.dim**-0.5)
 
     def ahead(self, n: int, rng: Generator) -> "Ahead | None":
-        """Draw what the reports of the next n users need but their values, with one cell; None where it cannot.
+        """Draw all of the next n users' reports but their values, with one cell; None if the randomizer cannot.
 
         User by user, ``Ahead.report`` then makes the reports that ``randomize`` would make, bit for bit.
         """
@@ -206,8 +206,8 @@ class Hemisphere(LocalRandomizer):
     """Report a direction of the whole one-hot block; a report is a unit vector of R^(m D) as a block (m, D).
 
     The block is divided by ``radius`` and rounded without bias to the sphere. A direction is drawn without looking at
-    it, and one bit says on which side of the direction the block is; the bit is right with probability e^epsilon /
-    (e^epsilon + 1). The report is the direction if the bit says so, else the opposite one: uniform on the hemisphere
+    it, and one bit gives the side of the direction on which the block is; the bit is right with probability e^epsilon /
+    (e^epsilon + 1). The report is the direction or the opposite one, as the bit has it: uniform on the hemisphere
     around the block, or on the other one.
 
     >>> randomizer = Hemisphere(epsilon=1.0, cells=2, dim=3)
@@ -285,7 +285,7 @@ class Hemisphere(LocalRandomizer):
     def fewest_summed(self) -> int:
         """From how many users on ``sum_of_each`` is taken for the law of the sum.
 
-        What is not exact in it has an excess kurtosis of at most 6 / (n m D) along any line: below 10^-4, or n = 500.
+        Its inexact part has an excess kurtosis of at most 6 / (n m D) along any line: below 10^-4, or n = 500.
         """
         size = self.cells * self.dim
         return 1 if math.isinf(self.epsilon) else min(500, -(-(2**16) // size))
@@ -293,7 +293,7 @@ class Hemisphere(LocalRandomizer):
     def sum_of_each(self, cells: Array, vectors: Vectors, rng: Generator) -> Floats:
         """Draw the sum of the estimates of n users, each by its own height over its block, shape (m, D).
 
-        For simulation, m D >= 2: exact but for the directions across, as ``sum_of_directions`` says.
+        For simulation, m D >= 2: exact but for the directions across: see ``sum_of_directions``.
 
         Args:
             cells: each user's cell, shape (n,), -1 if inactive.

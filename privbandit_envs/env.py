@@ -136,6 +136,8 @@ class BanditEnv(Place, gym.Env[Array, Any]):
 
     ``info`` of a step has ``feedback`` (for an agent to learn from: the reward, or the purchased item) and the
     oracle's ``regret`` (best mean minus the mean of the chosen action), ``expected_reward`` and ``optimal_action``.
+    ``info["person"]``, also of ``reset``, is who the user of the returned context is: a number >= 0 that comes again
+    when the person does. ``upcoming_people(n)`` gives those of the next n users.
 
     While a policy does not change, many users can be served at once: ``upcoming(n)`` shows the next n contexts and
     ``serve(actions)`` realises them. The users are the same, bit for bit, as those of the step loop.
@@ -147,6 +149,14 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         available: share of arms that are present: each one is for a user with this probability, independently, and one
             at random in any case. ``info["action_mask"]`` (0 or 1 for each arm) marks the next user's arms,
             regret is relative to the best of them, and an arm that is absent is refused. None: all are, without masks.
+        people: how many people there are; each user is one of them, who comes again. A context is new at every visit
+            unless ``person_spread`` is given. Data sets, whose rows are people in any case, show this number of rows,
+            drawn at random. Nobody is served by counts. None: everyone is new, or whom the data show.
+        returns: how people come again. ``"uniform"``: a user is one of them at random; ``"zipf"``: person i = 1, 2, ...
+            with a chance in proportion to 1/i; ``"in-turn"``: all in the same order, again and again.
+        person_spread: how much the contexts of a person differ from visit to visit, >= 0: a context is
+            (own + person_spread new) / sqrt(1 + person_spread^2), with a context of the person's own and a new one, cut
+            to the space (on the sphere, scaled to norm 1). 0: it is the person's own. None: all contexts are new.
         render_mode: ``"ansi"`` lets ``render`` return the current round as text.
         **config: keyword arguments of the problem class, and those that make its world change: ``jumps``, numbers of
             users from whom on the hidden parameter is another one; ``drift``, the angle in radians by which it turns

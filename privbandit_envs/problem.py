@@ -268,7 +268,7 @@ class ArmProblem(Problem):
     A subclass implements ``contexts`` and ``means``, and may override ``rewards``.
 
     Examples:
-        >>> class Coin(ArmProblem):  # heads or tails? the context says how the coin is loaded
+        >>> class Coin(ArmProblem):  # heads or tails? the context is the coin's bias
         ...     def __init__(self, rng, *, dtype="float64"):
         ...         self.observation_space = gym.spaces.Box(0, 1, (1,), np.float64)
         ...         self.action_space = gym.spaces.Discrete(2)
@@ -357,7 +357,10 @@ class ArmRounds(Rounds):
 
 def mixed(own: Array, noise: Array, spread: float) -> Array:
     """Return (own + spread noise) / sqrt(1 + spread^2), of the variance of both if they have the same."""
-    return np.asarray((own + own.dtype.type(spread) * noise) * own.dtype.type(1 / math.hypot(1.0, spread)))
+    scale = 1 / math.hypot(1.0, spread)
+    x = own * own.dtype.type(scale)
+    x += noise * own.dtype.type(spread * scale)
+    return np.asarray(x)
 
 
 def pick(table: Array, columns: Array) -> Array:

@@ -33,6 +33,9 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         horizon: users an episode; default: the family's.
         instance_seed: pins the world, so that seeds change only the users.
         available: share of arms that are present, as in ``BanditEnv``; ``info["action_mask"]`` has shape (n, K).
+        people: how many people there are, as in ``BanditEnv``; ``info["person"]`` has shape (n,).
+        returns: how people come again, as in ``BanditEnv``.
+        person_spread: how much the contexts of a person differ, as in ``BanditEnv``.
         render_mode: ``None``; only the single environment renders.
         max_episode_steps: steps an episode at most, where that is sooner than the horizon.
         autoreset_mode: Gymnasium's ``AutoresetMode``, or its value. ``"SameStep"``: the step that ends an episode shows

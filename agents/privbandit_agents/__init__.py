@@ -1,5 +1,7 @@
 """Agents for contextual bandits, private and not, and the loop that plays them.
 
+Three nouns: an *agent* (chooses and learns), its *guarantee* (what it promises), its *settings*.
+
 The base classes of agents, the types of their settings, the worlds that they play, and every building block of
 ``privbandit_agents.privacy`` can be imported from here.
 

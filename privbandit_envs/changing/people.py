@@ -102,7 +102,7 @@ class Returns:
 
     Examples:
         >>> Returns(1000, "zipf").visits(100_000)
-        13779
+        13610
     """
 
     people: int

@@ -59,6 +59,7 @@ class ClassificationProblem(ArmProblem):
         n_public: number of public rows; None: all that the data set's own rule makes public.
         public_seed: seed of the public data.
         label: the column to predict, for CSV files (default: the last) and OpenML (default: its target).
+        deduplicate: whether a named data set keeps one of every set of equal rows; with copies it warns.
         population: of a data set's users: ``"with-replacement"``, or ``"without-replacement"``, so that nobody comes
             twice in an episode.
         horizon: rounds an episode; at most the number of private rows without replacement.
@@ -85,6 +86,7 @@ class ClassificationProblem(ArmProblem):
         n_public: int | None = 50,
         public_seed: int = 0,
         label: str | None = None,
+        deduplicate: bool = False,
         population: str = WITH,
         horizon: int = 10_000,
         dtype: str = "float32",
@@ -105,7 +107,7 @@ class ClassificationProblem(ArmProblem):
                 )
             self.data = PosteriorDrift(gamma, n_public, public_stream(seed), self.dtype)
         else:
-            data = source if isinstance(source, Dataset) else load(source, label)
+            data = source if isinstance(source, Dataset) else load(source, label, deduplicate)
             self.data = split_of(data, n_public, seed, self.dtype)
             self.n_rows = len(self.data.records)
             check_everyone_once(horizon, self.n_rows, population)

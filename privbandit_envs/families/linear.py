@@ -42,7 +42,7 @@ class LinearProblem(ArmProblem):
             cut at 1: most users' features are short, a few percent of them are as long as they can be.
             ``"adversarial"``: an adversary who knows no theta and no agent, but the horizon, shows the d directions one
             after the other, for horizon / d users each: arms differ in the direction of the hour alone, and the rest
-            of their length is in the one before (in the first hour, nowhere). What was learned does not help with what
+            of their length is in the one before (in the first hour, nowhere). Past learning does not help with what
             decides next; users are not alike, and have no finite support.
         delta: in (0, 1]; default horizon^-delta_power.
         delta_power: of the horizon in the default of delta, >= 0.
@@ -140,8 +140,8 @@ class LinearProblem(ArmProblem):
         if self.design == "adversarial":
             raise ValueError("person_spread must be None for an adversary's users, who have no context of their own.")
         x = mixed(own, fresh, spread)
-        lengths = np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), np.finfo(x.dtype).tiny) / INSIDE
-        x /= lengths if self.design == "sphere" else np.maximum(lengths, 1)
+        lengths = np.maximum(np.sqrt(np.vecdot(x, x)), np.finfo(x.dtype).tiny)
+        x *= (INSIDE / (lengths if self.design == "sphere" else np.maximum(lengths, INSIDE)))[..., None]
         return x
 
     def means(self, contexts: Array) -> Floats:

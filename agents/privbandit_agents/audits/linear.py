@@ -16,7 +16,7 @@ class CounterGame(CanaryGame):
     """Every user of the first half is a canary: its reward is 1 or -1, by a coin.
 
     Eight coordinates take turns, so that the guesses of a run hardly hang together. The second half's users have reward
-    0: what is released then still tells of the canaries. The ridge is so large that theta is the noisy moment in units
+    0: later releases still depend on the canaries. The ridge is so large that theta is the noisy moment in units
     that are known.
     """
 
@@ -128,7 +128,7 @@ class KeptSums(CanaryGame):
     world: ClassVar = CounterGame.world
     settings: ClassVar = {"growth": 1.001, "shift": 1e6, "window": 1, "horizon": 2 * CANARIES}
     first = 1.0
-    """What the reading in the canary's own window counts."""
+    """Weight of the reading in the canary's own window."""
     runs = 800
 
     def prepare(self) -> None:
@@ -168,7 +168,7 @@ class WindowGame(CounterGame):
 class BatchGame(CounterGame):
     """CounterGame for gradients: a batch is one user, and steps are so short that scores stay 0.
 
-    So a canary's gradient is its reward times its unit vector, and the steps of the parameters tell the noisy sums.
+    So a canary's gradient is its reward times its unit vector, and the steps of the parameters are the noisy sums.
     """
 
     seen = f"the parameters after each of {2 * CANARIES} users"

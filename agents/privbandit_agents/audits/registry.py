@@ -182,7 +182,7 @@ def stronger(
 def agent_games(
     name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any], effort: str
 ) -> Iterator[Game]:
-    """Yield the games that an agent's entry names, or those for its shape, with what was asked of its settings."""
+    """Yield the games that an agent's entry names, or those for its shape, with the requested settings."""
     kinds = game_classes(name)
     if config.get("people") is not None:
         kinds += (by_shape(name, JointPersonGame, LocalPersonGame, ShufflePersonGame),)

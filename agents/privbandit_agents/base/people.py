@@ -34,6 +34,12 @@ class Seen:
         self.most, self.counted, self.lost = most, 0, False
         self.bits = np.zeros(-(-most // 8), np.uint8)
         self.others: set[int] = set()
+        self._asked: tuple[object, Bools] | None = None  # people, and which of them are new
+
+    @property
+    def asked(self) -> int:
+        """How many visits were served by who was to report."""
+        return self.counted
 
     @property
     def full(self) -> bool:
@@ -50,6 +56,8 @@ class Seen:
         left = self.most - self.counted
         if person is None:
             return np.arange(visits) < left
+        if self._asked is not None and self._asked[0] is person:
+            return self._asked[1]
         ids, found = ids_of(person, visits), np.zeros(visits, bool)
         if not left:
             return found
@@ -59,10 +67,14 @@ class Seen:
         found[fresh[:left]] = True
         return found
 
-    def within(self, person: Ids, records: int) -> int:
-        """Return how many of the next visits come until so many of them were counted; all, if fewer will be."""
-        counted = np.flatnonzero(self.new(person, len(person)))
-        return len(person) if len(counted) < records else int(counted[records - 1]) + 1
+    def within(self, person: Ids, records: int) -> Ids:
+        """Return whose the next visits are, until so many of them were counted; all, if fewer will be."""
+        new = self.new(person, len(person))
+        counted = np.flatnonzero(new)
+        visits = len(person) if len(counted) < records else int(counted[records - 1]) + 1
+        some = person[:visits]
+        self._asked = some, new[:visits]  # is asked for again when they are served, and when they are counted
+        return some
 
     def taken(self, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
         """Count people, and return the records that are handed on, arrays with a row a visit: the first of each.
@@ -77,6 +89,7 @@ class Seen:
         if person is not None and new.any():
             self._mark(ids_of(person, len(new))[new])
         self.counted += int(np.count_nonzero(new))
+        self._asked = None
         return records if new.all() else tuple(part[new] for part in records)
 
     def _known(self, ids: Ids) -> Bools:
@@ -104,6 +117,7 @@ class Seen:
         if type(counted) is not int or not len(others) + int(np.bitwise_count(bits).sum()) <= counted <= self.most:
             raise ValueError(f"counted must be as many as have a bit, and at most {self.most}; got {counted!r:.20}")
         self.bits, self.others, self.counted, self.lost = bits.copy(), set(others.tolist()), counted, False
+        self._asked = None
 
 
 def ids_of(person: object, visits: int) -> Ids:

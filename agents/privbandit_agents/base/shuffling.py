@@ -48,7 +48,7 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
     A user's device turns its record into messages (``randomize``), a trusted shuffler mixes those of a batch, the
     server learns from the mixture (``absorb``). A subclass sets ``cost``, ``ledger``, ``guarantee`` and ``shuffler`` in
     ``begin``. ``update`` hands ``randomize`` the records as ``records_of`` makes them: any record sends, whatever is in
-    it, and as many messages as any other.
+    it, and all send equally many messages.
 
     ``rng`` and the shuffler's open batch are no part of the server's state: fewer users than a batch hide less than is
     promised. A loaded server opens its batch anew, with fresh users; a simulation that goes on bit for bit keeps

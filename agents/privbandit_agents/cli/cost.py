@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from privbandit_agents.cli.manual import deployment
-from privbandit_agents.cli.text import table
 from privbandit_agents.experiments.drawing.style import DASHES, NOTIONS, PALETTE, empty_picture, save
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
+from privbandit_agents.experiments.text import table
 from privbandit_agents.experiments.usage import UNFINISHED, UsageError, unwritten, usage_errors
 from privbandit_agents.logs.record import Log
 from privbandit_agents.logs.simulator import LOG_ENV, Gap, Simulator, check_simulator, simulator
@@ -151,11 +151,18 @@ def cost(
     n = min(len(made), MOST_USERS) if users is None else users
     # who plays
     env = from_simulator(made, n)
+
+    def asked(epsilon: float | None) -> dict[str, Any]:
+        """Return an agent's settings: a budget is a person's if the log says who comes again."""
+        if epsilon is None:
+            return {}
+        return {"epsilon": epsilon} | ({"people": made.people} if made.visits > 1 else {})
+
     playing, absent = list(notions or ()), []
     for notion in () if notions else AGENTS:
         try:
             with usage_errors(f"{notion} privacy has no row"):
-                Trial(LOG_ENV, AGENTS[notion], n, 0, {}, {"epsilon": min(epsilons)}).make_agent(env)
+                Trial(LOG_ENV, AGENTS[notion], n, 0, {}, asked(min(epsilons))).make_agent(env)
             playing.append(notion)
         except UsageError as error:
             absent.append(str(error))
@@ -163,12 +170,9 @@ def cost(
     players += [(AGENTS[notion], notion, epsilon) for notion in playing for epsilon in sorted(set(epsilons))]
     with usage_errors("--notions"):
         for agent, _, epsilon in players:
-            Trial(LOG_ENV, agent, n, 0, {}, {} if epsilon is None else {"epsilon": epsilon}).make_agent(env)
+            Trial(LOG_ENV, agent, n, 0, {}, asked(epsilon)).make_agent(env)
     trials = {
-        player: [
-            Trial(LOG_ENV, player[0], n, seed, env_kwargs, {} if player[2] is None else {"epsilon": player[2]})
-            for seed in range(seeds)
-        ]
+        player: [Trial(LOG_ENV, player[0], n, seed, env_kwargs, asked(player[2])) for seed in range(seeds)]
         for player in players
     }
     results, failures = run_jobs([one for each in trials.values() for one in each], folder, engine, err)
@@ -428,8 +432,8 @@ def grounds(gaps: Sequence[Gap], made: Simulator, log: Log) -> list[str]:
         )
     if made.visits > 1:
         found.append(
-            f"The unit of privacy is a visit. A person of this log comes up to {made.visits} times, and is promised "
-            f"up to {made.visits} times epsilon."
+            f"The unit of privacy is a person: one comes up to {made.visits} times in this log, and each of "
+            f"{made.people:,} persons counts once."
         )
     else:
         found.append("The unit of privacy is a visit: somebody who comes k times is promised up to k epsilon.")

@@ -206,9 +206,9 @@ class Log:
             table: the path of a CSV or parquet file, a data frame of pandas or polars, or arrays by name.
             action: the column of the arm that was taken; texts and numbers are numbered in sorted order, and
                 ``about["arms"]`` has their names.
-            reward: the column of what it earned.
+            reward: the column of its reward.
             propensity: the column of the probability with which it was taken; None: it is estimated from the features
-                by a logistic regression that has not seen the row, and ``about["propensities"]`` says so.
+                by a logistic regression that has not seen the row, and ``about["propensities"]`` notes it.
             person: the column of who the user is, for people who come more than once.
             features: the columns of the context, shape (d,); default: all others.
 

@@ -296,7 +296,8 @@ def play_blocks(
     while left:
         frozen = min(agent.frozen_rounds() - waiting.users, left)
         if agent.seen is not None:
-            frozen, people = frozen_visits(env, agent.seen, frozen, min(left, largest))
+            people = frozen_visits(env, agent.seen, frozen, min(left, largest))
+            frozen = len(people)
         if by_counts and (many := min(frozen, curve.to_next)) >= 500:  # the normal approximation needs 500 users
             serve_counts(env, agent, curve, many, waiting)
             left -= many
@@ -339,11 +340,12 @@ def play_blocks(
             snapshots.offer(env, agent, curve)
 
 
-def frozen_visits(env: BanditEnv, seen: Seen, records: int, most: int) -> tuple[int, NDArray[np.int64]]:
-    """Return how many visits come until so many records were counted, or fewer, and whose they are."""
-    people = env.upcoming_people(most if seen.full else min(most, 64 + 4 * records))
-    visits = len(people) if seen.full else seen.within(people, records)
-    return visits, people[:visits]
+def frozen_visits(env: BanditEnv, seen: Seen, records: int, most: int) -> NDArray[np.int64]:
+    """Return whose the next visits are, until so many records were counted, or fewer."""
+    if seen.full:
+        return env.upcoming_people(most)
+    share = 1 - seen.counted / seen.most  # of visits that count, about
+    return seen.within(env.upcoming_people(min(most, 64 + int(1.1 * records / max(share, 0.05)))), records)
 
 
 def choose(agent: AnyAgent, context: Array, mask: NDArray[Any] | None, person: object = None) -> tuple[Array, Any]:

@@ -49,7 +49,7 @@ class Config(PrivateSettings):
     Attributes:
         epsilon: privacy budget of every user, > 0; infinity tosses no coins.
         delta: of (epsilon, delta), in (0, 1).
-        honest: the least share of a batch's other devices that toss their coins as they should and tell nobody, in
+        honest: the least share of a batch's other devices that toss their coins as they should and keep them secret, in
             (0, 1]; the rest may be one coalition with the server. Fewer honest devices make all toss more.
         first: users of the first batch, and of every later one at least.
         growth: a batch ends when the number of users has grown by this factor, > 1.
@@ -88,8 +88,8 @@ class ShuffleLinUCB(ArmModels, ShuffleAgent[Config]):
     their own coins. A user is in one batch, by time alone; of a batch the numbers of ones are all that is seen, and
     they are private by ``CoinSums`` at sensitivity 2 (``pack``; of the blocks of two arms, sqrt(3)). The shuffler is
     trusted to forget who sent what, and a share ``honest`` of the other devices of a batch to toss their coins and to
-    tell nobody; single others need not be trusted, whatever ``honest`` is. Devices clip records to |x| <= 1, |y| <= 1;
-    records that are not finite count as (0, 0) and send as many bits as any other.
+    keep them secret; single others need not be trusted, whatever ``honest`` is. Devices clip records to |x| <= 1,
+    |y| <= 1; records that are not finite count as (0, 0), and all devices send equally many bits.
 
     Deviations:
         Both papers take batches of equal length; here they grow, so that there are log T of them. Garcelon et al. mix

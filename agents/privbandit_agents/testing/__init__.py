@@ -1,5 +1,8 @@
 """The conformance suite of agents, for this package's and for outsiders' alike.
 
+Three nouns: a *check* (one test of any agent), a *script* (a curator's publications, written down), a *twin* (an
+agent that replays them).
+
 Register an agent, then call ``check_agent("mine", "privbandit/Linear-v0")`` in a test, or parametrise over ``CHECKS``
 for one test a check.
 """
@@ -29,7 +32,7 @@ def check_agent(name: str, env_id: str, horizon: int = HORIZON, *, audit: bool =
     """Run every check on a registered agent.
 
     Without ``audit`` nothing looks at noise that a local agent draws itself, or that a joint agent draws outside of
-    ``publish``. Warnings of the class ``NotSeen`` name what a check could not look at.
+    ``publish``. Warnings of the class ``NotSeen`` name the parts that a check could not look at.
 
     Args:
         name: as for ``make``.

@@ -238,7 +238,7 @@ def test_jdp_linucb_keeps_its_promise_and_seven_tenths_of_its_noise_does_not(
 @pytest.mark.parametrize("block", [0, 1])
 @pytest.mark.wide
 def test_a_record_that_changes_blocks_needs_noise_in_both(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tenth of the noise in one of two blocks is found by the arm; with all of it a quarter of rho may be seen."""
+    """A tenth of the noise in one of the two blocks is found; with all of it at most a quarter of rho is seen."""
     game = ArmGame("jdp-linucb", {"epsilon": 4.0})
     found = audit(game, 160, np.random.default_rng(0), 0.95)
     assert not found.refuted and found.rho_bound is not None and found.rho_bound > 0.04

@@ -22,5 +22,5 @@ def test_a_promise_in_words(guarantee: Guarantee, words: str) -> None:
 
 def test_an_agent_says_it() -> None:
     env = gym.make("privbandit/Linear-v0")
-    assert make("jdp-linucb", env, seed=0).guarantee.words.startswith("joint 1, 1e-05 (rho 0.03")
+    assert make("jdp-linucb", env, seed=0).guarantee.words.startswith("joint 1, 1e-05 a visit (rho 0.03")
     assert make("jdp-linucb", env, seed=0, rho=math.inf).guarantee.words.startswith("joint rho inf")

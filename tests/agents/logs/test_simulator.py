@@ -289,7 +289,7 @@ def test_one_command_from_a_table_to_a_page(tmp_path: Path) -> None:
     assert gains["uniform play"] == 0 and gains["best arm by the model"] == 1
     assert gains["linucb, not private"] > gains["joint, epsilon = 1"]
     page = (out / "cost.html").read_text()
-    assert "up to 3 times" in page and "May be deployed" in page and "data:image/png" in page
+    assert "up to 3 times" in page and "a person" in page and "May be deployed" in page and "data:image/png" in page
     before = {file: file.stat().st_mtime_ns for file in out.rglob("*.json") if file.name != "cost.json"}
     assert cost_command(given)[0] == 0
     assert before == {file: file.stat().st_mtime_ns for file in before}, "finished runs are not run again"
@@ -315,3 +315,17 @@ def test_arms_that_are_alike_have_no_gain_to_keep(tmp_path: Path) -> None:
     found = cost(log, [1.0], ["joint"], out=tmp_path, seeds=2, model="logistic")
     worse = found.rows[-1].reward <= found.rows[0].reward
     assert worse and "no gain to keep" in str(found) and "nan" not in str(found)
+
+
+def test_a_world_made_of_a_log_says_who_comes(tmp_path: Path) -> None:
+    table = rows(600)
+    for roles, persons in ((ROLES, table["who"]), ({**ROLES, "person": None}, np.arange(600))):
+        made = simulator(Log.from_table({**table, "x": np.arange(600.0)}, **roles, features=["x"]), "logistic")
+        made.write(tmp_path / "world.npz")
+        for source in (made, str(tmp_path / "world.npz")):
+            env: Any = gym.make(LOG_ENV, source=source, horizon=2000).unwrapped
+            _, info = env.reset(seed=1)
+            who, features = env.upcoming_people(1500), env.upcoming(1500)[:, 0]
+            assert info["person"] == who[0]
+            row = np.searchsorted(made.contexts[:, 0], features)  # the feature grows from row to row
+            assert np.array_equal(who, persons[row])

@@ -103,7 +103,7 @@ def panelled(
         for inside in fitting:
             inside.append(cell)
         alone += [] if fitting else [cell]
-    return {**panels, **grouped(alone, keys, told, names)}
+    return {**panels, **(panelled(alone, keys, told, names) if alone else {})}
 
 
 def grouped(
@@ -129,14 +129,14 @@ def grouped(
 
 def key_text(cell: Cell, key: str, told: Sequence[str], names: Mapping[str, str]) -> str:
     """Return a cell's value under a key as the figure calls it, without the settings that it shows elsewhere."""
+    value = cell.settings.get(key)
+    if key in cell.settings and (own := names.get(f"{key}={bare(value)}")) is not None:
+        return own
     called = cell.job.called(key, told, cell.swept)
     if called is not None or key not in cell.settings:
         return called or ""
-    value = cell.settings[key]
-    if key in (VARIANT, "method", "source"):  # the value speaks for itself
-        return bare(value)
-    own = names.get(f"{key}={bare(value)}")
-    return as_text({names.get(key, key.partition(".")[2] or key): value}) if own is None else own
+    speaks = key in (VARIANT, "method", "source")  # the value speaks for itself
+    return bare(value) if speaks else as_text({names.get(key, key.partition(".")[2] or key): value})
 
 
 def series_of(spec: FigureSpec, label: str, group: Sequence[Cell], cells: Cells) -> Series:

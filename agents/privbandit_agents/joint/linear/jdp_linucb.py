@@ -161,7 +161,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
             self.open_means(users)
             return
         self.horizon = config.counted(users)
-        self.epoch = Products(self.dim + 1, self.models)
+        self.epoch = Products(self.dim + 1, self.models, self.cleaned)
         self.open_window()
         self.guarantee = self.promise()
 
@@ -185,7 +185,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         return self.promised("docs/privacy/regression-moments.md and docs/privacy/continual-counting.md")
 
     def promised(self, reference: str) -> Guarantee:
-        """Return joint DP at the budget, exact if it is so for as many numbers as the counter releases."""
+        """Return joint DP at the budget, exact if it is so for all numbers that the counter releases."""
         arithmetic = self.config.arithmetic(self.counter.horizon * self.counter.dim)
         return self.config.guarantee(reference, arithmetic=arithmetic)
 
@@ -228,8 +228,13 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         """Return the records of an epoch within their bounds."""
         return sanitise(features, rewards)
 
+    def cleaned(self, records: Array) -> Array:
+        """Return records (x, y) of the curator, shape (n, d + 1), within their bounds."""
+        features, rewards = self.clipped(records[:, :-1], records[:, -1])
+        return np.concatenate([features, rewards[:, None]], axis=1)
+
     def term(self, products: Array) -> Array:
-        """Return what the counter adds up, given the sums of z z' over the epoch's z = (x, y), one for each model."""
+        """Return the counter's term, given the sums of z z' over the epoch's z = (x, y), one for each model."""
         return np.concatenate([packed_sum(one) for one in products])
 
     def select_action(self, context: Array) -> Action:
@@ -256,7 +261,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         scorer = None
         for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=Products.AT_ONCE):
             features, learned, models = self.regressed(x, arms, rewards)
-            self.epoch.add(np.column_stack(self.clipped(features, learned)), models)
+            self.epoch.add(np.concatenate([features, learned[:, None]], axis=1), models)
             self.users += len(rewards)
             if self.users == self.refit_at:
                 scorer = self._scorer(self._noisy(self.term(self.epoch.take())[None]))
@@ -311,7 +316,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         return np.hstack([optimistic_scorer(a, theta, self.config.bonus_scale * theory) for a, theta, _ in solved])
 
     def _scorer(self, noisy: Array) -> Array:
-        """Return the optimistic scorer of the counter's noisy sum, and say when the next epoch ends."""
+        """Return the optimistic scorer of the counter's noisy sum, and set when the next epoch ends."""
         config, sigma, counted, start = self.config, self.counter.standard_deviation(self.counter.t), self.users, 0
         if config.window is not None and self.group is not None:
             start = self.group * config.window

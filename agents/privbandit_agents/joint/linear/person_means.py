@@ -78,8 +78,8 @@ class PersonMeans(Seen):
     def new(self, person: object, visits: int) -> Bools:
         return np.full(visits, not self.done)
 
-    def within(self, person: Ids, records: int) -> int:
-        return min(len(person), records)
+    def within(self, person: Ids, records: int) -> Ids:
+        return person[:records]
 
     def taken(self, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
         """Find the places of people, and return all records, or none if nothing will be released."""

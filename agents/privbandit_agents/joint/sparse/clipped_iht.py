@@ -113,7 +113,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
         self.restored()
 
     def restored(self) -> None:
-        """Clip so that the batch adds as many coordinates as are detectable together; no data are read."""
+        """Clip so that the batch adds the coordinates that are detectable together; no data are read."""
         presumed = self._presumed()
         for new in range(min(self.config.new, self.config.s, self.dim - presumed.kept), -1, -1):
             self.clip = presumed.best(self.length, new)

@@ -63,7 +63,7 @@ class BlockGame(CounterGame):
 
     def prepare(self) -> None:
         super().prepare()
-        self.contexts, places = 1e6 * np.eye(DIM), np.arange(CANARIES)
+        self.contexts, places = 1e6 * np.eye(DIM, dtype=np.float32), np.arange(CANARIES)
         columns = places // DIM % 2 * (DIM + 1) + places % DIM
         self.decoder = Decoder(self.agent(0).counter, 2 * CANARIES, places.tolist(), columns)
         self.covers = self.decoder.covers
@@ -103,7 +103,7 @@ class ArmGame(BlockGame):
         self.average = together.sum(axis=1) / 2  # every block has half of the canaries' records
 
     def scores(self, readings: Floats) -> Floats:
-        return super().scores(readings) - self.average
+        return np.asarray(super().scores(readings) - self.average)
 
     def record(self, place: int, coin: float) -> tuple[int, float]:
         own = place // DIM % 2

@@ -5,6 +5,7 @@ looked at, as in every audit of a promise towards others.
 """
 
 import copy
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -86,8 +87,8 @@ class LocalPersonGame(LocalGame):
     def pairs(self, env: Any, server: Any) -> list[Pair]:
         return pairs(env, drawn(env))
 
-    def scenes(self) -> list[Scene]:
-        return [scene for scene in super().scenes() if scene.words.endswith(NEW) and scene.next is None]
+    def each_scene(self) -> Iterator[Scene]:
+        return (scene for scene in super().each_scene() if scene.words.endswith(NEW) and scene.next is None)
 
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
         most = max(64, 2**18 // self.visits)

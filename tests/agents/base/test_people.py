@@ -201,18 +201,18 @@ def test_what_visits_are_worth() -> None:
 @pytest.mark.parametrize("name", ["jdp-linucb", "prec-ts"])
 @pytest.mark.parametrize("people", [12, 300])
 def test_a_run_goes_on_from_a_snapshot(name: str, people: int, tmp_path: Path) -> None:
-    class Killed(Exception):
+    class KilledError(Exception):
         pass
 
     def kill(curve: Any) -> None:
         if curve.passed == 100:
-            raise Killed
+            raise KilledError
 
     def run(**more: Any) -> Any:
         env = world(people, 800, returns="zipf")
         return play(env, make(name, env, seed=0, people=people), seed=0, **more)
 
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         run(snapshots=Snapshots(tmp_path / "run.npz", "run", every=0.0), on_checkpoint=kill)
     assert (tmp_path / "run.npz").exists()
     assert np.array_equal(run(snapshots=Snapshots(tmp_path / "run.npz", "run")).regret, run().regret)

@@ -23,7 +23,7 @@ LONG = ("test_notebooks", "test_engine", "test_comparison", "test_study", "test_
 
 
 OPTIONAL = {
-    *("crc32c", "filelock", "joblib", "matplotlib", "polars", "pydantic", "pydantic_core", "rich", "ruamel", "typer"),
+    *("crc32c", "filelock", "joblib", "matplotlib", "polars", "pydantic", "pydantic_core", "rich", "ruamel"),
     *("tensorboard", "threadpoolctl", "click", "sklearn", "torch", "stable_baselines3", "yaml", "optuna", "dask"),
     *("distributed", "dp_accounting", "opendp", "pandas", "pyarrow", "vl_convert", "nbclient", "nbformat", "mkdocs"),
     *("latex2mathml", "playwright", "axe_playwright_python", "coba", "contextualbandits", "mabwiser", "vowpalwabbit"),

@@ -4,10 +4,10 @@ import math
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
 from weakref import WeakSet
 
@@ -187,7 +187,18 @@ class Agent(ABC, Generic[C]):
     guarantee: Guarantee = Guarantee()
     Config: ClassVar[type[Any]] = Settings
     fixed: ClassVar[frozenset[str]] = frozenset(
-        {"observation_space", "action_space", "config", "name", "public_data", "present", "person", "seeded"}
+        {
+            "observation_space",
+            "action_space",
+            "config",
+            "name",
+            "public_data",
+            "present",
+            "person",
+            "seeded",
+            "context_shape",
+            "context_dtype",
+        }
     )
     uses_public_data: ClassVar[bool] = False
     seen: Seen | None = None
@@ -343,11 +354,11 @@ class Agent(ABC, Generic[C]):
         """
         return records if self.seen is None else self.seen.taken(records, person)
 
-    @property
+    @cached_property
     def context_shape(self) -> tuple[int, ...]:
         return self.observation_space.shape or ()
 
-    @property
+    @cached_property
     def context_dtype(self) -> Floats:
         return dtype_of(self.observation_space)
 
@@ -442,23 +453,13 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         finally:
             self.present = masks
 
-    @contextmanager
-    def paying(self, users: int) -> Iterator[None]:
+    def paying(self, users: int) -> AbstractContextManager[object]:
         """Draw reports of n new users, and absorb them, within this: what the ledger refuses is not drawn.
 
         ``absorb`` enters reports, as on a server that gets them from devices. What was drawn and not entered, since an
         error came first, is entered afterwards. An agent without ``cost`` has its own way to pay.
         """
-        if not hasattr(self, "cost") or not users:
-            yield
-            return
-        entered = self.ledger.releases
-        self.ledger.check(self.cost, self.ledger.group + 1, users)
-        try:
-            yield
-        except BaseException:
-            self.pay(max(users - (self.ledger.releases - entered), 0))
-            raise
+        return Paying(self, users) if users and hasattr(self, "cost") else nullcontext()
 
     def pay(self, users: int) -> None:
         """Enter the reports of n new users in the ledger, at ``cost`` each."""
@@ -524,6 +525,23 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
     def absorb_sum(self, total: Array, users: int) -> None:
         """Learn from the sum of the reports of ``users`` users."""
         raise TypeError(f"{self.name} has no law of summed reports.")
+
+
+class Paying:
+    """The reports of n new users of a local agent are drawn and absorbed within this, as ``LocalAgent.paying`` says."""
+
+    __slots__ = "agent", "entered", "users"
+
+    def __init__(self, agent: LocalAgent[Any, Any], users: int) -> None:
+        self.agent, self.users, self.entered = agent, users, agent.ledger.releases
+
+    def __enter__(self) -> None:
+        ledger = self.agent.ledger
+        ledger.check(self.agent.cost, ledger.group + 1, self.users)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.agent.pay(max(self.users - (self.agent.ledger.releases - self.entered), 0))
 
 
 class CentralAgent(Publisher, Agent[C], Generic[C, Release]):

@@ -20,7 +20,9 @@ from privbandit_envs.spaces import Assortments
 
 Array = NDArray[Any]
 Floats = np.dtype[np.floating[Any]]
-FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+FLOAT32, FLOAT64, INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
+NUMBER = float, np.int64
+SINGLE = float, int, np.generic, type(None)
 FARTHEST = 1e6
 """Agents without privacy, which have no bounds of their own, ignore features and rewards beyond this length."""
 
@@ -104,6 +106,11 @@ def records_of(
         ValueError: the numbers of contexts, actions and feedback differ. The message shows shapes alone.
     """
     single = (action_space.n_items,) if isinstance(action_space, Assortments) else ()
+    if isinstance(feedback, np.ndarray) and feedback.dtype == FLOAT64 and feedback.ndim == 1 and not single:
+        n = (len(feedback),)
+        arrays = isinstance(context, np.ndarray) and isinstance(action, np.ndarray)
+        if arrays and (context.dtype, context.shape, action.dtype, action.shape) == (dtype, n + shape, INT64, n):
+            return Records(context, existing(action, action_space), feedback)  # as all of this makes them
     needed = expected(shape, single)
     answers = rows_of(feedback, users := users_in(feedback), (), FLOAT64, needed)
     actions = rows_of(action, users, single, None, needed)
@@ -119,7 +126,7 @@ def expected(shape: tuple[int, ...], single: tuple[int, ...]) -> str:
 
 def users_in(feedback: object) -> int | None:
     """Return how many users answer; None: one user, who is no group."""
-    if isinstance(feedback, float | int | np.generic | None):
+    if isinstance(feedback, SINGLE):
         return None
     entries = entries_of(feedback)
     return None if entries is None else len(entries)
@@ -147,8 +154,13 @@ def rows_of(
         ValueError: a group of another size, or an array of numbers of another shape.
     """
     n = 1 if users is None else users
-    if isinstance(values, np.ndarray) and values.dtype == (dtype or np.int64) and values.shape == (n, *shape):
-        return values
+    if isinstance(values, np.ndarray) and values.dtype == (dtype or INT64):
+        if values.shape == (n, *shape):
+            return values
+        if n == 1 and values.shape == shape:
+            return values[None]
+    elif not shape and n == 1 and isinstance(values, NUMBER):
+        return np.array([values], dtype)
     array = real_array(values)
     if array is not None:
         if array.shape == (n, *shape):

@@ -31,7 +31,7 @@ from privbandit_agents.testing.watchers import (
     releases_of,
     standardised,
 )
-from privbandit_agents.zoo.registry import find, make
+from privbandit_agents.zoo.registry import field_names, find, make
 
 AnyCurator: TypeAlias = CentralAgent[Any, Any]
 ROOM = 1e-6
@@ -88,6 +88,10 @@ def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     late = 5000  # users of a run with few records
     for user in (0, late // 4):
         unseen = unseen | replay(name, env_id, late, config, user, BRIEFLY[:2])[1]
+    if "people" in field_names(find(name).load().Config):
+        settings = config if config.get("people") else config | {"people": users}
+        for visits in (2, 5, 43):
+            unseen = unseen | replay(name, env_id, users, settings, 0, BRIEFLY[:2], visits=visits)[1]
     if unseen:
         warnings.warn(f"the replay of {name} did not see {'; '.join(sorted(unseen))}.", NotSeen, stacklevel=3)
 
@@ -101,8 +105,11 @@ def replay(
     only: Collection[str] = (),
     around: str = "",
     seed: int = 12,
+    visits: int = 1,
 ) -> tuple[list[Cost], set[str]]:
     """Replay a run with every one of the target's records, or some: (the loss of each pair, the parts not seen).
+
+    With ``visits`` the target is a person who comes so often in the run, with one record; all of them are replaced.
 
     With ``around`` the users before and after the target have the record of that name; one that the agent's world has
     not is nothing to replay.
@@ -119,7 +126,8 @@ def replay(
         return [], set()
     script_of = next(iter(records))
     beside = dict.fromkeys((user - 1, user + 1), records[around]) if around else {}
-    blocks = script(env, agent, users, user, records[script_of], beside)
+    places = np.unique(np.linspace(user, users - 1, visits).astype(int))
+    blocks = script(env, agent, users, places, records[script_of], beside)
     unseen = set() if writer.notes else {"anything but actions and schedules, since it never calls publish()"}
     published = releases_of(writer.notes)
     spent_within_promise(agent, published)
@@ -127,7 +135,7 @@ def replay(
     for what in [name for name in records if name != script_of and (not only or name in only)]:
         record, twin = records[what], watched(name, env, config, seed)
         forcer = twin.watcher = Forcer(writer.notes, f"with {what} for user {user}")
-        follow(twin, blocks, user, record, forcer)
+        follow(twin, blocks, places, record, forcer)
         forcer.values = [joined(release.notes, forcer.exact) for release in published]
         forced.append(forcer)
     costs = [priced(agent, published, *pair, unseen) for pair in combinations(forced, 2)]
@@ -143,7 +151,7 @@ def last_of_batch(name: str, env_id: str, users: int, config: dict[str, Any], se
     agent.watcher = Writer()
     env.reset(seed=seed)
     before, end, ends = (0, copy.deepcopy(getattr(agent, "release", None))), 0, []
-    for block in script(env, agent, users, 0, ordinary(env)):
+    for block in script(env, agent, users, np.zeros(1, int), ordinary(env)):
         end += len(block.feedback)
         if block.published != before[0] or not alike(block.release, before[1]):
             ends.append(end - 1)
@@ -171,9 +179,9 @@ def ordinary(env: Any) -> Record:
 
 
 def script(
-    env: Any, agent: AnyCurator, users: int, target: int, record: Record, beside: Mapping[int, Record] | None = None
+    env: Any, agent: AnyCurator, users: int, target: Array, record: Record, beside: Mapping[int, Record] | None = None
 ) -> list[Block]:
-    """Serve users, one of whom has the given record, and others theirs; return the script of their actions."""
+    """Serve users, some of whom have the given record, and others theirs; return the script of their actions."""
     blocks, served = [], 1  # one was drawn before
     start = 0
     while served < users:
@@ -181,18 +189,18 @@ def script(
         n = min(agent.frozen_rounds(), users - served, 7)
         contexts = env.upcoming(n)
         for place, one in (beside or {}).items():
-            contexts = with_target(contexts, place - start, one.context)
+            contexts = with_target(contexts, np.array([place - start]), one.context)
         shown = with_target(contexts, target - start, record.context)
         actions = chosen = np.asarray(agent.select_action(shown))
         feedback = np.asarray(env.serve(actions).feedback, np.float64)
         for place, one in (beside or {}).items():
-            actions = with_target(actions, place - start, one.action)
-            feedback = with_target(feedback, place - start, one.feedback)
+            actions = with_target(actions, np.array([place - start]), one.action)
+            feedback = with_target(feedback, np.array([place - start]), one.feedback)
         answered = (
             with_target(actions, target - start, record.action),
             with_target(feedback, target - start, record.feedback),
         )
-        agent.update(shown, *answered)
+        agent.update(shown, *answered, **named(agent, target - start, start, n))
         told = copy.deepcopy(getattr(agent, "release", None))
         writer = agent.watcher
         published = len(writer.notes) if isinstance(writer, Writer) else 0
@@ -201,28 +209,31 @@ def script(
     return blocks
 
 
-def with_target(column: Array, row: int, value: Any) -> Array:
-    """Return a copy of a block's column in which the target has a value of its own, if it is in the block."""
+def with_target(column: Array, rows: Array, value: Any) -> Array:
+    """Return a copy of a block's column in which the target has a value of its own, in the rows that it has."""
     column = column.copy()
-    if 0 <= row < len(column):
-        column[row] = value
+    column[rows[(rows >= 0) & (rows < len(column))]] = value
     return column
 
 
-def follow(twin: AnyCurator, blocks: list[Block], target: int, record: Record, forcer: Forcer) -> None:
+def named(agent: AnyCurator, rows: Array, start: int, n: int) -> dict[str, Array]:
+    """Return who n users are to an agent with people: the target is 0, all others come once; nothing to others."""
+    return {} if agent.seen is None else {"person": with_target(np.arange(start + 1, start + n + 1), rows, 0)}
+
+
+def follow(twin: AnyCurator, blocks: list[Block], target: Array, record: Record, forcer: Forcer) -> None:
     """Serve a twin the script's users but one, and compare its output with the script."""
     start = 0
     for block in blocks:
         row = target - start
         shown = with_target(block.contexts, row, record.context)
         chosen = np.asarray(twin.select_action(shown))
-        others = np.arange(len(chosen)) != row
+        others = ~np.isin(np.arange(len(chosen)), row)
         assert np.array_equal(chosen[others], block.chosen[others]), (
             f"{forcer.what}: other users' actions differ though all releases are the same; raw data are read"
         )
-        twin.update(
-            shown, with_target(block.actions, row, record.action), with_target(block.feedback, row, record.feedback)
-        )
+        answered = with_target(block.actions, row, record.action), with_target(block.feedback, row, record.feedback)
+        twin.update(shown, *answered, **named(twin, row, start, len(chosen)))
         start += len(chosen)
         assert len(forcer.exact) == block.published, (
             f"{forcer.what}: publishes less than its twin after {start} users; when it does must not depend on data"

@@ -5,6 +5,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 import gymnasium as gym
@@ -79,22 +80,24 @@ class LocalGame(AnyAgentGame[Scene]):
     def stronger(self, factor: float) -> Self | None:
         other = self.larger(factor)
         if other is not None:
-            other.scene = other.scenes()[self.place]
+            other.scene = next(islice(other.each_scene(), self.place, None))  # later servers are not made
         return other
 
     def scenes(self) -> list[Scene]:
-        found = []
+        return list(self.each_scene())
+
+    def each_scene(self) -> Iterator[Scene]:
+        """Yield what to try, server after server, each of which is made when it is asked for."""
         for words, env, server in self.servers():
-            found += [Scene(server, pair, f"{pair.words}; {words}") for pair in self.pairs(env, server)]
+            yield from (Scene(server, pair, f"{pair.words}; {words}") for pair in self.pairs(env, server))
             if words.endswith(NEW):
                 others = drawn(env)
                 silent = replace(others[:1], feedback=np.full(1, np.nan))  # one user, so that nothing hides noise
-                found += [
+                yield from (
                     Scene(server, pair, f"{pair.words}, and the next user's report{without}; {words}", following)
                     for pair in pairs(env, others)
                     for following, without in ((others[:1], ""), (silent, ", whose feedback is NaN"))
-                ]
-        return found
+                )
 
     def tried(self, scene: Scene, runs: int) -> tuple[Contrast, tuple[float, float]]:
         contrast, (bound, tie) = super().tried(scene, runs)
@@ -103,7 +106,7 @@ class LocalGame(AnyAgentGame[Scene]):
         return contrast, (bound if counts else 0.0, tie)
 
     def scored(self, worlds: list[Floats]) -> tuple[Contrast, tuple[float, float]]:
-        """Score equal runs once: many scenes show the same at first, as if the agent clips two records to one."""
+        """Score equal runs once: at first many scenes show the same, such as records that the agent clips to one."""
         if len(worlds[0]) > self.pilots:  # copies were left out
             return super().scored(worlds)
         seen = hashlib.blake2b(b"".join(world.tobytes() for world in worlds)).digest()
@@ -118,9 +121,9 @@ class LocalGame(AnyAgentGame[Scene]):
     def servers(self) -> Iterator[tuple[str, gym.Env[Any, Any], Any]]:
         """Yield servers that a user may report to, each with its description and its world."""
         for labels, env in self.worlds():
-            new, learned, others = self.server(env), self.server(env), drawn(env)
+            yield f"{labels}{NEW}", env, self.server(env)
+            learned, others = self.server(env), drawn(env)
             learned.update(others.contexts, others.actions, others.feedback)
-            yield f"{labels}{NEW}", env, new
             yield f"{labels}a server that has learned from {len(others.feedback)} users", env, learned
 
     def server(self, env: gym.Env[Any, Any]) -> Any:

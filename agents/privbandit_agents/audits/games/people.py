@@ -5,6 +5,7 @@ looked at, as in every audit of a promise towards others.
 """
 
 import copy
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from privbandit_agents.audits.games.joint import Scene as JointScene
 from privbandit_agents.audits.games.local import NEW, LocalGame, Scene
 from privbandit_agents.audits.games.readings import Billboard
 from privbandit_agents.audits.games.shuffled import ShuffleGame
-from privbandit_agents.audits.records import USERS_A_RUN, Pair, Records
+from privbandit_agents.audits.records import USERS_A_RUN, Pair, Records, drawn, pairs
 from privbandit_agents.audits.reports import flattened
 from privbandit_agents.base.people import Seen
 from privbandit_agents.base.state import rekey
@@ -35,6 +36,8 @@ class JointPersonGame(FirstRelease):
     part = PART
     seen = f"the releases and actions towards probe users among {USERS_A_RUN} visits, {VISITS} of them of one person"
     unseen = "other times of the person's visits, and records that differ from visit to visit"
+    pilots, fits = 24, 600
+    heats: ClassVar = ((3, 100),)
     visits: ClassVar[int] = VISITS
 
     def prepare(self) -> None:
@@ -48,6 +51,9 @@ class JointPersonGame(FirstRelease):
         self.ids = np.arange(1, looks[-1] + 1)
         self.ids[places] = 0
         return looks
+
+    def scenes(self) -> list[JointScene]:
+        return [JointScene(pair, self.others, pair.words) for pair in pairs(self.env, self.others)]
 
     def further(self, best: list[JointScene]) -> list[JointScene]:
         return []
@@ -74,12 +80,15 @@ class LocalPersonGame(LocalGame):
     seen = f"the sum of all that a device sends at {VISITS} visits of its person, to a new server"
     unseen = "other records, records that differ from visit to visit, and servers that have learned"
     settings: ClassVar = {"people": 2**20}
-    heats: ClassVar = ((6, 2000),)
+    heats: ClassVar = ((6, 2000), (3, 4000))
     runs = 50_000
     visits: ClassVar[int] = VISITS
 
-    def scenes(self) -> list[Scene]:
-        return [scene for scene in super().scenes() if scene.words.endswith(NEW) and scene.next is None]
+    def pairs(self, env: Any, server: Any) -> list[Pair]:
+        return pairs(env, drawn(env))
+
+    def each_scene(self) -> Iterator[Scene]:
+        return (scene for scene in super().each_scene() if scene.words.endswith(NEW) and scene.next is None)
 
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
         most = max(64, 2**18 // self.visits)
@@ -106,9 +115,13 @@ class ShufflePersonGame(ShuffleGame):
     part = PART
     seen = f"the messages of the first {USERS_A_RUN // 16} visits' batches, every second visit one person's"
     runs = 2000
-    pilots, fits = 100, 1000
-    heats: ClassVar = ((4, 300),)
+    pilots, fits = 40, 600
+    heats: ClassVar = ((3, 200),)
     visits: ClassVar[int] = USERS_A_RUN // 32
+
+    def scenes(self) -> list[Pair]:
+        self.others = drawn(self.env)
+        return pairs(self.env, self.others)
 
     def observed(self, scene: Pair, world: int, runs: int, rng: Generator) -> Floats:
         target, told = scene.users(world, 1), []

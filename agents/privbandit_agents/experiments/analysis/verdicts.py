@@ -1,11 +1,10 @@
 """Statements against measurements."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
-from rich import table as rich_table
 
 from privbandit_agents.experiments.analysis.statistics import Interval
 from privbandit_agents.experiments.analysis.tables import Table, rounded
@@ -84,6 +83,7 @@ def verdict_table(verdicts: Sequence[Verdict], title: str, decides: bool = True)
     return Table(left, pl.DataFrame(numbers, schema_overrides=real), title, left=left.columns)
 
 
-def rich_verdicts(verdicts: Table) -> rich_table.Table:
-    """Return the table of verdicts for the terminal."""
-    return verdicts.rich(lambda name: {"overflow": "fold", "ratio": 3 if name == "statement" else None}, leading=1)
+def verdict_lines(verdicts: Table) -> Iterator[str]:
+    """Yield the table of verdicts for the terminal; red is against expectation."""
+    against = {i: "31" for i, word in enumerate(verdicts.words["verdict"]) if word.endswith("against expectation")}
+    yield from verdicts.lines(against)

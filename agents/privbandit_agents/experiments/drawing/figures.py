@@ -26,6 +26,7 @@ from privbandit_agents.experiments.drawing.style import (
     UNIFORM,
     Label,
     Line,
+    Look,
     caption,
     empty_picture,
     label_points,
@@ -63,15 +64,16 @@ BOUNDS: dict[str, tuple[float, float]] = {
 }
 """Between which values a quantity is, whatever its interval."""
 REGRET = FigureSpec(name="regret", log="auto")
+LOOK = Look()
 
 
-def draw_regret(trials: Sequence[Finished], path: Path, formats: Sequence[str] = ()) -> None:
-    """Draw the regret of trials, a panel for each environment and horizon, and write a PNG, and other ``formats``."""
+def draw_regret(trials: Sequence[Finished], path: Path, look: Look = LOOK) -> None:
+    """Draw the regret of trials, a panel for each environment and horizon, and write a PNG and other formats."""
     jobs = [Trial(**finished.job) for finished in trials]
     # what a trial says of itself, though its environment or agent may not be on this machine
     cells = Cells.of(jobs, lambda job: {key: job.spec[key] for key in ("env", "agent", "horizon")})
-    spec = completed(REGRET, cells)
-    draw_figure(spec, layout(spec, cells), {finished.name: finished for finished in trials}, path, formats)
+    spec = completed(REGRET.model_copy(update={"title": look.title}), cells)
+    draw_figure(spec, layout(spec, cells), {run.name: run for run in trials}, path, look.formats, size=look.size)
 
 
 def draw_figure(
@@ -81,6 +83,7 @@ def draw_figure(
     path: Path,
     formats: Sequence[str] = (),
     stamp: str = "",
+    size: tuple[float, float] | None = None,
 ) -> bool:
     """Draw a completed figure and write a PNG; lines without measurements are left out.
 
@@ -91,6 +94,7 @@ def draw_figure(
         path: of the PNG.
         formats: others that are written beside it.
         stamp: text across the figure, such as that it decides nothing.
+        size: inches, width and height; None: as the panels need.
 
     Returns:
         Whether there was anything to draw.
@@ -104,7 +108,7 @@ def draw_figure(
     cells = (cell for panel, _ in kept for series in panel.series for cell in series.cells)
     visits = visits_of(run for cell in cells for run in runs_of(cell, results).values())
     told += [f"up to {visits:,} visits a person"] if visits > 1 else []
-    save(composed(spec, kept, job.unit, told, stamp), path, formats)
+    save(composed(spec, kept, job.unit, told, stamp, size), path, formats)
     return True
 
 
@@ -114,13 +118,16 @@ def composed(
     unit: str = "seed",
     told: Sequence[str] = (),
     stamp: str = "",
+    size: tuple[float, float] | None = None,
 ) -> Figure:
-    """Return a figure of panels with their lines; ``told`` is the rest of the caption."""
+    """Return a figure of panels with their lines; ``told`` is the rest of the caption, ``size`` is in inches."""
     every = [lines for _, lines in kept]
     styles = styles_of(every)
     longest = max(len(named(spec, line)) for lines in every for line in lines)
     labels = max(len(lines) + len(panel.references) for panel, lines in kept)
     figure, axes = empty_picture(len(kept), longest, labels)
+    if size is not None:
+        figure.set_size_inches(size)
     with matplotlib.rc_context(STYLE):
         for axis, (panel, lines) in zip(axes, kept, strict=True):
             draw_panel(axis, with_logarithms(spec, lines), panel, lines, styles)

@@ -66,6 +66,21 @@ STYLE: Any = {
 
 
 @dataclass(frozen=True)
+class Look:
+    """What a user may choose of a figure.
+
+    Attributes:
+        title: above it.
+        size: inches, width and height; None: as the panels need.
+        formats: written beside the PNG.
+    """
+
+    title: str = ""
+    size: tuple[float, float] | None = None
+    formats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Line:
     """A measured line.
 

@@ -131,5 +131,5 @@ def agent_source(name: str) -> str | None:
 def at_home(env: str, agent: str) -> bool:
     """Return whether a class that plays is defined in the program itself, so that no other process finds it."""
     world, entry = env_class(env), AGENTS.get(agent)
-    homes = getattr(world, "__module__", str(world)), "" if entry is None else entry.agent
-    return any(home.startswith("__main__") for home in homes)
+    homes = getattr(world, "__module__", str(world)), agent if entry is None else entry.agent
+    return any(home.startswith("__main__") or "<locals>" in home for home in homes)

@@ -161,7 +161,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
             self.open_means(users)
             return
         self.horizon = config.counted(users)
-        self.epoch = Products(self.dim + 1, self.models)
+        self.epoch = Products(self.dim + 1, self.models, self.cleaned)
         self.open_window()
         self.guarantee = self.promise()
 
@@ -228,6 +228,11 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         """Return the records of an epoch within their bounds."""
         return sanitise(features, rewards)
 
+    def cleaned(self, records: Array) -> Array:
+        """Return records (x, y) of the curator, shape (n, d + 1), within their bounds."""
+        features, rewards = self.clipped(records[:, :-1], records[:, -1])
+        return np.concatenate([features, rewards[:, None]], axis=1)
+
     def term(self, products: Array) -> Array:
         """Return the counter's term, given the sums of z z' over the epoch's z = (x, y), one for each model."""
         return np.concatenate([packed_sum(one) for one in products])
@@ -256,7 +261,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         scorer = None
         for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=Products.AT_ONCE):
             features, learned, models = self.regressed(x, arms, rewards)
-            self.epoch.add(np.column_stack(self.clipped(features, learned)), models)
+            self.epoch.add(np.concatenate([features, learned[:, None]], axis=1), models)
             self.users += len(rewards)
             if self.users == self.refit_at:
                 scorer = self._scorer(self._noisy(self.term(self.epoch.take())[None]))

@@ -101,7 +101,7 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
         self.ledger.spend(gaussian_dp(rho))
         reference = "docs/privacy/dp-dqn.md and docs/privacy/continual-counting.md"
         self.guarantee = config.guarantee(reference, arithmetic=config.arithmetic(batches * size))
-        self.open = Rows((self.dim + 2,), np.float64, min(self.batch, 4096))  # features, rewards, and whose model
+        self.open = Rows((self.dim + 2,), np.float64, min(self.batch, 4096))  # (x, y) and its model, as they came
         self.summed, self.velocity = np.zeros(size), np.zeros(size)  # the counter's last release; steps with momentum
         self.release = np.zeros(size)
         self.users = 0
@@ -144,7 +144,7 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
         for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback):
             features, learned, models = self.regressed(x, arms, rewards)
             whose = np.broadcast_to(models, len(rewards))
-            self.open.append(np.column_stack([*sanitise(features, learned), whose]))
+            self.open.append(np.concatenate([features, learned[:, None], whose[:, None]], axis=1))
             self.users += len(rewards)
             if len(self.open) == self.batch:
                 self.release = parameters = self._stepped(self.open.view())
@@ -165,9 +165,9 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
 
     def _stepped(self, rows: Array) -> Array:
         """Return the parameters after a step on a batch's records (B, d + 2)."""
-        config = self.config
-        lifted = in_blocks(self.lifted(rows[:, :-2]), rows[:, -1].astype(np.intp), self.models)
-        gradients = clipped_gradients(lifted @ self.release, rows[:, -2], lifted, self.clip)
+        features, rewards = sanitise(rows[:, :-2], rows[:, -2])
+        lifted, config = in_blocks(self.lifted(features), rows[:, -1].astype(np.intp), self.models), self.config
+        gradients = clipped_gradients(lifted @ self.release, rewards, lifted, self.clip)
         terms = gradients.sum(axis=0, keepdims=True)
         summed = self.publish(self.counter, terms, partial(self.counter.extend, terms))[-1]
         noisy, self.summed = summed - self.summed, summed

@@ -19,7 +19,7 @@ from privbandit_agents.base.agent import (
 )
 from privbandit_agents.base.arms import best_arm, played
 from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Inputs, Randomizer, arithmetic_of, inputs_of
-from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import Budget, Growth, PrivateSettings
 from privbandit_agents.privacy.accounting.costs import Cost, pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -205,7 +205,7 @@ class MomentAgent(LocalAgent[M, Array]):
     def absorb(self, report: Array) -> None:
         for (part,) in blocks(self.frozen_rounds, report):
             self.pay(len(part))
-            self.add(np.add.reduce(np.concatenate([self.total[None], self.channel.decode(part)]), axis=0), len(part))
+            self.add(added(self.total, self.channel.decode(part)), len(part))
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.random import PCG64, Generator
 
 from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.arms import played
+from privbandit_agents.base.rows import Uniforms
 from privbandit_agents.base.settings import Count, Growth
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.local.linear.own_means import RADIUS, VISITS, OwnMeans, clipped_means
@@ -21,6 +21,7 @@ from privbandit_agents.local.linear.pool import Pool
 from privbandit_agents.local.linear.spreads import OCTAVES, Spreads, octaves
 from privbandit_agents.privacy.contributions.moments import NORM, WEIGHT, Lifted, packed_size, sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
+from privbandit_agents.privacy.vectors import lengths
 
 PLAIN, CENTRED, SPREAD = "plain", "centred", "spread"
 GRAM = 0.5  # weight of X X' in centred records, beside y X
@@ -100,6 +101,7 @@ class PRECTS(MomentAgent[Config]):
     """
 
     Config = Config
+    fixed: ClassVar[frozenset[str]] = MomentAgent.fixed | {"choices"}
     proof = "docs/privacy/compared-arms.md"
     least_batch: ClassVar[int] = 16
     settled = MomentAgent.estimated_best
@@ -114,7 +116,7 @@ class PRECTS(MomentAgent[Config]):
             self.seen = OwnMeans(self.config.people or 0, self.context_shape, self.context_dtype)
             self.guarantee = self.guarantee.per_person("who comes, and when, is public")
         self.rng_posterior, choices = self.rng.spawn(2)
-        self.seed_of_choices = int(choices.integers(2**62))
+        self.seed_of_choices, self.choices = int(choices.integers(2**62)), Uniforms()
         self.spreads = Spreads(self.dim, self.sigma / NORM, self.expected)
         self.known, self.batches, self.learned = np.zeros((self.dim, self.dim + 1)), 0, 0
         self.reopen(np.ones(self.dim))
@@ -149,8 +151,9 @@ class PRECTS(MomentAgent[Config]):
         """Return one of both candidates, by the user's own coin, which its index fixes."""
         contexts = context.reshape(-1, *self.context_shape)
         asked = self.users if self.seen is None else self.seen.asked
-        coins = Generator(PCG64(self.seed_of_choices).advance(asked)).random(len(contexts)) < 0.5
-        actions = self.candidates(contexts)[np.arange(len(contexts)), coins.astype(int)]
+        second = self.choices.of(self.seed_of_choices, asked, len(contexts)) < 0.5
+        pairs = self.candidates(contexts)
+        actions = np.where(second, pairs[:, 1], pairs[:, 0])
         return actions if context.ndim > len(self.context_shape) else int(actions[0])
 
     def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Array, Array]:
@@ -162,12 +165,12 @@ class PRECTS(MomentAgent[Config]):
     def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return the reports of this batch's users, as factors."""
         contexts, arms = np.asarray(context).reshape(-1, *self.context_shape), np.atleast_1d(action)
-        blank, users = np.zeros(OCTAVES), len(contexts)
+        users = len(contexts)
         if self.kind == SPREAD:
             clean = sanitise(contexts, np.zeros(contexts.shape[:2]))[0]
             nothing = np.zeros((users, self.dim))
             return Lifted(nothing, nothing, tail=NORM * octaves(clean, self.feature))
-        tail = np.broadcast_to(blank, (users, OCTAVES))
+        tail = np.zeros((users, OCTAVES))
         x, y = sanitise(played(contexts, arms), np.atleast_1d(feedback))
         if self.kind == PLAIN:
             return Lifted.packed(*self.inside(x, y), tail)
@@ -189,7 +192,7 @@ class PRECTS(MomentAgent[Config]):
     def inside(self, x: Array, y: Array) -> tuple[Array, Array]:
         """Return X = S x and y, divided by |X| where it exceeds 1, which leaves the linear model exact."""
         x = x * self.stretch
-        outside = np.maximum(np.linalg.norm(x, axis=1), 1.0)
+        outside = np.maximum(lengths(x)[:, 0], 1.0)
         return sanitise(x / outside[:, None], y / outside)
 
     @property

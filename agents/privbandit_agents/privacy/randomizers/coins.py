@@ -102,7 +102,10 @@ class CoinSums:
         """
         tosses, rng = self.tosses(users), secure.source(self.noise, rng)
         dither, heads = (self._tossed if self.one_by_one else self._drawn)(len(vectors), tosses, rng)
-        rounded = np.clip(np.floor(np.clip(vectors, -1, 1) * self.steps + dither), -self.steps, self.steps)
+        rounded = np.minimum(np.maximum(vectors, -1.0), 1.0)
+        rounded *= self.steps
+        rounded += dither
+        np.minimum(np.maximum(np.floor(rounded, out=rounded), -self.steps, out=rounded), self.steps, out=rounded)
         ones = rounded.astype(np.int64) + self.steps + heads
         return np.concatenate([ones, self.messages(users) - ones], axis=1)
 
@@ -128,8 +131,11 @@ class CoinSums:
 
     def _drawn(self, users: int, tosses: int, rng: Generator) -> tuple[Floats, Ints]:
         """Return the same, where there are too many coins to toss each."""
-        pairs = [(rng.random(self.dim), rng.binomial(tosses, 0.5, self.dim)) for _ in range(users)]
-        return np.array([one for one, _ in pairs]), np.array([other for _, other in pairs], np.int64)
+        dither, heads = np.empty((users, self.dim)), np.empty((users, self.dim), np.int64)
+        for user in range(users):
+            rng.random(out=dither[user])
+            heads[user] = rng.binomial(tosses, 0.5, self.dim)
+        return dither, heads
 
 
 def shift_of(dim: int, steps: int, sensitivity: float) -> float:

@@ -9,7 +9,7 @@ from privbandit_agents.zoo.registry import can_play
 
 import privbandit_envs
 
-EXTRAS = ("torch", "sklearn", "stable_baselines3", "polars", "matplotlib", "typer")
+EXTRAS = ("torch", "sklearn", "stable_baselines3", "polars", "matplotlib", "rich")
 NEED_AN_EXTRA = {"tree-public", "tree-all", "logistic-public", "kernel-public", "ppo", "a2c", "dqn"}
 
 present = [name for name in EXTRAS if importlib.util.find_spec(name)]

@@ -12,7 +12,7 @@ only_tells = False
 def main() -> None:
     """Run the command."""
     global only_tells
-    only_tells = sys.argv[1:2] in ([], ["list"], ["--help"]) or sys.argv[2:] == ["--help"]
+    only_tells = sys.argv[1:2] in ([], ["list"], ["--help"], ["-h"]) or sys.argv[2:] in (["--help"], ["-h"])
     if sys.argv[1:] == ["--version"]:
         with suppress(OSError):  # the command itself says what is wrong with the output
             return tell_version()

@@ -167,11 +167,28 @@ def did_you_mean(value: object, known: Iterable[str]) -> str:
     Of many names only those are compared that begin and end most like the value, so that a table of a hundred thousand
     columns takes no longer than a small one.
     """
+    near = _nearest(value, known)
+    return f" (did you mean {near!r}?)" if near else ""
+
+
+def unknown(what: str, value: object, known: Iterable[str], command: str) -> ValueError:
+    """Return the error for a name of many: the nearest one, and the command that shows all.
+
+    Examples:
+        >>> print(unknown("no agent", "lincub", ["linucb", "uniform"], "privbandit list agents"))
+        no agent is called 'lincub'; did you mean linucb? `privbandit list agents` shows all.
+    """
+    near = _nearest(value, known)
+    hint = f"did you mean {near}? " if near else ""
+    return ValueError(f"{what} is called {shown(value)}; {hint}`{command}` shows all.")
+
+
+def _nearest(value: object, known: Iterable[str]) -> str:
+    """Return the nearest known name, or ``""`` if none is near."""
     text, names = str(value)[:LONGEST], [name for name in known if len(name) <= 2 * LONGEST]
     if len(names) > 500:  # letter by letter
         names = heapq.nlargest(500, names, key=lambda name: _in_common(text, name))
-    near = difflib.get_close_matches(text, names, n=1, cutoff=0.5)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    return next(iter(difflib.get_close_matches(text, names, n=1, cutoff=0.5)), "")
 
 
 def _in_common(one: str, other: str) -> int:

@@ -12,14 +12,13 @@ import gymnasium as gym
 import pytest
 from privbandit_agents.audits.registry import TARGETS
 from privbandit_agents.cli.commands import app
+from privbandit_agents.cli.grammar import VERBS, parsed
 from privbandit_agents.experiments.names import short
 from privbandit_agents.experiments.shelf import library
 from privbandit_agents.zoo.entries import AGENTS
-from typer.main import get_group
 
 from privbandit_envs import ENV_IDS
 
-COMMANDS = get_group(app).commands
 OWN = {"first_moment:first-moment", "first_moment_game:watched-moment", "follow_leader:follow-leader"}
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -130,10 +129,10 @@ def commands() -> list[tuple[str, str]]:
 def test_every_command_of_the_documentation_is_understood(page: str, command: str) -> None:
     """Its options exist and take such values, and what it names is there; that it works is tested with smaller ones."""
     _, verb, *arguments = shlex.split(command.replace("$SLURM_ARRAY_TASK_ID", "1"))
-    assert verb in COMMANDS
+    assert verb in VERBS
     if verb == "data":
         return
-    given = COMMANDS[verb].make_context(verb, arguments).params
+    given = parsed(verb, arguments)
     here = {*AGENTS, *TARGETS, "mine:mine", "acme-local", "acme-counts", "acme-joint", *OWN}
     assert {*(given.get("agent") or ())} <= here
     if verb in ("audit", "show"):

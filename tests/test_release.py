@@ -10,13 +10,11 @@ from pathlib import Path
 
 import privbandit_agents
 import yaml
-from privbandit_agents.cli.commands import app
-from typer.main import get_group
+from privbandit_agents.cli.grammar import parsed
 
 import privbandit_envs
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = get_group(app).commands
 MADE = {"build", "dist", "site", "runs", ".hypothesis", "PKG-INFO", "__pycache__"}
 
 
@@ -139,4 +137,4 @@ def test_the_files_for_clusters_are_sound() -> None:
         words = shlex.split(
             command[0].replace('"$1"', "linear.yaml").replace('"$2"', "out").replace("$SLURM_ARRAY_TASK_ID", "3")
         )
-        COMMANDS[words[1]].make_context(words[1], words[2:])
+        parsed(words[1], words[2:])

@@ -41,7 +41,7 @@ ENV_CORE = tuple(
     f"{E}.{name}" for name in ("problem", "changing", "stream", "population", "env", "vector_env", "spaces", "wrappers")
 )
 GYM = NUMBERS | {"gymnasium"}
-GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names", "shelf"))
+GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names", "shelf", "text"))
 ZOO = tuple(f"{A}.{name}" for name in ("zoo", "playing", "classifiers"))
 BENCH = frozenset(
     {
@@ -57,7 +57,6 @@ BENCH = frozenset(
         "threadpoolctl",
         "gymnasium",
         "tensorboard",
-        "typer",
     }
 )
 BY_NAME = frozenset({f"{A}.zoo.entries", f"{E}.registration", f"{A}.cli.listing", A, PRIVACY})
@@ -130,7 +129,7 @@ WALLS = (
     Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.faces", *ZOO, E), GYM),
     # experiments: study -> drawing -> analysis -> running, schema -> jobs -> store -> the ground
     Wall((X,), (X, f"{A}.faces", f"{A}.playing.board", f"{E}.files"), BENCH | NUMBERS),
-    Wall((f"{X}.tuning",), (X, *ZOO, f"{A}.base", E), BENCH | NUMBERS, lazily=frozenset({"optuna"})),
+    Wall((f"{X}.tuning", f"{X}.compare"), (X, *ZOO, f"{A}.base", E), BENCH | NUMBERS, lazily=frozenset({"optuna"})),
     Wall(GROUND, (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
     Wall((f"{X}.store",), (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
     Wall((f"{X}.jobs",), (f"{X}.store", *GROUND, *ZOO, f"{A}.base", PRIVACY, E), BENCH | NUMBERS),

@@ -1,5 +1,8 @@
 """Real data: data sets for classification, and hotel searches.
 
+Three nouns: a *table* (rows of features with a label), a *store* (files that were prepared), a *source* (where they
+come from).
+
 ``load`` reads a data set for classification: bundled with scikit-learn, from OpenML, from a CSV file, or one of the
 paper's eleven ``tables``. ``hotels`` reads, prepares and keeps hotel searches for assortment problems.
 """

@@ -7,10 +7,10 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
+from privbandit_envs.changing.people import POPULATIONS, WITH, WITHOUT, check_everyone_once, most_visits, rows_in_turn
 from privbandit_envs.datasets import Dataset, load
 from privbandit_envs.datasets.dataset import row_blocks
 from privbandit_envs.families.gaussians import Precision
-from privbandit_envs.families.people import POPULATIONS, WITH, WITHOUT, check_everyone_once, most_visits, rows_in_turn
 from privbandit_envs.problem import ArmProblem, Array, Floats
 from privbandit_envs.validate import count, one_of, positive
 from privbandit_envs.validate import seed as checked_seed
@@ -109,26 +109,45 @@ class ClassificationProblem(ArmProblem):
         else:
             data = source if isinstance(source, Dataset) else load(source, label, deduplicate)
             self.data = split_of(data, n_public, seed, self.dtype)
-            check_everyone_once(horizon, len(self.data.records), population)
+            self.n_rows = len(self.data.records)
+            check_everyone_once(horizon, self.n_rows, population)
         self.public_data: tuple[Array, NDArray[np.int64]] = self.data.public_data
         self.dim = self.public_data[0].shape[1]
         self.observation_space = Box(0, 1, (self.dim,), self.dtype)
         self.action_space = Discrete(self.data.n_labels)
 
     def contexts(self, n: int, rng: Generator) -> Array:
-        return self.observe(self.users(0, n, rng))
+        return self.data.users(n, rng) if isinstance(self.data, PosteriorDrift) else self.observe(self.users(0, n, rng))
 
-    def users(self, start: int, n: int, rng: Generator) -> Array:
-        """Return records: the features and, for data sets, the label in a last column."""
+    def rows(self, start: int, n: int, rng: Generator) -> NDArray[np.int64]:
+        return rows_in_turn(len(self._split.records), start, n, rng, self.population)
+
+    def records_of(self, rows: Array, rng: Generator) -> Array:
+        """Return records of a data set: the features, and the label in a last column."""
+        return np.asarray(self._split.records[rows])
+
+    def people_of(self, rows: Array) -> NDArray[np.int64]:
+        """Return the numbers of rows in the data set."""
+        return self._split.private_rows[rows]
+
+    def again(self, own: Array, fresh: Array, spread: float) -> Array:
+        """Return contexts of people with contexts of their own: noise is added, reflected at the square's sides.
+
+        So every visit's context is uniform on the square, whatever the spread.
+        """
         if isinstance(self.data, Split):
-            return rows_in_turn(self.data.records, start, n, rng, self.population)
-        return self.data.users(start, n, rng)
+            return super().again(own, fresh, spread)
+        return np.asarray(np.abs((own + spread * (fresh - 0.5) + 1) % 2 - 1, dtype=self.dtype))
+
+    @property
+    def _split(self) -> "Split":
+        assert isinstance(self.data, Split)
+        return self.data
 
     def visits(self, users: int) -> int:
-        if not isinstance(self.data, Split) or self.population == WITHOUT:
+        if self.n_rows is None or self.population == WITHOUT:
             return 1
-        people = len(self.data.records)
-        return 1 if users <= people else 1 + most_visits(users - people, people)
+        return 1 if users <= self.n_rows else 1 + most_visits(users - self.n_rows, self.n_rows)
 
     def observe(self, users: Array) -> Array:
         return users[:, : self.dim]
@@ -155,7 +174,7 @@ class PosteriorDrift:
         x = draws[:, :2].astype(dtype)
         self.public_data = x, (draws[:, 2] < eta(x, gamma)).astype(np.int64)
 
-    def users(self, start: int, n: int, rng: Generator) -> Array:
+    def users(self, n: int, rng: Generator) -> Array:
         return rng.random((n, 2), dtype=self.dtype.type)
 
     def probabilities(self, users: Array) -> Floats:

@@ -90,6 +90,13 @@ class SparseLinearProblem(ArmProblem):
             self.set_apart(x)
         return np.clip(x, -BOUND, BOUND, out=x)
 
+    def again(self, own: Array, fresh: Array, spread: float) -> Array:
+        """Return contexts of people with contexts of their own, set apart by the margin."""
+        x = super().again(own, fresh, spread)
+        if self.margin:
+            self.set_apart(x)
+        return np.clip(x, -BOUND, BOUND, out=x)
+
     def set_apart(self, x: Array) -> None:
         """Move the best arm of each user of contexts (n, K, d) along beta, so that it gains the margin, in place."""
         beta = self.beta[self._nonzero]

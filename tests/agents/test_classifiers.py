@@ -351,6 +351,7 @@ def test_with_public_rows_all_of_scikit_learn_s_checks_pass(name: str) -> None:
     assert len(told) > 50
 
 
+@pytest.mark.wide_at("kernel-*")
 @pytest.mark.parametrize("name", AGENTS_OF_LABELS)
 def test_every_agent_of_labels_fits_offline(name: str) -> None:
     model = AgentClassifier(name, generous(name, 8.0), random_state=0).fit(*draw(500, 2), *draw(200, 3, 0.5))

@@ -3,6 +3,7 @@
 import functools
 import json
 import textwrap
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,17 +17,16 @@ from matplotlib.figure import Figure
 from numpy.random import default_rng
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
 from privbandit_agents.audits.lower_bounds import audit, plays
 from privbandit_agents.audits.power import power as power_by_runs
 from privbandit_agents.audits.power import power_of_less_noise
 from privbandit_agents.experiments.drawing.style import save
-from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.report.glance import CLAIM, FOUND, REFUTED, RIGHT, Glance
+from privbandit_agents.experiments.running.progress import LATE, Steps, duration
 from privbandit_agents.experiments.schema.yaml_text import from_yaml
+from privbandit_agents.experiments.text import paragraph, strong, table
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.files import atomic
 
@@ -36,15 +36,18 @@ FACTORS = (STRONGER, 1.5, 2.0)
 """The same, if the audit's own runs show it."""
 
 
-def config_of(assignments: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that ``key=value`` assignments give; values are YAML."""
+def config_of(name: str, assignments: Sequence[str]) -> dict[str, Any]:
+    """Return an agent's settings by ``KEY=VALUE``, ``agent.KEY=VALUE`` or ``NAME.KEY=VALUE``; values are YAML."""
     config = {}
     for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if not (equals and key.strip()):
-            raise UsageError(f"--set takes key=value, a setting of the agent; got {assignment!r}.")
+        place, equals, text = assignment.partition("=")
+        target, _, key = place.strip().rpartition(".")
+        if not (equals and key):
+            raise UsageError(f"--set takes KEY=VALUE, a setting of the agent; got {assignment!r}.")
+        if target not in ("", "agent", name, name.rpartition(":")[2]):
+            raise UsageError(f"--set of an audit is of the agent: {key}=VALUE; got {assignment!r}.")
         with usage_errors(f"--set {key}"):
-            config[key.strip()] = from_yaml(text)
+            config[key] = from_yaml(text)
     return config
 
 
@@ -92,6 +95,7 @@ def audited(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie in (0, 1); got {confidence:g}.")
     each, found, truth = 1 - (1 - confidence) / len(games), [], functools.cache(truths)
+    announce(games, runs, seed, power, console)
     for k, game in enumerate(games):
         try:
             result, shares = run_audit(game, runs, seed, each, console), None
@@ -118,6 +122,13 @@ def verdict(found: Sequence[Found], confidence: float) -> str:
     if presumed:
         lines.append(f"if all noise is Gaussian, as the agent says: {said(presumed, confidence, len(found) > 1)}")
     return "\n".join(lines)
+
+
+def colored(verdict: str) -> list[str]:
+    """Return the lines of a verdict as the terminal shows them: red if it is refuted."""
+    folded = [list(paragraph(line)) for line in verdict.splitlines()]
+    red = [line[0].startswith("REFUTED") for line in folded]
+    return [strong(part, "31") if is_red else part for lines, is_red in zip(folded, red, strict=True) for part in lines]
 
 
 def said(results: Sequence[AuditResult], confidence: float, several: bool) -> str:
@@ -150,7 +161,7 @@ def short(number: float) -> str:
 
 
 def run_audit(game: Game, runs: int | None, seed: int, confidence: float, console: Console) -> AuditResult:
-    runs = game.runs if runs is None else at_most(10**8, runs=runs)
+    runs = game.runs if runs is None else runs
     with progress_of(f"auditing {game.title}", plays(game, runs), console) as show:
         return audit(game, runs, default_rng(seed), confidence, on_progress=show)
 
@@ -175,13 +186,31 @@ def played_power(
         return {STRONGER: power_by_runs(game.claim, truth, runs, rng, result.confidence, on_progress=show)}
 
 
+def announce(games: Sequence[Game], runs: int | None, seed: int, power: bool, console: Console) -> None:
+    """Say how long an audit will take, if that is long: by the time of a few runs of each game.
+
+    They are of generators of their own, so that no number of the audit depends on them.
+    """
+    seconds = 0.0
+    for game in games:
+        few, spent = 2, 0.0
+        while few < 1024 and spent < 0.1:  # mechanisms play many runs at once
+            few, started = 8 * few, time.perf_counter()
+            game.play(0, few, default_rng([seed, 2]))
+            spent = time.perf_counter() - started
+        seconds += spent / few * plays(game, game.runs if runs is None else runs)
+    if seconds >= LATE:
+        known = len(games), sum(game.runs if runs is None else runs for game in games)
+        further = ", and its power may take as long again" if power else ""
+        told = f"{known[0]} game{'s' * (known[0] > 1)}, {known[1]:,} runs of each world"
+        console.print(f"about {duration(seconds)}: {told}{further}.", highlight=False, soft_wrap=False)
+
+
 @contextmanager
 def progress_of(what: str, total: int, console: Console) -> Iterator[Callable[[int], None]]:
-    """Show a bar; yield the function to call with the number of runs done."""
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda done: progress.update(task, completed=done)
+    """Show progress; yield the function to call with the number of runs done."""
+    with Steps(total, "runs", console, what) as steps:
+        yield lambda done: steps.show(done, what)
 
 
 def power_text(claim: Claim, power: dict[float, float]) -> str:
@@ -193,28 +222,25 @@ def power_text(claim: Claim, power: dict[float, float]) -> str:
     return ", ".join(told).replace(" if it is", f" of 100 such audits refute the claim if the true {name} is", 1)
 
 
-def result_table(found: Found, calibration: str) -> Table:
-    """Return an audit's finding, where it looked and where it did not, and its power in words."""
+def result_lines(found: Found, calibration: str) -> Iterator[str]:
+    """Yield an audit's finding, where it looked and where it did not, and its power in words."""
     game, result, power = found
-    table = Table(title=f"{result.name}, {calibration} calibration", show_header=False, title_justify="left")
-    table.add_row("worlds", game.pair)
-    table.add_row("looked at", game.seen)
-    table.add_row("could not see", game.unseen)
-    table.add_row("claimed", claim_text(result.claim))
-    table.add_row(f"lower bound ({100 * result.confidence:.6g} % confidence)", bound_text(result))
-    table.add_row("event", result.event)
-    if game.canaries:
-        table.add_row("runs", f"{result.runs:,}, each with {game.canaries} canaries, whose coins are guessed")
-    else:
-        table.add_row("fresh runs of each world", f"{result.runs:,}")
+    rows = [("worlds", game.pair), ("looked at", game.seen), ("could not see", game.unseen)]
+    rows.append(("claimed", claim_text(result.claim)))
+    rows.append((f"found ({100 * result.confidence:.6g} %)", bound_text(result)))
+    rows.append(("event", result.event))
+    guessed = f"{result.runs:,}, each with {game.canaries} canaries, whose coins are guessed"
+    rows.append(("runs", guessed if game.canaries else f"{result.runs:,} fresh ones of each world"))
     if power is not None:
         nothing = "none: nothing that was looked at moved"
-        table.add_row("power", nothing if game.blind else power_text(result.claim, power))
-    table.add_row("verdict", "REFUTED" if result.refuted else "not refuted (which proves nothing)")
+        rows.append(("power", nothing if game.blind else power_text(result.claim, power)))
+    rows.append(("verdict", "REFUTED" if result.refuted else "not refuted (which proves nothing)"))
     if result.presumed is not None:
         bound, words = bound_text(result.presumed), "REFUTED" if result.presumed.refuted else "not refuted"
-        table.add_row("if its noise is Gaussian", f"{words}: {bound}, which is no verdict on the claim")
-    return table
+        rows.append(("if its noise is Gaussian", f"{words}: {bound}, which is no verdict on the claim"))
+    red = {place: "31" for place, (label, text) in enumerate(rows) if label == "verdict" and result.refuted}
+    yield from paragraph(f"{result.name}, {calibration} calibration")
+    yield from table(rows, colors=red)
 
 
 def claim_text(claim: Claim) -> str:
@@ -235,7 +261,7 @@ def bound_text(result: AuditResult) -> str:
 def claimed_power(claim: Claim, false: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the largest true positive rate that the claim allows at false positive rates."""
     if claim.rho is not None and claim.gaussian_type:
-        return np.asarray(scipy.stats.norm.cdf(scipy.stats.norm.ppf(false) + (2 * claim.rho) ** 0.5))
+        return np.asarray(scipy.special.ndtr(scipy.special.ndtri(false) + (2 * claim.rho) ** 0.5))
     with np.errstate(over="ignore"):
         steep = np.exp(claim.epsilon) * false + claim.delta
     flat = 1 - np.exp(-claim.epsilon) * (1 - claim.delta - false)
@@ -263,23 +289,25 @@ def write_numbers(found: Found, path: Path) -> None:
         file.write((json.dumps(numbers_of(found), indent=2) + "\n").encode())
 
 
-def draw_audit(found: Found, path: Path, formats: Sequence[str] = ()) -> None:
+def draw_audit(found: Found, path: Path, formats: Sequence[str] = (), curve: bool = False) -> None:
     """Write the picture of an audit as a PNG, and in other formats beside it."""
-    save(picture(found), path, formats)
+    save(picture(found, curve), path, formats)
 
 
-def picture(found: Found) -> Figure:
-    """Return the verdict on one scale, and below it the error rates beside those that the claim allows."""
+def picture(found: Found, curve: bool = False) -> Figure:
+    """Return the verdict on one scale; below it, if asked for, the error rates beside those that the claim allows."""
     result, glance = found.result, Glance.of(numbers_of(found))
-    figure = Figure(figsize=(5.6, 6.8), layout="constrained", dpi=150)
-    above, below = figure.subplots(2, 1, height_ratios=(1, 3.4))
+    both = curve or glance is None
+    figure = Figure(figsize=(5.6, 6.8) if both else (5.6, 1.9), layout="constrained", dpi=150)
+    above, *below = figure.subplots(2, 1, height_ratios=(1, 3.4)) if both else [figure.subplots()]
     verdict = "the claim is REFUTED" if result.refuted else "not refuted, which proves nothing"
     figure.suptitle(textwrap.fill(f"{result.name}: {verdict}", 56), x=0.01, ha="left", fontweight="bold", fontsize=12)
     if glance is None:
         above.remove()
     else:
         draw_scale(above, glance, result)
-    draw_trade_off(below, found)
+    for axes in below:
+        draw_trade_off(axes, found)
     return figure
 
 

@@ -1,18 +1,20 @@
 """``privbandit data``: real data, prepared for the environments."""
 
 import json
-import sys
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from privbandit_agents.cli import grammar
+from privbandit_agents.cli.grammar import opt
 from privbandit_agents.experiments.fields import at_most
+from privbandit_agents.experiments.running.progress import Lines
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.datasets import tables as lpct
 from privbandit_envs.validate import count, positive
@@ -22,30 +24,91 @@ if TYPE_CHECKING:
     from privbandit_envs.datasets.hotels.read import Searches
     from privbandit_envs.datasets.tables import PreparedTable
 
-ABOUT = "Prepare real data for the environments; without a command: list the data sets, and how to get each."
-data = typer.Typer(help=ABOUT, rich_markup_mode=None)
-out_console = Console(width=None if sys.stdout.isatty() else 120)
 GENERATED = "This is a generated sample, not real data."
+ROWS = grammar.Option(("--rows",), "Rows of each file.  [default: 500]", (), {"type": grammar.whole, "default": 500})
+SEED = opt("--seed", help="Seed of the sample.  [default: 0]", type=grammar.whole, default=0, metavar="N")
+NEW = opt("path", help="The file to write; it must not exist.", type=Path)
+EXPEDIA = [
+    opt("path", help='train.csv of Kaggle\'s "Personalize Expedia Hotel Searches".', type=Path),
+    grammar.output("The file to write.  [default: beside PATH, ending in .npz]"),
+    opt("--max-hotels", help="Hotels that are kept, those shown most.  [default: 124]", type=grammar.whole,
+        default=124, metavar="N"),
+    opt("--min-items", help="Of these, how many a search shows at least.  [default: 5]", type=grammar.whole, default=5,
+        metavar="N"),
+    opt("--ridge", help="Penalty of the choice model.  [default: 1]", type=grammar.real, default=1.0, metavar="R"),
+]  # fmt: skip
+SEARCHES = opt(
+    "--searches", help="Searches for the top destination.  [default: 1000]", type=grammar.whole, default=1000,
+    metavar="N",
+)  # fmt: skip
 
 
-@data.callback(invoke_without_command=True)
-def show(context: typer.Context) -> None:
-    """List the data sets: which are there, and how to get the others."""
-    if context.invoked_subcommand is None:
+def prepare(given: Sequence[str]) -> int:
+    """Run ``privbandit data``: list the data sets, or do with one of them what the first word says."""
+    if not given:
         from privbandit_agents.cli.listing import dataset_lines
 
-        for line in dataset_lines():
-            out_console.print(line)
+        print(*dataset_lines(), sep="\n")
+        return 0
+    word, *rest = given
+    if word in ("-h", "--help"):
+        print(overview())
+        return 0
+    known: dict[str, Any] = {"expedia": prepare_expedia, "expedia-sample": write_sample, "sample": write_rows_sample}
+    if word not in known and word not in lpct.NAMES:
+        hint = grammar.near(word, [*known, *lpct.NAMES])
+        raise UsageError(f"no data set is called {word[:60]!r}{hint}; `privbandit data` shows all.")
+    parser = grammar.Parser(
+        prog=f"privbandit data {word}",
+        description=grammar.filled(about(word)),
+        formatter_class=grammar.formatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    grammar.fill(parser, options(word))
+    chosen = grammar.understood(parser, rest)
+    known[word](**chosen) if word in known else prepare_rows(word, **chosen)
+    return 0
 
 
-@data.command("expedia")
-def prepare_expedia(
-    path: Annotated[Path, typer.Argument(help='train.csv of Kaggle\'s "Personalize Expedia Hotel Searches".')],
-    out: Annotated[Path | None, typer.Option(help="The file to write.  [default: beside PATH, ending in .npz]")] = None,
-    max_hotels: Annotated[int, typer.Option(help="Hotels that are kept, those shown most.")] = 124,
-    min_items: Annotated[int, typer.Option(help="Of these, how many a search shows at least.")] = 5,
-    ridge: Annotated[float, typer.Option(help="Penalty of the choice model.")] = 1.0,
-) -> None:
+def overview() -> str:
+    """Return the help of ``privbandit data``."""
+    names = [*lpct.NAMES, "expedia", "expedia-sample", "sample"]
+    width = max(map(len, names)) + 2
+    lines = ["usage: privbandit data [NAME] ...", "", grammar.filled(grammar.VERBS["data"].text), "", "names:"]
+    for name in names:
+        first, *more = textwrap.wrap(about(name), 78 - width)
+        lines += [f"  {name:{width}}{first}", *(" " * (width + 2) + line for line in more)]
+    return "\n".join([*lines, "", grammar.examples([*grammar.VERBS["data"].examples, "privbandit data rice --help"])])
+
+
+def about(name: str) -> str:
+    """Return what a command does."""
+    return {
+        "expedia": "Prepare the Expedia searches for Assortment-v0: hotels, users and a choice model in one file.",
+        "expedia-sample": "Write a generated sample with the columns of the Expedia file, to try things out.",
+        "sample": "Write a generated sample with the columns of a data set, to try things out.",
+    }.get(name) or f"Prepare for Classification-v0: {lpct.SOURCES[name].title}"
+
+
+def options(name: str) -> list[grammar.Option]:
+    """Return a command's arguments and options."""
+    if name == "expedia":
+        return EXPEDIA
+    if name == "expedia-sample":
+        return [NEW, SEARCHES, SEED]
+    if name == "sample":
+        return [opt("name", help="The data set: privbandit data shows their names."), NEW, ROWS, SEED]
+    source = lpct.SOURCES[name]
+    files, several = " and ".join(source.files), ", in a folder or a .zip file" if len(source.files) > 1 else ""
+    default = " Without it they are downloaded." if source.url else ""
+    return [
+        opt("path", help=f"{files} of {source.page}{several}.{default}", nargs="?", type=Path),
+        grammar.output(f"The folder to write {name}.npz in.  [default: see docs/data.md]"),
+    ]
+
+
+def prepare_expedia(path: Path, out: Path | None, max_hotels: int, min_items: int, ridge: float) -> None:
     """Prepare the Expedia searches for Assortment-v0: hotels, users and a fitted choice model in one file."""
     from privbandit_envs.datasets.hotels import data as prepared
     from privbandit_envs.datasets.hotels import prepare as hotels
@@ -65,12 +128,7 @@ def prepare_expedia(
     print("\n".join(summary(searches, found, out)))
 
 
-@data.command("expedia-sample")
-def write_sample(
-    path: Annotated[Path, typer.Argument(help="The CSV file to write; it must not exist.")],
-    searches: Annotated[int, typer.Option(help="Searches for the top destination.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
-) -> None:
+def write_sample(path: Path, searches: int, seed: int) -> None:
     """Write a generated sample with the columns of the Expedia file: for trying things out, not real data."""
     from privbandit_envs.datasets.hotels import sample as expedia_sample
 
@@ -80,46 +138,22 @@ def write_sample(
     print(f"{path}: {rows:,} rows. {GENERATED}\nprivbandit data expedia {path} prepares it.")
 
 
-def command_for(name: str) -> Callable[..., None]:
-    """Return the command that prepares a data set for Classification-v0."""
-    source = lpct.SOURCES[name]
-    files = " and ".join(source.files)
-    several = ", in a folder or a .zip file" if len(source.files) > 1 else ""
-    default = " Without it they are downloaded." if source.url else ""
-
-    def prepare_rows(
-        path: Annotated[Path | None, typer.Argument(help=f"{files} of {source.page}{several}.{default}")] = None,
-        out: Annotated[
-            Path | None, typer.Option(help=f"The folder to write {name}.npz in.  [default: see docs/data.md]")
-        ] = None,
-    ) -> None:
-        target = out / f"{name}.npz" if out else lpct.place(name)
-        if out and out.exists() and not out.is_dir():
-            raise UsageError(f"--out must be a folder; got the file {str(out)!r}.")
-        if target.exists() and lpct.data.facts_of(target) is None:
-            raise UsageError(
-                f"{str(target)!r} exists and is no file that was prepared before; delete it or name another --out."
-            )
-        with interruptible(f"data {name}"), usage_errors(f"data {name}"), bar() as progress:
-            task = progress.add_task("reading", total=None)
-            found = lpct.get(name, path, out, lambda rows: progress.update(task, completed=rows))
-        print("\n".join(rows_summary(found, target, name if out is None else str(target))))
-
-    prepare_rows.__doc__ = f"Prepare for Classification-v0: {source.title}"
-    return prepare_rows
+def prepare_rows(name: str, path: Path | None, out: Path | None) -> None:
+    """Prepare a data set for Classification-v0, and say how to use it."""
+    target = out / f"{name}.npz" if out else lpct.place(name)
+    if out and out.exists() and not out.is_dir():
+        raise UsageError(f"--out must be a folder; got the file {str(out)!r}.")
+    if target.exists() and lpct.data.facts_of(target) is None:
+        raise UsageError(
+            f"{str(target)!r} exists and is no file that was prepared before; delete it or name another --out."
+        )
+    with interruptible(f"data {name}"), usage_errors(f"data {name}"), bar() as progress:
+        task = progress.add_task("reading", total=None)
+        found = lpct.get(name, path, out, lambda rows: progress.update(task, completed=rows))
+    print("\n".join(rows_summary(found, target, name if out is None else str(target))))
 
 
-for set_name in lpct.NAMES:
-    data.command(set_name)(command_for(set_name))
-
-
-@data.command("sample")
-def write_rows_sample(
-    name: Annotated[str, typer.Argument(help="The data set: privbandit data shows their names.")],
-    path: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
-    rows: Annotated[int, typer.Option(help="Rows of each file.")] = 500,
-    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
-) -> None:
+def write_rows_sample(name: str, path: Path, rows: int, seed: int) -> None:
     """Write a generated sample with the columns of a data set: for trying things out, not real data."""
     from privbandit_envs.datasets.tables import sample
 
@@ -175,9 +209,9 @@ def interruptible(place: str) -> Iterator[None]:
 
 @contextmanager
 def bar() -> Iterator[Progress]:
-    columns = BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn()
-    console, news = Console(stderr=True), TextColumn("{task.description}")
-    with Progress(*columns, news, console=console, disable=not console.is_terminal) as progress:
+    columns = BarColumn(bar_width=None), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    console = Console(stderr=True)
+    with Lines(*columns, console=console, disable=not console.is_terminal, expand=True) as progress:
         yield progress
 
 

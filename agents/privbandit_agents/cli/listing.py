@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from privbandit_agents.cli.text import paragraph, strong, table
+from privbandit_agents.experiments.text import paragraph, strong, table
 
 Lines = Iterator[str]
 HOLDS = {"exact": "exact for the numbers that leave", "real": "for real numbers: simulate only"}
 NOTIONS = ("none", "local", "shuffle", "joint", "reward")
+LETTERS = {"linear": "L", "sparse": "S", "assortments": "A", "labels": "B", "clicks": "C"}
+"""Families in a list of agents."""
 MORE = "privbandit show NAME tells more."
 
 
@@ -43,8 +45,10 @@ def agent_lines(notion: str | None = None, plays: str | None = None) -> Lines:
     load_plugins("privbandit.agents")
     for shelf, names in shelves().items():
         if rows := agent_rows(names, notion, plays):
-            yield from titled(shelf, rows, "agent", "privacy", "may be deployed", "plays", "what it is")
-    yield from paragraph(f"exact: {HOLDS['exact']}; * real: {HOLDS['real']}. Deploy with noise=secure alone. {MORE}")
+            yield from titled(shelf, rows, "agent", "privacy", "deploy", "plays", "what it is")
+    letters = ", ".join(f"{letter} {family}" for family, letter in LETTERS.items())
+    yield from paragraph(f"plays: {letters}. exact: {HOLDS['exact']}; real: {HOLDS['real']}.")
+    yield from paragraph(f"deploy: whether it may serve real users, with noise=secure alone. {MORE}")
 
 
 def agent_rows(names: Iterable[str], notion: str | None, plays: str | None) -> list[tuple[str, ...]]:
@@ -58,10 +62,15 @@ def agent_rows(names: Iterable[str], notion: str | None, plays: str | None) -> l
         if not known:
             families, known, arithmetic, secure = asked(name)
         if notion in (None, known) and (plays is None or plays in families):
-            promise = f"{known}, {arithmetic}".removesuffix(", ").replace(", real", ", real *")
+            promise = f"{known} {arithmetic}".strip()
             deploy = "" if known in ("none", "?") else "yes" if secure else "no"
-            rows.append((name, promise, deploy, " ".join(families) or "-", entry.summary))
+            rows.append((name, promise, deploy, played(families), entry.summary))
     return rows
+
+
+def played(families: Iterable[str]) -> str:
+    """Return the families that an agent plays as letters, each in its place."""
+    return "".join(letter if family in families else "." for family, letter in LETTERS.items())
 
 
 def asked(name: str) -> tuple[tuple[str, ...], str, str, bool]:
@@ -75,11 +84,11 @@ def asked(name: str) -> tuple[tuple[str, ...], str, str, bool]:
     from privbandit_agents.zoo.registry import can_play, make
 
     envs = {family: gym.make(id) for family, id in FAMILIES.items()}
-    played = tuple(family for family, env in envs.items() if can_play(name, env))
-    promise = make(name, envs[played[0]], seed=0).guarantee if played else None
+    plays = tuple(family for family, env in envs.items() if can_play(name, env))
+    promise = make(name, envs[plays[0]], seed=0).guarantee if plays else None
     if promise is None or promise.notion == "none":
-        return played, "?" if promise is None else "none", "", False
-    return played, promise.notion, promise.arithmetic, not why_not(name, envs[played[0]])
+        return plays, "?" if promise is None else "none", "", False
+    return plays, promise.notion, promise.arithmetic, not why_not(name, envs[plays[0]])
 
 
 def why_not(name: str, env: Any, **config: Any) -> str:
@@ -94,14 +103,15 @@ def why_not(name: str, env: Any, **config: Any) -> str:
 
 
 def experiment_lines() -> Lines:
-    from privbandit_agents.experiments.shelf import library
+    from privbandit_agents.experiments.shelf import bundled, library
 
     rows: list[tuple[str, ...]] = []
     for name, path in library().items():
         title = re.search(r"^title: *(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
         rows.append((name, title[1].strip("'\"") if title else ""))
     yield from titled("Experiments", rows, "experiment", "what it shows")
-    yield f"privbandit reproduce NAME runs one. {MORE}"
+    names = ", ".join(bundled())
+    yield from paragraph(f"privbandit reproduce NAME runs one, privbandit run NAME runs {names}. {MORE}")
 
 
 def target_lines() -> Lines:

@@ -1,19 +1,17 @@
 """``privbandit log``: play, and write what happened with the probability of every action."""
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from privbandit_agents.experiments.running.progress import Steps
+from privbandit_agents.experiments.text import paragraph
 from privbandit_agents.experiments.usage import UNFINISHED, contained, usage_errors
 from privbandit_agents.logs.record import SUFFIXES, log
 from privbandit_agents.zoo.explore import Explore
 from privbandit_envs.validate import one_of
-
-COLUMNS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
 
 if TYPE_CHECKING:
     from privbandit_agents.experiments.jobs.trial import Trial
@@ -27,11 +25,9 @@ def written(trial: "Trial", share: float | None, draws: int, path: Path) -> int:
         agent = trial.make_agent(env)
         if share is not None:
             agent = Explore(agent, share, trial.seed)
-        with Progress(*COLUMNS, console=Console(stderr=True), transient=True) as bar:
-            row = bar.add_task("users", total=trial.horizon)
-            shown = partial(bar.update, row)
+        with Steps(trial.horizon, "users", Console(stderr=True), agent.name) as steps:
             logged = log(
-                env, agent, trial.horizon, trial.seed, draws=draws, on_users=lambda done: shown(completed=done)
+                env, agent, trial.horizon, trial.seed, draws=draws, on_users=lambda done: steps.show(done, agent.name)
             )
     try:
         logged.write(path)
@@ -40,6 +36,7 @@ def written(trial: "Trial", share: float | None, draws: int, path: Path) -> int:
         return UNFINISHED
     worst = f"propensities from {logged.propensities.min():.3g}"
     how = "exact" if not logged.errors.any() else f"drawn, with standard errors up to {logged.errors.max():.2g}"
-    print(f"{path}: {len(logged)} users of {agent.name}, mean reward {logged.rewards.mean():.4g}; {worst}, {how}.")
-    print(f"The file holds raw data of every user; the guarantee of the agent ({agent.guarantee.words}) is not for it.")
+    about = f"{path}: {len(logged):,} users of {agent.name}, mean reward {logged.rewards.mean():.4g}; {worst}, {how}."
+    raw = f"The file holds raw data of every user; the guarantee of the agent ({agent.guarantee.words}) is not for it."
+    print(*paragraph(about), *paragraph(raw), sep="\n")
     return 0

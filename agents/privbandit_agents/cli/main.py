@@ -3,7 +3,6 @@
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
 
 from privbandit_agents.cli.process import heed_interrupts, interruption, lasting
@@ -38,7 +37,9 @@ def main() -> None:
 def ended() -> int:
     """Run the command; return its code after saying in a sentence what nothing else caught."""
     try:
-        command()()
+        from privbandit_agents.cli import commands
+
+        commands.app()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except BaseException as error:
@@ -46,7 +47,8 @@ def ended() -> int:
             print(str(stop) or "stopped.", file=sys.stderr)
             return 130
         if package := missing(error):
-            print(f"privbandit needs {package}: run {brings(package)}.", file=sys.stderr)
+            verb = " ".join(["privbandit", *sys.argv[1:2]])
+            print(f"{verb} needs {package}: run {brings(package)}.", file=sys.stderr)
             return 2
         if shown := os.environ.get(TRACEBACK):
             traceback.print_exc()
@@ -55,26 +57,6 @@ def ended() -> int:
         print(f"{said[:1000]} -- {OURS}, {how}.", file=sys.stderr)
         return 3
     return 0
-
-
-def command() -> Callable[[], None]:
-    """Return the function of the command: all of it, or the part that the core of the package can run.
-
-    A list without options is the core's, too: the parser of the whole command takes longer to load than the list.
-    """
-    if sys.argv[1:2] == ["list"] and len(sys.argv) <= 3 and not sys.argv[-1].startswith("-"):
-        from privbandit_agents.cli.core import app as core
-
-        return core
-    try:
-        from privbandit_agents.cli.commands import app
-    except ModuleNotFoundError as error:
-        if missing(error) != "typer":
-            raise
-        from privbandit_agents.cli.core import app as core
-
-        return core
-    return app
 
 
 def missing(error: BaseException) -> str:

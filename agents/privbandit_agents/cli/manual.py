@@ -14,7 +14,6 @@ from gymnasium.spaces import Discrete
 
 from privbandit_agents.audits.registry import TARGETS, games
 from privbandit_agents.cli.listing import HOLDS, dataset_facts, why_not
-from privbandit_agents.cli.text import paragraph, strong, table
 from privbandit_agents.experiments.jobs.catalogue import (
     agent_defaults,
     env_arguments,
@@ -24,14 +23,15 @@ from privbandit_agents.experiments.jobs.catalogue import (
     env_summary,
 )
 from privbandit_agents.experiments.names import bare, short
-from privbandit_agents.experiments.shelf import library
+from privbandit_agents.experiments.shelf import bundled, library
+from privbandit_agents.experiments.text import paragraph, strong, table
 from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.entries import AGENTS, preset_of
 from privbandit_agents.zoo.explore import explored_name
 from privbandit_agents.zoo.plugins import load_plugins
 from privbandit_agents.zoo.registry import can_play, find, make
 from privbandit_envs.registration import ENV_IDS
-from privbandit_envs.validate import did_you_mean
+from privbandit_envs.validate import unknown
 
 Page = Iterator[str]
 SECTION = re.compile(r"^(Args|Attributes):\n((?:(?: .*)?\n)*)", re.MULTILINE)
@@ -53,13 +53,14 @@ def page(name: str) -> Page:
         **dict.fromkeys(TARGETS, target_page),
         **dict.fromkeys((*map(short, ENV_IDS), *ENV_IDS), env_page),
         **dict.fromkeys(AGENTS, agent_page),
+        **dict.fromkeys(bundled(), sweep_page),
     }
     if name not in pages and explored_name(name):
         return agent_page(name)
     if name not in pages and ":" in name:
         return env_page(name) if "/" in name else agent_page(name)
     if name not in pages:
-        raise ValueError(f"nothing is called {name!r}{did_you_mean(name, pages)}; `privbandit list` shows all names.")
+        raise unknown("nothing", name, pages, "privbandit list")
     return pages[name](name)
 
 
@@ -110,6 +111,9 @@ def deployment(name: str, env: gym.Env[Any, Any]) -> str:
 
 COMMON: dict[str, tuple[Any, str]] = {
     "available": (None, "share of arms that are present for a user; None: all are, without masks."),
+    "people": (None, "how many people there are, who come again; None: everyone is new, or whom the data show."),
+    "returns": ("uniform", "how people come again: uniform, zipf or in-turn."),
+    "person_spread": (None, "how much a person's contexts differ, 0: not at all; None: they are new at every visit."),
     "jumps": ((), "numbers of users, from whom on the hidden parameter is another one."),
     "drift": (0.0, "angle by which the parameter turns with every user."),
     "shifts": ({}, "from numbers of users to arguments that are others from there on."),
@@ -150,6 +154,21 @@ def experiment_page(name: str) -> Page:
     figures = f"{len(experiment.figures)} figures, {len(experiment.statements)} statements"
     run = f"privbandit reproduce {name}"
     yield from facts({"has": figures, "run": run, "try": f"{run} --scale smoke"})
+
+
+def sweep_page(name: str) -> Page:
+    """Yield what a sweep that comes with the package runs."""
+    from privbandit_agents.experiments.schema.sweep import named_sweep
+
+    trials = named_sweep(name).trials()
+    yield from head(name, "a run of agents from all families, with a figure and a table")
+    cells = {(short(trial.env), trial.agent): None for trial in trials}
+    played: dict[str, list[str]] = {}
+    for env, agent in cells:
+        played.setdefault(env, []).append(agent)
+    yield from facts({env: ", ".join(agents) for env, agents in played.items()})
+    yield ""
+    yield from facts({"has": f"{len(trials)} trials", "run": f"privbandit run {name}"})
 
 
 def target_page(name: str) -> Page:

@@ -1,4 +1,4 @@
-"""``privbandit report -o`` and ``privbandit frontier``: their files and their messages."""
+"""``privbandit report --out`` and ``privbandit frontier``: their files and their messages."""
 
 import sys
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from privbandit_agents.experiments.analysis.frame import as_frame
 from privbandit_agents.experiments.drawing.plots import plot_frontier
-from privbandit_agents.experiments.drawing.style import save
+from privbandit_agents.experiments.drawing.style import Look, save
 from privbandit_agents.experiments.report.audits import audit_files
 from privbandit_agents.experiments.report.page import write_report
 from privbandit_agents.experiments.store.results import Finished
@@ -19,26 +19,29 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def write_page(trials: Sequence[Finished], folder: Path, page: Path, audits: Sequence[Path] | None) -> int:
+def write_page(
+    trials: Sequence[Finished], folder: Path, page: Path, audits: Sequence[Path] | None, title: str = ""
+) -> int:
     """Write the page of trials; return the exit code.
 
     Args:
         trials: those of the folder.
-        folder: of the results; its name is the title.
+        folder: of the results; its name is the heading by default.
         page: to be written.
         audits: folders of audits; None: those that are likely.
+        title: its heading; default: the folder's name.
     """
     places = [folder, folder / "audit", Path("runs/audit")] if audits is None else audits
     found = list(dict.fromkeys(path.resolve() for place in places for path in audit_files(place)))
-    title = f"Results of {folder.resolve().name}"
+    title = title or f"Results of {folder.resolve().name}"
     lost = unwritten(page, {"the page": partial(write_report, as_frame(trials), page, title, found)})
     print(*(lost or [f"page: {page}"]), sep="\n", file=sys.stderr if lost or streams(page) else sys.stdout)
     return UNFINISHED if lost else 0
 
 
-def draw_frontier(results: "pl.DataFrame", picture: Path, formats: Sequence[str]) -> int:
+def draw_frontier(results: "pl.DataFrame", picture: Path, look: Look) -> int:
     """Draw the frontier of results and write it; return the exit code."""
-    figure = plot_frontier(results)
-    lost = unwritten(picture, {"the figure": partial(save, figure, picture, formats)})
+    figure = plot_frontier(results, title=look.title, size=look.size)
+    lost = unwritten(picture, {"the figure": partial(save, figure, picture, look.formats)})
     print(*(lost or [f"figure: {picture.with_suffix('.png')}"]), sep="\n", file=sys.stderr if lost else sys.stdout)
     return UNFINISHED if lost else 0

@@ -35,6 +35,8 @@ def seed_list(value: object) -> Any:
         if isinstance(first, bool) or not isinstance(first, int) or not isinstance(number, list):
             raise ValueError(f"first and number must be integers; got {shown(value)}")
         return [first + seed for seed in number]
+    if isinstance(value, str):
+        raise ValueError(f"must be an integer >= 1 or a list of seeds; got {shown(value)}")
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     if value < 1:

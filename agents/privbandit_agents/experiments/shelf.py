@@ -3,7 +3,7 @@
 import warnings
 from pathlib import Path
 
-from privbandit_envs.validate import one_of
+from privbandit_envs.validate import unknown
 
 MERGED = {
     "targets-assortment": "envelope-assortment",
@@ -21,6 +21,11 @@ def library() -> dict[str, Path]:
     return {path.stem: path for path in sorted((Path(__file__).parent / "library").glob("*.yaml"))}
 
 
+def bundled() -> dict[str, Path]:
+    """Return the sweeps that come with the package: name to file."""
+    return {path.stem: path for path in sorted(Path(__file__).parent.glob("*.yaml"))}
+
+
 def shipped(name: str) -> Path:
     """Return the file of an experiment that comes with the package; a former name warns.
 
@@ -30,4 +35,7 @@ def shipped(name: str) -> Path:
     if name in MERGED:
         text = f"the statements of {name} are in {MERGED[name]}; the name goes with the next version."
         warnings.warn(text, DeprecationWarning, stacklevel=2)
-    return library()[one_of(library(), experiment=MERGED.get(name, name))]
+    now = MERGED.get(name, name)
+    if now not in library():
+        raise unknown("no experiment", now, library(), "privbandit list experiments")
+    return library()[now]

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,8 +16,8 @@ from privbandit_agents.experiments.analysis.cells import Cells
 from privbandit_agents.experiments.analysis.contests import (
     Contest,
     check_columns,
+    contest_lines,
     contests,
-    rich_contest,
     write_contests,
 )
 from privbandit_agents.experiments.analysis.data import write_data, write_fits, write_trials
@@ -27,19 +27,19 @@ from privbandit_agents.experiments.analysis.means import write_means
 from privbandit_agents.experiments.analysis.measures import Resolved, estimate, resolve
 from privbandit_agents.experiments.analysis.readings import Results
 from privbandit_agents.experiments.analysis.tables import (
-    rich_tables,
+    shown,
     summarise,
     summarise_trials,
     summary_table,
     write_tables,
 )
 from privbandit_agents.experiments.analysis.trust import Squares, squares, trust_maps, trust_table
-from privbandit_agents.experiments.analysis.verdicts import Verdict, rich_verdicts, verdict_table
+from privbandit_agents.experiments.analysis.verdicts import Verdict, verdict_lines, verdict_table
 from privbandit_agents.experiments.drawing import figures
 from privbandit_agents.experiments.drawing.layout import Panel, completed, layout
 from privbandit_agents.experiments.drawing.maps import draw_maps
 from privbandit_agents.experiments.drawing.pictures import draw_picture
-from privbandit_agents.experiments.drawing.style import span
+from privbandit_agents.experiments.drawing.style import Look, span
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS
 from privbandit_agents.experiments.running.attempt import told
@@ -53,6 +53,7 @@ from privbandit_agents.experiments.schema.experiment import (
 )
 from privbandit_agents.experiments.schema.figures import FigureSpec, MapSpec, Picture
 from privbandit_agents.experiments.store.results import Finished
+from privbandit_agents.experiments.text import paragraph, said
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, unwritten, usage_errors
 from privbandit_agents.playing.board import write_overview
 from privbandit_envs.files import remove_leftovers
@@ -158,25 +159,23 @@ def carry_out(
     """
     folder, told_to = folder or study.folder, out or Console()
     out = told_to if study.decides else Console(quiet=True)
-    for line in study.missing:
-        out.print(line, soft_wrap=True, highlight=False)
+    tell(out, chain.from_iterable(map(paragraph, study.missing)))
     with suppress(OSError):  # it is written again at the end
         write_board(study.jobs, folder)
     results, failures = run_jobs(study.jobs, folder, engine, err)
     contested = {spec.name: contests(spec, study.cells, results) for spec in study.experiment.tables if results}
     for table in chain.from_iterable(contested.values()):
-        out.print(rich_contest(table))
+        tell(out, contest_lines(table))
     verdicts = verdicts_of(study, results)
     if verdicts:
-        out.print(rich_verdicts(verdict_table(verdicts, study.heading, study.decides)))
+        tell(out, verdict_lines(verdict_table(verdicts, study.heading, study.decides)))
     pictures: list[Path] = []
     remove_leftovers(folder / "*")
     lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures, formats))
-    tables = [] if lost else [f"tables: {folder / 'verdicts.md'}, {folder / 'table.md'} (and .csv)"]
-    for line in (*(f"figure: {picture}" for picture in pictures), *tables):
-        out.print(line, soft_wrap=True, highlight=False)
+    tables = [] if lost else [f"table: {folder / name}.md (and .csv)" for name in ("verdicts", "table")]
+    tell(out, [*(f"figure: {picture}" for picture in pictures), *tables])
     if not study.decides:
-        told_to.print(in_one_line(study, folder, len(results), len(pictures)), soft_wrap=True, highlight=False)
+        tell(told_to, paragraph(in_one_line(study, folder, len(results), len(pictures))))
     reasons = [reason for found in results.values() for reason in found.reasons]
     idle = [f"no method could run: {reasons[0]}"] if reasons and None not in reasons else []
     problems = [*told(failures), *idle, *lost]
@@ -184,6 +183,12 @@ def carry_out(
         print(problem, file=sys.stderr)
     against = study.decides and any(verdict.surprising for verdict in verdicts)
     return AGAINST if against else UNFINISHED if problems else 0
+
+
+def tell(out: Console, lines: Iterable[str]) -> None:
+    """Print lines as they are, unless the console is quiet."""
+    if not out.quiet:
+        print(*lines, sep="\n", file=out.file)
 
 
 def in_one_line(study: Study, folder: Path, ran: int, drawn: int) -> str:
@@ -234,7 +239,7 @@ def writers(
         tasks["the table"] = lambda: write_tables([summary_table(summarise(study.cells, results))], folder, "table")
         if trials and not study.figures and not study.maps:
             tasks["the figure regret"] = lambda: figures.draw_regret(
-                list(results.values()), folder / "regret.png", formats
+                list(results.values()), folder / "regret.png", Look(formats=tuple(formats))
             )
     for name, tables in contested.items():
         tasks[f"the table {name}"] = partial(write_contests, tables, folder, name, study.missing)
@@ -280,16 +285,26 @@ def verdicts_of(study: Study, results: Results) -> list[Verdict]:
     ]
 
 
-def show(trials: Sequence[Finished], folder: Path, out: Console, err: Console, formats: Sequence[str] = ()) -> int:
-    """Print the table of trials; write data, table, figure and board of all in the folder; return the exit code."""
-    out.print(*rich_tables(summarise_trials(trials)))
+def show(
+    trials: Sequence[Finished],
+    folder: Path,
+    out: Console,
+    err: Console,
+    look: Look | None = None,
+    speed: bool = False,
+) -> int:
+    """Print the table of trials; write data, table, figure and board of all in the folder; return the exit code.
+
+    ``look`` is of the figure; ``speed``: the printed table has the users a second.
+    """
+    tell(out, shown(summarise_trials(trials), speed))
     trials = with_those_there(trials, folder)
     figure, board = folder / "regret.png", folder / MEAN_EVENTS
     frame, specs = as_frame(trials), [finished.job for finished in trials]
     tasks: dict[str, Callable[[], object]] = {
         "the results": lambda: write_data(frame, folder),
         "the table": lambda: write_tables([summary_table(summarise_trials(trials))], folder, "table"),
-        "the figure": lambda: figures.draw_regret(trials, figure, formats),
+        "the figure": lambda: figures.draw_regret(trials, figure, look or Look()),
         "the board": lambda: write_means(frame, folder, [figure] if figure.is_file() else []),
         "the board of trials": lambda: write_overview(folder / TRIAL_EVENTS, specs),
     }
@@ -298,11 +313,11 @@ def show(trials: Sequence[Finished], folder: Path, out: Console, err: Console, f
     versions = sorted({str(run.provenance["commit"] or run.provenance["privbandit"]) for run in trials})
     if len(versions) > 1:
         note = f"note: these are results of {len(versions)} versions of the code ({', '.join(versions)});"
-        err.print(f"{note} another --out keeps them apart.", highlight=False, soft_wrap=True)
+        print(said(f"{note} another --out keeps them apart."), file=err.file)
     if lost:
         print(*lost, sep="\n", file=sys.stderr)
         return UNFINISHED
-    print(f"figure: {figure}\ntable: {folder / 'table.md'}, {folder / 'table.csv'}")
-    print(f"results: {folder / 'results.parquet'}, {folder / 'results.csv'}")
-    print(f"events: tensorboard --logdir {shlex.quote(str(board))}")
+    print(f"figure:  {figure}\ntable:   {folder / 'table.md'} (and .csv)")
+    print(f"results: {folder / 'results.csv'} (and .parquet)")
+    print(f"events:  tensorboard --logdir {shlex.quote(str(board))}")
     return 0

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 EXTRAS = {
     **dict.fromkeys("crc32c filelock joblib matplotlib polars pyarrow pydantic pydantic_core".split(), "bench"),
-    **dict.fromkeys("rich ruamel tensorboard threadpoolctl typer".split(), "bench"),
+    **dict.fromkeys("rich ruamel tensorboard threadpoolctl".split(), "bench"),
     "dask": "cluster",
     "distributed": "cluster",
     "optuna": "tune",

@@ -3,21 +3,21 @@
 import dataclasses
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
-from privbandit_agents.base.agent import AnyAgent, PublicData, Space
+from privbandit_agents.base.agent import Agent, AnyAgent, PublicData, Space
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.entries import AGENTS, Entry
 from privbandit_agents.zoo.explore import Explored, explored_name
 from privbandit_agents.zoo.plugins import load_plugins
 from privbandit_agents.zoo.reading import import_named
-from privbandit_envs.validate import did_you_mean, one_of
+from privbandit_envs.validate import did_you_mean, unknown
 from privbandit_envs.validate import seed as checked_seed
 
 LEAVES = "0.4.0"  # the first version without the agents that are retired now
@@ -25,30 +25,84 @@ STRONGER = {"local": "auto-local", "shuffle": "auto-local", "joint": "auto-joint
 """Which name builds the default agent that promises a notion of privacy, or a stronger one."""
 
 
-def find(name: str) -> Entry:
-    """Return the entry of a name; ``"module:name"`` imports the module first, which registers its agents.
+@dataclasses.dataclass(frozen=True)
+class Given(Entry):
+    """A class that is not registered, as it was given."""
 
-    A name that is not known may be an installed package's, or ``"explore-NAME"``: NAME with ``Explore`` around it.
+    cls: type[AnyAgent] | None = None
+
+    def load(self) -> type[AnyAgent]:
+        assert self.cls is not None
+        return self.cls
+
+
+@dataclasses.dataclass(frozen=True)
+class Ready(Entry):
+    """An agent that is there already, or a function of an environment and a seed that makes one.
+
+    Attributes:
+        build: returns the agent.
+    """
+
+    build: Callable[[AnyEnv, int | None], AnyAgent] | None = None
+
+    def load(self) -> type[AnyAgent]:
+        return Agent  # it has no settings; its spaces are checked when it is built
+
+
+CLASSES: dict[str, type[AnyAgent]] = {}
+"""Classes that ``make`` was given, by ``"module:Class"``: those of notebooks and functions have no other address."""
+
+
+def named(agent: str | type[AnyAgent]) -> str:
+    """Return the name of an agent; a class is known by ``"module:Class"`` from then on."""
+    if isinstance(agent, str):
+        return agent
+    if not (isinstance(agent, type) and issubclass(agent, Agent)):
+        raise TypeError(f"an agent is a name, 'file.py:Class', or a subclass of Agent; got {agent!r:.60}.")
+    name = f"{agent.__module__}:{agent.__qualname__}"
+    CLASSES[name] = agent
+    return name
+
+
+def find(name: str) -> Entry:
+    """Return the entry of a name.
+
+    ``"module:name"`` imports the module first, which registers its agents; ``"module:Class"`` and ``"file.py:Class"``
+    need no registration. A name that is not known may be an installed package's, or ``"explore-NAME"``: NAME with
+    ``Explore`` around it.
 
     Raises:
         ValueError: unknown name; the message has the nearest known one.
     """
+    if name in CLASSES:
+        return given(CLASSES[name], name)
     module, colon, short = name.rpartition(":")
     if colon:
-        import_named(module)
+        there = getattr(import_named(module), short, None)
+        if isinstance(there, type) and issubclass(there, Agent) and short not in AGENTS:
+            return given(there, f"{there.__module__}:{there.__qualname__}")
     if short not in AGENTS:
         load_plugins("privbandit.agents")
     if short not in AGENTS and (inner := explored_name(short)):
         return Explored(**vars(find(inner)))
-    return AGENTS[one_of(AGENTS, agent=short)]
+    if short not in AGENTS:
+        raise unknown("no agent", short, AGENTS, "privbandit list agents")
+    return AGENTS[short]
 
 
-def make(name: str, env: AnyEnv, *, seed: int | None = None, **config: Any) -> AnyAgent:
+def given(agent: type[AnyAgent], address: str) -> Entry:
+    """Return the entry of a class that is not registered."""
+    return Given(address, (agent.__doc__ or "").strip().partition("\n")[0], cls=agent)
+
+
+def make(name: str | type[AnyAgent], env: AnyEnv, *, seed: int | None = None, **config: Any) -> AnyAgent:
     """Build an agent for an environment.
 
     Args:
-        name: one of ``AGENTS``, or ``"module:name"`` for an agent that a module of yours registers. The name of the
-            agent made is another one for ``auto-local`` and ``auto-joint``, which choose.
+        name: one of ``AGENTS``; ``"module:name"`` for an agent that a module of yours registers; or a class of yours,
+            by itself or as ``"file.py:Class"``. The name of the agent made is another one for ``auto-local`` and
+            ``auto-joint``, which choose.
         env: a Gymnasium environment (single or vector); only its spaces and its public data are read.
         seed: of the agent's own randomness, for simulations; ``seed=3`` is the agent of a trial with seed 3. None:
             fresh keys from the operating system, as agents that meet real users need. With a seed that somebody
@@ -63,9 +117,12 @@ def make(name: str, env: AnyEnv, *, seed: int | None = None, **config: Any) -> A
     Warns:
         DeprecationWarning: the agent is retired; the message names the one to take.
     """
+    name = named(name)
     if after := find(name).successor:
         reason = f"{name} is retired and goes with version {LEAVES}; take {after} in its place."
         warnings.warn(reason, DeprecationWarning, stacklevel=2)
+    if isinstance(ready := find(name), Ready) and ready.build is not None:
+        return ready.build(env, seed)
     name, settings = resolved(name, env, config)
     agent_class = find(name).load()
     public = (public_data(env),) if agent_class.uses_public_data else ()

@@ -5,8 +5,8 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents.cli.commands import app
-from typer.testing import CliRunner, Result
+from commanding import Ended
+from commanding import invoke as run
 
 from privbandit_envs.datasets import store
 from privbandit_envs.datasets.hotels import data as prepared
@@ -14,8 +14,8 @@ from privbandit_envs.datasets.hotels import sample as expedia_sample
 from privbandit_envs.datasets.tables import SOURCES
 
 
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["data", *arguments], env={"COLUMNS": "120"})
+def invoke(*arguments: str) -> Ended:
+    return run("data", *arguments)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_without_a_command_it_shows_the_data_sets(tmp_path: Path, cache: Path) -
     assert "to get it: it is downloaded on first use" in text
     assert "to get it: privbandit data jobs PATH, with stackoverflow_full.csv of https://www.kaggle.com" in text
     assert "is there: from a.csv, a generated sample" in text
-    listed = CliRunner().invoke(app, ["list", "datasets"], env={"COLUMNS": "120"})
+    listed = run("list", "datasets")
     assert listed.stdout.strip() == shown.stdout.strip()
 
 

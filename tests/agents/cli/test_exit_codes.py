@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commanding import invoke
 from privbandit_agents.cli import commands
-from privbandit_agents.cli.commands import app
 from privbandit_agents.cli.main import ended
 from privbandit_agents.cli.process import Lasting, interruption
 from privbandit_agents.experiments.jobs.trial import Trial
@@ -19,16 +19,11 @@ from privbandit_agents.experiments.names import result_path
 from privbandit_agents.experiments.running.attempt import Failure, told
 from privbandit_agents.experiments.store.results import Finished, encode, write_result
 from privbandit_agents.experiments.usage import unwritten
-from typer.testing import CliRunner, Result
 
 AUDIT = ["audit", "grr", "--runs", "200"]
 REFUTED = ["audit", "private-cov", "--calibration", "published", "--runs", "2000"]
 STOPPED = (130, -2)
 """What Ctrl-C ends with: the system says so itself where Python lets it, which shells show as 130."""
-
-
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "120"})
 
 
 def failing(error: BaseException) -> Callable[..., Any]:
@@ -57,9 +52,13 @@ def test_the_help_and_the_page_have_the_same_codes() -> None:
         (
             ModuleNotFoundError("No module named 'pydantic_core'", name="pydantic_core"),
             2,
-            "privbandit needs pydantic_c",
+            "privbandit run needs pydantic_c",
         ),
-        (ModuleNotFoundError("No module named 'rich.a'", name="rich.a"), 2, "privbandit needs rich: run pip install"),
+        (
+            ModuleNotFoundError("No module named 'rich.a'", name="rich.a"),
+            2,
+            "privbandit run needs rich: run pip install",
+        ),
         (KeyboardInterrupt(), 130, "stopped.\n"),
         (SystemExit(4), 4, ""),
         (SystemExit(), 0, ""),
@@ -70,6 +69,7 @@ def test_whatever_ends_the_command_has_a_code_and_a_sentence(
 ) -> None:
     monkeypatch.delenv("PRIVBANDIT_TRACEBACK", raising=False)
     monkeypatch.setattr(commands, "app", failing(error))
+    monkeypatch.setattr(sys, "argv", ["privbandit", "run"])
     assert ended() == code
     err = capsys.readouterr().err
     assert err.startswith(said) and err.count("\n") == bool(said) and "Traceback" not in err
@@ -139,13 +139,13 @@ def test_a_command_that_is_stopped_says_so(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are different elsewhere")
-@pytest.mark.parametrize("module", ["gymnasium", "typer"])
+@pytest.mark.parametrize("module", ["gymnasium", "rich"])
 def test_ctrl_c_while_modules_are_imported_is_one_word(module: str, tmp_path: Path) -> None:
     """A stand-in for the module interrupts its own import, in the package's first imports and in the command's."""
     interrupt = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
     (tmp_path / f"{module}.py").write_text(interrupt)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    command = [sys.executable, "-m", "privbandit", "list", "--plays", "linear"]
+    command = [sys.executable, "-m", "privbandit", "report", "."]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode in STOPPED and done.stderr == "stopped.\n"
 
@@ -172,7 +172,7 @@ def test_an_audit_into_no_folder_at_all_tells_its_verdict(tmp_path: Path) -> Non
 
 def test_too_many_runs_are_bad_usage() -> None:
     shown = invoke("audit", "grr", "--runs", "10000000000")
-    assert shown.exit_code == 2 and shown.stderr == "audit: runs must be at most 100,000,000; got 10000000000.\n"
+    assert shown.exit_code == 2 and shown.stderr == "--runs: runs must be at most 100,000,000; got 10000000000.\n"
 
 
 @pytest.mark.parametrize("name", ["trials", "unfinished", "tensorboard"])

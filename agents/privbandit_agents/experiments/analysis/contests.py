@@ -1,6 +1,6 @@
 """Tables of data sets x methods: means over replications, the best and those like it, ranks and wins."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,8 +8,6 @@ import numpy as np
 import polars as pl
 import scipy
 from numpy.typing import NDArray
-from rich import table as rich_table
-from rich.text import Text
 
 from privbandit_agents.experiments.analysis.cells import Cell, Cells
 from privbandit_agents.experiments.analysis.readings import FitReading, Results, Values
@@ -18,6 +16,7 @@ from privbandit_agents.experiments.analysis.tables import CHOSEN, Table, write_t
 from privbandit_agents.experiments.names import as_text
 from privbandit_agents.experiments.schema.figures import TableSpec
 from privbandit_agents.experiments.schema.measures import Pick
+from privbandit_agents.experiments.text import paragraph
 from privbandit_envs.validate import one_of
 
 BEST, CLOSE, NONE = "*", "'", "-"
@@ -190,11 +189,9 @@ def write_contests(contests: Sequence[Contest], folder: Path, name: str, missing
     write_tables([*tables, replace(last, note=notes)], folder, name)
 
 
-def rich_contest(contest: Contest) -> rich_table.Table:
-    """Return a contest for the terminal."""
-    caption = Text(MARKS) if contest.marked else None
-    return contest_table(contest).rich(
-        lambda name: {"justify": "left" if name == "data" else "right", "overflow": "fold"},
-        caption=caption,
-        caption_justify="left",
-    )
+def contest_lines(contest: Contest) -> Iterator[str]:
+    """Yield a contest for the terminal."""
+    yield from contest_table(contest).lines()
+    if contest.marked:
+        yield from paragraph(MARKS)
+        yield ""

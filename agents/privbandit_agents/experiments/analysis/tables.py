@@ -1,23 +1,21 @@
 """Tables for the screen, as CSV and as Markdown; and the summary of results, one row per cell."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from rich import table as rich_table
-from rich.box import SIMPLE_HEAD
-from rich.text import Text
 
 from privbandit_agents.experiments.analysis.cells import Cells, world
 from privbandit_agents.experiments.analysis.frame import PROMISES, as_frame
 from privbandit_agents.experiments.analysis.ranks import ranks
 from privbandit_agents.experiments.analysis.readings import FitReading, Results, runs_of
-from privbandit_agents.experiments.analysis.statistics import student_half_width
+from privbandit_agents.experiments.analysis.statistics import student_interval
 from privbandit_agents.experiments.names import as_text, canonical, plain, short, with_settings
 from privbandit_agents.experiments.store.results import Finished
+from privbandit_agents.experiments.text import paragraph, table
 from privbandit_envs.files import atomic
 
 CHOSEN = {"best": "best over the grid, chosen on the test sets", "honest": "chosen on other replications"}
@@ -52,15 +50,13 @@ class Table:
         rows = "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
         return (f"{self.title}\n\n" if self.title else "") + rows + self.note
 
-    def rich(self, column: Callable[[str], Mapping[str, Any]], **options: Any) -> rich_table.Table:
-        """Return the rows for the terminal; ``column`` has the options of each column."""
-        title = Text(self.title)
-        shown = rich_table.Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, **options)
-        for name in self.words.columns:
-            shown.add_column(name, **column(name))
-        for row in self.words.iter_rows():
-            shown.add_row(*map(Text, row))
-        return shown
+    def lines(self, colors: Mapping[int, str] | None = None) -> Iterator[str]:
+        """Yield the rows for the terminal; ``colors`` as for ``text.table``."""
+        columns = self.words.columns
+        right = {place for place, column in enumerate(columns) if column not in self.left}
+        yield from paragraph(self.title)
+        yield from table(self.words.rows(), columns, right, colors)
+        yield ""
 
 
 def write_tables(tables: Sequence[Table], folder: Path, name: str) -> None:
@@ -80,7 +76,8 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
         final regret), ``median`` (of it), ``half_width`` (of the mean's 95 % interval; null for one seed),
         ``ratio_to_uniform`` (of the mean regrets; null without uniform), ``reward`` (mean per round),
         ``rounds_per_s``, ``privacy`` (the agent's promise to a user, in words), ``visits`` (how often one person
-        comes at most), and from ``ranks`` ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (private
+        comes at most), ``person`` (the epsilon that such a person has at most, where it is known and more than that of
+        a visit), and from ``ranks`` ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (private
         agents and the others apart) and ``better``.
     """
     groups: dict[tuple[str, int, str, str], list[Finished]] = {}
@@ -93,7 +90,7 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
         beside = uniform.get((row["env"], row["horizon"]))
         with np.errstate(all="ignore"):
             row["ratio_to_uniform"] = None if beside is None else float(np.divide(row["regret"], beside))
-    numbers = dict.fromkeys(("half_width", "ratio_to_uniform"), pl.Float64)
+    numbers = dict.fromkeys(("half_width", "ratio_to_uniform", "person"), pl.Float64)
     return ranked_rows(pl.DataFrame(rows, schema_overrides=numbers), as_frame(trials, final=True))
 
 
@@ -111,20 +108,22 @@ def ranked_rows(summary: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
 
 def trial_row(env: str, horizon: int, agent: str, config: str, runs: Sequence[Finished]) -> dict[str, Any]:
     regret = np.array([run.arrays["regret"][-1] for run in runs])
+    mean = student_interval(regret)
     return {
         "env": env,
         "horizon": horizon,
         "agent": agent,
         "config": config,
         "seeds": len(runs),
-        "regret": float(regret.mean()),
+        "regret": float(mean.value),
         "median": float(np.median(regret)),
-        "half_width": float(student_half_width(regret)) if len(runs) > 1 else None,
+        "half_width": float(mean.half_width) if len(runs) > 1 else None,
         "ratio_to_uniform": None,
         "reward": float(np.mean([run.arrays["reward"][-1] / horizon for run in runs])),
         "rounds_per_s": horizon * len(runs) / sum(run.seconds for run in runs),
         "privacy": told(runs[0].notes, agent),
         "visits": visits_of(runs),
+        "person": max((run.notes["person"] for run in runs if "person" in run.notes), default=None),
     }
 
 
@@ -140,9 +139,11 @@ def visits_of(runs: Iterable[Finished]) -> int:
     return max((run.notes.get("visits", 1) for run in runs), default=1)
 
 
-def promise(privacy: str, visits: int) -> str:
-    """Return an agent's promise in words, and its worth to people who come again."""
-    return privacy if visits == 1 or privacy == "none" else f"{privacy}; up to {visits:,} visits a person"
+def promise(privacy: str, visits: int, person: float | None = None) -> str:
+    """Return an agent's promise in words; of one a visit, how often it is made to a person, and epsilon in all."""
+    once = visits == 1 or privacy == "none" or " a person" in privacy
+    worth = "" if person is None else f", epsilon {person:.3g} in all"
+    return privacy if once else f"{privacy}; up to {visits:,} visits a person{worth}"
 
 
 def summarise_fits(cells: Cells, results: Results) -> pl.DataFrame:
@@ -166,7 +167,7 @@ def summarise_fits(cells: Cells, results: Results) -> pl.DataFrame:
                 "epsilon": cell.settings.get("epsilon"),
                 "replications": n,
                 "best": float(best.mean[0]) if n else None,
-                "half_width": float(student_half_width(best.above[:, 0])) if n > 1 else None,
+                "half_width": float(best.interval.half_width[0]) if n > 1 else None,
                 "best_point": as_text(plain(best.point)) if best.point else "",
                 "honest": float(honest.mean[0]) if n else None,
                 "seconds": float(seconds.mean[0]) if n else None,
@@ -201,7 +202,7 @@ def trial_words(row: dict[str, Any]) -> dict[str, str]:
         "vs uniform": "" if ratio is None else f"{ratio:.3g}",
         "mean reward": f"{row['reward']:.3f}",
         "rounds/s": f"{row['rounds_per_s']:,.0f}",
-        "privacy": promise(row["privacy"], row["visits"]),
+        "privacy": promise(row["privacy"], row["visits"], row["person"]),
     }
 
 
@@ -231,30 +232,39 @@ def summary_table(summary: pl.DataFrame) -> Table:
     return Table(as_words(summary), summary, note=f"\n{AGAIN}\n" if again else "")
 
 
-def rich_tables(summary: pl.DataFrame) -> list[rich_table.Table]:
-    """Return a summary of trials as tables for the terminal, one for each environment; promises are below each."""
-    words = as_words(summary)
-    width = max(len(agent) for agent in words["agent"])
-    widths = {"final regret": 14, "rounds/s": 8}  # so that columns line up across tables
+def shown(summary: pl.DataFrame, speed: bool = False) -> Iterator[str]:
+    """Yield a summary of trials for the terminal, a table for each environment; red is worse than uniform play.
 
-    def column(name: str) -> dict[str, Any]:
-        if name == "agent":
-            return {"min_width": min(width, 17), "overflow": "fold"}
-        return {"justify": "right", "no_wrap": True, "min_width": widths.get(name)}
-
-    shown = []
-    for (env, rounds), rows in words.group_by("environment", "rounds", maintain_order=True):
-        text = promises(rows["agent"], rows["privacy"])
-        kept = rows.drop("environment", "rounds", "median", "privacy")
-        table = Table(kept, summary, f"{env}, {rounds} users").rich(column)
-        table.collapse_padding, table.caption, table.caption_justify = True, Text(text) if text else None, "left"
-        shown.append(table)
-    return shown
+    Args:
+        summary: from ``summarise_trials``.
+        speed: whether a column has the users a second.
+    """
+    for (env, horizon), own in summary.group_by("env", "horizon", maintain_order=True):
+        rows = own.rows(named=True)
+        words = pl.DataFrame([short_words(row, speed) for row in rows])
+        worse = {place: "31" for place, row in enumerate(rows) if (row["ratio_to_uniform"] or 0) > 1}
+        seeds = sorted({row["seeds"] for row in rows})
+        told = f"{seeds[0]} seeds" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
+        title = f"{short(str(env))}, {horizon:,} users, {told if seeds[-1] > 1 else '1 seed'}"
+        yield from Table(words, own, title, left=("agent", "promise")).lines(worse)
 
 
-def promises(agents: Iterable[str], privacy: Iterable[str]) -> str:
-    """Return a line for each promise, with the agents that make it."""
-    by_words: dict[str, list[str]] = {}
-    for agent, words in zip(agents, privacy, strict=True):
-        by_words.setdefault(words, []).append(agent)
-    return "\n".join(f"{words}: {', '.join(names)}" for words, names in by_words.items() if words != "none")
+def short_words(row: dict[str, Any], speed: bool) -> dict[str, str]:
+    """Return the cells of an agent: its promise, its regret with an interval above 0, its share of uniform's."""
+    ratio = row["ratio_to_uniform"]
+    cells = {
+        "agent": row["label"],
+        "promise": promise(row["privacy"], row["visits"]),
+        "regret": rounded(row["regret"]),
+        "95 % interval": interval(row["regret"], row["half_width"]),
+        "of uniform": "" if ratio is None else f"{100 * ratio:.3g} %" if ratio < 1 else f"{100 * ratio:,.0f} %",
+    }
+    return cells | ({"users/s": f"{row['rounds_per_s']:,.0f}"} if speed else {})
+
+
+def interval(mean: float, half_width: float | None) -> str:
+    """Return the ends of a mean's interval, by that of the logarithm, so that none is below 0; ``""`` for one seed."""
+    if half_width is None or not mean > 0:
+        return "" if half_width is None else f"± {rounded(half_width)}"
+    factor = np.exp(min(half_width / mean, 50.0))
+    return f"{rounded(mean / factor)} to {rounded(mean * factor)}"

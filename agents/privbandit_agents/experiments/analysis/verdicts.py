@@ -1,11 +1,10 @@
 """Statements against measurements."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
-from rich import table as rich_table
 
 from privbandit_agents.experiments.analysis.statistics import Interval
 from privbandit_agents.experiments.analysis.tables import Table, rounded
@@ -20,7 +19,7 @@ class Verdict:
     """A statement, and its measure with a 95 % interval."""
 
     statement: Statement
-    measured: Interval
+    measured: Interval[float]
 
     @property
     def decision(self) -> str:
@@ -48,7 +47,7 @@ class Verdict:
         return f"{self.decision}, as expected" if self.decision == FAILS else self.decision
 
 
-def measured_words(measured: Interval) -> str:
+def measured_words(measured: Interval[float]) -> str:
     ends = f" ({rounded(measured.low)} to {rounded(measured.high)})" if measured.known else ""
     return "-" if math.isnan(measured.value) else rounded(measured.value) + ends
 
@@ -84,6 +83,7 @@ def verdict_table(verdicts: Sequence[Verdict], title: str, decides: bool = True)
     return Table(left, pl.DataFrame(numbers, schema_overrides=real), title, left=left.columns)
 
 
-def rich_verdicts(verdicts: Table) -> rich_table.Table:
-    """Return the table of verdicts for the terminal."""
-    return verdicts.rich(lambda name: {"overflow": "fold", "ratio": 3 if name == "statement" else None}, leading=1)
+def verdict_lines(verdicts: Table) -> Iterator[str]:
+    """Yield the table of verdicts for the terminal; red is against expectation."""
+    against = {i: "31" for i, word in enumerate(verdicts.words["verdict"]) if word.endswith("against expectation")}
+    yield from verdicts.lines(against)

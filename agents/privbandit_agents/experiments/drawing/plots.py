@@ -12,24 +12,26 @@ from privbandit_agents.experiments.schema.figures import FigureSpec
 from privbandit_envs.validate import one_of
 
 Log = Literal["", "x", "y", "xy", "auto"]
+Size = tuple[float, float] | None
 
 
-def plot_regret(frame: pl.DataFrame, log: Log = "auto", title: str = "") -> Figure:
+def plot_regret(frame: pl.DataFrame, log: Log = "auto", title: str = "", size: Size = None) -> Figure:
     """Draw regret along the users, a panel for each environment and horizon.
 
     Args:
         frame: from ``load_results`` or ``compare``.
         log: the logarithmic axes; ``"auto"``: y in panels where the ends of lines are far apart.
         title: above the figure.
+        size: inches, width and height; None: as the panels need.
 
     Returns:
         A matplotlib figure; ``figure.savefig("regret.pdf")`` writes it.
     """
     spec = REGRET.model_copy(update={"x": "users", "y": "regret", "log": log, "title": title})
-    return composed(spec, [(Panel(name, []), curves_of(rows)) for name, rows in panels_of(frame).items()])
+    return composed(spec, [(Panel(name, []), curves_of(rows)) for name, rows in panels_of(frame).items()], size=size)
 
 
-def plot_along(frame: pl.DataFrame, x: str, log: Log = "xy", title: str = "") -> Figure:
+def plot_along(frame: pl.DataFrame, x: str, log: Log = "xy", title: str = "", size: Size = None) -> Figure:
     """Draw the final regret against a setting, a panel for each environment with its other settings.
 
     Args:
@@ -38,6 +40,7 @@ def plot_along(frame: pl.DataFrame, x: str, log: Log = "xy", title: str = "") ->
             is not drawn.
         log: the logarithmic axes.
         title: above the figure.
+        size: inches, width and height; None: as the panels need.
 
     Raises:
         ValueError: there is no such column, or nothing in it is a number.
@@ -52,10 +55,10 @@ def plot_along(frame: pl.DataFrame, x: str, log: Log = "xy", title: str = "") ->
     if not panels:
         raise ValueError(f"x must be a column with numbers; {x!r} has none.")
     spec = FigureSpec(name="along", x=x, y="regret", log=log, title=title)
-    return composed(spec, [(Panel(name, []), lines) for name, lines in panels.items()])
+    return composed(spec, [(Panel(name, []), lines) for name, lines in panels.items()], size=size)
 
 
-def plot_frontier(frame: pl.DataFrame, log: Log = "xy", title: str = "") -> Figure:
+def plot_frontier(frame: pl.DataFrame, log: Log = "xy", title: str = "", size: Size = None) -> Figure:
     """Draw the final regret against epsilon, a panel for each environment and horizon.
 
     Every private agent is a line along its epsilons, or a point; a promise of zCDP alone is drawn at the epsilon that
@@ -66,6 +69,7 @@ def plot_frontier(frame: pl.DataFrame, log: Log = "xy", title: str = "") -> Figu
         frame: from ``load_results`` or ``compare``.
         log: the logarithmic axes.
         title: above the figure.
+        size: inches, width and height; None: as the panels need.
 
     Raises:
         ValueError: no private agent is in the table.
@@ -75,4 +79,4 @@ def plot_frontier(frame: pl.DataFrame, log: Log = "xy", title: str = "") -> Figu
     if not kept:
         raise ValueError("a frontier needs an agent that promises privacy; these results have none.")
     spec = FigureSpec(name="frontier", x="epsilon", y="regret", log=log, title=title)
-    return composed(spec, kept)
+    return composed(spec, kept, size=size)

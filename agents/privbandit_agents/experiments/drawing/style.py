@@ -16,7 +16,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats
+from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats, Interval
 from privbandit_agents.zoo.entries import AGENTS
 from privbandit_envs.files import atomic
 
@@ -66,6 +66,21 @@ STYLE: Any = {
 
 
 @dataclass(frozen=True)
+class Look:
+    """What a user may choose of a figure.
+
+    Attributes:
+        title: above it.
+        size: inches, width and height; None: as the panels need.
+        formats: written beside the PNG.
+    """
+
+    title: str = ""
+    size: tuple[float, float] | None = None
+    formats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Line:
     """A measured line.
 
@@ -73,8 +88,7 @@ class Line:
         label: its name.
         agent: that plays or is fitted, or the label.
         x: shape (c,); both ends of the panel for a level.
-        mean: over replications, shape (c,).
-        half_width: of the 95 % interval of the mean, shape (c,); NaN for one replication.
+        mean: over replications, with its 95 % interval, shape (c,); without ends for one replication.
         replications: the fewest that a point has.
         level: whether it has no x of its own.
         each: the replications by themselves, each shape (c,); empty where there are many.
@@ -84,8 +98,7 @@ class Line:
     label: str
     agent: str
     x: Floats
-    mean: Floats
-    half_width: Floats
+    mean: Interval[Floats]
     replications: int
     level: bool = False
     each: Sequence[Floats] = field(default=(), compare=False)
@@ -96,11 +109,11 @@ class Line:
 
         There the half-width of the logarithm is that of the mean over the mean, so no end reaches 0.
         """
-        low, high = self.mean - self.half_width, self.mean + self.half_width
+        mean, low, high = self.mean.value, self.mean.low, self.mean.high
         if log:
             with np.errstate(all="ignore"):
-                share = np.where(self.mean > 0, self.half_width / self.mean, np.nan)
-                low, high = self.mean * np.exp(-share), self.mean * np.exp(np.minimum(share, 50.0))
+                share = np.where(mean > 0, self.mean.half_width / mean, np.nan)
+                low, high = mean * np.exp(-share), mean * np.exp(np.minimum(share, 50.0))
         return np.clip(low, least, most), np.clip(high, least, most)
 
 

@@ -21,7 +21,10 @@ from privbandit_agents.zoo.reading import import_named
 from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.validate import did_you_mean
 
-COMMON: dict[str, Any] = {"available": None, "jumps": [], "drift": 0.0, "shifts": {}}
+COMMON: dict[str, Any] = {
+    **{"available": None, "people": None, "returns": "uniform", "person_spread": None},
+    **{"jumps": [], "drift": 0.0, "shifts": {}},
+}
 """What every environment of a problem takes besides its own arguments, and the defaults."""
 DELAY = "delay"
 """What makes an environment's feedback late stands among its arguments by this name."""
@@ -128,5 +131,5 @@ def agent_source(name: str) -> str | None:
 def at_home(env: str, agent: str) -> bool:
     """Return whether a class that plays is defined in the program itself, so that no other process finds it."""
     world, entry = env_class(env), AGENTS.get(agent)
-    homes = getattr(world, "__module__", str(world)), "" if entry is None else entry.agent
-    return any(home.startswith("__main__") for home in homes)
+    homes = getattr(world, "__module__", str(world)), agent if entry is None else entry.agent
+    return any(home.startswith("__main__") or "<locals>" in home for home in homes)

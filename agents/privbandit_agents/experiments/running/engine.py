@@ -110,11 +110,11 @@ def run_jobs(
     folder, engine = Path(folder).absolute(), engine or Engine()
     wanted = {job.name: job for job in jobs}
     ends: dict[str, Finished | Failure] = {}
-    with Bar(len(wanted), console or Console(quiet=True)) as bar:
+    with Bar(wanted.values(), console or Console(quiet=True)) as bar:
         for name, job in wanted.items():
             if (known := found_before(job, folder, engine.keep)) is not None:
                 ends[name] = known
-                bar.skip(job, known)
+                bar.skip_job(job, known)
         missing = sorted((job for name, job in wanted.items() if name not in ends), key=lambda job: job.replication)
         engine = replace(engine, jobs=min(engine.jobs or cpu_count(), max(len(missing), 1)))
         try:

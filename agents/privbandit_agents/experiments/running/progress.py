@@ -1,47 +1,119 @@
-"""The progress bar of many jobs."""
+"""The progress of many jobs, and of the runs of one: a bar on a terminal, a line every tenth elsewhere."""
 
+import time
 from collections import defaultdict
+from collections.abc import Iterable
 from statistics import fmean
 from typing import Self
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.running.attempt import Failure
 from privbandit_agents.experiments.store.results import Finished
 
+LATE = 10.0
+"""Seconds from which on a duration is worth an announcement."""
 
-class Bar:
-    """Jobs done of a total, time left, and the mean so far of the kind of job that finished last."""
 
-    def __init__(self, total: int, console: Console) -> None:
-        columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
-        self.progress = Progress(*columns, TextColumn("{task.description}"), console=console)
-        self.row = self.progress.add_task("starting", total=total)
-        self.skipped = 0
-        self.values: defaultdict[str, list[float]] = defaultdict(list)
+class Lines(Progress):
+    """A bar with its counts and clocks, and the news below it on a line of their own, cut at the edge."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        for task in self.tasks:
+            yield self.make_tasks_table([task])
+            if task.description:
+                yield Text(task.description, no_wrap=True, overflow="ellipsis", style="dim")
+
+
+class Steps:
+    """Steps done of a total, and the time left; a bar, or lines if the console is no terminal.
+
+    Args:
+        total: number of steps.
+        unit: their name, such as ``"trials"``.
+        console: where they are shown.
+        what: the first news.
+        done: steps that need no time, since they were done before.
+    """
+
+    def __init__(self, total: int, unit: str, console: Console, what: str = "starting") -> None:
+        columns = BarColumn(bar_width=None), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+        self.live = console.is_terminal and not console.quiet
+        self.bar = Lines(*columns, console=console, disable=not self.live, expand=True)
+        self.row = self.bar.add_task(what, total=total)
+        self.total, self.unit, self.console = total, unit, console
+        self.before, self.told, self.started = 0, 0, time.monotonic()
 
     def __enter__(self) -> Self:
-        self.progress.start()
+        self.bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.progress.update(self.row, description="")
-        self.progress.stop()
+        self.bar.update(self.row, description="")
+        self.bar.stop()
 
-    def skip(self, job: Job, end: Finished) -> None:
-        """Count a job that was finished before; it does not count for the time left."""
+    def skip(self, done: int) -> None:
+        """Count steps that were done before; they do not count for the time left."""
+        self.before = done
+        self.bar.reset(self.row, completed=done, description=f"{done} were there")
+        self.told = 10 * done // max(self.total, 1)
+
+    def show(self, done: int, news: str) -> None:
+        """Show that ``done`` steps are done, with a line of news."""
+        self.bar.update(self.row, completed=done, description=news)
+        tenth = 10 * done // max(self.total, 1)
+        if not self.live and tenth > self.told:
+            self.told, spent = tenth, time.monotonic() - self.started
+            left = spent * (self.total - done) / max(done - self.before, 1)
+            more = f", about {duration(left)} left" if left >= LATE else ""
+            self.say(f"{done:,} of {self.total:,} {self.unit} in {duration(spent)}{more}: {news}")
+
+    def say(self, line: str) -> None:
+        """Print a line above the bar, or alone; it is cut at the edge of the console."""
+        text = Text(line, no_wrap=True, overflow="ellipsis")
+        self.console.print(text, highlight=False)
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in words: 12 s, 3 min, 2.5 h."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+class Bar(Steps):
+    """Jobs done of a total, time left, and the mean so far of the kind of job that finished last."""
+
+    def __init__(self, jobs: Iterable[Job], console: Console) -> None:
+        every = list(jobs)
+        super().__init__(len(every), f"{every[0].kind if every else 'job'}s", console)
+        self.skipped = self.done = 0
+        self.values: defaultdict[str, list[float]] = defaultdict(list)
+        self.announced = False
+
+    def skip_job(self, job: Job, end: Finished) -> None:
+        """Count a job that was finished before."""
         self.skipped += 1
-        self.progress.reset(self.row, completed=self.skipped, description=f"{self.skipped} were there")
+        self.done += 1
+        self.skip(self.skipped)
         self.news(job, end)
 
     def advance(self, job: Job, end: Finished | Failure) -> None:
-        self.progress.update(self.row, advance=1, description=self.news(job, end))
+        """Count a job; the first one that ends lets the time of all be estimated, which is said if it is long."""
+        self.done += 1
+        self.show(self.done, self.news(job, end))
+        spent, left = time.monotonic() - self.started, self.total - self.done
+        if not self.announced and left:
+            self.announced = True
+            if (ahead := spent * left / (self.done - self.skipped)) >= LATE:
+                self.say(f"{self.total:,} {self.unit} take about {duration(spent + ahead)}, by the first one.")
 
     def news(self, job: Job, end: Finished | Failure) -> str:
-        """Return the line beside the bar: a trial's final regret or a fit's best accuracy, mean over replications."""
+        """Return the line below the bar: a trial's final regret or a fit's best accuracy, mean over replications."""
         if isinstance(end, Failure):
             return f"{job.label} failed"
         what = job.quantities[0]

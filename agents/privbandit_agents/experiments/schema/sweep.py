@@ -1,5 +1,6 @@
 """From a YAML file or a command line to trials, with every mistake named in one sentence."""
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,12 +29,13 @@ from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import short
 from privbandit_agents.experiments.schema.validation import place_of, validated
 from privbandit_agents.experiments.schema.yaml_text import content_of, filled, from_yaml
+from privbandit_agents.experiments.shelf import bundled
 from privbandit_agents.experiments.usage import UsageError, on_one_line, usage_errors
 from privbandit_agents.zoo import registry
 from privbandit_envs import ENV_IDS, BanditEnv
 from privbandit_envs.changing.delay import DelayFeedback
 from privbandit_envs.changing.timeline import TIME
-from privbandit_envs.validate import count, did_you_mean, one_of, shown
+from privbandit_envs.validate import count, did_you_mean, one_of, shown, unknown
 
 
 class Entry(BaseModel):
@@ -71,7 +73,7 @@ class EnvEntry(Entry):
 
 
 class AgentEntry(Entry):
-    """An agent: its name, and settings beside it; ``$horizon`` for a value stands for the trial's horizon."""
+    """An agent: its name, and settings beside it; ``$horizon`` and ``$people`` stand for the trial's."""
 
     name: str
 
@@ -131,14 +133,11 @@ class Sweep(Model):
         return list(found.values())
 
 
-def bundled() -> dict[str, Path]:
-    return {path.stem: path for path in sorted(Path(__file__).parents[1].glob("*.yaml"))}
-
-
 def named_sweep(name: str) -> Sweep:
     with usage_errors("run"):
-        path = bundled()[one_of(bundled(), experiment=name)]
-    return read_sweep(path)
+        if name not in bundled():
+            raise unknown("no run", name, bundled(), "privbandit list experiments")
+    return read_sweep(bundled()[name])
 
 
 def pairs_sweep(envs: list[str], agents: list[str]) -> Sweep:
@@ -216,7 +215,8 @@ def block_trials(block: Block, part: str, source: str) -> Iterator[Trial]:
         for j, name, settings in agents:
             place = f"{source}: {part}agents[{j}]" if source else name
             with usage_errors(place), one_value_each(settings):
-                config = checked_config(name, filled(settings, {"horizon": horizon}))
+                public = {"horizon": horizon, "people": kwargs.get("people")}
+                config = checked_config(name, filled(settings, public))
                 if needs := cannot_play(name, env_id, env):
                     left_out[i, j] = f"{place}: {needs}"
                     continue
@@ -312,8 +312,8 @@ def override(sweep: Sweep, assignments: list[str], **given: Any) -> Sweep:
 
     Args:
         sweep: left as it is.
-        assignments: ``"env.key=value"``, ``"agent.key=value"`` (every agent that has the setting) or
-            ``"linucb.key=value"``.
+        assignments: ``"env.key=value"``, ``"agent.key=value"`` (every agent that has the setting),
+            ``"linucb.key=value"``, or ``"key=value"`` if environments or agents alone have the setting.
         **given: fields of Block; None leaves them.
     """
     content = sweep.model_dump()
@@ -366,26 +366,48 @@ def thinned(sweep: Sweep, only: Mapping[str, Sequence[Any]]) -> Sweep:
 
 def assign(blocks: list[dict[str, Any]], assignment: str) -> None:
     name, equals, text = assignment.partition("=")
-    target, dot, key = name.strip().rpartition(".")
-    if not (equals and dot and target and key):
-        raise UsageError(f"--set takes env.key=value, agent.key=value or <agent>.key=value; got {assignment!r}.")
+    target, _, key = name.strip().rpartition(".")
+    if not (equals and key):
+        forms = "env.key=value, agent.key=value, <agent>.key=value or key=value"
+        raise UsageError(f"--set takes {forms}; got {assignment!r}.")
     with usage_errors(f"--set {name}"):
         value = from_yaml(text)
-        kind, identity = ("env", "id") if target == "env" else ("agent", "name")
-        if key == identity:
-            raise ValueError(f"{key!r} says which {kind} it is and is no setting; choose with --{kind}.")
-        entries = [entry for block in blocks for entry in block[f"{kind}s"]]
-        if target not in ("env", "agent"):
-            names = dict.fromkeys(entry["name"] for entry in entries)
-            short = [name for name in names if name.rpartition(":")[2] == target]  # of module:name
-            target = short[0] if target not in names and len(short) == 1 else target
-            one_of(names, agent=target)
-            chosen = [entry for entry in entries if entry["name"] == target]
-        else:
-            chosen = having(entries, key, target)
-        for entry in chosen:
+        if isinstance(value, str) and re.fullmatch(r"[-+.\deE]+(,[-+.\deE]+)+", value):
+            raise ValueError(
+                f"{key} must be one value; got {value!r}; a grid of values needs a file: privbandit sweep."
+            )
+        for entry in assigned(blocks, target or kind_with(blocks, key), key):
             entry[key] = value
             entry["grid"] = {name: values for name, values in entry["grid"].items() if name != key}
+
+
+def assigned(blocks: list[dict[str, Any]], target: str, key: str) -> list[dict[str, Any]]:
+    """Return the environments or agents that an assignment to ``target.key`` concerns."""
+    kind, identity = ("env", "id") if target == "env" else ("agent", "name")
+    if key == identity:
+        raise ValueError(f"{key!r} says which {kind} it is and is no setting; choose with --{kind}.")
+    entries = [entry for block in blocks for entry in block[f"{kind}s"]]
+    if target in ("env", "agent"):
+        return having(entries, key, target)
+    names = dict.fromkeys(entry["name"] for entry in entries)
+    short = [name for name in names if name.rpartition(":")[2] == target]  # of module:name
+    target = short[0] if target not in names and len(short) == 1 else target
+    one_of(names, agent=target)
+    return [entry for entry in entries if entry["name"] == target]
+
+
+def kind_with(blocks: list[dict[str, Any]], key: str) -> str:
+    """Return ``"env"`` or ``"agent"``, whichever alone has a setting; raise if both or none have."""
+    known = {
+        "env": {name for block in blocks for entry in block["envs"] for name in env_arguments(entry["id"])},
+        "agent": {name for block in blocks for entry in block["agents"] for name in agent_defaults(entry["name"])},
+    }
+    kinds = [kind for kind, names in known.items() if key in names]
+    if not kinds:
+        raise ValueError(f"nothing here has a setting {key!r}{did_you_mean(key, known['env'] | known['agent'])}.")
+    if len(kinds) > 1:
+        raise ValueError(f"environments and agents have a setting {key!r}; write env.{key} or agent.{key}.")
+    return kinds[0]
 
 
 def having(entries: list[dict[str, Any]], key: str, kind: str) -> list[dict[str, Any]]:

@@ -41,7 +41,7 @@ class PaperOracle(Oracle):
         c = self.config
         if c.kappas is not None:
             return np.array(c.kappas, dtype=float)
-        horizon = max(2, c.horizon)
+        horizon = max(2, c.counted(c.horizon))
         beta, delta = math.log(c.gamma) / math.log(horizon), 1 / horizon**2
         logs = [math.log(number * self.dim / (beta * delta)) for number in (48, 48, 24, 48)]
         return np.asarray(np.array([43, 15, 118, 300]) * logs / c.epsilon)

@@ -5,6 +5,7 @@ Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classificatio
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -67,6 +68,12 @@ class Partition:
 
     def find(self, contexts: Array) -> Labels:
         """Return the leaf of each context (n, d)."""
+        if len(contexts) == 1:
+            features, thresholds, children = self.path
+            numbers, at = contexts[0].tolist(), 0
+            for _ in self.levels[1:]:
+                at = children[2 * at + (numbers[features[at]] > thresholds[at])]
+            return self.leaf[at : at + 1]
         feature, threshold, onward = self.walk
         x, start = np.ravel(contexts), np.arange(len(contexts)) * contexts.shape[1]
         node = np.zeros(len(contexts), np.int64)
@@ -74,6 +81,12 @@ class Partition:
             right = x[start + feature[node]] > threshold[node]
             node = onward[2 * node + right]
         return self.leaf[node]
+
+    @cached_property
+    def path(self) -> tuple[list[int], list[float], list[int]]:
+        """The walk in lists, for one user."""
+        feature, threshold, onward = self.walk
+        return feature.tolist(), threshold.tolist(), onward.tolist()
 
     def gather(self, values: Floats) -> Floats:
         """Return the sum of the leaves' values (m, ...) below every node, shape (V, ...)."""
@@ -129,7 +142,7 @@ def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> P
     they tie; with ``rng``, take any of them at random.
 
     Deviations:
-        A cell without public rows is halved on: the private data may still tell its halves apart, and the number of
+        A cell without public rows is halved on: the private data may still distinguish its halves, and the number of
         leaves is 2^depth.
     """
     d, inner = x.shape[1], 2**depth - 1

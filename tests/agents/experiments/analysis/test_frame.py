@@ -17,6 +17,7 @@ from privbandit_agents.experiments.analysis.data import write_data
 from privbandit_agents.experiments.analysis.frame import COLUMNS, as_frame, promise_of, settings_columns
 from privbandit_agents.experiments.analysis.ranks import interquartile_mean, ranked, wins
 from privbandit_agents.experiments.analysis.statistics import Interval
+from privbandit_agents.experiments.drawing.style import Look
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, at_home
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
@@ -120,7 +121,7 @@ def test_a_second_run_adds_to_the_first(tmp_path: Path) -> None:
     out = Console(file=StringIO(), width=160)
     for agent in ("uniform", "greedy"):
         results, _ = run_jobs([Trial("privbandit/Linear-v0", agent, 50)], tmp_path, Engine(jobs=1))
-        assert show(list(results.values()), tmp_path, out, out, ["pdf"]) == 0
+        assert show(list(results.values()), tmp_path, out, out, Look(formats=("pdf",))) == 0
     assert set(pl.read_parquet(tmp_path / "results.parquet")["agent"]) == {"uniform", "greedy"}
     assert set(pl.read_csv(tmp_path / "table.csv")["agent"]) == {"uniform", "greedy"}
     assert {path.name for path in (tmp_path / "tensorboard").iterdir()} == {"uniform", "greedy", "overview"}

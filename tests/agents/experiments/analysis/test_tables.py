@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from privbandit_agents.experiments import Trial
 from privbandit_agents.experiments.analysis.tables import (
+    interval,
     promise,
-    promises,
-    rich_tables,
+    shown,
     summary_table,
     write_tables,
 )
@@ -70,22 +70,34 @@ def test_the_files_hold_the_table(tmp_path: Path) -> None:
     assert "| Linear-v0 | 200 | linucb alpha=0.5 | 1 | 3 | 6 ± 4.97 | 6 | 0.2 | 0.500 | 60 | not recorded |" in rows
 
 
-def test_the_terminal_has_one_table_per_environment() -> None:
-    tables = rich_tables(summarise([*HAND, outcome("uniform", 0, [1, 2], dim=5)]))
-    assert [str(table.title) for table in tables] == ["Linear-v0, 200 users", "Linear-v0(dim=5), 200 users"]
-    assert [table.row_count for table in tables] == [2, 1]
+def test_the_terminal_has_one_table_per_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = list(shown(summarise([*HAND, outcome("uniform", 0, [1, 2], dim=5)])))
+    assert [line for line in lines if "users" in line] == [
+        "Linear-v0, 200 users, 2 to 3 seeds",
+        "Linear-v0(dim=5), 200 users, 1 seed",
+    ]
+    assert lines[1].split() == ["agent", "promise", "regret", "95", "%", "interval", "of", "uniform"]
+    assert next(line for line in lines if line.startswith("linucb")).split()[-5:] == ["2.62", "to", "13.7", "20", "%"]
+    assert "users/s" not in "".join(lines)
+    assert "users/s" in "".join(shown(summarise(HAND), speed=True))
+
+
+@pytest.mark.parametrize(("mean", "half_width"), [(213.0, 255.0), (6.0, 4.97), (1e-9, 5.0), (3.0, 0.0)])
+def test_no_interval_of_a_regret_crosses_zero(mean: float, half_width: float) -> None:
+    low, high = (float(end.replace(",", "")) for end in interval(mean, half_width).split(" to "))
+    assert 0 <= low <= mean <= high
+    assert "-" not in interval(mean, half_width).replace("e-", "")
 
 
 def test_people_who_come_again_are_told_of() -> None:
-    assert promise("local 1, exact", 1) == "local 1, exact" and promise("none", 7) == "none"
-    assert promise("local 1, exact", 1200) == "local 1, exact; up to 1,200 visits a person"
-    lines = promises(["a", "b", "c", "d"], ["none", "local 1, exact", "joint 1, real", "local 1, exact"])
-    assert lines == "local 1, exact: b, d\njoint 1, real: c"
+    assert promise("local 1 a visit, exact", 1) == "local 1 a visit, exact" and promise("none", 7) == "none"
+    assert promise("local 1 a visit, exact", 1200) == "local 1 a visit, exact; up to 1,200 visits a person"
 
 
 @pytest.mark.parametrize("visits", [1, 5])
 def test_the_written_table_says_what_coming_again_costs(tmp_path: Path, visits: int) -> None:
-    runs = [replace(run, notes={**run.notes, "privacy": "local 1, exact", "visits": visits}) for run in HAND]
+    runs = [replace(run, notes={**run.notes, "privacy": "local 1 a visit, exact", "visits": visits}) for run in HAND]
     write_tables([summary_table(summarise(runs))], tmp_path, "table")
     text = (tmp_path / "table.md").read_text()
     assert ("k times the epsilon of one user" in text) == ("5 visits a person" in text) == (visits == 5)

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from privbandit_agents.cli.commands import app
+from commanding import invoke
 from privbandit_agents.experiments.report.audits import audit_files, audit_rows
-from typer.testing import CliRunner
 
 GOOD: dict[str, Any] = {
     "target": "laplace", "claim": {"epsilon": 1.0, "delta": 0, "rho": None}, "epsilon": 0.9, "refuted": False,
@@ -50,7 +49,7 @@ def test_audits_with_odd_numbers_have_a_row(bound: float, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("target", ["laplace", "gaussian"])
 def test_what_the_command_writes_has_a_row(target: str, tmp_path: Path) -> None:
-    shown = CliRunner().invoke(app, ["audit", target, "--runs", "200", "--out", str(tmp_path)])
+    shown = invoke("audit", target, "--runs", "200", "--out", str(tmp_path))
     assert shown.exit_code == 0
     rows = audit_rows(audit_files(tmp_path))
     assert rows and {row["target"] for row in rows} == {target}

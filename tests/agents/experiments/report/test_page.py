@@ -8,14 +8,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+from commanding import invoke
 from made_up import sweep, written
-from privbandit_agents.cli.commands import app
 from privbandit_agents.experiments.analysis.frame import as_frame
 from privbandit_agents.experiments.report.audits import audit_rows
 from privbandit_agents.experiments.report.glance import Glance
 from privbandit_agents.experiments.report.page import numbers, page, write_report
 from privbandit_agents.experiments.usage import UsageError
-from typer.testing import CliRunner
 
 FRAME = as_frame(list(sweep(5)))
 SMALL = FRAME.filter(pl.col("agent").is_in(["uniform", "jdp-linucb"]))
@@ -108,12 +107,12 @@ def test_without_the_library_one_sentence_says_what_brings_it(tmp_path: Path, mo
 def test_the_commands_write_a_page_and_a_frontier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privbandit_agents.experiments.report.page.library", lambda: "library()")
     out = written(tmp_path / "out", 1, ("uniform", "ldp-greedy"))
-    shown = CliRunner().invoke(app, ["report", str(out), "-o", str(tmp_path / "page.html")])
+    shown = invoke("report", str(out), "-o", str(tmp_path / "page.html"))
     assert shown.exit_code == 0 and shown.stdout == f"page: {tmp_path / 'page.html'}\n", shown.output
     assert "Results of out" in (tmp_path / "page.html").read_text()
-    shown = CliRunner().invoke(app, ["frontier", str(out), "--format", "svg"])
+    shown = invoke("frontier", str(out), "--format", "svg")
     assert shown.exit_code == 0 and (out / "frontier.svg").exists() and (out / "frontier.png").exists()
-    refused = CliRunner().invoke(app, ["frontier", str(out), "--format", "gif"])
+    refused = invoke("frontier", str(out), "--format", "gif")
     assert refused.exit_code == 2 and "'gif'" in refused.stderr
 
 

@@ -339,7 +339,7 @@ def test_an_experiment_has_one_source_of_jobs_and_the_scales_of_it() -> None:
 
 
 def test_names_of_experiments_and_scales() -> None:
-    with pytest.raises(UsageError, match=r"^reproduce: experiment must be one of .*did you mean 'baselines-linear'"):
+    with pytest.raises(UsageError, match=r"^reproduce: no experiment is called .*did you mean baselines-linear"):
         prepare("baselines-liner")
     with pytest.raises(
         UsageError, match=r"^--scale: scale must be one of smoke, quick, paper; got 'papre' \(did you mean"

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from privbandit_agents.experiments.schema.sweep import bundled, named_sweep, override, pairs_sweep, read_sweep, shrunk
+from privbandit_agents.experiments.schema.sweep import named_sweep, override, pairs_sweep, read_sweep, shrunk
 from privbandit_agents.experiments.schema.yaml_text import from_yaml
+from privbandit_agents.experiments.shelf import bundled
 from privbandit_agents.experiments.usage import UsageError
 from privbandit_agents.zoo.entries import AGENTS
 
@@ -139,7 +140,11 @@ def test_saying_a_default_changes_nothing(tmp_path: Path) -> None:
         ("dim: 5", "dim: -5", "plan.yaml: envs[0]: dim must be an integer >= 1; got -5."),
         ("alpha: 0.5", "alhpa: 1", "plan.yaml: agents[1]: linucb has no setting 'alhpa' (did you mean "),
         ("alpha: 0.5", "alpha: -1", "plan.yaml: agents[1]: alpha must be >= 0; got -1."),
-        ("name: uniform", "name: unifrom", "plan.yaml: agents[0]: agent must be one of "),
+        (
+            "name: uniform",
+            "name: unifrom",
+            "plan.yaml: agents[0]: no agent is called 'unifrom'; did you mean uniform? ",
+        ),
         ("Linear-v0", "Linaer-v0", "plan.yaml: envs[0]: no environment 'privbandit/Linaer-v0' (did you mean "),
         ("name: uniform", "name: ucb-mnl", "plan.yaml: agents[0]: cannot play privbandit/Linear-v0; "),
         ("alpha: 0.5", "seed: 5", "plan.yaml: agents[1]: an agent's seed is derived from the trial's"),
@@ -203,21 +208,23 @@ def test_an_agent_of_a_module_is_set_by_its_short_name_too() -> None:
     [
         ("env.dmi=3", "--set env.dmi: no env here has a setting 'dmi' (did you mean 'dim'?)."),
         ("agent.alhpa=3", "--set agent.alhpa: no agent here has a setting 'alhpa' (did you mean 'alpha'?)."),
-        ("linubc.alpha=3", "--set linubc.alpha: agent must be one of uniform, linucb; got 'linubc'"),
+        ("linubc.alpha=3", "--set linubc.alpha: agent must be one of uniform, linucb, jdp-linucb; got 'linubc'"),
         ("linucb.name=greedy", "--set linucb.name: 'name' says which agent it is and is no setting; choose with "),
         (
             "agent.name=greedy",
             "--set agent.name: 'name' says which agent it is and is no setting; choose with --agent.",
         ),
         ("env.id=CartPole-v1", "--set env.id: 'id' says which env it is and is no setting; choose with --env."),
-        ("alpha=3", "--set takes env.key=value, agent.key=value or <agent>.key=value; got 'alpha=3'."),
-        ("env.dim", "--set takes env.key=value, agent.key=value or <agent>.key=value; got 'env.dim'."),
+        ("delta=0.1", "--set delta: environments and agents have a setting 'delta'; write env.delta or agent.delta."),
+        ("alhpa=3", "--set alhpa: nothing here has a setting 'alhpa' (did you mean 'alpha'?)."),
+        ("linucb.alpha=1,2", "--set linucb.alpha: alpha must be one value; got '1,2'; a grid of values needs a file"),
+        ("env.dim", "--set takes env.key=value, agent.key=value, <agent>.key=value or key=value; got 'env.dim'."),
         ("env.dim=[", "--set env.dim: "),
     ],
 )
 def test_a_bad_assignment_is_named(assignment: str, expected: str) -> None:
     with pytest.raises(UsageError) as caught:
-        override(pairs_sweep(["privbandit/Linear-v0"], ["uniform", "linucb"]), [assignment])
+        override(pairs_sweep(["privbandit/Linear-v0"], ["uniform", "linucb", "jdp-linucb"]), [assignment])
     assert str(caught.value).startswith(expected)
 
 
@@ -270,7 +277,7 @@ def test_names_alone_and_short_ids_are_agents_and_environments(tmp_path: Path) -
         ("{name: linucb, alpha: []}", "agents[0]: alpha must be one value; got []; values to try stand under the grid"),
         ("[linucb]", "agents[0]: must be keys with their values"),
         ("3", "agents[0]: must be keys with their values"),
-        ("linucp", "did you mean 'linucb'"),
+        ("linucp", "did you mean linucb"),
     ],
 )
 def test_a_list_of_values_outside_the_grid_is_told_where_it_belongs(line: str, said: str, tmp_path: Path) -> None:

@@ -1,0 +1,483 @@
+"""The command line: one table of commands, options and examples, and the parser that it makes.
+
+Nothing but the standard library is imported here, so that a list, a page and a help are there at once.
+"""
+
+import argparse
+import difflib
+import re
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from privbandit_agents.experiments.usage import UsageError
+
+EXITS = (
+    "Exit codes: 0 good; 1 a checked claim fails; 2 bad usage; 3 an error of privbandit's own; 4 some of the work "
+    "failed or could not be written; 130 stopped. PRIVBANDIT_TRACEBACK=1 shows where an error of its own comes from."
+)
+ABOUT = "Benchmark contextual bandits, private and not."
+
+
+@dataclass(frozen=True)
+class Option:
+    """An argument or an option of a command.
+
+    Attributes:
+        names: the long one first; a single name without dashes is a positional argument.
+        help: one line.
+        hidden: other names that are understood and not shown.
+        how: further arguments of ``add_argument``.
+    """
+
+    names: tuple[str, ...]
+    help: str
+    hidden: tuple[str, ...] = ()
+    how: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command.
+
+    Attributes:
+        about: one line for the list of commands.
+        text: what it does, for its own help.
+        options: its arguments and options.
+        examples: commands that work as they stand, or with names of the reader's files.
+    """
+
+    about: str
+    text: str
+    options: Sequence[Option]
+    examples: Sequence[str]
+
+
+def opt(*names: str, help: str, hidden: Sequence[str] = (), **how: Any) -> Option:
+    return Option(names, help, tuple(hidden), how)
+
+
+def whole(text: str) -> int:
+    """Return the whole number that a text spells, 1e4 too."""
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            number = float(text)
+        except ValueError:
+            number = 0.5
+    if number != number // 1 or "_" in text or abs(number) > 1e18:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a whole number")
+    return int(number)
+
+
+def real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a number") from None
+
+
+def several(name: str, metavar: str, help: str) -> Option:
+    return opt(name, help=f"{help}; may repeat.", action="append", metavar=metavar)
+
+
+def output(help: str, **how: Any) -> Option:
+    return opt("--out", "-o", help=help, hidden=("--output",), type=Path, metavar="PATH", **how)
+
+
+SET = several("--set", "KEY=VALUE", "A setting: env.KEY, agent.KEY, NAME.KEY, or KEY of whoever has it")
+USERS = opt(
+    "--users", "-n", help="Users of each run.  [default: the environment's]", hidden=("--horizon",), type=whole,
+    metavar="N",
+)  # fmt: skip
+SEEDS = opt("--seeds", help="How many seeds, or a list: 10, [3, 5].  [default: 1]", metavar="N")
+ENVS = several("--env", "ID", "Environment, such as privbandit/Linear-v0")
+AGENTS = several("--agent", "NAME", "Agent, or file.py:Class of yours")
+OUT = output("Folder of the results.  [default: runs/...]")
+JOBS = opt("--jobs", help="Processes.  [default: one per core]", type=whole, metavar="N")
+KEEP = opt("--keep", help="Use results of agents and environments whose code has changed.", action="store_true")
+FORMATS = several("--format", "KIND", "Figures also as pdf or svg")
+ENGINE = opt("--engine", help="loky (this machine) or dask (a cluster).", default="loky", metavar="KIND")
+ADDRESS = opt("--address", help="Of a Dask scheduler.  [default: a cluster on this machine]", metavar="URL")
+SAVE = opt(
+    "--save-every", help="Seconds between two snapshots of a run.  [default: 60]", type=real, default=60.0, metavar="S"
+)
+FOLDER = opt("folder", help="Folder of a run, a sweep or an experiment.", type=Path)
+SEED = opt("--seed", help="Of the environment and the agent.  [default: 0]", type=whole, default=0, metavar="N")
+TITLE = opt("--title", help="Above the figure.", default="", metavar="TEXT")
+SIZE = opt("--size", help="Inches of the figure, such as 6x4.", metavar="WxH")
+
+VERBS: dict[str, Verb] = {
+    "list": Verb(
+        "List environments, agents, experiments and data sets.",
+        "List the environments, the agents with what they play and promise, the experiments and the data sets.",
+        [
+            opt("what", help="envs, agents, experiments, targets, datasets or all.", nargs="?"),
+            opt("--notion", help="Only agents of this privacy: none, local, shuffle, joint, reward.", metavar="KIND"),
+            opt("--plays", help="Only agents that play linear, sparse, assortments, labels or clicks.", metavar="KIND"),
+        ],
+        ["privbandit list", "privbandit list agents --notion joint --plays linear"],
+    ),
+    "show": Verb(
+        "Show the manual page of a name.",
+        "Show the manual page of a name: what it is, what it promises, its settings and their meaning.",
+        [opt("name", help="An agent, environment, experiment, data set or audit target.")],
+        ["privbandit show jdp-linucb", "privbandit show Linear-v0"],
+    ),
+    "run": Verb(
+        "Run agents in environments, or the demo.",
+        "Run agents in environments, or the demo; finished runs are not run again.",
+        [
+            opt("experiment", help="demo: private agents beside others on four families.", nargs="?"),
+            ENVS,
+            AGENTS,
+            USERS,
+            SEEDS,
+            SET,
+            OUT,
+            JOBS,
+            opt("--checkpoints", help="Points of a regret curve.  [default: 200]", type=whole, metavar="N"),
+            TITLE,
+            SIZE,
+            FORMATS,
+            KEEP,
+        ],
+        [
+            "privbandit run demo",
+            "privbandit run --env privbandit/Linear-v0 --agent jdp-linucb --agent uniform --seeds 5 "
+            "--set dim=5 --set epsilon=1",
+        ],
+    ),
+    "report": Verb(
+        "Draw the figure and the table of a folder, or write a page.",
+        "Draw the figure and the table of all results in a folder; with --out, write a page that a browser opens.",
+        [
+            FOLDER,
+            output("An HTML page with all of it, to open."),
+            opt(
+                "--audits",
+                help="Folder of audits, may repeat.  [default: FOLDER, FOLDER/audit, runs/audit]",
+                action="append",
+                type=Path,
+                metavar="FOLDER",
+            ),
+            opt("--speed", help="Users a second in the table.", action="store_true"),
+            TITLE,
+            SIZE,
+            FORMATS,
+        ],
+        ["privbandit report runs/demo", "privbandit report runs/demo --out demo.html"],
+    ),
+    "frontier": Verb(
+        "Draw regret against epsilon.",
+        "Draw regret against epsilon, with uniform choice and the best agent without privacy, of all in a folder.",
+        [FOLDER, output("A PNG.  [default: FOLDER/frontier.png]"), TITLE, SIZE, FORMATS],
+        ["privbandit frontier runs/demo --out frontier.png"],
+    ),
+    "sweep": Verb(
+        "Run all trials of a file.",
+        "Run all trials of a file; killed and started again, it goes on where it was.",
+        [
+            opt("file", help="YAML: envs, agents, seeds; see docs/sweeps.md.", type=Path),
+            OUT,
+            ENGINE,
+            ADDRESS,
+            JOBS,
+            opt("--shard", help="i/n: only the i-th of n parts of the trials.", metavar="I/N"),
+            SET,
+            SAVE,
+            TITLE,
+            SIZE,
+            FORMATS,
+            KEEP,
+        ],
+        ["privbandit sweep examples/linear.yaml --out runs/linear"],
+    ),
+    "reproduce": Verb(
+        "Run an experiment and check its statements.",
+        "Run an experiment, check its statements, draw its figures; exit 1 if one comes out against expectation.",
+        [
+            opt("name", help="An experiment (privbandit list experiments), or a YAML file of yours."),
+            opt(
+                "--scale",
+                help="paper (decides), quick (with fewer seeds, if there is one) or smoke (does it run?). "
+                "[default: paper]",
+                default="paper",
+                metavar="SCALE",
+            ),
+            OUT,
+            ENGINE,
+            ADDRESS,
+            JOBS,
+            SET,
+            SAVE,
+            FORMATS,
+            KEEP,
+        ],
+        ["privbandit reproduce lpct-fig4 --scale smoke", "privbandit reproduce examples/epsilon.yaml"],
+    ),
+    "audit": Verb(
+        "Bound a target's epsilon from below.",
+        "Run a mechanism or an agent in two worlds that differ in one user, and bound epsilon from below; exit 1 if "
+        "the claim is refuted.",
+        [
+            opt("name", help="A mechanism, a private agent, or file.py:Class of yours."),
+            opt("--epsilon", help="Claimed epsilon.  [default: 1]", type=real, default=1.0, metavar="E"),
+            opt("--delta", help="Claimed delta, if there is one.  [default: by target]", type=real, metavar="D"),
+            opt("--runs", help="Fresh runs of each world.  [default: by game]", type=whole, metavar="N"),
+            opt(
+                "--effort",
+                help="quick, normal or long: how many users are served.  [default: normal]",
+                default="normal",
+                metavar="HOW",
+            ),
+            opt("--calibration", help="correct or published.  [default: correct]", default="correct", metavar="KIND"),
+            opt("--env", help="Environment of an agent.  [default: the first it plays]", metavar="ID"),
+            SET,
+            opt("--seed", help="Seed of the audit.  [default: 0]", type=whole, default=0, metavar="N"),
+            opt(
+                "--confidence",
+                help="Of all lower bounds together.  [default: 0.999]",
+                type=real,
+                default=0.999,
+                metavar="P",
+            ),
+            opt(
+                "--power",
+                help="Say what the audit would have found.",
+                action=argparse.BooleanOptionalAction,
+                default=True,
+            ),
+            opt("--curve", help="Draw error rates below the verdict.", action="store_true"),
+            output("Folder of the pictures and numbers.  [default: runs/audit]", default=Path("runs/audit")),
+            FORMATS,
+        ],
+        [
+            "privbandit audit laplace",
+            "privbandit audit jdp-linucb --epsilon 1",
+            "privbandit audit private-cov --calibration published",
+        ],
+    ),
+    "cost": Verb(
+        "What would privacy cost, by a log of decisions?",
+        "Make a world of a log, let private agents play it, and write a page: reward, share of the gain kept, promise.",
+        [
+            opt("file", help="CSV or parquet: a row a decision, with the user's features.", type=Path),
+            opt("--action", help="Column of the arm that was taken.", required=True, metavar="COLUMN"),
+            opt("--reward", help="Column of what it earned, such as a click.", required=True, metavar="COLUMN"),
+            opt("--propensity", help="Column of the arm's probability.  [default: estimated]", metavar="COLUMN"),
+            opt("--person", help="Column of who it was, if people come again.", metavar="COLUMN"),
+            opt("--features", help="Columns, apart by commas.  [default: all others]", metavar="COLUMNS"),
+            opt("--epsilon", help="Budgets, apart by commas.  [default: 0.3,1,3]", default="0.3,1,3", metavar="E,E"),
+            opt("--notions", help="Of joint, shuffle, local, reward.  [default: all with an agent]", metavar="KINDS"),
+            opt(
+                "--model", help="Of rewards: auto, logistic or trees.  [default: auto]", default="auto", metavar="KIND"
+            ),
+            opt(
+                "--users",
+                "-n",
+                help="Users of each run.  [default: the log's]",
+                hidden=("--horizon",),
+                type=whole,
+                metavar="N",
+            ),
+            opt("--seeds", help="Runs of each agent, 2 or more.  [default: 8]", type=whole, default=8, metavar="N"),
+            output("Folder of the page.  [default: runs/cost-...]"),
+            JOBS,
+        ],
+        ["privbandit cost decisions.csv --action arm --reward click --propensity p"],
+    ),
+    "tune": Verb(
+        "Tune an agent's settings by a file.",
+        "Search settings with Optuna, give up runs that lag behind, and judge the best on seeds that tuned nothing.",
+        [
+            opt("file", help="YAML: env, agent, search; see docs/howto/tuning.md.", type=Path),
+            output("Folder of tuned.json.  [default: runs/...]"),
+            opt("--jobs", help="Processes, for the seeds of a trial at once.  [default: 1]", type=whole, metavar="N"),
+            ENGINE,
+            ADDRESS,
+        ],
+        ["privbandit tune examples/tune.yaml --out runs/tuned"],
+    ),
+    "log": Verb(
+        "Play, and write a log with propensities.",
+        "Let an agent play, and write contexts, actions, rewards and the probability of every action.",
+        [
+            opt("--env", help="Environment, such as privbandit/Linear-v0.", required=True, metavar="ID"),
+            opt("--agent", help="Agent, or file.py:Class of yours.", required=True, metavar="NAME"),
+            output("A file that ends in .npz, .parquet or .csv.", required=True),
+            USERS,
+            opt(
+                "--share",
+                help="Of users with a uniformly random action.  [default: as the agent plays]",
+                type=real,
+                metavar="P",
+            ),
+            SEED,
+            opt(
+                "--draws",
+                help="For propensities without a closed form.  [default: 1000]",
+                type=whole,
+                default=1000,
+                metavar="N",
+            ),
+            SET,
+        ],
+        ["privbandit log --env privbandit/Clicks-v0 --agent linucb --share 0.1 --out decisions.csv"],
+    ),
+    "new": Verb(
+        "Begin an environment, an agent, an audit or an experiment.",
+        "Write a skeleton and its test, which passes, into the current folder; say which commands come next.",
+        [
+            opt("kind", help="env, agent, local-agent, joint-agent, audit or experiment."),
+            opt("name", help="Its name, such as mine or my-agent."),
+        ],
+        ["privbandit new joint-agent mine", "privbandit new env clinic"],
+    ),
+    "data": Verb(
+        "Prepare real data for the environments.",
+        "Prepare real data for the environments; without a name, list the data sets and how to get each.",
+        [],
+        ["privbandit data", "privbandit data rice"],
+    ),
+}
+"""The commands, in the order in which a user needs them."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence with a way out."""
+
+    def error(self, message: str) -> NoReturn:
+        told = message.removeprefix("argument ")
+        told = told.replace("the following arguments are required: ", "missing: ")
+        raise UsageError(f"{self.prog}: {told.rstrip('.')}; `{self.prog} --help` shows how it goes.")
+
+
+def formatter(prog: str) -> argparse.HelpFormatter:
+    wide = shutil.get_terminal_size((80, 24)).columns
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=26, width=min(wide, 100))
+
+
+def filled(text: str) -> str:
+    wide = min(shutil.get_terminal_size((80, 24)).columns, 100)
+    return textwrap.fill(text, max(wide - 2, 20), break_on_hyphens=False)
+
+
+def examples(commands: Iterable[str]) -> str:
+    """Return commands as the help shows them: long ones go on below, ready to be copied."""
+    wide = min(shutil.get_terminal_size((80, 24)).columns, 100)
+    lines = []
+    for command in commands:
+        glued = re.sub(r"(?<= )(--?\S+) (?!-)", "\\1\0", command)  # an option and its value stay together
+        parts = textwrap.wrap(glued, max(wide - 8, 20), break_long_words=False, break_on_hyphens=False)
+        parts = [part.replace("\0", " ") for part in parts]
+        lines.append(" \\\n      ".join(parts))
+    return "examples:\n  " + "\n  ".join(lines)
+
+
+def parser_of(verb: str) -> Parser:
+    """Return the parser of one command."""
+    about = VERBS[verb]
+    made = Parser(
+        prog=f"privbandit {verb}",
+        description=filled(about.text),
+        epilog=examples(about.examples),
+        formatter_class=formatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    fill(made, about.options)
+    return made
+
+
+def fill(made: Parser, options: Sequence[Option]) -> None:
+    """Add options to a parser, and the help."""
+    for option in options:
+        added = made.add_argument(*option.names, help=option.help.replace("%", "%%"), **option.how)
+        for name in () if option.how.get("required") else option.hidden:
+            how = {key: value for key, value in option.how.items() if key != "default"}
+            made.add_argument(name, dest=added.dest, help=argparse.SUPPRESS, default=argparse.SUPPRESS, **how)
+    made.add_argument("-h", "--help", action="help", help="Show this text.")
+
+
+def overview() -> str:
+    """Return the help of the whole command."""
+    lines = [f"usage: privbandit COMMAND ...\n\n{ABOUT}\n", "commands:"]
+    lines += [f"  {name:10} {verb.about}" for name, verb in VERBS.items()]
+    lines += [
+        "",
+        "options:",
+        "  --version     Print the version.",
+        '  --completion  Print a script for bash or zsh: eval "$(privbandit --completion)"',
+    ]
+    lines += ["", examples(["privbandit COMMAND --help", "privbandit run demo", "privbandit show jdp-linucb"])]
+    return "\n".join([*lines, "", filled(EXITS)])
+
+
+def parsed(verb: str, given: Sequence[str]) -> dict[str, Any]:
+    """Return the options of a command by name.
+
+    Raises:
+        UsageError: a word that it does not understand, with the nearest one that it does.
+    """
+    made = parser_of(verb)
+    return understood(made, given)
+
+
+def understood(made: Parser, given: Sequence[str]) -> dict[str, Any]:
+    """Return what a parser makes of words, or raise a UsageError with the nearest option for an unknown one."""
+    refused = [word for word in given if word.startswith("--") and word.partition("=")[0] not in options_of(made)]
+    if refused and "--" not in given:
+        word = refused[0].partition("=")[0]
+        raise UsageError(f"{made.prog} has no option {word}{near(word, shown_options(made))}; {how(made.prog)}")
+    found, rest = made.parse_known_args(list(given))
+    if rest:
+        raise UsageError(f"{made.prog} does not expect {rest[0][:60]!r}; {how(made.prog)}")
+    return vars(found)
+
+
+def how(prog: str) -> str:
+    return f"`{prog} --help` shows how it goes."
+
+
+def options_of(made: argparse.ArgumentParser) -> set[str]:
+    return {name for action in made._actions for name in action.option_strings}
+
+
+def shown_options(made: argparse.ArgumentParser) -> list[str]:
+    shown = (action for action in made._actions if action.help is not argparse.SUPPRESS)
+    return [name for action in shown for name in action.option_strings if name.startswith("--")]
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """Return a hint at the nearest known word, or ``""``."""
+    found = difflib.get_close_matches(word[:60], list(known), n=1, cutoff=0.5)
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
+def completion() -> str:
+    """Return a script that completes commands and their options in bash, and in zsh by its ``bashcompinit``."""
+    cases = [f"    {verb}) words='{' '.join(shown_options(parser_of(verb)))}' ;;" for verb in VERBS]
+    return "\n".join(
+        [
+            '[ -n "$ZSH_VERSION" ] && autoload -U bashcompinit && bashcompinit',
+            "_privbandit() {",
+            f"  local words='{' '.join(VERBS)} --help --version'",
+            '  [ "$COMP_CWORD" -gt 1 ] && case "${COMP_WORDS[1]}" in',
+            *cases,
+            "  esac",
+            '  COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))',
+            "}",
+            "complete -o default -F _privbandit privbandit",
+        ]
+    )
+
+
+def every_option() -> Iterator[tuple[str, Option]]:
+    """Yield (command, option) of the whole command line."""
+    for verb, about in VERBS.items():
+        yield from ((verb, option) for option in about.options)

@@ -1,0 +1,38 @@
+"""The command line within this process: what it prints, and its exit code."""
+
+import io
+import os
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from unittest import mock
+
+from privbandit_agents.cli import commands
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended: its exit code, its output, and the error that it did not catch, if any."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    exception: BaseException | None = None
+
+
+def invoke(*arguments: str, columns: int | None = None) -> Ended:
+    """Run a command in this process; ``columns`` is the width of the terminal that it thinks it has."""
+    commands.console_out.cache_clear(), commands.err.cache_clear()
+    out, err = io.StringIO(), io.StringIO()
+    code, error = 0, None
+    environment = {} if columns is None else {"COLUMNS": str(columns)}
+    with mock.patch.dict("os.environ", environment), redirect_stdout(out), redirect_stderr(err):
+        if columns is None:
+            os.environ.pop("COLUMNS", None)
+        try:
+            commands.app(arguments)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except BaseException as other:
+            code, error = 1, other
+    commands.console_out.cache_clear(), commands.err.cache_clear()
+    return Ended(code, out.getvalue(), err.getvalue(), error)

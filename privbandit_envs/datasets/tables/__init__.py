@@ -40,6 +40,13 @@ def load(name: str) -> Dataset:
     return data.load(path).data
 
 
+def prepare(name: str, path: Path, tick: Callable[[int], None] = lambda rows: None, called: str = "") -> PreparedTable:
+    """Read the files of a data set and prepare it, as ``preparing.prepare`` does."""
+    from privbandit_envs.datasets.tables import preparing  # readers that are seldom needed
+
+    return preparing.prepare(name, path, tick, called)
+
+
 def get(
     name: str, path: Path | None = None, out: Path | None = None, tick: Callable[[int], None] = lambda rows: None
 ) -> PreparedTable:
@@ -57,8 +64,7 @@ def get(
         ValueError: a malformed file or a wrong checksum.
         OSError: it cannot be written.
     """
-    from privbandit_envs.datasets.tables import download  # readers that are seldom needed
-    from privbandit_envs.datasets.tables.prepare import prepare
+    from privbandit_envs.datasets.tables import download  # which is seldom needed
 
     folder, source = out or store.folder(), SOURCES[name]
     if path is None:

@@ -36,6 +36,7 @@ from privbandit_envs.datasets import Dataset, load, store, tables
 from privbandit_envs.datasets.hotels import read as hotels
 from privbandit_envs.datasets.hotels import sample as hotel_sample
 from privbandit_envs.datasets.tables import SOURCES, sample, web
+from privbandit_envs.datasets.tables.prepare import prepare
 
 Campaign = Callable[[Generator, Path, float], Iterator[str]]
 RICE = "Rice_Cammeo_Osmancik.arff"
@@ -418,7 +419,7 @@ def files(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
             name = names[number % len(names)]
             made = folder / SOURCES[name].files[0]
             made.write_bytes(fuzzed(rng, texts[name]))
-            yield judged(partial(tables.prepare, name, made), partial(right_table, made), f"{name} {number}")
+            yield judged(partial(prepare, name, made), partial(right_table, made), f"{name} {number}")
             path = folder / f"own-{number}.csv"
             path.write_bytes(fuzzed(rng, own))
             yield judged(partial(load, str(path)), partial(right_rows, path), f"own {number}")

@@ -7,7 +7,7 @@ import numpy as np
 from privbandit_agents.audits.agents import AgentGame, CanaryGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.counters import Decoder
-from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.agent import AnyAgent, Array
 
 DIM, CANARIES = 8, 16
 
@@ -33,7 +33,7 @@ class CounterGame(CanaryGame):
         """Prepare the records, and how the canaries' rewards are read."""
         users, counter = 2 * CANARIES, self.agent(0).counter
         self.units = np.array([counter.standard_deviation(t) for t in range(1, users + 1)])  # of theta times the ridge
-        self.contexts = np.repeat(np.eye(DIM, dtype=np.float32)[:, None], 2, axis=1)
+        self.contexts: Array = np.repeat(np.eye(DIM, dtype=np.float32)[:, None], 2, axis=1)
         self.decoder = Decoder(counter, users, list(range(CANARIES)), np.arange(CANARIES) % DIM)
         self.covers = self.decoder.covers
 

@@ -18,6 +18,7 @@ import pytest
 
 from privbandit_envs.datasets import load, store, tables
 from privbandit_envs.datasets.tables import SOURCES, archive, sample, web
+from privbandit_envs.datasets.tables import prepare as reading
 
 RICE = "Rice_Cammeo_Osmancik.arff"
 Refused = Callable[..., str]
@@ -117,14 +118,14 @@ def test_two_first_downloads_at_once_trust_the_same_file(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While one process reads its archive, another one finishes with another archive."""
-    prepare = tables.prepare
+    prepare = reading.prepare
 
     def slow(*args: Any, **kwargs: Any) -> Any:
         prepared = prepare(*args, **kwargs)
         (cache / "rice.sha256.json").write_text(json.dumps({RICE: "0" * 64}))
         return prepared
 
-    monkeypatch.setattr(tables, "prepare", slow)
+    monkeypatch.setattr(reading, "prepare", slow)
     monkeypatch.setattr(web, "urlopen", lambda url, timeout: io.BytesIO(good(tmp_path)))
     with pytest.raises(ValueError, match=f"and not {'0' * 64}; if it was meant to change, delete "):
         tables.get("rice")

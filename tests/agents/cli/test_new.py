@@ -60,7 +60,7 @@ def test_each_command_works_as_printed(kind: str, python: Run, tmp_path: Path) -
         (
             "agnet",
             "mine",
-            "kind must be one of env, agent, local-agent, joint-agent, audit, experiment; got 'agnet' (did you mean 'agent'?)",
+            "kind must be one of env, agent, local-agent, joint-agent, audit, experiment; got 'agnet'",
         ),
         ("agent", "Mine", "the name must be small letters, digits and - or _, a letter first; got 'Mine'."),
         ("agent", "a/b", "the name must be small letters, digits and - or _, a letter first; got 'a/b'."),

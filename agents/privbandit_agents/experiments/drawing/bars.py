@@ -50,7 +50,7 @@ def draw_bars(
             draw_panel(axis, sorted(lines, key=lambda line: -float(line.mean[0])), styles)
             axis.set(title=name, xlabel=labels[name])
         write_title(figure, title)
-        write_caption(figure, "; ".join([caption(every, "interval", "seed"), *told]), every)
+        write_caption(figure, "; ".join([caption(every, "interval", "seed"), *told]), [])
     return figure
 
 
@@ -61,8 +61,8 @@ def draw_panel(axis: Axes, lines: Sequence[Line], styles: Mapping[str, Mapping[s
         if len(line.each):
             axis.plot([one[0] for one in line.each], [place] * len(line.each), ".", color="#222222", markersize=4)
         elif np.isfinite(line.half_width[0]):
-            (low,), (high,) = line.interval(log=True)
-            axis.plot([low, high], [place, place], color="#222222", linewidth=1.2)
+            low, high = line.interval(log=True)
+            axis.plot([low[0], high[0]], [place, place], color="#222222", linewidth=1.2)
         axis.get_yaxis().set_tick_params(length=0)
     axis.set_yticks(range(len(lines)), [shortened(line.label) for line in lines])
     for tick, line in zip(axis.get_yticklabels(), lines, strict=True):

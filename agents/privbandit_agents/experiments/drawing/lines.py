@@ -88,7 +88,7 @@ def frontier_of(rows: pl.DataFrame) -> list[Line]:
     levels = {name: own for name, own in levels_of(rows).items() if own is not None}
     for name, own in levels.items():
         one = line(own, name, ends, np.repeat(own["regret"].to_numpy()[:, None], 2, axis=1))
-        found.append(replace(one, agent=name.partition(":")[0], level=True))
+        found.append(replace(one, level=True))
     return found
 
 

@@ -66,9 +66,10 @@ def plot_along(frame: pl.DataFrame, x: str, log: Log = "xy", title: str = "", si
 def plot_frontier(frame: pl.DataFrame, log: Log = "xy", title: str = "", size: Size = None) -> Figure:
     """Draw the final regret against epsilon, a panel for each environment and horizon.
 
-    Every private agent is a line along its epsilons, or a point; if there is one epsilon alone, all are bars; a promise of zCDP alone is drawn at the epsilon that
-    it implies at delta = 1e-5. The best agent without privacy and ``uniform`` are levels. Agents whose calibration is a
-    published one without a valid proof are lines of their own, marked so.
+    Every private agent is a line along its epsilons, or a point; if there is one epsilon alone, all are bars. A promise
+    of zCDP alone is drawn at the epsilon that it implies at delta = 1e-5. The best agent without privacy and
+    ``uniform`` are levels. Agents whose calibration is a published one without a valid proof are lines of their own,
+    marked so.
 
     Args:
         frame: from ``load_results`` or ``compare``.

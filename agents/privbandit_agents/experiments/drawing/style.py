@@ -63,7 +63,7 @@ STAMP: dict[str, Any] = {"fontsize": 12, "color": "#B00020", "weight": "bold", "
 """Style of the note in a figure's corner that it decides nothing."""
 UNIFORM: dict[str, Any] = {"color": "#777777", "linestyle": "-"}
 BEST = "best without privacy"
-FIXED = {"uniform": UNIFORM, BEST: {"color": "#111111", "linestyle": "-"}}
+FIXED = {"uniform": UNIFORM}
 """Looks of agents that are the same in all figures."""
 NUMBERED = re.compile(r"=(-?\d+(?:\.\d*)?(?:e[-+]?\d+)?)(?=,|$)")
 FORMATS = ("png", "pdf", "svg")

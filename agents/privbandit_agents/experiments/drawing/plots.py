@@ -1,7 +1,7 @@
 """Figures of a table of results: regret along the users, and the frontier of regret and privacy."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 from matplotlib.figure import Figure
@@ -31,7 +31,7 @@ def plot_regret(frame: pl.DataFrame, log: Log = "auto", title: str = "", size: S
         A matplotlib figure; ``figure.savefig("regret.pdf")`` writes it.
     """
     spec = REGRET.model_copy(update={"x": "users", "y": "regret", "log": log, "title": title})
-    promises = frame.select("notion", "epsilon", "delta").unique(maintain_order=True).rows()
+    promises = promised(frame)
     panels = [(Panel(name, []), curves_of(rows)) for name, rows in panels_of(frame).items()]
     return composed(spec, panels, told=guarantees(promises), size=size)
 
@@ -85,13 +85,19 @@ def plot_frontier(frame: pl.DataFrame, log: Log = "xy", title: str = "", size: S
         raise ValueError("a frontier needs an agent that promises privacy; these results have none.")
     horizons = {name: rows["horizon"].unique().to_list() for name, rows in panels_of(frame).items()}
     users = {name: found[0] if len(found) == 1 else None for name, found in horizons.items()}
-    promises = frame.select("notion", "epsilon", "delta").unique(maintain_order=True).rows()
+    promises = promised(frame)
     spec = FigureSpec(name="frontier", x="epsilon", y="regret", log=log, title=title)
     if one_budget(panels):
         told, labels = guarantees(promises), {name: y_label(spec, users[name]) for name in panels}
         return draw_bars(panels, labels, title, told, size)
     kept = [(Panel(name, [], users=users[name]), lines) for name, lines in panels.items()]
     return composed(spec, kept, told=guarantees(promises, budgets=False), size=size)
+
+
+def promised(frame: pl.DataFrame) -> list[tuple[Any, ...]]:
+    """Return notion, epsilon and delta of the agents in a table; those that it does not have are None."""
+    missing = [pl.lit(None).alias(name) for name in ("notion", "epsilon", "delta") if name not in frame.columns]
+    return frame.with_columns(missing).select("notion", "epsilon", "delta").unique(maintain_order=True).rows()
 
 
 def one_budget(panels: Mapping[str, Sequence[Line]]) -> bool:

@@ -56,7 +56,7 @@ def test_an_agent_has_one_color_in_both_charts_of_the_page_and_in_both_figures()
             for label, style in styles.items():
                 name = label.removeprefix("best without privacy: ").removesuffix(" epsilon=1")
                 if name in frontier:
-                    colors.setdefault(name, set()).add(style["color"])
+                    colors.setdefault(name, set()).add(style["color"].lower())
     assert len(colors) > 12 and {name: len(found) for name, found in colors.items() if len(found) > 1} == {}
 
 
